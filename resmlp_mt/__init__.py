@@ -1,0 +1,13 @@
+"""resmlp_mt: the sequence-to-sequence ResMLP as a fairseq plugin.
+
+Importing this package, or naming it as ``--user-dir``, registers the model and its architectures.
+"""
+
+from resmlp_mt import compat
+from resmlp_mt.model import ResMLPModel
+
+__all__ = ["ResMLPModel"]
+__version__ = "0.1.0"
+
+compat.allow_translation_checkpoints()
+compat.remember_user_dir(__path__[0])

@@ -1,0 +1,30 @@
+"""The per-channel affine map that stands where a Transformer has LayerNorm."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Affine(nn.Module):
+    """``Aff(x) = Diag(alpha) x + beta``, eq. 1 of the ResMLP paper.
+
+    It computes no statistic of its input, so a token is mapped alike whatever stands beside it.
+    Before a residual branch it starts as the identity; after one, alpha starts at the LayerScale
+    value, so that a deep model begins close to the identity.
+
+    Args:
+        channels: number of channels C.
+        init: first value of every alpha; beta starts at 0.
+
+    Shape: ``(..., C)`` to ``(..., C)``.
+    """
+
+    def __init__(self, channels: int, init: float = 1.0):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.full((channels,), float(init)))
+        self.beta = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addcmul(self.beta, self.alpha, x)
+
+    def extra_repr(self) -> str:
+        return f"channels={self.alpha.numel()}"

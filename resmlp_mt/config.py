@@ -1,0 +1,70 @@
+"""Options of the model: fairseq's own for its Transformer, and ours beside them."""
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models.transformer import TransformerConfig
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.token_mixing import TOKEN_MIXING
+
+NORMALIZATIONS = ("affine", "layernorm")
+
+
+@dataclass
+class ResMLPConfig(TransformerConfig):
+    layerscale_init: float = field(
+        default=0.2,
+        metadata={"help": "first value of the affine map's alpha after each residual branch"},
+    )
+    normalization: ChoiceEnum(NORMALIZATIONS) = field(
+        default="affine",
+        metadata={"help": "map before each residual branch: the paper's affine, or layernorm"},
+    )
+    token_mixing: ChoiceEnum(list(TOKEN_MIXING)) = field(
+        default="linear",
+        metadata={
+            "help": "matrix over positions: linear (the paper's, a weight for each pair of "
+            "positions) or toeplitz (a weight for each distance)"
+        },
+    )
+    token_mixing_heads: int = field(
+        default=1,
+        metadata={"help": "groups of channels with a mixing matrix each (the paper: 1)"},
+    )
+    token_mixing_init_std: float = field(
+        default=0.02,
+        metadata={"help": "standard deviation of the mixing matrices' first weights"},
+    )
+    no_token_mixing_bias: bool = field(
+        default=False, metadata={"help": "mixing matrices without a bias"}
+    )
+    token_positional_embeddings: bool = field(
+        default=False,
+        metadata={"help": "add positional embeddings (the paper has none)"},
+    )
+
+
+def check_config(cfg: ResMLPConfig) -> None:
+    """Refuse what this model cannot do.
+
+    Raises:
+        UserError: naming the option and what to do.
+    """
+    refused = {
+        "--cross-self-attention": cfg.cross_self_attention,
+        "--base-layers": cfg.base_layers,
+        "--char-inputs": cfg.char_inputs,
+        "--encoder-xformers-att-config": cfg.encoder.xformers_att_config,
+        "--decoder-xformers-att-config": cfg.decoder.xformers_att_config,
+    }
+    for option, value in refused.items():
+        if value:
+            raise UserError(f"{option} is about self-attention, which resmlp_mt does not have: "
+                            "leave it off, or use --arch transformer")
+    for option, positions in (
+        ("--max-source-positions", cfg.max_source_positions),
+        ("--max-target-positions", cfg.max_target_positions),
+    ):
+        if positions < 1:
+            raise UserError(f"{option} {positions}: must be at least 1")

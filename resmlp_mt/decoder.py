@@ -1,0 +1,103 @@
+"""The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
+
+from typing import Dict, List, Optional
+
+from fairseq.models.transformer import TransformerDecoderBase
+from torch import Tensor
+
+from resmlp_mt.beam_history import BeamHistory
+from resmlp_mt.encoder import wrap_layer
+from resmlp_mt.errors import check_length
+from resmlp_mt.layers import ResMLPDecoderLayer
+from resmlp_mt.padding import turn_back, turn_right
+from resmlp_mt.sublayers import build_norm
+
+
+class ResMLPDecoder(TransformerDecoderBase):
+    """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final affine map, the output layer.
+
+    Args:
+        cfg: a :class:`~resmlp_mt.config.ResMLPConfig`.
+        dictionary: the target dictionary.
+        embed_tokens: V x C embedding.
+        no_encoder_attn: leave the cross-attention out.
+        output_projection: an output layer to use in place of a new one.
+    """
+
+    def __init__(
+        self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
+    ):
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
+        if not cfg.no_decoder_final_norm:
+            # in the place, and under the name, of the Transformer's final LayerNorm
+            self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        return wrap_layer(cfg, ResMLPDecoderLayer(cfg, no_encoder_attn))
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[Dict[str, List[Tensor]]] = None,
+        incremental_state: Optional[dict] = None,
+        full_context_alignment: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ):
+        """
+        Args:
+            prev_output_tokens: B x T, padded on either side; with *incremental_state*, all words
+                so far, of which the last is new.
+            encoder_out: what :meth:`ResMLPEncoder.forward` returned.
+            incremental_state: the memory of word-by-word decoding, an empty dict at first.
+            full_context_alignment: not for this model, whose A is triangular by construction.
+            alignment_layer: the layer whose attention is returned (default: the last).
+            alignment_heads: average the attention over that many heads (default: all).
+
+        Returns:
+            the features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
+
+        Raises:
+            UserError: if a sentence is longer than ``--max-target-positions``.
+            ValueError: if *incremental_state* has not seen exactly the words before the last, or
+                for *full_context_alignment*.
+        """
+        if full_context_alignment:
+            raise ValueError(
+                "full_context_alignment: a triangular A sees no future word; leave the option off"
+            )
+        batch, length = prev_output_tokens.shape
+        check_length(length, self.max_target_positions, "target")
+        order = None
+        if incremental_state is None:
+            prev_output_tokens, order = turn_right(prev_output_tokens, self.padding_idx)
+        else:
+            history = BeamHistory.of(incremental_state)
+            history.advance(batch, prev_output_tokens.device)
+            if len(history) != length:
+                raise ValueError(
+                    f"incremental_state holds {len(history) - 1} words, but prev_output_tokens "
+                    f"has {length - 1} before the newest: feed one word at a time"
+                )
+        features, extra = super().extract_features(
+            prev_output_tokens,
+            encoder_out,
+            incremental_state,
+            # A is triangular by itself; this only spares the base class its T x T mask
+            full_context_alignment=True,
+            alignment_layer=alignment_layer,
+            alignment_heads=alignment_heads,
+        )
+        features = turn_back(features, order, batch_first=True)
+        if order is not None:
+            extra["attn"] = [
+                None if a is None else turn_back(a, order, batch_first=True) for a in extra["attn"]
+            ]
+            extra["inner_states"] = [
+                turn_back(x, order, batch_first=False) for x in extra["inner_states"]
+            ]
+        return features, extra
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        """Follow beam search: row r goes on from row ``new_order[r]``. No state is copied."""
+        BeamHistory.reorder_in(incremental_state, new_order)

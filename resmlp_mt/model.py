@@ -1,0 +1,103 @@
+"""The model and its named architectures, registered with fairseq."""
+
+from argparse import Namespace
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import TransformerModelBase
+from fairseq.models.transformer import base_architecture as transformer_defaults
+from omegaconf import OmegaConf
+
+from resmlp_mt.config import ResMLPConfig, check_config
+from resmlp_mt.decoder import ResMLPDecoder
+from resmlp_mt.encoder import ResMLPEncoder
+from resmlp_mt.folding import fold_
+
+
+@register_model("resmlp_mt")
+class ResMLPModel(TransformerModelBase):
+    """The sequence-to-sequence ResMLP: no self-attention, no LayerNorm, no positional embedding.
+
+    The decoder keeps cross-attention. Build it by fairseq's command-line programs with ``--arch``,
+    or load it by :meth:`from_pretrained`.
+    """
+
+    @classmethod
+    def add_args(cls, parser):
+        gen_parser_from_dataclass(parser, ResMLPConfig(), delete_default=True, with_prefix="")
+
+    @classmethod
+    def build_model(cls, args, task):
+        """
+        Args:
+            args: options by name, as a Namespace (command line) or DictConfig (hydra).
+            task: the translation task, which has the dictionaries.
+
+        Raises:
+            UserError: for an option that this model cannot follow.
+        """
+        if OmegaConf.is_config(args):
+            args = Namespace(**OmegaConf.to_container(args))
+        resmlp_mt_6(args)
+        args.no_token_positional_embeddings = not args.token_positional_embeddings
+        cfg = ResMLPConfig.from_namespace(args)
+        check_config(cfg)
+        return super().build_model(cfg, task)
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return ResMLPEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return ResMLPDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+    def prepare_for_inference_(self, cfg):
+        """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps."""
+        super().prepare_for_inference_(cfg)
+        fold_(self)
+
+
+def _default(args, **values):
+    for name, value in values.items():
+        setattr(args, name, getattr(args, name, value))
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_6")
+def resmlp_mt_6(args):
+    """The paper's model, section 3: d = 512, hidden 2048, 6 + 6 layers, 8 heads."""
+    _default(
+        args,
+        activation_fn="gelu",
+        dropout=0.15,
+        layerscale_init=0.2,
+        normalization="affine",
+        token_mixing="linear",
+        token_mixing_heads=1,
+        token_mixing_init_std=0.02,
+        no_token_mixing_bias=False,
+        token_positional_embeddings=False,
+    )
+    transformer_defaults(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_12")
+def resmlp_mt_12(args):
+    """The paper's deeper model: 12 + 12 layers."""
+    _default(args, encoder_layers=12, decoder_layers=12)
+    resmlp_mt_6(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_tiny")
+def resmlp_mt_tiny(args):
+    """4 + 4 layers, d = 128, hidden 256, 4 heads: trains on a laptop's CPU."""
+    _default(
+        args,
+        encoder_layers=4,
+        decoder_layers=4,
+        encoder_embed_dim=128,
+        encoder_ffn_embed_dim=256,
+        decoder_attention_heads=4,
+        encoder_attention_heads=4,
+    )
+    resmlp_mt_6(args)

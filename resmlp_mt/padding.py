@@ -1,0 +1,46 @@
+"""Right padding for a model whose matrices are about absolute positions.
+
+fairseq pads sources on the left by default. A row of A belongs to a position counted from the
+first word, so the padding is turned over on the way in and back on the way out: a sentence then
+gets the same states in any batch and for either side.
+"""
+
+from typing import Optional, Tuple
+
+import torch
+from fairseq.utils import convert_padding_direction
+from torch import Tensor
+
+
+def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:
+    """Move left padding to the right.
+
+    Args:
+        tokens: B x T token indices, padded on either side.
+        padding_idx: the index of the padding symbol.
+
+    Returns:
+        the tokens padded on the right, B x T, and, where anything was moved, the B x T positions
+        that :func:`turn_back` needs to undo it, else None.
+    """
+    turned = convert_padding_direction(tokens, padding_idx, left_to_right=True)
+    if turned is tokens:
+        return tokens, None
+    pads = tokens.eq(padding_idx).sum(dim=1, keepdim=True)
+    positions = torch.arange(tokens.size(1), device=tokens.device)
+    return turned, torch.remainder(positions - pads, tokens.size(1))
+
+
+def turn_back(x: Tensor, order: Optional[Tensor], batch_first: bool) -> Tensor:
+    """Put states back at the positions of the tokens that were given.
+
+    Args:
+        x: states, T x B x C, or B x T x C if *batch_first*.
+        order: the second result of :func:`turn_right`.
+        batch_first: the layout of *x*.
+    """
+    if order is None:
+        return x
+    if batch_first:
+        return x.gather(1, order.unsqueeze(-1).expand_as(x))
+    return x.gather(0, order.t().unsqueeze(-1).expand_as(x))

@@ -1,0 +1,151 @@
+"""The residual branches of a ResMLP layer, eqs. 2 and 3: ``post(f(pre(x)))``.
+
+``pre`` is an affine map that starts as the identity, ``post`` one that starts at the LayerScale
+value. Hidden states are T x B x C, fairseq's layout. :mod:`resmlp_mt.folding` absorbs ``pre`` and
+``post`` into what stands beside them and sets them to None.
+"""
+
+from typing import Optional, Tuple
+
+from fairseq import utils
+from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
+from fairseq.modules.quant_noise import quant_noise
+from torch import Tensor, nn
+
+from resmlp_mt.affine import Affine
+from resmlp_mt.beam_history import BeamHistory
+from resmlp_mt.token_mixing import TOKEN_MIXING
+
+
+def build_norm(cfg, channels: int) -> nn.Module:
+    """The map before a branch and after a stack: the paper's Affine or, as an ablation, LayerNorm."""
+    return Affine(channels) if cfg.normalization == "affine" else LayerNorm(channels)
+
+
+class Branch(nn.Module):
+    """What the three branches share: the maps before and after, and the dropout of the sum."""
+
+    def __init__(self, cfg, channels: int):
+        super().__init__()
+        self.pre: Optional[nn.Module] = build_norm(cfg, channels)
+        self.post: Optional[Affine] = Affine(channels, cfg.layerscale_init)
+        self.dropout = FairseqDropout(cfg.dropout, module_name=self.__class__.__name__)
+
+    def enter(self, x: Tensor) -> Tensor:
+        return x if self.pre is None else self.pre(x)
+
+    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+        """The residual sum; *x* is what came into the branch, *y* what its middle made of it."""
+        return x + self.dropout(y if self.post is None else self.post(y))
+
+
+class TokenMixingBranch(Branch):
+    """``Z = X + Aff(A Aff(X))``, eq. 2."""
+
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
+        super().__init__(cfg, channels)
+        self.mixing = TOKEN_MIXING[str(cfg.token_mixing)](
+            channels,
+            positions,
+            causal,
+            heads=cfg.token_mixing_heads,
+            bias=not cfg.no_token_mixing_bias,
+            init_std=cfg.token_mixing_init_std,
+        )
+        self.folded: Optional[nn.Module] = None
+
+    def forward(
+        self,
+        x: Tensor,
+        padding_mask: Optional[Tensor] = None,
+        history: Optional[BeamHistory] = None,
+    ) -> Tensor:
+        """
+        Args:
+            x: T x B x C; with *history* the newest position only, 1 x B x C.
+            padding_mask: B x T, True at padding, or None if there is none.
+            history: the past of word-by-word decoding.
+        """
+        h = self.enter(x)
+        if padding_mask is not None:
+            # beta is not 0 after training: without this, padding would reach every position
+            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+        if self.folded is not None:
+            y = self.folded(h, self.mixing, padding_mask, history)
+        elif history is None:
+            y = self.mixing(h)
+        else:
+            y = self.mixing.step(h, history)
+            bias = self.mixing.step_bias(len(history) - 1)
+            y = y if bias is None else y + bias
+        return self.leave(x, y)
+
+
+class FeedForwardBranch(Branch):
+    """``Y = Z + Aff(C GELU(B Aff(Z)))``, eq. 3; ``fc1`` is the paper's B, ``fc2`` its C."""
+
+    def __init__(self, cfg, channels: int, hidden: int):
+        super().__init__(cfg, channels)
+        noise = (cfg.quant_noise.pq, cfg.quant_noise.pq_block_size)
+        self.fc1 = quant_noise(nn.Linear(channels, hidden), *noise)
+        self.fc2 = quant_noise(nn.Linear(hidden, channels), *noise)
+        self.activation_fn = utils.get_activation_fn(str(cfg.activation_fn))
+        self.activation_dropout = FairseqDropout(
+            float(cfg.activation_dropout or cfg.relu_dropout or 0),
+            module_name=self.__class__.__name__,
+        )
+        for linear in (self.fc1, self.fc2):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.activation_dropout(self.activation_fn(self.fc1(self.enter(x))))
+        return self.leave(x, self.fc2(h))
+
+
+class CrossAttentionBranch(Branch):
+    """``Y = X + Aff(Attention(Aff(X), encoder output))``: what the paper keeps of the Transformer."""
+
+    def __init__(self, cfg):
+        channels = cfg.decoder.embed_dim
+        super().__init__(cfg, channels)
+        self.attn = MultiheadAttention(
+            channels,
+            cfg.decoder.attention_heads,
+            kdim=cfg.encoder.embed_dim,
+            vdim=cfg.encoder.embed_dim,
+            dropout=cfg.attention_dropout,
+            encoder_decoder_attention=True,
+            q_noise=cfg.quant_noise.pq,
+            qn_block_size=cfg.quant_noise.pq_block_size,
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor,
+        encoder_padding_mask: Optional[Tensor],
+        incremental_state: Optional[dict] = None,
+        need_weights: bool = False,
+        need_head_weights: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """
+        Args:
+            x: T x B x C.
+            encoder_out: S x B x C.
+            encoder_padding_mask: B x S, True at padding.
+
+        Returns:
+            T x B x C, and the attention weights, B x T x S (H x B x T x S by head), if asked for.
+        """
+        y, weights = self.attn(
+            query=self.enter(x),
+            key=encoder_out,
+            value=encoder_out,
+            key_padding_mask=encoder_padding_mask,
+            incremental_state=incremental_state,
+            static_kv=True,
+            need_weights=need_weights,
+            need_head_weights=need_head_weights,
+        )
+        return self.leave(x, y), weights

@@ -1,0 +1,150 @@
+"""The sublayer that replaces self-attention: one learned matrix over positions.
+
+``A`` is square in the encoder and lower triangular in the decoder; a batch uses its top left
+submatrix. With more than one head, each group of C / H neighbouring channels has a matrix of its
+own (H = 1 is the paper's model).
+"""
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from resmlp_mt.beam_history import BeamHistory
+from resmlp_mt.errors import UserError
+
+
+class TokenMixing(nn.Module):
+    """``y[t] = sum_s A[t, s] x[s] + b[t]``, the linear layer over positions of eq. 2.
+
+    Args:
+        channels: C.
+        positions: N, the longest sentence; A is N x N.
+        causal: constrain A to be lower triangular (decoder).
+        heads: H, number of channel groups with a matrix each; divides C.
+        bias: learn b.
+        init_std: standard deviation of the first weights, drawn from a normal distribution.
+
+    Raises:
+        UserError: if *heads* does not divide *channels*.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        positions: int,
+        causal: bool,
+        heads: int = 1,
+        bias: bool = True,
+        init_std: float = 0.02,
+    ):
+        super().__init__()
+        if heads < 1 or channels % heads:
+            raise UserError(
+                f"--token-mixing-heads {heads} does not divide the {channels} channels: "
+                "choose a divisor"
+            )
+        self.channels, self.positions, self.causal, self.heads = channels, positions, causal, heads
+        self.weight = nn.Parameter(torch.empty(self.weight_shape()))
+        self.bias = nn.Parameter(torch.zeros(heads, positions)) if bias else None
+        nn.init.normal_(self.weight, std=init_std)
+        if causal:
+            self.mask_future_()
+
+    def weight_shape(self) -> tuple:
+        """Shape of the learned weights."""
+        return self.heads, self.positions, self.positions
+
+    @torch.no_grad()
+    def mask_future_(self) -> None:
+        """Zero the weights that no position uses, so that a saved matrix shows what is computed."""
+        self.weight.tril_()
+
+    def matrix(self, length: int) -> Tensor:
+        """A for sentences of *length* tokens, H x T x T."""
+        a = self.weight[:, :length, :length]
+        # masked at every use, not only at the start: no optimizer can undo it
+        return a.tril() if self.causal else a
+
+    def row(self, position: int) -> Tensor:
+        """The weights with which a decoder's *position* looks at 0..position, H x (position + 1)."""
+        return self.weight[:, position, : position + 1]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mix all positions at once. *x* is T x B x C, zero wherever there is padding."""
+        length, batch, channels = x.shape
+        y = self.mix(x)
+        if self.bias is None:
+            return y
+        bias = self.bias[:, :length].t()  # T x H
+        y = y.view(length, batch, self.heads, -1) + bias.view(length, 1, self.heads, 1)
+        return y.view(length, batch, channels)
+
+    def mix(self, x: Tensor) -> Tensor:
+        """``A x`` without the bias; T x B x C to T x B x C."""
+        length, batch, channels = x.shape
+        a = self.matrix(length)
+        if self.heads == 1:
+            # T x B x C is T x (B C): one product, no transpose
+            return (a[0] @ x.reshape(length, batch * channels)).view(length, batch, channels)
+        grouped = x.reshape(length, batch, self.heads, -1).permute(2, 0, 1, 3)
+        mixed = a @ grouped.reshape(self.heads, length, -1)
+        mixed = mixed.view(self.heads, length, batch, -1).permute(1, 2, 0, 3)
+        return mixed.reshape(length, batch, channels)
+
+    def step(self, x: Tensor, history: BeamHistory) -> Tensor:
+        """The newest position only, 1 x R x C, given the past in *history*; see :meth:`mix`."""
+        past = history.write(id(self), x[0])
+        weights = self.row(len(history) - 1).to(x.dtype)  # H x T
+        index = history.index
+        rows, length = index.shape
+        if self.heads > 1:
+            # a row of H groups is H rows of one group
+            past = past.view(-1, self.channels // self.heads)
+            groups = torch.arange(self.heads, device=index.device).view(1, -1, 1)
+            index = (index.unsqueeze(1) * self.heads + groups).view(-1, length)
+        weights = weights.unsqueeze(0).expand(rows, -1, -1).reshape(-1, length)
+        y = F.embedding_bag(index, past, per_sample_weights=weights, mode="sum")
+        return y.view(1, rows, self.channels)
+
+    def step_bias(self, position: int) -> Optional[Tensor]:
+        """The bias of one position by channel, C values, or None."""
+        if self.bias is None:
+            return None
+        return self.bias[:, position].repeat_interleave(self.channels // self.heads)
+
+    def extra_repr(self) -> str:
+        return (
+            f"channels={self.channels}, positions={self.positions}, causal={self.causal}, "
+            f"heads={self.heads}, bias={self.bias is not None}"
+        )
+
+
+class ToeplitzTokenMixing(TokenMixing):
+    """A whose entries depend on the distance alone: ``A[t, s] = w[t - s]``.
+
+    The paper notes that the rows of a trained A look like shifted copies of each other. Here they
+    are: 2N - 1 weights a head in the encoder and N in the decoder in place of N².
+    """
+
+    def weight_shape(self) -> tuple:
+        return self.heads, self.positions if self.causal else 2 * self.positions - 1
+
+    def mask_future_(self) -> None:
+        """Nothing to do: the decoder has no weight for a position to the right."""
+
+    def matrix(self, length: int) -> Tensor:
+        if self.causal:
+            w = F.pad(self.weight[:, :length], (length - 1, 0))
+        else:
+            centre = self.positions - 1
+            w = self.weight[:, centre - length + 1 : centre + length]
+        # w holds distances 1 - T .. T - 1; row t reads w[t], w[t - 1], ... counted from T - 1
+        return w.flip(-1).unfold(-1, length, 1).flip(-2)
+
+    def row(self, position: int) -> Tensor:
+        return self.weight[:, : position + 1].flip(-1)
+
+
+TOKEN_MIXING = {"linear": TokenMixing, "toeplitz": ToeplitzTokenMixing}
