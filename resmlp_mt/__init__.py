@@ -3,11 +3,13 @@
 Importing this package, or naming it as ``--user-dir``, registers the model and its architectures.
 """
 
-from resmlp_mt import compat
+from resmlp_mt import cli_errors, compat
 from resmlp_mt.model import ResMLPModel
 
 __all__ = ["ResMLPModel"]
 __version__ = "0.1.0"
 
 compat.allow_translation_checkpoints()
+compat.keep_last_batch()
+cli_errors.install()
 compat.remember_user_dir(__path__[0])

@@ -1,10 +1,13 @@
-"""What fairseq needs under today's Python and PyTorch."""
+"""What fairseq needs under today's Python and PyTorch, done once when this package is imported."""
 
 import argparse
+import functools
 import os
 
 import fairseq
+import numpy as np
 import torch
+from fairseq.data import data_utils
 from fairseq.utils import import_user_module
 
 
@@ -15,6 +18,33 @@ def allow_translation_checkpoints() -> None:
     list. It is plain data; whatever else a file asks to have built is still refused.
     """
     torch.serialization.add_safe_globals([argparse.Namespace])
+
+
+def keep_last_batch() -> None:
+    """Have fairseq translate, score and train on every sentence.
+
+    fairseq-fixed 0.12.3.1 drops a data set's last batch if its size is no multiple of
+    ``--required-batch-size-multiple`` (8): up to 7 sentences of a test set go missing from
+    fairseq-generate's output, and fairseq-interactive answers a single line with nothing.
+    """
+    batch_by_size = data_utils.batch_by_size
+    if hasattr(batch_by_size, "keeps_last_batch"):
+        return
+
+    @functools.wraps(batch_by_size)
+    def keeping(indices, *args, **kwargs):
+        if not isinstance(indices, np.ndarray):
+            indices = np.fromiter(indices, dtype=np.int64, count=-1)
+        fixed_shapes = kwargs.get("fixed_shapes", args[5] if len(args) > 5 else None)
+        if fixed_shapes is not None:
+            return batch_by_size(indices, *args, **kwargs)  # this way drops nothing
+        batches = batch_by_size(indices, *args, **kwargs) if len(indices) else []
+        batched = sum(len(batch) for batch in batches)
+        # the batches are consecutive pieces of indices
+        return batches if batched == len(indices) else [*batches, indices[batched:]]
+
+    keeping.keeps_last_batch = True
+    data_utils.batch_by_size = keeping
 
 
 def remember_user_dir(package_dir: str) -> None:

@@ -55,13 +55,19 @@ def check_config(cfg: ResMLPConfig) -> None:
         "--cross-self-attention": cfg.cross_self_attention,
         "--base-layers": cfg.base_layers,
         "--char-inputs": cfg.char_inputs,
+        "--adaptive-input": cfg.adaptive_input,
         "--encoder-xformers-att-config": cfg.encoder.xformers_att_config,
         "--decoder-xformers-att-config": cfg.decoder.xformers_att_config,
     }
     for option, value in refused.items():
         if value:
-            raise UserError(f"{option} is about self-attention, which resmlp_mt does not have: "
-                            "leave it off, or use --arch transformer")
+            raise UserError(f"{option}: resmlp_mt does not have it: leave it off")
+    for option, value, choices in (
+        ("--token-mixing", cfg.token_mixing, TOKEN_MIXING),
+        ("--normalization", cfg.normalization, NORMALIZATIONS),
+    ):
+        if str(value) not in choices:
+            raise UserError(f"{option} {value}: choose one of {', '.join(choices)}")
     for option, positions in (
         ("--max-source-positions", cfg.max_source_positions),
         ("--max-target-positions", cfg.max_target_positions),

@@ -9,7 +9,8 @@ def check_length(tokens: int, positions: int, side: str) -> None:
     """Refuse a sentence that reaches past the last row of the mixing matrix.
 
     Args:
-        tokens: length of the longest sentence in the batch, end-of-sentence included.
+        tokens: length of the longest sentence in the batch, end of sentence included, or the
+            width that the batch is padded to.
         positions: number of rows of A.
         side: ``"source"`` or ``"target"``.
 

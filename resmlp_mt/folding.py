@@ -32,19 +32,19 @@ class FoldedTokenMixing(nn.Module):
 
     def __init__(self, mixing: TokenMixing, pre: Optional[Affine], post: Affine):
         super().__init__()
-        a2, b2 = post.alpha.detach().float(), post.beta.detach().float()
+        a2, b2 = post.alpha.detach().double(), post.beta.detach().double()
         ones, zeros = torch.ones_like(a2), torch.zeros_like(a2)
-        a1 = ones if pre is None else pre.alpha.detach().float()
-        b1 = zeros if pre is None else pre.beta.detach().float()
+        a1 = ones if pre is None else pre.alpha.detach().double()
+        b1 = zeros if pre is None else pre.beta.detach().double()
         dtype, per_head = post.alpha.dtype, mixing.channels // mixing.heads
         offset = b2.expand(mixing.positions, -1)
         if mixing.bias is not None:
-            bias = mixing.bias.detach().float().repeat_interleave(per_head, dim=0)  # C x N
+            bias = mixing.bias.detach().double().repeat_interleave(per_head, dim=0)  # C x N
             offset = offset + a2 * bias.t()
         row_sum_scale = a2 * b1
         if mixing.causal:
             # word t sees the words 0..t in any sentence, so that the row sums are constants
-            rows = mixing.matrix(mixing.positions).detach().float().sum(dim=2)  # H x N
+            rows = mixing.matrix(mixing.positions).detach().double().sum(dim=2)  # H x N
             offset = offset + row_sum_scale * rows.repeat_interleave(per_head, dim=0).t()
         self.register_buffer("scale", (a1 * a2).to(dtype))
         self.register_buffer("row_sum_scale", row_sum_scale.to(dtype))
@@ -81,22 +81,22 @@ def _affine(module: Optional[nn.Module]) -> Optional[Affine]:
 @torch.no_grad()
 def fold_before_(linear: nn.Linear, affine: Affine) -> None:
     """``W (alpha x + beta) + b``: the linear layer takes the affine map before it."""
-    weight = linear.weight.float()
-    bias = weight @ affine.beta.float()
+    weight = linear.weight.double()
+    bias = weight @ affine.beta.double()
     if linear.bias is not None:
-        bias = bias + linear.bias.float()
+        bias = bias + linear.bias.double()
     # new parameters, not changed ones: the old may be shared
-    linear.weight = nn.Parameter((weight * affine.alpha.float()).to(linear.weight.dtype))
+    linear.weight = nn.Parameter((weight * affine.alpha.double()).to(linear.weight.dtype))
     linear.bias = nn.Parameter(bias.to(linear.weight.dtype))
 
 
 @torch.no_grad()
 def fold_after_(linear: nn.Linear, affine: Affine) -> None:
     """``alpha (W x + b) + beta``: the linear layer takes the affine map after it."""
-    bias = affine.beta.float()
+    bias = affine.beta.double()
     if linear.bias is not None:
-        bias = bias + affine.alpha.float() * linear.bias.float()
-    weight = affine.alpha.float().unsqueeze(1) * linear.weight.float()
+        bias = bias + affine.alpha.double() * linear.bias.double()
+    weight = affine.alpha.double().unsqueeze(1) * linear.weight.double()
     linear.weight = nn.Parameter(weight.to(linear.weight.dtype))
     linear.bias = nn.Parameter(bias.to(linear.weight.dtype))
 
@@ -146,10 +146,11 @@ def _fold_final_(model) -> None:
 def fold_(model) -> None:
     """Absorb every affine map of a :class:`~resmlp_mt.model.ResMLPModel`, in place; inference only.
 
-    Sums are taken in float32 whatever the model's dtype. Two maps stay where nothing linear
+    Products and sums are taken in float64 whatever the model's dtype. Two maps stay where nothing linear
     follows them: the decoder's final one under adaptive softmax, the encoder's without
     cross-attention. A LayerNorm (``--normalization layernorm``) is no affine map and stays too.
     """
+    model.eval()  # in training, LayerDrop would hide layers from the loops below
     for layer in list(model.encoder.layers) + list(model.decoder.layers):
         if layer.token_mixing.post is None:
             return  # folded before

@@ -8,7 +8,6 @@ gets the same states in any batch and for either side.
 from typing import Optional, Tuple
 
 import torch
-from fairseq.utils import convert_padding_direction
 from torch import Tensor
 
 
@@ -16,19 +15,21 @@ def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tenso
     """Move left padding to the right.
 
     Args:
-        tokens: B x T token indices, padded on either side.
+        tokens: B x T token indices, each row padded on either side.
         padding_idx: the index of the padding symbol.
 
     Returns:
         the tokens padded on the right, B x T, and, where anything was moved, the B x T positions
         that :func:`turn_back` needs to undo it, else None.
     """
-    turned = convert_padding_direction(tokens, padding_idx, left_to_right=True)
-    if turned is tokens:
+    padding = tokens.eq(padding_idx)
+    if tokens.size(1) == 0 or not padding[:, 0].any():
         return tokens, None
-    pads = tokens.eq(padding_idx).sum(dim=1, keepdim=True)
+    # only the padding before the first word counts: each row may be padded on a side of its own
+    leading = (~padding).int().argmax(dim=1, keepdim=True)
     positions = torch.arange(tokens.size(1), device=tokens.device)
-    return turned, torch.remainder(positions - pads, tokens.size(1))
+    turned = tokens.gather(1, torch.remainder(positions + leading, tokens.size(1)))
+    return turned, torch.remainder(positions - leading, tokens.size(1))
 
 
 def turn_back(x: Tensor, order: Optional[Tensor], batch_first: bool) -> Tensor:

@@ -40,7 +40,7 @@ class TokenMixing(nn.Module):
         init_std: float = 0.02,
     ):
         super().__init__()
-        if heads < 1 or channels % heads:
+        if not isinstance(heads, int) or heads < 1 or channels % heads:
             raise UserError(
                 f"--token-mixing-heads {heads} does not divide the {channels} channels: "
                 "choose a divisor"

@@ -1,0 +1,26 @@
+# make demo   train, translate and score on the quickstart example (no download of data)
+# make test   lint and run all tests
+# Both make the environment $(VENV) first; PYTHON=python3.12 chooses the Python.
+PYTHON ?= python3
+VENV ?= .venv
+RUN = $(VENV)/bin/python
+
+.PHONY: demo test lint env clean
+
+demo: env
+	$(RUN) examples/quickstart/run.py
+
+test: env lint
+	$(RUN) -m pytest
+
+lint: env
+	$(RUN) -m ruff check .
+
+env: $(VENV)/.complete
+
+$(VENV)/.complete: setup.py scripts/requirements.txt
+	@rm -f $(VENV)/.complete
+	@scripts/make_env.sh $(VENV) $(PYTHON)
+
+clean:
+	rm -rf $(VENV) $(VENV).log examples/*/out build *.egg-info

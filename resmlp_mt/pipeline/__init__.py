@@ -1,0 +1,1 @@
+"""From raw parallel text to a scored translation: the steps that scripts and examples share."""

@@ -1,0 +1,191 @@
+"""One experiment: raw parallel text to subwords, training, averaging, beam search and scores."""
+
+import platform
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Dict, List, Optional, Tuple
+
+import torch
+
+import resmlp_mt
+from resmlp_mt.pipeline.averaging import average_checkpoints, last_checkpoints, load_checkpoint
+from resmlp_mt.pipeline.corpus import drop_empty, read_parallel, write_lines
+from resmlp_mt.pipeline.programs import USER_DIR, run_program
+from resmlp_mt.pipeline.scoring import read_generated, score
+from resmlp_mt.pipeline.steps import Workdir, read_json, write_json
+from resmlp_mt.pipeline.subwords import Subwords, train_subwords
+from resmlp_mt.pipeline.training import read_curve, train
+
+STEPS = 5
+
+
+@dataclass
+class Recipe:
+    """Everything that an experiment's result depends on, its corpora apart.
+
+    Attributes:
+        arch: architecture name.
+        source, target: languages.
+        vocab_size: joint SentencePiece pieces.
+        updates: length of training.
+        train_options: the rest of ``fairseq-train``'s command line.
+        average: how many of the last epochs' checkpoints to average; 1 takes the last as it is.
+        beam, lenpen: of the search.
+        seed: of training.
+        threads: CPU threads of training; None takes PyTorch's default.
+    """
+
+    arch: str
+    source: str
+    target: str
+    vocab_size: int
+    updates: int
+    train_options: List[str] = field(default_factory=list)
+    average: int = 1
+    beam: int = 4
+    lenpen: float = 0.6
+    seed: int = 1
+    threads: Optional[int] = None
+
+
+class Experiment:
+    """
+    Args:
+        root: folder for all results.
+        recipe: the options.
+        corpora: source and target file by split: ``train``, ``valid`` and any number of test sets.
+
+    Raises:
+        UserError: if *root* holds another experiment or cannot be written, or a corpus file is
+            missing, empty, not UTF-8, or shorter on one side.
+    """
+
+    def __init__(self, root: Path, recipe: Recipe, corpora: Dict[str, Tuple[Path, Path]]):
+        self.recipe, self.corpora = recipe, corpora
+        self.tests = [split for split in corpora if split not in ("train", "valid")]
+        # read before anything is written, so that a bad file leaves nothing behind
+        self._pairs = {split: read_parallel(*files) for split, files in corpora.items()}
+        digests = {
+            split: sha256("\n".join(map("\t".join, pairs)).encode()).hexdigest()[:16]
+            for split, pairs in self._pairs.items()
+        }
+        self.workdir = Workdir(root, {**asdict(recipe), "corpora": digests}, STEPS)
+        self.root = self.workdir.root
+
+    def run(self) -> dict:
+        """Run what is not done yet.
+
+        Returns:
+            the result, also in ``root/result.json``.
+        """
+        self.subwords = self.workdir.step("subwords", "SentencePiece", self._make_subwords)
+        self.data_bin = self.workdir.step("data-bin", "fairseq-preprocess", self._make_data_bin)
+        title = f"fairseq-train --arch {self.recipe.arch}"
+        self.train_dir = self.workdir.step("train", title, self._train, resumable=True)
+        title = f"fairseq-generate --beam {self.recipe.beam}"
+        self.generated = self.workdir.step("generate", title, self._generate)
+        self.workdir.step("scores", "sacreBLEU", self._score)
+        return read_json(self.root / "scores" / "result.json")
+
+    def _make_subwords(self, folder: Path) -> None:
+        pairs = drop_empty(self._pairs["train"])
+        dropped = len(self._pairs["train"]) - len(pairs)
+        if dropped:
+            print(f"    {dropped} training pairs with an empty side left out")
+        lines = (side for pair in pairs for side in pair)
+        model = Subwords(train_subwords(lines, folder / "spm", self.recipe.vocab_size))
+        for split, split_pairs in {**self._pairs, "train": pairs}.items():
+            for language, side in zip((self.recipe.source, self.recipe.target), zip(*split_pairs)):
+                write_lines(folder / f"{split}.{language}", map(model.encode, side))
+
+    def _make_data_bin(self, folder: Path) -> None:
+        run_program(
+            "preprocess",
+            [
+                *("--source-lang", self.recipe.source, "--target-lang", self.recipe.target),
+                *("--trainpref", self.subwords / "train", "--validpref", self.subwords / "valid"),
+                *("--testpref", ",".join(str(self.subwords / split) for split in self.tests)),
+                *("--destdir", folder, "--joined-dictionary", "--workers", 2),
+            ],
+            folder / "preprocess.log",
+        )
+        shutil.copy(self.subwords / "spm.model", folder / "sentencepiece.bpe.model")
+
+    def _train(self, folder: Path) -> None:
+        recipe = self.recipe
+        options = [
+            *("--arch", recipe.arch, "--task", "translation", "--seed", recipe.seed),
+            *("--source-lang", recipe.source, "--target-lang", recipe.target),
+            *("--keep-last-epochs", max(recipe.average, 1)),
+            *recipe.train_options,
+        ]
+        train(self.data_bin, folder, options, recipe.updates, recipe.threads)
+
+    def _generate(self, folder: Path) -> None:
+        model = folder / "model.pt"
+        if self.recipe.average > 1:
+            paths = last_checkpoints(self.train_dir, self.recipe.average)
+        else:
+            paths = [self.train_dir / "checkpoint_last.pt"]
+        average_checkpoints(paths, model)
+        for number, split in enumerate(["valid", *self.tests]):
+            log = folder / f"{split}.log"
+            # fairseq calls the first test set "test", the others "test1", "test2" ...
+            subset = "valid" if number == 0 else "test" + (str(number - 1) if number > 1 else "")
+            run_program(
+                "generate",
+                [
+                    *(self.data_bin, "--path", model, "--gen-subset", subset),
+                    *("--beam", self.recipe.beam, "--lenpen", self.recipe.lenpen),
+                    *("--remove-bpe", "sentencepiece", "--max-tokens", 4096, "--num-workers", 0),
+                ],
+                log,
+                threads=self.recipe.threads,
+            )
+            write_lines(folder / f"{split}.{self.recipe.target}", read_generated(log))
+
+    def _score(self, folder: Path) -> None:
+        scores = {}
+        for split in ["valid", *self.tests]:
+            lines = (self.generated / f"{split}.{self.recipe.target}").read_text("utf-8")
+            references = [target for _, target in self._pairs[split]]
+            scores[split] = score(lines.split("\n")[:-1], references)
+        curve = read_curve(self.train_dir / "train.log")["valid"]
+        weights = load_checkpoint(self.train_dir / "checkpoint_last.pt")["model"]
+        write_json(
+            folder / "result.json",
+            {
+                "recipe": asdict(self.recipe),
+                "scores": scores,
+                "valid_nll": {"last": curve[-1][1], "best": min(nll for _, nll in curve)},
+                "parameters": count_parameters(weights),
+                "cost": read_json(self.train_dir / "cost.json"),
+                "versions": versions(),
+            },
+        )
+
+
+def count_parameters(weights: dict) -> int:
+    """Weights in a state dict, a matrix that is shared counted once."""
+    shared = {value.data_ptr(): value.numel() for value in weights.values() if value.dim() > 0}
+    return sum(shared.values()) - sum(
+        value.numel() for name, value in weights.items() if name.endswith("version")
+    )
+
+
+def versions() -> dict:
+    """What made a result: the versions of the software and the commit of this repository."""
+    commit = subprocess.run(
+        ["git", "-C", str(USER_DIR), "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    return {
+        "resmlp_mt": resmlp_mt.__version__,
+        "commit": commit or "not a git checkout",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,88 @@
+"""A folder of results made step by step: announced, reused when finished, never half there."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Callable
+
+from resmlp_mt.errors import UserError
+
+
+def write_json(path: Path, value) -> None:
+    """Write a JSON file whole or not at all."""
+    partial = Path(f"{path}.partial")
+    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def read_json(path: Path):
+    """
+    Raises:
+        UserError: if the file is not there or not JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: give a file that is there") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
+
+
+class Workdir:
+    """A results folder that belongs to one set of options.
+
+    Args:
+        root: the folder; made if need be.
+        options: everything that the results depend on, as JSON values.
+        steps: how many steps will be run, for the announcements.
+
+    Raises:
+        UserError: if the folder cannot be written, or holds results of other options.
+    """
+
+    def __init__(self, root: Path, options: dict, steps: int):
+        self.root, self.total, self.number = Path(root), steps, 0
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            manifest = self.root / "manifest.json"
+            if not manifest.exists():
+                write_json(manifest, options)
+        except OSError as error:
+            raise UserError(
+                f"{self.root}: {error.strerror}: choose a folder that can be written"
+            ) from None
+        made_with = read_json(manifest)
+        options = json.loads(json.dumps(options))
+        for name in sorted(set(made_with) | set(options)):
+            old, new = made_with.get(name), options.get(name)
+            if old != new:
+                raise UserError(
+                    f"{self.root} holds results made with {name} = {json.dumps(old)}, not "
+                    f"{json.dumps(new)}: choose another folder or delete this one"
+                )
+
+    def step(
+        self, name: str, title: str, make: Callable[[Path], None], resumable: bool = False
+    ) -> Path:
+        """Make ``root/name`` by calling *make* on an empty folder, unless it is there already.
+
+        The folder takes its name when *make* has returned. A *resumable* step finds what its
+        interrupted self had written; any other starts afresh.
+        """
+        self.number += 1
+        head = f"[{self.number}/{self.total}] {title}"
+        final, partial = self.root / name, self.root / f"{name}.partial"
+        if final.exists():
+            print(f"{head}: done before, reused", flush=True)
+            return final
+        if partial.exists() and not resumable:
+            shutil.rmtree(partial)
+        partial.mkdir(exist_ok=True)
+        print(f"{head} ...", flush=True)
+        start = time.monotonic()
+        make(partial)
+        os.replace(partial, final)
+        print(f"{head}: done in {time.monotonic() - start:.0f} s", flush=True)
+        return final

@@ -1,0 +1,25 @@
+"""How a command of ours ends: one line on standard error and an exit status, no traceback."""
+
+import os
+import sys
+from typing import Callable
+
+from resmlp_mt.errors import UserError
+
+
+def run_main(main: Callable[[], None]) -> int:
+    """Call *main*; returns the exit status: 0, 1 after a user's error, 130 after Ctrl-C."""
+    program = os.path.basename(sys.argv[0])
+    try:
+        main()
+    except UserError as error:
+        print(f"{program}: error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{program}: error: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\n{program}: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0

@@ -1,0 +1,32 @@
+"""Metadata and dependencies; build and tool settings are in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py").read_text())[1]
+
+PLOT = ["matplotlib"]
+TEST = ["pytest", "ruff", *PLOT]
+
+setup(
+    name="resmlp-mt",
+    version=VERSION,
+    description="Machine translation without self-attention: the ResMLP encoder-decoder for fairseq",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    python_requires=">=3.11",
+    packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
+    install_requires=[
+        "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
+        "torch>=2.6",
+        "sacrebleu>=2.3",
+        "sentencepiece>=0.2",
+        "numpy",
+        "tqdm",
+    ],
+    extras_require={"plot": PLOT, "test": TEST},
+)

@@ -1,0 +1,106 @@
+"""Small models, sentences and comparisons for the tests."""
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import collate_tokens
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.sequence_generator import SequenceGeneratorWithAlignment
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.token_mixing import TOKEN_MIXING
+
+KINDS = list(TOKEN_MIXING)
+ARCHITECTURES = ("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny")
+POSITIONS = 24
+SMALL = dict(
+    encoder_embed_dim=16,
+    encoder_ffn_embed_dim=24,
+    encoder_layers=2,
+    decoder_layers=2,
+    encoder_attention_heads=4,
+    decoder_attention_heads=4,
+    max_source_positions=POSITIONS,
+    max_target_positions=POSITIONS,
+    dropout=0.0,
+)
+
+
+def make_dictionary(size=50):
+    """A dictionary of *size* symbols, fairseq's four special ones included."""
+    dictionary = Dictionary()
+    for i in range(size - len(dictionary)):
+        dictionary.add_symbol(f"w{i}")
+    return dictionary
+
+
+@torch.no_grad()
+def randomize_(model, std=0.3):
+    """Draw every parameter: vectors around their first value (alpha, beta, biases), others at 0."""
+    for parameter in model.parameters():
+        noise = torch.randn_like(parameter) * std
+        parameter.copy_(parameter + noise if parameter.dim() == 1 else noise)
+
+
+def build_model(arch="resmlp_mt_tiny", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
+    """A model of *arch* (a name or an architecture function), in evaluation mode, and its
+    dictionary; *options* come before the small sizes used by the tests, None for arch's own."""
+    torch.manual_seed(seed)
+    dictionary = make_dictionary(vocabulary)
+    options = {k: v for k, v in {**SMALL, **options}.items() if v is not None}
+    args = Namespace(arch="resmlp_mt", **options)
+    (ARCH_CONFIG_REGISTRY[arch] if isinstance(arch, str) else arch)(args)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = ResMLPModel.build_model(args, task)
+    if randomize:
+        randomize_(model, std)
+    return model.eval(), dictionary
+
+
+def random_sentences(dictionary, lengths, seed=0):
+    """One sentence for each length, end of sentence included."""
+    generator = torch.Generator().manual_seed(seed)
+    words = [
+        torch.randint(dictionary.nspecial, len(dictionary), (n - 1,), generator=generator)
+        for n in lengths
+    ]
+    return [torch.cat([w, torch.tensor([dictionary.eos()])]) for w in words]
+
+
+def pad_batch(sentences, dictionary, left=False):
+    """B x T, padded on one side."""
+    return collate_tokens(sentences, dictionary.pad(), left_pad=left)
+
+
+def shift(sentence):
+    """What the decoder is fed for *sentence*: its end-of-sentence symbol moved to the front."""
+    return sentence.roll(1)
+
+
+def gap(a, b):
+    """Largest difference, relative to the largest value of *b* where that is above 1."""
+    assert a.shape == b.shape
+    assert torch.isfinite(a).all() and torch.isfinite(b).all()
+    return ((a - b).abs().max() / b.abs().max().clamp(min=1)).item()
+
+
+def translate(model, dictionary, sentences, left=True, beam=4, max_len=10):
+    """fairseq's own beam search: for each sentence its list of hypotheses."""
+    generator = SequenceGeneratorWithAlignment(
+        [model], dictionary, beam_size=beam, max_len_b=max_len
+    )
+    lengths = torch.tensor([len(s) for s in sentences])
+    net_input = {"src_tokens": pad_batch(sentences, dictionary, left), "src_lengths": lengths}
+    return generator.generate([model], {"net_input": net_input})
+
+
+def assert_same_hypotheses(some, others, tolerance=1e-4):
+    """Same words, and scores within *tolerance*, in every hypothesis of one sentence."""
+    assert len(some) == len(others)
+    for a, b in zip(some, others):
+        assert a["tokens"].tolist() == b["tokens"].tolist()
+        assert gap(a["score"], b["score"]) < tolerance
+        assert gap(a["positional_scores"], b["positional_scores"]) < tolerance
+        assert a["alignment"] == b["alignment"]

@@ -1,0 +1,266 @@
+"""The quickstart's grammar: right German, one translation for each sentence, no leaks."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples" / "quickstart"
+sys.path.insert(0, str(FOLDER))
+
+import grammar  # noqa: E402
+import lexicon as lx  # noqa: E402
+from grammar import Clause, Phrase, Pronoun  # noqa: E402
+
+NOUNS = {noun.en: noun for group in (lx.PERSONS, lx.ANIMALS, lx.THINGS, lx.PLACES, lx.FRUIT_HEADS)
+         for noun in group}
+VERBS = {verb.en[0]: verb for group in lx.VERBS.values() for verb in group} | {"be": lx.BE}
+ADJECTIVES = dict(lx.BEING_ADJECTIVES + lx.THING_ADJECTIVES)
+LINKS = dict(lx.MODIFIERS + lx.FRUITS)
+MODALS = {modal[0]: modal for modal in lx.MODALS}
+
+
+def phrase(words, plural=False):
+    """The phrase of a determiner, perhaps an adjective, perhaps a modifier, and a singular noun."""
+    first, *middle, last = words.split()
+    (determiner,) = [d for d in lx.DETERMINERS if first in (d.en, d.en_plural)]
+    noun = NOUNS[last]
+    if middle and middle[-1] in LINKS:
+        modifier = middle.pop()
+        noun = noun.modified(modifier, LINKS[modifier])
+    adjective = (middle[0], ADJECTIVES[middle[0]]) if middle else None
+    return Phrase(determiner, adjective, noun, plural)
+
+
+def clause(subject, verb, tense="present", *objects, **more):
+    if isinstance(subject, str):
+        subject = phrase(subject)
+    return Clause(subject, VERBS[verb], tense, objects=objects, **more)
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return grammar.generate(3, {"train": 4000, "valid": 300, "test": 300})
+
+
+def test_generate_is_deterministic(corpus):
+    again = grammar.generate(3, {"train": 4000, "valid": 300, "test": 300})
+    assert again == corpus
+    assert grammar.generate(4, {"train": 50}) != grammar.generate(3, {"train": 50})
+
+
+def test_no_sentence_twice_on_either_side(corpus):
+    pairs = [pair for split in corpus.values() for pair in split]
+    assert {name: len(split) for name, split in corpus.items()} == {
+        "train": 4000, "valid": 300, "test": 300}
+    for side in (0, 1):
+        assert len({pair[side] for pair in pairs}) == len(pairs)
+
+
+def test_sentences_are_well_formed(corpus):
+    for en, de in corpus["train"]:
+        assert 5 <= len(en.split()) <= 22
+        for text in (en, de):
+            assert text[0].isupper() and text.endswith(".") and not text.endswith(",.")
+            assert "  " not in text and " ," not in text and ",," not in text
+
+
+def test_one_translation_each_way():
+    writer, to_german, to_english = grammar.Writer(random.Random(5)), {}, {}
+    for _ in range(30000):
+        en, de = writer.sentence()
+        assert to_german.setdefault(en, de) == de
+        assert to_english.setdefault(de, en) == en
+
+
+@pytest.mark.parametrize("words, plural, en, german", [
+    ("the old man", False, "the old man",
+     ("der alte Mann", "den alten Mann", "dem alten Mann")),
+    ("a tired woman", False, "a tired woman",
+     ("eine müde Frau", "eine müde Frau", "einer müden Frau")),
+    ("a old child", False, "an old child",
+     ("ein altes Kind", "ein altes Kind", "einem alten Kind")),
+    ("a uncle", False, "an uncle", ("ein Onkel", "einen Onkel", "einem Onkel")),
+    ("my small dog", False, "my small dog",
+     ("mein kleiner Hund", "meinen kleinen Hund", "meinem kleinen Hund")),
+    ("our horse", False, "our horse", ("unser Pferd", "unser Pferd", "unserem Pferd")),
+    ("this boy", False, "this boy", ("dieser Junge", "diesen Jungen", "diesem Jungen")),
+    ("every student", False, "every student",
+     ("jeder Student", "jeden Studenten", "jedem Studenten")),
+    ("the big house", True, "the big houses",
+     ("die großen Häuser", "die großen Häuser", "den großen Häusern")),
+    ("this car", True, "these cars", ("diese Autos", "diese Autos", "diesen Autos")),
+    ("my tired aunt", True, "my tired aunts",
+     ("meine müden Tanten", "meine müden Tanten", "meinen müden Tanten")),
+    ("many green tree", True, "many green trees",
+     ("viele grüne Bäume", "viele grüne Bäume", "vielen grünen Bäumen")),
+    ("two mouse", True, "two mice", ("zwei Mäuse", "zwei Mäuse", "zwei Mäusen")),
+    ("the apple tree", False, "the apple tree",
+     ("der Apfelbaum", "den Apfelbaum", "dem Apfelbaum")),
+    ("a birthday dress", False, "a birthday dress",
+     ("ein Geburtstagskleid", "ein Geburtstagskleid", "einem Geburtstagskleid")),
+    ("three new kitchen table", True, "three new kitchen tables",
+     ("drei neue Küchentische", "drei neue Küchentische", "drei neuen Küchentischen")),
+    ("the dog school", False, "the dog school",
+     ("die Hundeschule", "die Hundeschule", "der Hundeschule")),
+])
+def test_noun_phrases(words, plural, en, german):
+    made = phrase(words, plural)
+    assert made.english() == en
+    assert tuple(made.german(case) for case in lx.CASES) == german
+
+
+CAT, BOOKS, BOY = phrase("the cat"), phrase("many new book", True), phrase("a boy")
+THEY, I_ = Pronoun("they", "sie", "p"), Pronoun("I", "ich", "1s")
+GARDEN = ("in the garden", "im Garten")
+
+
+@pytest.mark.parametrize("made, en, second, first, last", [
+    (clause("the dog", "see", "present", (CAT, "acc"), ending=GARDEN, adverb=("today", "heute")),
+     "the dog sees the cat in the garden today",
+     "der Hund sieht heute die Katze im Garten",
+     "sieht der Hund heute die Katze im Garten",
+     "der Hund heute die Katze im Garten sieht"),
+    (clause(THEY, "choose", "past", (BOOKS, "acc")),
+     "they chose many new books",
+     "sie suchten viele neue Bücher aus",
+     "suchten sie viele neue Bücher aus",
+     "sie viele neue Bücher aussuchten"),
+    (clause(I_, "invite", "present", (BOY, "acc")),
+     "I invite a boy", "ich lade einen Jungen ein", "lade ich einen Jungen ein",
+     "ich einen Jungen einlade"),
+    (clause("the queen", "give", "perfect", (BOY, "dat"), (BOOKS, "acc")),
+     "the queen has given a boy many new books",
+     "die Königin hat einem Jungen viele neue Bücher gegeben",
+     "hat die Königin einem Jungen viele neue Bücher gegeben",
+     "die Königin einem Jungen viele neue Bücher gegeben hat"),
+    (clause(THEY, "return", "perfect", ending=("to the school", "zur Schule")),
+     "they have returned to the school",
+     "sie sind zur Schule zurückgekommen",
+     "sind sie zur Schule zurückgekommen",
+     "sie zur Schule zurückgekommen sind"),
+    (clause("every girl", "bring", "modal", (CAT, "acc"), modal=MODALS["wants to"]),
+     "every girl wants to bring the cat",
+     "jedes Mädchen will die Katze mitbringen",
+     "will jedes Mädchen die Katze mitbringen",
+     "jedes Mädchen die Katze mitbringen will"),
+    (clause(THEY, "help", "modal", (BOY, "dat"), modal=MODALS["must"]),
+     "they must help a boy", "sie müssen einem Jungen helfen", "müssen sie einem Jungen helfen",
+     "sie einem Jungen helfen müssen"),
+    (clause(I_, "be", "present", ending=("tired", "müde")),
+     "I am tired", "ich bin müde", "bin ich müde", "ich müde bin"),
+    (clause(THEY, "be", "past", ending=("tired", "müde")),
+     "they were tired", "sie waren müde", "waren sie müde", "sie müde waren"),
+])
+def test_clauses_in_each_order(made, en, second, first, last):
+    assert made.english() == en
+    assert [made.german(order) for order in ("second", "first", "last")] == [second, first, last]
+
+
+def test_fronted_adverb_inverts():
+    made = clause("the man", "sleep", "past", adverb=("last week", "letzte Woche"), fronted=True)
+    assert made.english() == "last week the man slept"
+    assert made.german() == "letzte Woche schlief der Mann"
+
+
+def test_relative_and_that_clauses():
+    women = phrase("the woman", plural=True)
+    made = clause(women, "buy", "present", (BOOKS, "acc"),
+                  relative=clause(women, "arrive", "perfect"))
+    assert made.english() == "the women who have arrived buy many new books"
+    assert made.german() == "die Frauen, die angekommen sind, kaufen viele neue Bücher"
+    made = clause("the horse", "sleep", relative=clause("the horse", "see", "past", (CAT, "acc")))
+    assert made.english() == "the horse that saw the cat sleeps"
+    assert made.german() == "das Pferd, das die Katze sah, schläft"
+    said = clause("my son", "call", "past", (CAT, "acc"))
+    made = clause("the king", "hope", "perfect", that=said)
+    assert made.english() == "the king has hoped that my son called the cat"
+    assert made.german() == "der König hat gehofft, dass mein Sohn die Katze anrief"
+
+
+def test_subordinate_clauses_of_a_corpus(corpus):
+    """The conjunction opens, the finite verb closes, and a main clause after it is inverted."""
+    seen = set()
+    for en, de in corpus["train"]:
+        for conjunction, german in {p for pairs in lx.CONJUNCTIONS.values() for p in pairs}:
+            if en.startswith(conjunction.capitalize()) and de.startswith(german.capitalize()):
+                before, after = de.split(", ")
+                assert before.split()[-1][0].islower() and after.split()[0][0].islower()
+                seen.add(german)
+    assert seen == {"weil", "obwohl", "während", "wenn", "als", "falls"}
+
+
+@pytest.mark.parametrize("noun", NOUNS.values(), ids=NOUNS)
+def test_articles_agree_with_gender(noun):
+    made = Phrase(lx.DETERMINERS[0], None, noun, False)
+    articles = tuple(made.german(case).split()[0] for case in lx.CASES)
+    assert articles == {"m": ("der", "den", "dem"), "f": ("die", "die", "der"),
+                        "n": ("das", "das", "dem")}[noun.gender]
+    a = Phrase(lx.DETERMINERS[1], None, noun, False)
+    assert a.german("nom").split()[0] == ("eine" if noun.gender == "f" else "ein")
+    plural = Phrase(lx.DETERMINERS[0], None, noun, True)
+    assert plural.german("nom").startswith("die ")
+    assert plural.german("dat").startswith("den ") and plural.german("dat")[-1] in "ns"
+    assert not noun.weak or noun.gender == "m"
+    assert noun.de[0].isupper() and noun.de_plural[0].isupper()
+
+
+def test_words_of_the_lexicon_are_unique():
+    for words in ([n.en for n in NOUNS.values()], [n.de for n in NOUNS.values()],
+                  [v.en[0] for v in VERBS.values()], [v.de[0] for v in VERBS.values()],
+                  list(ADJECTIVES.values()), list(LINKS.values())):
+        assert len(set(words)) == len(words)
+    for verb in VERBS.values():
+        assert verb is lx.BE or verb.en[2] not in verb.en[:2]  # else its tense would be unclear
+        assert verb.de[0].startswith(verb.particle) and verb.de[3].startswith(verb.particle)
+    compounds = [noun.modified(*pair).de for noun in NOUNS.values() for pair in LINKS.items()]
+    assert len(set(compounds)) == len(compounds) and not set(compounds) & {
+        noun.de for noun in NOUNS.values()}
+
+
+def test_generate_refuses_what_it_cannot_give(monkeypatch):
+    with pytest.raises(ValueError, match="valid: cannot write -1 sentences"):
+        grammar.generate(1, {"train": 3, "valid": -1})
+    monkeypatch.setattr(grammar.Writer, "sentence", lambda self: ("A b c d e.", "F g."))
+    with pytest.raises(ValueError, match="only 1 different sentences in 40 draws"):
+        grammar.generate(1, {"train": 2})
+
+
+def run(*options):
+    return subprocess.run([sys.executable, FOLDER / "grammar.py", *options], capture_output=True,
+                          text=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+
+
+def test_command_line_writes_the_corpus(tmp_path):
+    done = run("--out", tmp_path / "new" / "corpus", "--train", "30", "--valid", "5", "--test", "0",
+               "--seed", "9")
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = tmp_path / "new" / "corpus"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"{split}.{side}" for split in ("test", "train", "valid") for side in ("de", "en")]
+    pairs = grammar.generate(9, {"train": 30, "valid": 5, "test": 0})
+    for split, wanted in pairs.items():
+        sides = [(folder / f"{split}.{side}").read_text("utf-8").splitlines()
+                 for side in ("en", "de")]
+        assert list(zip(*sides)) == wanted
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--train", "-1"], "train: cannot write -1 sentences"),
+    (["--train", "many"], "invalid int value: 'many'"),
+    (["--train", "1", "--out", __file__], "File exists"),
+])
+def test_command_line_errors(tmp_path, options, words):
+    done = run("--out", tmp_path, *options)
+    assert done.returncode != 0
+    assert words in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    assert grammar.main(["--out", str(tmp_path), "--train", "2"]) == 1
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,70 @@
+"""Numbers of parameters against the paper's sizes, written out."""
+
+import pytest
+import torch
+from helpers import build_model
+
+# d, hidden, layers on each side
+SIZES = {
+    "resmlp_mt_6": (512, 2048, 6),
+    "resmlp_mt_12": (512, 2048, 12),
+    "resmlp_mt_tiny": (128, 256, 4),
+}
+SHARING = {
+    "apart": ({}, 3),
+    "decoder": ({"share_decoder_input_output_embed": True}, 2),
+    "all": ({"share_all_embeddings": True}, 1),
+}
+
+
+def expected_count(d, hidden, layers, vocabulary, positions, tables, mixing):
+    """*tables*: embeddings of V x d; *mixing*: weights of A in an encoder and a decoder layer."""
+    around = 4 * d  # alpha and beta, before and after a branch
+    feed_forward = around + hidden * d + hidden + d * hidden + d
+    attention = around + 4 * (d * d + d)
+    encoder = (around + mixing[0] + positions) + feed_forward
+    decoder = (around + mixing[1] + positions) + attention + feed_forward
+    final = 2 * 2 * d
+    return tables * vocabulary * d + layers * (encoder + decoder) + final
+
+
+def count(arch, vocabulary, positions, **options):
+    with torch.device("meta"):
+        model, _ = build_model(
+            arch,
+            randomize=False,
+            vocabulary=vocabulary,
+            max_source_positions=positions,
+            max_target_positions=positions,
+            **dict.fromkeys(
+                (
+                    "encoder_embed_dim",
+                    "encoder_ffn_embed_dim",
+                    "encoder_layers",
+                    "decoder_layers",
+                    "encoder_attention_heads",
+                    "decoder_attention_heads",
+                    "dropout",
+                )
+            ),
+            **options,
+        )
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("arch", SIZES)
+@pytest.mark.parametrize("sharing", SHARING)
+def test_paper_model(arch, sharing):
+    options, tables = SHARING[sharing]
+    expected = expected_count(*SIZES[arch], 1000, 64, tables, (64 * 64, 64 * 64))
+    assert count(arch, 1000, 64, **options) == expected
+
+
+@pytest.mark.parametrize("arch", SIZES)
+def test_toeplitz(arch):
+    """A weight for each distance and head."""
+    expected = expected_count(*SIZES[arch], 1000, 64, 1, (4 * 127, 4 * 64)) + SIZES[arch][2] * (
+        2 * 3 * 64  # a bias a head, three more than the paper's model has
+    )
+    options = {"token_mixing": "toeplitz", "token_mixing_heads": 4, "share_all_embeddings": True}
+    assert count(arch, 1000, 64, **options) == expected
