@@ -14,7 +14,7 @@ TEST = ["pytest", "ruff", *PLOT]
 setup(
     name="resmlp-mt",
     version=VERSION,
-    description="Machine translation without self-attention: the ResMLP encoder-decoder for fairseq",
+    description="ResMLP for machine translation: a fairseq plugin without self-attention",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",

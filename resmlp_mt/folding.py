@@ -4,8 +4,8 @@ With pre-affine ``a1 x + b1`` and post-affine ``a2 y + b2``:
 
 * a linear layer takes them in its weight and bias;
 * token mixing is a map of positions, which a map of channels commutes with:
-  ``a2 (A (a1 x + b1) + b) + b2 = a1 a2 (A x) + a2 b1 (A 1) + (a2 b + b2)``, where ``A 1`` is the sum
-  of A's row over the sentence's own positions;
+  ``a2 (A (a1 x + b1) + b) + b2 = a1 a2 (A x) + a2 b1 (A 1) + (a2 b + b2)``, where ``A 1`` is the
+  sum of A's row over the sentence's own positions;
 * the encoder's final map goes into the decoder's key and value projections, the decoder's into the
   output layer.
 """
@@ -57,7 +57,7 @@ class FoldedTokenMixing(nn.Module):
         padding_mask: Optional[Tensor],
         history: Optional[BeamHistory],
     ) -> Tensor:
-        """T x B x C to T x B x C; arguments as in :class:`~resmlp_mt.sublayers.TokenMixingBranch`."""
+        """T x B x C to T x B x C; the arguments are those of ``TokenMixingBranch.forward``."""
         if history is not None:
             return torch.addcmul(self.offset[len(history) - 1], mixing.step(x, history), self.scale)
         length, batch, channels = x.shape
@@ -146,8 +146,8 @@ def _fold_final_(model) -> None:
 def fold_(model) -> None:
     """Absorb every affine map of a :class:`~resmlp_mt.model.ResMLPModel`, in place; inference only.
 
-    Products and sums are taken in float64 whatever the model's dtype. Two maps stay where nothing linear
-    follows them: the decoder's final one under adaptive softmax, the encoder's without
+    Products and sums are taken in float64 whatever the model's dtype. Two maps stay where nothing
+    linear follows them: the decoder's final one under adaptive softmax, the encoder's without
     cross-attention. A LayerNorm (``--normalization layernorm``) is no affine map and stays too.
     """
     model.eval()  # in training, LayerDrop would hide layers from the loops below

@@ -18,7 +18,7 @@ from resmlp_mt.token_mixing import TOKEN_MIXING
 
 
 def build_norm(cfg, channels: int) -> nn.Module:
-    """The map before a branch and after a stack: the paper's Affine or, as an ablation, LayerNorm."""
+    """The map before a branch and after a stack: the paper's Affine or, to compare, LayerNorm."""
     return Affine(channels) if cfg.normalization == "affine" else LayerNorm(channels)
 
 
@@ -104,7 +104,7 @@ class FeedForwardBranch(Branch):
 
 
 class CrossAttentionBranch(Branch):
-    """``Y = X + Aff(Attention(Aff(X), encoder output))``: what the paper keeps of the Transformer."""
+    """``Y = X + Aff(Attention(Aff(X), encoder output))``: kept from the Transformer."""
 
     def __init__(self, cfg):
         channels = cfg.decoder.embed_dim

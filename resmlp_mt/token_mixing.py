@@ -68,7 +68,7 @@ class TokenMixing(nn.Module):
         return a.tril() if self.causal else a
 
     def row(self, position: int) -> Tensor:
-        """The weights with which a decoder's *position* looks at 0..position, H x (position + 1)."""
+        """The weights with which a decoder's position looks at 0..position, H x (position + 1)."""
         return self.weight[:, position, : position + 1]
 
     def forward(self, x: Tensor) -> Tensor:

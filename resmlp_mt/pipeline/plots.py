@@ -6,7 +6,7 @@ from typing import Dict, List, Tuple
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402  (the backend is chosen first)
+from matplotlib import pyplot as plt
 
 
 def save(figure, output: Path) -> None:
@@ -46,14 +46,18 @@ def plot_matrices(panels: List[Tuple[str, "object"]], output: Path, title: str, 
     """
     rows = -(-len(panels) // columns)
     figure, grid = plt.subplots(
-        rows, columns, figsize=(3.6 * columns + 0.8, 3.5 * rows), squeeze=False, layout="constrained"
+        rows,
+        columns,
+        figsize=(3.6 * columns + 0.8, 3.5 * rows),
+        squeeze=False,
+        layout="constrained",
     )
     for axes in grid.flat[len(panels) :]:
         axes.axis("off")
     limit = max(abs(matrix).max() for _, matrix in panels) or 1.0
     for axes, (heading, matrix) in zip(grid.flat, panels):
         image = axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
-        axes.set(title=heading, xlabel="position s that is read", ylabel="position t that is written")
+        axes.set(title=heading, xlabel="read position s", ylabel="written position t")
     figure.colorbar(image, ax=grid, label="weight A[t, s]", shrink=0.8)
     figure.suptitle(title)
     save(figure, output)

@@ -1,4 +1,4 @@
-"""Run fairseq's command-line programs: output to a log, progress to the terminal, one-line errors."""
+"""Run fairseq's command-line programs: output to a log, progress shown, one-line errors."""
 
 import os
 import re

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Dict, List, Optional
 
@@ -20,10 +21,8 @@ def parse_record(line: str) -> Optional[tuple]:
         return None
     values = {}
     for name, value in json.loads(match[2]).items():
-        try:
+        with suppress(TypeError, ValueError):  # a value that is no number is of no use here
             values[name] = float(value)
-        except (TypeError, ValueError):
-            pass  # not a number, such as "ppl": "inf" under some loggers
     return match[1], values
 
 

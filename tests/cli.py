@@ -1,0 +1,146 @@
+"""fairseq's command-line programs, called in this process (fast) or as processes of their own."""
+
+import contextlib
+import importlib
+import io
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.logging import metrics
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "resmlp_mt"
+SMALL_MODEL = (
+    *("--arch", "resmlp_mt_tiny", "--encoder-layers", 2, "--decoder-layers", 2),
+    *("--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 32, "--decoder-attention-heads", 2),
+    *("--max-source-positions", 32, "--max-target-positions", 32),
+)
+RECIPE = (
+    *("--optimizer", "adagrad", "--lr", 0.05, "--lr-scheduler", "fixed", "--warmup-updates", 5),
+    *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1),
+    *("--dropout", 0, "--num-workers", 0, "--cpu"),
+    *("--log-format", "json", "--log-interval", 1, "--no-epoch-checkpoints"),
+)
+
+
+def _words(arguments):
+    """Options as a command line; one given twice counts once, with its last value."""
+    return [str(argument) for argument in arguments]
+
+
+@contextlib.contextmanager
+def _own_logging(stream):
+    """All that is logged goes to *stream*, and the loggers are as before afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = [logging.StreamHandler(stream)]
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def call(name, *arguments, stdin=""):
+    """Call ``fairseq-NAME`` in this process.
+
+    Returns:
+        what it printed (``out``) and what it logged (``log``), as text.
+    """
+    module = importlib.import_module(f"fairseq_cli.{name}")
+    out, log = io.StringIO(), io.StringIO()
+    # what a fresh process would not have
+    metrics.reset()
+    checkpoint_utils.save_checkpoint.__dict__.clear()
+    torch.manual_seed(0)
+    if name not in ("preprocess", "score"):
+        arguments = (*arguments, "--user-dir", PACKAGE)
+    argv = [f"fairseq-{name}", *_words(arguments)]
+    with (
+        mock.patch.object(sys, "argv", argv),
+        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(io.StringIO()),
+        _own_logging(log),
+    ):
+        module.cli_main()
+    return SimpleNamespace(out=out.getvalue(), log=log.getvalue())
+
+
+def process(name, *arguments, cwd=ROOT, stdin="", path=None):
+    """Run ``python -m fairseq_cli.NAME`` in a process of its own; *path* is its PYTHONPATH."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    environment.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    return subprocess.run(
+        [sys.executable, "-m", f"fairseq_cli.{name}", *_words(arguments)],
+        cwd=cwd,
+        env=environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def train(data, save_dir, *options, small=SMALL_MODEL, **keywords):
+    """Train a small model; returns what :func:`call` does."""
+    return call("train", data, "--save-dir", save_dir, *small, *RECIPE, *options, **keywords)
+
+
+def records(log, prefix):
+    """The JSON records of fairseq's log that belong to *prefix*: ``train_inner``, ``valid`` ..."""
+    found = []
+    for line in log.splitlines():
+        match = re.search(r"(\{.*\})$", line)
+        if match and f'"{prefix}' in line:
+            found.append(json.loads(match[1]))
+    return found
+
+
+def weights(path):
+    """The parameters in a checkpoint by name."""
+    return load(path)["model"]
+
+
+def load(path):
+    """A whole checkpoint."""
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def lines(out, kind):
+    """Output of fairseq-generate by sentence: for each number its lines of *kind*, split at tabs."""
+    found = {}
+    for line in out.splitlines():
+        match = re.match(rf"{kind}-(\d+)\t(.*)", line)
+        if match:
+            found.setdefault(int(match[1]), []).append(match[2].split("\t"))
+    return found
+
+
+def hypotheses(out):
+    """``{number: [(score in base 2, words)]}`` of fairseq-generate or fairseq-interactive."""
+    return {
+        number: [(float(score), text.split()) for score, text in found]
+        for number, found in lines(out, "H").items()
+    }
+
+
+def assert_same_hypotheses(some, others, tolerance=1e-3):
+    """The same sentences, words and, within *tolerance*, scores."""
+    assert some.keys() == others.keys() and some
+    for number in some:
+        assert [words for _, words in some[number]] == [words for _, words in others[number]]
+        for (a, _), (b, _) in zip(some[number], others[number]):
+            assert abs(a - b) < tolerance
