@@ -14,9 +14,7 @@ class ResMLPEncoderLayer(nn.Module):
     def __init__(self, cfg):
         super().__init__()
         channels = cfg.encoder.embed_dim
-        self.token_mixing = TokenMixingBranch(
-            cfg, channels, cfg.max_source_positions, causal=False
-        )
+        self.token_mixing = TokenMixingBranch(cfg, channels, cfg.max_source_positions, causal=False)
         self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
 
     def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor]) -> Tensor:
@@ -39,9 +37,7 @@ class ResMLPDecoderLayer(nn.Module):
     def __init__(self, cfg, no_encoder_attn: bool = False):
         super().__init__()
         channels = cfg.decoder.embed_dim
-        self.token_mixing = TokenMixingBranch(
-            cfg, channels, cfg.max_target_positions, causal=True
-        )
+        self.token_mixing = TokenMixingBranch(cfg, channels, cfg.max_target_positions, causal=True)
         self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
         self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
 

@@ -26,15 +26,11 @@ SMALL_MODEL = (
 )
 RECIPE = (
     *("--optimizer", "adagrad", "--lr", 0.05, "--lr-scheduler", "fixed", "--warmup-updates", 5),
-    *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1),
     *("--dropout", 0, "--num-workers", 0, "--cpu"),
     *("--log-format", "json", "--log-interval", 1, "--no-epoch-checkpoints"),
 )
 
-
-def _words(arguments):
-    """Options as a command line; one given twice counts once, with its last value."""
-    return [str(argument) for argument in arguments]
+CRITERION = ("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1)
 
 
 @contextlib.contextmanager
@@ -65,48 +61,56 @@ def call(name, *arguments, stdin=""):
     torch.manual_seed(0)
     if name not in ("preprocess", "score"):
         arguments = (*arguments, "--user-dir", PACKAGE)
-    argv = [f"fairseq-{name}", *_words(arguments)]
+    argv = [f"fairseq-{name}", *map(str, arguments)]
     with (
         mock.patch.object(sys, "argv", argv),
         mock.patch.object(sys, "stdin", io.StringIO(stdin)),
         contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(io.StringIO()),
         _own_logging(log),
     ):
         module.cli_main()
     return SimpleNamespace(out=out.getvalue(), log=log.getvalue())
 
 
-def process(name, *arguments, cwd=ROOT, stdin="", path=None):
-    """Run ``python -m fairseq_cli.NAME`` in a process of its own; *path* is its PYTHONPATH."""
+def process(*command, cwd=ROOT, stdin="", path=None):
+    """Run Python with *command* in a process of its own; *path* is its PYTHONPATH."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     environment.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
     if path is not None:
         environment["PYTHONPATH"] = str(path)
     return subprocess.run(
-        [sys.executable, "-m", f"fairseq_cli.{name}", *_words(arguments)],
+        [sys.executable, *map(str, command)],
         cwd=cwd,
         env=environment,
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 
-def train(data, save_dir, *options, small=SMALL_MODEL, **keywords):
+def console_script(name):
+    """The installed ``fairseq-NAME``, beside Python."""
+    return Path(sys.executable).with_name(f"fairseq-{name}")
+
+
+def train(data, save_dir, *options, criterion=CRITERION):
     """Train a small model; returns what :func:`call` does."""
-    return call("train", data, "--save-dir", save_dir, *small, *RECIPE, *options, **keywords)
+    options = (*SMALL_MODEL, *RECIPE, *criterion, *options)
+    return call("train", data, "--save-dir", save_dir, *options)
 
 
-def records(log, prefix):
-    """The JSON records of fairseq's log that belong to *prefix*: ``train_inner``, ``valid`` ..."""
-    found = []
-    for line in log.splitlines():
-        match = re.search(r"(\{.*\})$", line)
-        if match and f'"{prefix}' in line:
-            found.append(json.loads(match[1]))
-    return found
+def generate(data, path, *options):
+    """Translate the test set with beam 4; returns the output."""
+    return call("generate", data, "--path", path, "--beam", 4, "--cpu", *options).out
+
+
+def values(log, name):
+    """A number from each record of a log that has it: ``loss`` is that of every update,
+    ``valid_loss`` that of every validation."""
+    records = re.findall(r"\{\"epoch\".*\}$", log, flags=re.MULTILINE)
+    found = [json.loads(record).get(name) for record in records]
+    return [float(value) for value in found if value is not None]
 
 
 def weights(path):

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+pytest_plugins = ["cli_fixtures"]
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -1,19 +1,17 @@
 """The quickstart's grammar: right German, one translation for each sentence, no leaks."""
 
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import grammar
 import lexicon as lx
 import pytest
-from grammar import Clause, Phrase, Pronoun
+from syntax import Clause, Phrase, Pronoun
 
-SCRIPT = Path(grammar.__file__).resolve()
-NOUNS = {noun.en: noun for group in (lx.PERSONS, lx.ANIMALS, lx.THINGS, lx.PLACES, lx.FRUIT_HEADS)
-         for noun in group}
+NOUNS = {
+    noun.en: noun
+    for group in (lx.PERSONS, lx.ANIMALS, lx.THINGS, lx.PLACES, lx.FRUIT_HEADS)
+    for noun in group
+}
 VERBS = {verb.en[0]: verb for group in lx.VERBS.values() for verb in group} | {"be": lx.BE}
 ADJECTIVES = dict(lx.BEING_ADJECTIVES + lx.THING_ADJECTIVES)
 LINKS = dict(lx.MODIFIERS + lx.FRUITS)
@@ -52,7 +50,10 @@ def test_generate_is_deterministic(corpus):
 def test_no_sentence_twice_on_either_side(corpus):
     pairs = [pair for split in corpus.values() for pair in split]
     assert {name: len(split) for name, split in corpus.items()} == {
-        "train": 4000, "valid": 300, "test": 300}
+        "train": 4000,
+        "valid": 300,
+        "test": 300,
+    }
     for side in (0, 1):
         assert len({pair[side] for pair in pairs}) == len(pairs)
 
@@ -73,37 +74,88 @@ def test_one_translation_each_way():
         assert to_english.setdefault(de, en) == en
 
 
-@pytest.mark.parametrize("words, plural, en, german", [
-    ("the old man", False, "the old man",
-     ("der alte Mann", "den alten Mann", "dem alten Mann")),
-    ("a tired woman", False, "a tired woman",
-     ("eine müde Frau", "eine müde Frau", "einer müden Frau")),
-    ("a old child", False, "an old child",
-     ("ein altes Kind", "ein altes Kind", "einem alten Kind")),
-    ("a uncle", False, "an uncle", ("ein Onkel", "einen Onkel", "einem Onkel")),
-    ("my small dog", False, "my small dog",
-     ("mein kleiner Hund", "meinen kleinen Hund", "meinem kleinen Hund")),
-    ("our horse", False, "our horse", ("unser Pferd", "unser Pferd", "unserem Pferd")),
-    ("this boy", False, "this boy", ("dieser Junge", "diesen Jungen", "diesem Jungen")),
-    ("every student", False, "every student",
-     ("jeder Student", "jeden Studenten", "jedem Studenten")),
-    ("the big house", True, "the big houses",
-     ("die großen Häuser", "die großen Häuser", "den großen Häusern")),
-    ("this car", True, "these cars", ("diese Autos", "diese Autos", "diesen Autos")),
-    ("my tired aunt", True, "my tired aunts",
-     ("meine müden Tanten", "meine müden Tanten", "meinen müden Tanten")),
-    ("many green tree", True, "many green trees",
-     ("viele grüne Bäume", "viele grüne Bäume", "vielen grünen Bäumen")),
-    ("two mouse", True, "two mice", ("zwei Mäuse", "zwei Mäuse", "zwei Mäusen")),
-    ("the apple tree", False, "the apple tree",
-     ("der Apfelbaum", "den Apfelbaum", "dem Apfelbaum")),
-    ("a birthday dress", False, "a birthday dress",
-     ("ein Geburtstagskleid", "ein Geburtstagskleid", "einem Geburtstagskleid")),
-    ("three new kitchen table", True, "three new kitchen tables",
-     ("drei neue Küchentische", "drei neue Küchentische", "drei neuen Küchentischen")),
-    ("the dog school", False, "the dog school",
-     ("die Hundeschule", "die Hundeschule", "der Hundeschule")),
-])
+@pytest.mark.parametrize(
+    "words, plural, en, german",
+    [
+        (
+            "the old man",
+            False,
+            "the old man",
+            ("der alte Mann", "den alten Mann", "dem alten Mann"),
+        ),
+        (
+            "a tired woman",
+            False,
+            "a tired woman",
+            ("eine müde Frau", "eine müde Frau", "einer müden Frau"),
+        ),
+        (
+            "a old child",
+            False,
+            "an old child",
+            ("ein altes Kind", "ein altes Kind", "einem alten Kind"),
+        ),
+        ("a uncle", False, "an uncle", ("ein Onkel", "einen Onkel", "einem Onkel")),
+        (
+            "my small dog",
+            False,
+            "my small dog",
+            ("mein kleiner Hund", "meinen kleinen Hund", "meinem kleinen Hund"),
+        ),
+        ("our horse", False, "our horse", ("unser Pferd", "unser Pferd", "unserem Pferd")),
+        ("this boy", False, "this boy", ("dieser Junge", "diesen Jungen", "diesem Jungen")),
+        (
+            "every student",
+            False,
+            "every student",
+            ("jeder Student", "jeden Studenten", "jedem Studenten"),
+        ),
+        (
+            "the big house",
+            True,
+            "the big houses",
+            ("die großen Häuser", "die großen Häuser", "den großen Häusern"),
+        ),
+        ("this car", True, "these cars", ("diese Autos", "diese Autos", "diesen Autos")),
+        (
+            "my tired aunt",
+            True,
+            "my tired aunts",
+            ("meine müden Tanten", "meine müden Tanten", "meinen müden Tanten"),
+        ),
+        (
+            "many green tree",
+            True,
+            "many green trees",
+            ("viele grüne Bäume", "viele grüne Bäume", "vielen grünen Bäumen"),
+        ),
+        ("two mouse", True, "two mice", ("zwei Mäuse", "zwei Mäuse", "zwei Mäusen")),
+        (
+            "the apple tree",
+            False,
+            "the apple tree",
+            ("der Apfelbaum", "den Apfelbaum", "dem Apfelbaum"),
+        ),
+        (
+            "a birthday dress",
+            False,
+            "a birthday dress",
+            ("ein Geburtstagskleid", "ein Geburtstagskleid", "einem Geburtstagskleid"),
+        ),
+        (
+            "three new kitchen table",
+            True,
+            "three new kitchen tables",
+            ("drei neue Küchentische", "drei neue Küchentische", "drei neuen Küchentischen"),
+        ),
+        (
+            "the dog school",
+            False,
+            "the dog school",
+            ("die Hundeschule", "die Hundeschule", "der Hundeschule"),
+        ),
+    ],
+)
 def test_noun_phrases(words, plural, en, german):
     made = phrase(words, plural)
     assert made.english() == en
@@ -115,43 +167,76 @@ THEY, I_ = Pronoun("they", "sie", "p"), Pronoun("I", "ich", "1s")
 GARDEN = ("in the garden", "im Garten")
 
 
-@pytest.mark.parametrize("made, en, second, first, last", [
-    (clause("the dog", "see", "present", (CAT, "acc"), ending=GARDEN, adverb=("today", "heute")),
-     "the dog sees the cat in the garden today",
-     "der Hund sieht heute die Katze im Garten",
-     "sieht der Hund heute die Katze im Garten",
-     "der Hund heute die Katze im Garten sieht"),
-    (clause(THEY, "choose", "past", (BOOKS, "acc")),
-     "they chose many new books",
-     "sie suchten viele neue Bücher aus",
-     "suchten sie viele neue Bücher aus",
-     "sie viele neue Bücher aussuchten"),
-    (clause(I_, "invite", "present", (BOY, "acc")),
-     "I invite a boy", "ich lade einen Jungen ein", "lade ich einen Jungen ein",
-     "ich einen Jungen einlade"),
-    (clause("the queen", "give", "perfect", (BOY, "dat"), (BOOKS, "acc")),
-     "the queen has given a boy many new books",
-     "die Königin hat einem Jungen viele neue Bücher gegeben",
-     "hat die Königin einem Jungen viele neue Bücher gegeben",
-     "die Königin einem Jungen viele neue Bücher gegeben hat"),
-    (clause(THEY, "return", "perfect", ending=("to the school", "zur Schule")),
-     "they have returned to the school",
-     "sie sind zur Schule zurückgekommen",
-     "sind sie zur Schule zurückgekommen",
-     "sie zur Schule zurückgekommen sind"),
-    (clause("every girl", "bring", "modal", (CAT, "acc"), modal=MODALS["wants to"]),
-     "every girl wants to bring the cat",
-     "jedes Mädchen will die Katze mitbringen",
-     "will jedes Mädchen die Katze mitbringen",
-     "jedes Mädchen die Katze mitbringen will"),
-    (clause(THEY, "help", "modal", (BOY, "dat"), modal=MODALS["must"]),
-     "they must help a boy", "sie müssen einem Jungen helfen", "müssen sie einem Jungen helfen",
-     "sie einem Jungen helfen müssen"),
-    (clause(I_, "be", "present", ending=("tired", "müde")),
-     "I am tired", "ich bin müde", "bin ich müde", "ich müde bin"),
-    (clause(THEY, "be", "past", ending=("tired", "müde")),
-     "they were tired", "sie waren müde", "waren sie müde", "sie müde waren"),
-])
+@pytest.mark.parametrize(
+    "made, en, second, first, last",
+    [
+        (
+            clause(
+                "the dog", "see", "present", (CAT, "acc"), ending=GARDEN, adverb=("today", "heute")
+            ),
+            "the dog sees the cat in the garden today",
+            "der Hund sieht heute die Katze im Garten",
+            "sieht der Hund heute die Katze im Garten",
+            "der Hund heute die Katze im Garten sieht",
+        ),
+        (
+            clause(THEY, "choose", "past", (BOOKS, "acc")),
+            "they chose many new books",
+            "sie suchten viele neue Bücher aus",
+            "suchten sie viele neue Bücher aus",
+            "sie viele neue Bücher aussuchten",
+        ),
+        (
+            clause(I_, "invite", "present", (BOY, "acc")),
+            "I invite a boy",
+            "ich lade einen Jungen ein",
+            "lade ich einen Jungen ein",
+            "ich einen Jungen einlade",
+        ),
+        (
+            clause("the queen", "give", "perfect", (BOY, "dat"), (BOOKS, "acc")),
+            "the queen has given a boy many new books",
+            "die Königin hat einem Jungen viele neue Bücher gegeben",
+            "hat die Königin einem Jungen viele neue Bücher gegeben",
+            "die Königin einem Jungen viele neue Bücher gegeben hat",
+        ),
+        (
+            clause(THEY, "return", "perfect", ending=("to the school", "zur Schule")),
+            "they have returned to the school",
+            "sie sind zur Schule zurückgekommen",
+            "sind sie zur Schule zurückgekommen",
+            "sie zur Schule zurückgekommen sind",
+        ),
+        (
+            clause("every girl", "bring", "modal", (CAT, "acc"), modal=MODALS["wants to"]),
+            "every girl wants to bring the cat",
+            "jedes Mädchen will die Katze mitbringen",
+            "will jedes Mädchen die Katze mitbringen",
+            "jedes Mädchen die Katze mitbringen will",
+        ),
+        (
+            clause(THEY, "help", "modal", (BOY, "dat"), modal=MODALS["must"]),
+            "they must help a boy",
+            "sie müssen einem Jungen helfen",
+            "müssen sie einem Jungen helfen",
+            "sie einem Jungen helfen müssen",
+        ),
+        (
+            clause(I_, "be", "present", ending=("tired", "müde")),
+            "I am tired",
+            "ich bin müde",
+            "bin ich müde",
+            "ich müde bin",
+        ),
+        (
+            clause(THEY, "be", "past", ending=("tired", "müde")),
+            "they were tired",
+            "sie waren müde",
+            "waren sie müde",
+            "sie müde waren",
+        ),
+    ],
+)
 def test_clauses_in_each_order(made, en, second, first, last):
     assert made.english() == en
     assert [made.german(order) for order in ("second", "first", "last")] == [second, first, last]
@@ -165,8 +250,9 @@ def test_fronted_adverb_inverts():
 
 def test_relative_and_that_clauses():
     women = phrase("the woman", plural=True)
-    made = clause(women, "buy", "present", (BOOKS, "acc"),
-                  relative=clause(women, "arrive", "perfect"))
+    made = clause(
+        women, "buy", "present", (BOOKS, "acc"), relative=clause(women, "arrive", "perfect")
+    )
     assert made.english() == "the women who have arrived buy many new books"
     assert made.german() == "die Frauen, die angekommen sind, kaufen viele neue Bücher"
     made = clause("the horse", "sleep", relative=clause("the horse", "see", "past", (CAT, "acc")))
@@ -194,8 +280,12 @@ def test_subordinate_clauses_of_a_corpus(corpus):
 def test_articles_agree_with_gender(noun):
     made = Phrase(lx.DETERMINERS[0], None, noun, False)
     articles = tuple(made.german(case).split()[0] for case in lx.CASES)
-    assert articles == {"m": ("der", "den", "dem"), "f": ("die", "die", "der"),
-                        "n": ("das", "das", "dem")}[noun.gender]
+    assert (
+        articles
+        == {"m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem")}[
+            noun.gender
+        ]
+    )
     a = Phrase(lx.DETERMINERS[1], None, noun, False)
     assert a.german("nom").split()[0] == ("eine" if noun.gender == "f" else "ein")
     plural = Phrase(lx.DETERMINERS[0], None, noun, True)
@@ -206,16 +296,22 @@ def test_articles_agree_with_gender(noun):
 
 
 def test_words_of_the_lexicon_are_unique():
-    for words in ([n.en for n in NOUNS.values()], [n.de for n in NOUNS.values()],
-                  [v.en[0] for v in VERBS.values()], [v.de[0] for v in VERBS.values()],
-                  list(ADJECTIVES.values()), list(LINKS.values())):
+    for words in (
+        [n.en for n in NOUNS.values()],
+        [n.de for n in NOUNS.values()],
+        [v.en[0] for v in VERBS.values()],
+        [v.de[0] for v in VERBS.values()],
+        list(ADJECTIVES.values()),
+        list(LINKS.values()),
+    ):
         assert len(set(words)) == len(words)
     for verb in VERBS.values():
         assert verb is lx.BE or verb.en[2] not in verb.en[:2]  # else its tense would be unclear
         assert verb.de[0].startswith(verb.particle) and verb.de[3].startswith(verb.particle)
     compounds = [noun.modified(*pair).de for noun in NOUNS.values() for pair in LINKS.items()]
     assert len(set(compounds)) == len(compounds) and not set(compounds) & {
-        noun.de for noun in NOUNS.values()}
+        noun.de for noun in NOUNS.values()
+    }
 
 
 def test_generate_refuses_what_it_cannot_give(monkeypatch):
@@ -224,40 +320,3 @@ def test_generate_refuses_what_it_cannot_give(monkeypatch):
     monkeypatch.setattr(grammar.Writer, "sentence", lambda self: ("A b c d e.", "F g."))
     with pytest.raises(ValueError, match="only 1 different sentences in 40 draws"):
         grammar.generate(1, {"train": 2})
-
-
-def run(*options):
-    return subprocess.run([sys.executable, SCRIPT, *options], capture_output=True,
-                          text=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
-
-
-def test_command_line_writes_the_corpus(tmp_path):
-    done = run("--out", tmp_path / "new" / "corpus", "--train", "30", "--valid", "5", "--test", "0",
-               "--seed", "9")
-    assert (done.returncode, done.stderr) == (0, "")
-    folder = tmp_path / "new" / "corpus"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        f"{split}.{side}" for split in ("test", "train", "valid") for side in ("de", "en")]
-    pairs = grammar.generate(9, {"train": 30, "valid": 5, "test": 0})
-    for split, wanted in pairs.items():
-        sides = [(folder / f"{split}.{side}").read_text("utf-8").splitlines()
-                 for side in ("en", "de")]
-        assert list(zip(*sides)) == wanted
-
-
-@pytest.mark.parametrize("options, words", [
-    (["--train", "-1"], "train: cannot write -1 sentences"),
-    (["--train", "many"], "invalid int value: 'many'"),
-    (["--train", "1", "--out", __file__], "File exists"),
-])
-def test_command_line_errors(tmp_path, options, words):
-    done = run("--out", tmp_path, *options)
-    assert done.returncode != 0
-    assert words in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    assert grammar.main(["--out", str(tmp_path), "--train", "2"]) == 1
-    assert not list(tmp_path.iterdir())

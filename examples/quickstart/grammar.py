@@ -3,197 +3,20 @@
 A grammar of our own builds both sides of each sentence together, so that every English sentence
 has exactly one right translation: agreement in number, gender and case, compounds written as one
 word, separable verbs, verbs at the end of a clause and the inversion after a fronted element.
-
-    python examples/quickstart/grammar.py --out corpus --train 30000 --valid 500 --test 500
 """
 
-import argparse
-import os
 import random
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import lexicon as lx
+from syntax import Clause, Phrase, Pronoun
+
+from resmlp_mt.errors import UserError
 
 WORDS = (5, 22)  # shortest and longest English sentence
 DRAWS = 20  # random sentences tried for each one asked for, at most
 ANIMAL_CLAUSES = ("intransitive", "being", "being", "motion", "be")
 CLAUSES = ("intransitive", "being", "person", "thing", "thing", "thing", "transfer", "motion", "be")
-
-
-@dataclass(frozen=True)
-class Phrase:
-    """A noun phrase: determiner, adjective (English, German) or None, noun, number."""
-
-    determiner: lx.Determiner
-    adjective: tuple | None
-    noun: lx.Noun
-    plural: bool
-
-    @property
-    def person(self) -> str:
-        """The form of the verb that it asks for as a subject: 3s or p."""
-        return "p" if self.plural else "3s"
-
-    @property
-    def agreement(self) -> str:
-        """What its determiner and adjective agree with: the gender, or p in the plural."""
-        return "p" if self.plural else self.noun.gender
-
-    def english(self) -> str:
-        """The English side."""
-        noun = self.noun.en_plural if self.plural else self.noun.en
-        rest = f"{self.adjective[0]} {noun}" if self.adjective else noun
-        determiner = self.determiner.en_plural if self.plural else self.determiner.en
-        return f"{'an' if determiner == 'a' and rest[0] in 'aeiou' else determiner} {rest}"
-
-    def german(self, case: str) -> str:
-        """The German side in a case."""
-        words = [self.german_determiner(case), self.noun.german(case, self.plural)]
-        if self.adjective:
-            endings = lx.ADJECTIVE_ENDING[self.determiner.declension][self.agreement]
-            ending = endings[lx.CASES.index(case)]
-            words.insert(1, self.adjective[1].removesuffix("e") + ending)
-        return " ".join(words)
-
-    def german_determiner(self, case: str) -> str:
-        """The determiner in a case."""
-        stem, column = self.determiner.de, lx.CASES.index(case)
-        if stem == "d":
-            return lx.ARTICLE[self.agreement][column]
-        if stem in ("zwei", "drei"):
-            return stem
-        table = lx.EIN_ENDING if self.determiner.declension == "ein" else lx.DER_ENDING
-        return stem + table[self.agreement][column]
-
-
-@dataclass(frozen=True)
-class Pronoun:
-    """A pronoun as a subject."""
-
-    en: str
-    de: str
-    person: str
-
-    def english(self) -> str:
-        """The English side."""
-        return self.en
-
-    def german(self, case: str) -> str:
-        """The German side; a pronoun is only ever a nominative."""
-        return self.de
-
-
-@dataclass(frozen=True)
-class Clause:
-    """Subject, verb and what follows, in no language's order yet.
-
-    *tense* is present, past, perfect or modal. *objects* are phrases with their case. *ending* is
-    text of both languages: a predicative adjective or a prepositional phrase. *relative* is a
-    clause about the subject, and *that* the content of what is said.
-    """
-
-    subject: Phrase | Pronoun
-    verb: lx.Verb
-    tense: str
-    modal: tuple | None = None
-    objects: tuple = ()
-    ending: tuple = ("", "")
-    adverb: tuple = ("", "")
-    fronted: bool = False  # the adverb opens the clause
-    relative: "Clause | None" = None
-    that: "Clause | None" = None
-
-    def english(self) -> str:
-        """The English sentence or clause, without capital and full stop."""
-        subject = self.subject.english()
-        if self.relative:
-            pronoun = "who" if self.subject.noun in lx.PERSONS else "that"
-            subject += f" {pronoun} {self.relative.english_predicate()}"
-        return join(self.adverb[0] if self.fronted else "", subject, self.english_predicate())
-
-    def english_predicate(self) -> str:
-        """What stands after the subject or the relative pronoun."""
-        objects = [phrase.english() for phrase, _ in self.objects]
-        adverb = "" if self.fronted else self.adverb[0]
-        that = f"that {self.that.english()}" if self.that else ""
-        return join(self.english_verb(), *objects, self.ending[0], adverb, that)
-
-    def english_verb(self) -> str:
-        """The verb with its auxiliary."""
-        person = self.subject.person
-        if self.tense == "modal":
-            return f"{self.modal[0 if person == '3s' else 1]} {self.verb.en[0]}"
-        if self.tense == "perfect":
-            return f"{english_finite(lx.HAVE, 'present', person)} {self.verb.en[3]}"
-        return english_finite(self.verb, self.tense, person)
-
-    def german(self, order: str = "second") -> str:
-        """The German clause with its verb second, first (after a fronted clause) or last."""
-        subject = self.subject.german("nom")
-        if self.relative:
-            pronoun = lx.ARTICLE[self.subject.agreement][0]
-            subject += f", {pronoun} {self.relative.german_predicate()},"
-        that = f", dass {self.that.german('last')}" if self.that else ""
-        if order == "last":
-            return f"{subject} {self.german_predicate()}{that}"
-        finite, rest = self.german_verb()
-        if order == "first":
-            words = [finite, subject, self.adverb[1]]
-        elif self.fronted:
-            words = [self.adverb[1], finite, subject]
-        else:
-            words = [subject, finite, self.adverb[1]]
-        return join(*words, *self.german_middle(), rest) + that
-
-    def german_predicate(self) -> str:
-        """What stands after the subject, or the relative pronoun, with the verb at the end."""
-        finite, rest = self.german_verb()
-        separable = self.verb.particle and rest == self.verb.particle
-        verb = rest + finite if separable else join(rest, finite)
-        return join(self.adverb[1], *self.german_middle(), verb)
-
-    def german_middle(self) -> list:
-        """Objects and prepositional phrase."""
-        return [phrase.german(case) for phrase, case in self.objects] + [self.ending[1]]
-
-    def german_verb(self) -> tuple:
-        """The finite verb, and what stands at the end: particle, participle or infinitive."""
-        person = self.subject.person
-        if self.tense == "modal":
-            return german_finite(self.modal[2], "present", person), self.verb.de[0]
-        if self.tense == "perfect":
-            auxiliary = lx.BE if self.verb.be else lx.HAVE
-            return german_finite(auxiliary, "present", person), self.verb.de[3]
-        return german_finite(self.verb, self.tense, person), self.verb.particle
-
-
-def join(*parts: str) -> str:
-    """The parts that are not empty, with spaces between them."""
-    return " ".join(part for part in parts if part)
-
-
-def english_finite(verb: lx.Verb, tense: str, person: str) -> str:
-    """A verb in the present or past for 1s, 3s or p."""
-    if verb is lx.BE:
-        forms = {"present": ("am", "is", "are"), "past": ("was", "was", "were")}
-        return forms[tense][("1s", "3s", "p").index(person)]
-    if tense == "past":
-        return verb.en[2]
-    return verb.en[1] if person == "3s" else verb.en[0]
-
-
-def german_finite(verb: lx.Verb, tense: str, person: str) -> str:
-    """A verb, without its particle, in the present or past for 1s, 3s or p."""
-    infinitive, third, past = verb.stem_infinitive, verb.de[1], verb.de[2]
-    if tense == "past":
-        return past if person != "p" else past + ("n" if past.endswith("e") else "en")
-    if person == "1s":
-        return verb.first or infinitive[:-1]
-    if person == "3s":
-        return third
-    return infinitive if verb is not lx.BE else "sind"
 
 
 def capital(text: str) -> str:
@@ -319,12 +142,19 @@ class Writer:
         first, second = self.clause(0.3), self.clause(0.3)
         en, de = self.rng.choice(lx.COORDINATORS)
         return f"{first.english()}, {en} {second.english()}", (
-            f"{first.german()}, {de} {second.german()}")
+            f"{first.german()}, {de} {second.german()}"
+        )
 
     def sentence(self) -> tuple:
         """One sentence of any kind, English and German."""
-        kinds = [self.simple, self.inverted, self.subordinate, self.content, self.relative,
-                 self.coordinated]
+        kinds = [
+            self.simple,
+            self.inverted,
+            self.subordinate,
+            self.content,
+            self.relative,
+            self.coordinated,
+        ]
         (kind,) = self.rng.choices(kinds, (4, 3, 4, 2, 2, 1))
         en, de = kind()
         return f"{capital(en)}.", f"{capital(de)}."
@@ -338,11 +168,11 @@ def generate(seed: int, splits: dict[str, int]) -> dict[str, list[tuple[str, str
         splits: number of sentences of each, by name.
 
     Raises:
-        ValueError: for a negative number, or for more sentences than random draws find.
+        UserError: for a negative number, or for more sentences than random draws find.
     """
     for name, count in splits.items():
         if count < 0:
-            raise ValueError(f"{name}: cannot write {count} sentences")
+            raise UserError(f"{name}: cannot write {count} sentences")
     writer, seen, wanted = Writer(random.Random(seed)), set(), sum(splits.values())
     pairs = []
     for _ in range(DRAWS * wanted):
@@ -353,43 +183,9 @@ def generate(seed: int, splits: dict[str, int]) -> dict[str, list[tuple[str, str
             seen.update(pair)
             pairs.append(pair)
     if len(pairs) < wanted:
-        raise ValueError(f"only {len(pairs)} different sentences in {DRAWS * wanted} draws, and "
-                         f"{wanted} were asked for: ask for fewer")
+        raise UserError(
+            f"only {len(pairs)} different sentences in {DRAWS * wanted} draws, and "
+            f"{wanted} were asked for: ask for fewer"
+        )
     rest = iter(pairs)
     return {name: [next(rest) for _ in range(count)] for name, count in splits.items()}
-
-
-def write(path: Path, lines: list) -> None:
-    """Write a text file as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def main(argv: list | None = None) -> int:
-    """The command line; gives the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder, made if missing")
-    for name, count in (("train", 30000), ("valid", 500), ("test", 500)):
-        parser.add_argument(f"--{name}", type=int, default=count, metavar="N",
-                            help=f"sentences of {name} (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="default %(default)s")
-    args = parser.parse_args(argv)
-    splits = {name: getattr(args, name) for name in ("train", "valid", "test")}
-    try:
-        corpus = generate(args.seed, splits)
-        args.out.mkdir(parents=True, exist_ok=True)
-        for name, pairs in corpus.items():
-            for side, language in enumerate(("en", "de")):
-                write(args.out / f"{name}.{language}", [pair[side] for pair in pairs])
-    except (ValueError, OSError) as error:
-        print(f"grammar.py: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -171,7 +171,9 @@ PLACES = _nouns("""
 """)
 
 # the German form has the linking element: Küche-n, Geburtstag-s, Hund-e
-MODIFIERS = [tuple(row) for row in _rows("""
+MODIFIERS = [
+    tuple(row)
+    for row in _rows("""
     kitchen Küchen
     garden Garten
     school Schul
@@ -193,25 +195,34 @@ MODIFIERS = [tuple(row) for row in _rows("""
     sun Sonnen
     dog Hunde
     horse Pferde
-""")]
-FRUITS = [tuple(row) for row in _rows("""
+""")
+]
+FRUITS = [
+    tuple(row)
+    for row in _rows("""
     apple Apfel
     cherry Kirsch
     plum Pflaumen
     lemon Zitronen
     orange Orangen
-""")]
+""")
+]
 PLACE_MODIFIERS = [pair for pair in MODIFIERS if pair[0] not in ("kitchen", "birthday", "work")]
 
-ADJECTIVES = [tuple(row) for row in _rows("""
+ADJECTIVES = [
+    tuple(row)
+    for row in _rows("""
     old alt
     big groß
     small klein
     beautiful schön
     famous berühmt
     strange seltsam
-""")]
-BEING_ADJECTIVES = ADJECTIVES + [tuple(row) for row in _rows("""
+""")
+]
+BEING_ADJECTIVES = ADJECTIVES + [
+    tuple(row)
+    for row in _rows("""
     young jung
     happy glücklich
     sad traurig
@@ -220,8 +231,11 @@ BEING_ADJECTIVES = ADJECTIVES + [tuple(row) for row in _rows("""
     strong stark
     sick krank
     clever klug
-""")]
-THING_ADJECTIVES = ADJECTIVES + [tuple(row) for row in _rows("""
+""")
+]
+THING_ADJECTIVES = ADJECTIVES + [
+    tuple(row)
+    for row in _rows("""
     new neu
     ugly hässlich
     white weiß
@@ -231,7 +245,8 @@ THING_ADJECTIVES = ADJECTIVES + [tuple(row) for row in _rows("""
     blue blau
     cheap billig
     heavy schwer
-""")]
+""")
+]
 
 DETERMINERS = [
     Determiner("the", "the", "d", "der"),
@@ -244,48 +259,88 @@ DETERMINERS = [
     Determiner("", "two", "zwei", "none", singular=False),
     Determiner("", "three", "drei", "none", singular=False),
 ]
-ARTICLE = {"m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem"),
-           "p": ("die", "die", "den")}
-DER_ENDING = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em"),
-              "p": ("e", "e", "en")}
+ARTICLE = {
+    "m": ("der", "den", "dem"),
+    "f": ("die", "die", "der"),
+    "n": ("das", "das", "dem"),
+    "p": ("die", "die", "den"),
+}
+DER_ENDING = {
+    "m": ("er", "en", "em"),
+    "f": ("e", "e", "er"),
+    "n": ("es", "es", "em"),
+    "p": ("e", "e", "en"),
+}
 EIN_ENDING = {**DER_ENDING, "m": ("", "en", "em"), "n": ("", "", "em")}
 # an adjective's endings after a determiner of each declension, by gender and case
 ADJECTIVE_ENDING = {
-    "der": {"m": ("e", "en", "en"), "f": ("e", "e", "en"), "n": ("e", "e", "en"),
-            "p": ("en", "en", "en")},
-    "ein": {"m": ("er", "en", "en"), "f": ("e", "e", "en"), "n": ("es", "es", "en"),
-            "p": ("en", "en", "en")},
+    "der": {
+        "m": ("e", "en", "en"),
+        "f": ("e", "e", "en"),
+        "n": ("e", "e", "en"),
+        "p": ("en", "en", "en"),
+    },
+    "ein": {
+        "m": ("er", "en", "en"),
+        "f": ("e", "e", "en"),
+        "n": ("es", "es", "en"),
+        "p": ("en", "en", "en"),
+    },
     "none": {"p": ("e", "e", "en")},
 }
-PRONOUNS = [("I", "ich", "1s"), ("he", "er", "3s"), ("she", "sie", "3s"), ("we", "wir", "p"),
-            ("they", "sie", "p")]
+PRONOUNS = [
+    ("I", "ich", "1s"),
+    ("he", "er", "3s"),
+    ("she", "sie", "3s"),
+    ("we", "wir", "p"),
+    ("they", "sie", "p"),
+]
 
 VERBS = {
-    "intransitive": _verbs("", """
+    "intransitive": _verbs(
+        "",
+        """
         sleep sleeps slept slept schlafen schläft schlief geschlafen
         laugh laughs laughed laughed lachen lacht lachte gelacht
         dance dances danced danced tanzen tanzt tanzte getanzt
         wait waits waited waited warten wartet wartete gewartet
         sing sings sang sung singen singt sang gesungen
         arrive arrives arrived arrived ankommen kommt kam angekommen +an sein
-    """),
-    "being": _verbs("acc", """
+    """,
+    ),
+    "being": _verbs(
+        "acc",
+        """
         see sees saw seen sehen sieht sah gesehen
         find finds found found finden findet fand gefunden
         hear hears heard heard hören hört hörte gehört
         love loves loved loved lieben liebt liebte geliebt
-    """) + _verbs("dat", """
+    """,
+    )
+    + _verbs(
+        "dat",
+        """
         follow follows followed followed folgen folgt folgte gefolgt sein
         help helps helped helped helfen hilft half geholfen
-    """),
-    "person": _verbs("acc", """
+    """,
+    ),
+    "person": _verbs(
+        "acc",
+        """
         visit visits visited visited besuchen besucht besuchte besucht
         call calls called called anrufen ruft rief angerufen +an
         invite invites invited invited einladen lädt lud eingeladen +ein
-    """) + _verbs("dat", """
+    """,
+    )
+    + _verbs(
+        "dat",
+        """
         thank thanks thanked thanked danken dankt dankte gedankt
-    """),
-    "thing": _verbs("acc", """
+    """,
+    ),
+    "thing": _verbs(
+        "acc",
+        """
         buy buys bought bought kaufen kauft kaufte gekauft
         sell sells sold sold verkaufen verkauft verkaufte verkauft
         carry carries carried carried tragen trägt trug getragen
@@ -293,24 +348,34 @@ VERBS = {
         paint paints painted painted malen malt malte gemalt
         choose chooses chose chosen aussuchen sucht suchte ausgesucht +aus
         bring brings brought brought mitbringen bringt brachte mitgebracht +mit
-    """),
-    "transfer": _verbs("dat acc", """
+    """,
+    ),
+    "transfer": _verbs(
+        "dat acc",
+        """
         give gives gave given geben gibt gab gegeben
         show shows showed shown zeigen zeigt zeigte gezeigt
         send sends sent sent schicken schickt schickte geschickt
         offer offers offered offered anbieten bietet bot angeboten +an
-    """),
-    "motion": _verbs("", """
+    """,
+    ),
+    "motion": _verbs(
+        "",
+        """
         go goes went gone gehen geht ging gegangen sein
         come comes came come kommen kommt kam gekommen sein
         return returns returned returned zurückkommen kommt kam zurückgekommen +zurück sein
-    """),
-    "say": _verbs("", """
+    """,
+    ),
+    "say": _verbs(
+        "",
+        """
         say says said said sagen sagt sagte gesagt
         think thinks thought thought denken denkt dachte gedacht
         hope hopes hoped hoped hoffen hofft hoffte gehofft
         believe believes believed believed glauben glaubt glaubte geglaubt
-    """),
+    """,
+    ),
 }
 BE = Verb(("be", "is", "was", "been"), ("sein", "ist", "war", "gewesen"), be=True, first="bin")
 HAVE = Verb(("have", "has", "had", "had"), ("haben", "hat", "hatte", "gehabt"))
@@ -324,14 +389,23 @@ MODALS = [
 
 # adverbs of time that suit each tense
 ADVERBS = {
-    "present": [("today", "heute"), ("now", "jetzt"), ("every day", "jeden Tag"),
-                ("often", "oft"), ("sometimes", "manchmal")],
+    "present": [
+        ("today", "heute"),
+        ("now", "jetzt"),
+        ("every day", "jeden Tag"),
+        ("often", "oft"),
+        ("sometimes", "manchmal"),
+    ],
     "past": [("yesterday", "gestern"), ("last week", "letzte Woche"), ("back then", "damals")],
     "perfect": [("today", "heute"), ("often", "oft"), ("this week", "diese Woche")],
     "modal": [("today", "heute"), ("tomorrow", "morgen"), ("soon", "bald"), ("now", "jetzt")],
 }
-PLACE_PREPOSITIONS = [("in", "in"), ("behind", "hinter"), ("next to", "neben"),
-                      ("in front of", "vor")]
+PLACE_PREPOSITIONS = [
+    ("in", "in"),
+    ("behind", "hinter"),
+    ("next to", "neben"),
+    ("in front of", "vor"),
+]
 MOTION_PREPOSITIONS = [("to", "zu"), ("from", "aus")]
 CONTRACTIONS = {"in dem": "im", "zu dem": "zum", "zu der": "zur"}
 # tenses that go together in a main and a subordinate clause

@@ -39,7 +39,7 @@ def training_options(args) -> list:
 
 
 def write_corpus(args, folder: Path) -> None:
-    sizes = {"train": args.sentences, "valid": 500, "test": 500}
+    sizes = {"train": args.sentences, "valid": args.held_out, "test": args.held_out}
     for split, pairs in grammar.generate(args.seed, sizes).items():
         for language, side in zip(("en", "de"), zip(*pairs)):
             write_lines(folder / f"{split}.{language}", side)
@@ -67,7 +67,7 @@ def show_translations(experiment: Experiment, corpus: Path, seed: int) -> None:
     """Five held-out sentences with their translation and the reference."""
     pairs = read_parallel(corpus / "test.en", corpus / "test.de")
     hypotheses = (experiment.generated / "test.de").read_text("utf-8").split("\n")
-    for index in sorted(random.Random(seed).sample(range(len(pairs)), 5)):
+    for index in sorted(random.Random(seed).sample(range(len(pairs)), min(5, len(pairs)))):
         source, reference = pairs[index]
         verdict = "same as the reference" if hypotheses[index] == reference else reference
         print(f"  source     {source}\n  translated {hypotheses[index]}\n  reference  {verdict}\n")
@@ -78,16 +78,17 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=HERE / "out", help="folder for results")
-    parser.add_argument("--sentences", type=int, default=24000, help="training sentences")
-    parser.add_argument("--vocab-size", type=int, default=800, help="joint SentencePiece pieces")
-    parser.add_argument("--updates", type=int, default=1600, help="length of training")
+    parser.add_argument("--sentences", type=int, default=30000, help="training sentences")
+    parser.add_argument("--held-out", type=int, default=500, help="sentences to validate, to test")
+    parser.add_argument("--vocab-size", type=int, default=1000, help="joint SentencePiece pieces")
+    parser.add_argument("--updates", type=int, default=1500, help="length of training")
     parser.add_argument("--lr", type=float, default=0.1, help="peak learning rate of Adagrad")
-    parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--max-tokens", type=int, default=4096, help="tokens a batch")
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--max-tokens", type=int, default=2048, help="tokens a batch")
     parser.add_argument("--threads", type=int, help="CPU threads (default: PyTorch's)")
     parser.add_argument("--seed", type=int, default=1, help="of the corpus and of training")
     args = parser.parse_args()
-    for name in ("sentences", "vocab_size", "updates", "max_tokens"):
+    for name in ("sentences", "held_out", "vocab_size", "updates", "max_tokens"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
     return args
@@ -120,7 +121,8 @@ def main() -> None:
     print("\nFive held-out sentences, in neither language part of the training corpus:\n")
     show_translations(experiment, corpus, args.seed)
     scores = result["scores"]["test"]
-    print(f"sacreBLEU {scores['bleu']:.1f} on 500 held-out sentences, {scores['bleu_signature']}")
+    held_out = f"{args.held_out} held-out sentences"
+    print(f"sacreBLEU {scores['bleu']:.1f} on {held_out}, {scores['bleu_signature']}")
     print(f"chrF      {scores['chrf']:.1f}, {scores['chrf_signature']}")
     print(f"pictures: {pictures / 'learning_curve.png'}, {pictures / 'mixing_matrices.png'}")
 

@@ -65,7 +65,7 @@ def mixing_matrices(
                 weight.size(0), positions, causal=side == "decoder", heads=weight.size(0)
             )
             mixing.weight.copy_(weight)
-            matrices[side, layer] = mixing.matrix(min(length, positions)).float()
+            matrices[side, layer] = mixing.matrix(min(length, positions)).detach().float()
     if not matrices:
         raise UserError(f"{path} has no mixing matrices: give a checkpoint of a resmlp_mt model")
     return matrices

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Joint SentencePiece BPE for fairseq: train a model, or split text into pieces.
+
+subwords.py train --vocab-size 8000 --prefix spm train.en train.de
+subwords.py encode --model spm.model train.en valid.en     (writes train.sp.en, valid.sp.en)
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.corpus import read_lines, write_lines
+from resmlp_mt.pipeline.subwords import Subwords, train_subwords
+from resmlp_mt.pipeline.terminal import run_main
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    actions = parser.add_subparsers(dest="action", required=True)
+    train = actions.add_parser("train", help="train one model for all files")
+    train.add_argument("--vocab-size", type=int, required=True, help="number of pieces")
+    train.add_argument("--prefix", type=Path, required=True, help="writes PREFIX.model and .vocab")
+    encode = actions.add_parser("encode", help="FILE.en becomes FILE.sp.en, in its own folder")
+    encode.add_argument("--model", type=Path, required=True)
+    for parser_ in (train, encode):
+        parser_.add_argument("files", type=Path, nargs="+", help="text, .gz allowed in training")
+    return parser.parse_args()
+
+
+def pieces_path(path: Path) -> Path:
+    """train.en (or train.en.gz) to train.sp.en: fairseq takes the language from the end."""
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    if not plain.suffix:
+        raise UserError(f"{path}: name it with its language at the end, such as train.en")
+    return plain.with_suffix(f".sp{plain.suffix}")
+
+
+def main() -> None:
+    args = parse_args()
+    if args.action == "train":
+        lines = (line for path in args.files for line in read_lines(path))
+        print(train_subwords(lines, args.prefix, args.vocab_size))
+        return
+    if not args.model.is_file():
+        raise UserError(f"{args.model}: no such model: train one with subwords.py train")
+    model = Subwords(args.model)
+    for path in args.files:
+        write_lines(pieces_path(path), map(model.encode, read_lines(path)))
+        print(pieces_path(path))
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

@@ -1,0 +1,146 @@
+"""fairseq-generate with a ResMLP: every option of the search, every sentence, any batch."""
+
+import math
+
+import pytest
+from cli import assert_same_hypotheses, generate, hypotheses, lines
+from cli_scores import assert_same_scores, assert_scores_are, printed_scores
+
+
+@pytest.fixture(scope="module")
+def plain(trained):
+    """Output of a plain run with beam 4, all sentences in one batch."""
+    return generate(trained.data, trained.path, "--batch-size", 64)
+
+
+def test_every_sentence_in_any_batch(trained, corpus, plain):
+    """11 sentences: all are answered, and alike one by one."""
+    alone = generate(trained.data, trained.path, "--batch-size", 1)
+    assert sorted(hypotheses(plain)) == list(range(corpus.sizes["test"]))
+    assert_same_hypotheses(hypotheses(plain), hypotheses(alone))
+    assert len({tuple(found[0][1]) for found in hypotheses(plain).values()}) > 5
+
+
+@pytest.mark.parametrize("size", [3, 4, 8, 10])
+def test_incomplete_last_batch(trained, plain, size):
+    out = generate(trained.data, trained.path, "--batch-size", size)
+    assert_same_hypotheses(hypotheses(plain), hypotheses(out))
+
+
+@pytest.mark.parametrize("kind", ["hard", "soft"])
+def test_alignment(trained, corpus, kind):
+    """The same for either padding side and any batch; a soft one sums to 1 for each word."""
+    outs = [
+        generate(trained.data, trained.path, "--print-alignment", kind, *options)
+        for options in (
+            ("--batch-size", 64, "--left-pad-source", "True"),
+            ("--batch-size", 64, "--left-pad-source", "False"),
+            ("--batch-size", 1),
+        )
+    ]
+    first, *others = [lines(out, "A") for out in outs]
+    assert len(first) == corpus.sizes["test"]
+    sources = {number: found[0][0].split() for number, found in lines(outs[0], "S").items()}
+    for number, ((words,),) in first.items():
+        length = len(hypotheses(outs[0])[number][0][1])
+        pieces = words.split()
+        if kind == "hard":
+            pairs = [tuple(map(int, piece.split("-"))) for piece in pieces]
+            assert [target for _, target in pairs] == list(range(length))
+            assert all(0 <= source < len(sources[number]) for source, _ in pairs)
+        else:
+            rows = [list(map(float, piece.split(","))) for piece in pieces]
+            assert len(rows) == length + 1  # the end of sentence, too
+            assert all(len(row) == len(sources[number]) + 1 for row in rows)
+            assert all(abs(sum(row) - 1) < 0.01 for row in rows)
+    for other in others:
+        if kind == "hard":
+            assert other == first
+        for number in first:
+            a, b = (
+                [float(x) for x in found[number][0][0].replace(",", " ").replace("-", " ").split()]
+                for found in (first, other)
+            )
+            assert a == pytest.approx(b, abs=1e-3)
+
+
+def test_score_reference(trained):
+    """Folded and in a batch: the log-probabilities of one plain pass through the model."""
+    assert_scores_are(trained.data, trained.path)
+
+
+def test_prefix_size(trained, plain):
+    out = generate(trained.data, trained.path, "--prefix-size", 2)
+    for number, ((target,),) in lines(out, "T").items():
+        wanted = target.split()[:2]
+        assert hypotheses(out)[number][0][1][: len(wanted)] == wanted
+    assert hypotheses(out) != hypotheses(plain)
+
+
+def test_nbest(trained, plain):
+    """Three different hypotheses each, best first, the first as without the option."""
+    found = hypotheses(generate(trained.data, trained.path, "--nbest", 3, "--batch-size", 64))
+    for number, three in found.items():
+        scores = [score for score, _ in three]
+        assert len({tuple(words) for _, words in three}) == 3
+        assert scores == sorted(scores, reverse=True)
+        assert three[:1] == hypotheses(plain)[number]
+
+
+def test_sampling(trained):
+    """A seed fixes the sample; of one candidate it is greedy search."""
+
+    def sample(seed, topk):
+        options = ("--beam", 1, "--sampling", "--sampling-topk", topk, "--seed", seed)
+        return hypotheses(generate(trained.data, trained.path, *options))
+
+    assert sample(3, 10) == sample(3, 10)
+    assert sample(3, 10) != sample(4, 10)
+    greedy = hypotheses(generate(trained.data, trained.path, "--beam", 1))
+    words = {number: found[0][1] for number, found in greedy.items()}
+    assert {number: found[0][1] for number, found in sample(3, 1).items()} == words
+
+
+def test_diverse_beam(trained):
+    """Two groups of two: without a penalty each is a beam of 2, with one they differ.
+
+    All sentences in one batch: fairseq's search takes a sentence's number in the whole set for its
+    row in the batch.
+    """
+    options = ("--diverse-beam-groups", 2, "--nbest", 4)
+    options = (*options, "--batch-size", 64, "--required-batch-size-multiple", 1)
+    same, diverse = (
+        hypotheses(
+            generate(trained.data, trained.path, *options, "--diverse-beam-strength", strength)
+        )
+        for strength in (0, 2)
+    )
+    two = hypotheses(generate(trained.data, trained.path, "--beam", 2))
+    best = {number: found[:1] for number, found in same.items()}
+    assert_same_hypotheses(best, two)
+
+    def distinct(found):
+        return sum(len({tuple(words) for _, words in four}) for four in found.values())
+
+    assert distinct(diverse) > distinct(same)
+
+
+def test_ensemble(trained, trained2):
+    """The probabilities of two models are averaged."""
+    paths = (trained.path, trained2.path, f"{trained.path}:{trained2.path}")
+    one, other, both = (
+        printed_scores(generate(trained.data, path, "--score-reference")) for path in paths
+    )
+    mean = {
+        number: [math.log2((2**a + 2**b) / 2) for a, b in zip(one[number], other[number])]
+        for number in one
+    }
+    assert_same_scores(both, mean)
+    found = [hypotheses(generate(trained.data, path)) for path in paths]
+    assert len(found[2]) == 11 and found[2] != found[0] and found[2] != found[1]
+
+
+def test_ensemble_with_itself(trained, plain):
+    """Two copies decode like one: each keeps a memory of its own."""
+    out = generate(trained.data, f"{trained.path}:{trained.path}", "--batch-size", 64)
+    assert_same_hypotheses(hypotheses(out), hypotheses(plain))

@@ -1,0 +1,76 @@
+"""fairseq-interactive and the hub interface: any line gets one answer, the same as elsewhere."""
+
+import pytest
+from cli import assert_same_hypotheses, call, generate, hypotheses
+
+from resmlp_mt import ResMLPModel
+
+
+def interactive(trained, text, *options):
+    options = ("--path", trained.path, "--beam", 4, "--cpu", *options)
+    return call("interactive", trained.data, *options, stdin=text).out
+
+
+ODD_LINES = ["w01 w02 w03", "", "   ", "😀", "w03 zzz w05", "\t", "w07"]
+
+
+def test_one_answer_to_each_line(trained):
+    """Empty, blank and unknown too; the same one by one and in batches."""
+    text = "".join(line + "\n" for line in ODD_LINES)
+    alone = hypotheses(interactive(trained, text))
+    assert sorted(alone) == list(range(len(ODD_LINES)))
+    assert all(len(found) == 1 for found in alone.values())
+    together = interactive(trained, text, "--buffer-size", 16, "--batch-size", 3)
+    assert_same_hypotheses(alone, hypotheses(together))
+
+
+@pytest.mark.parametrize("line", ODD_LINES)
+def test_single_line(trained, line):
+    """Nothing but this line on the input, without and with a line end."""
+    with_end, without = (interactive(trained, text) for text in (line + "\n", line))
+    assert len(hypotheses(with_end)) == 1
+    if line:
+        assert_same_hypotheses(hypotheses(with_end), hypotheses(without))
+
+
+def test_same_as_generate(trained, corpus):
+    text = (corpus.text / "test.xx").read_text(encoding="utf-8")
+    assert_same_hypotheses(
+        hypotheses(interactive(trained, text)), hypotheses(generate(trained.data, trained.path))
+    )
+
+
+def test_constraints(trained):
+    """Words after a tab have to appear; without them they do not."""
+    source, wanted = "w11 w12 w13", ("w20 w21", "w30")
+    ((_, free),) = hypotheses(interactive(trained, source + "\n"))[0]
+    assert not {"w20", "w30"} & set(free)
+    text = "\t".join([source, *wanted]) + "\n"
+    ((_, bound),) = hypotheses(interactive(trained, text, "--constraints"))[0]
+    bound = " " + " ".join(bound) + " "
+    assert -1 < bound.find(" w20 w21 ") < bound.find(" w30 ")  # "ordered" is the default
+
+
+def test_constraints_in_a_batch(trained):
+    """Each sentence its own, whichever are reordered or finished first."""
+    lines = ["w11 w12\tw20", "w13\tw30\tw31", "w14 w15 w16 w17\tw05"]
+    options = ("--constraints", "unordered", "--buffer-size", 8)
+    text = "".join(line + "\n" for line in lines)
+    together = hypotheses(interactive(trained, text, *options, "--batch-size", 8))
+    alone = hypotheses(interactive(trained, text, *options, "--batch-size", 1))
+    for number, line in enumerate(lines):
+        assert set(line.split("\t")[1:]) <= set(together[number][0][1])
+    assert_same_hypotheses(together, alone)
+
+
+def test_hub_interface(trained, corpus):
+    """from_pretrained(...).translate(...) says what fairseq-generate does, with its scores."""
+    hub = ResMLPModel.from_pretrained(
+        str(trained.folder), "checkpoint_last.pt", data_name_or_path=str(trained.data)
+    )
+    sources = (corpus.text / "test.xx").read_text(encoding="utf-8").splitlines()
+    found = hypotheses(generate(trained.data, trained.path))
+    # the hub adds a start symbol to the prefix only where asked to
+    translations = hub.translate(sources, beam=4)
+    assert translations == [" ".join(found[number][0][1]) for number in range(len(sources))]
+    assert hub.translate(sources[0], beam=4) == translations[0]

@@ -1,0 +1,85 @@
+"""The plugin is found in a checkout and as an installed package, and registers once."""
+
+import shutil
+
+import pytest
+from cli import (
+    CRITERION,
+    PACKAGE,
+    RECIPE,
+    SMALL_MODEL,
+    assert_same_hypotheses,
+    console_script,
+    generate,
+    hypotheses,
+    process,
+    weights,
+)
+
+REGISTERS_ONCE = """
+import sys
+import resmlp_mt
+from argparse import Namespace
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.utils import import_user_module
+ours = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
+assert set(ours) == {"resmlp_mt", "resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"}, ours
+for path in sys.argv[1].split(":"):
+    import_user_module(Namespace(user_dir=path))
+assert ours == {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
+assert MODEL_REGISTRY["resmlp_mt"] is resmlp_mt.ResMLPModel
+from fairseq_cli.generate import cli_main
+sys.argv = ["fairseq-generate", *sys.argv[2:]]
+cli_main()
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder of packages with a copy of this one, away from the checkout."""
+    site = tmp_path_factory.mktemp("site")
+    shutil.copytree(PACKAGE, site / "resmlp_mt", ignore=shutil.ignore_patterns("__pycache__"))
+    return site
+
+
+def test_user_dir_from_the_checkout(corpus, tmp_path):
+    """``fairseq-train --user-dir resmlp_mt`` and ``fairseq-generate`` from the checkout's root."""
+    result = process(
+        *(console_script("train"), corpus.data, "--user-dir", "resmlp_mt"),
+        *("--save-dir", tmp_path, "--batch-size", 8, "--max-epoch", 1),
+        *(*SMALL_MODEL, *RECIPE, *CRITERION),
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    path = tmp_path / "checkpoint_last.pt"
+    assert "decoder.layers.1.token_mixing.mixing.weight" in weights(path)
+    result = process(
+        *(console_script("generate"), corpus.data, "--user-dir", "resmlp_mt", "--path", path),
+        *("--beam", 4, "--cpu"),
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert_same_hypotheses(hypotheses(result.stdout), hypotheses(generate(corpus.data, path)))
+
+
+def test_import_and_user_dir(trained, installed, tmp_path):
+    """An installed package, another working folder: importing it is enough, --user-dir no harm."""
+    user_dir = installed / "resmlp_mt"
+    result = process(
+        *("-c", REGISTERS_ONCE, f"{user_dir}:{user_dir}/:{user_dir}"),
+        *(trained.data, "--path", trained.path, "--beam", 4, "--cpu", "--user-dir", user_dir),
+        cwd=tmp_path,
+        path=installed,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    expected = hypotheses(generate(trained.data, trained.path))
+    assert_same_hypotheses(hypotheses(result.stdout), expected)
+
+
+def test_user_dir_that_is_not_on_the_path(trained, installed, tmp_path):
+    result = process(
+        *(console_script("generate"), trained.data, "--path", trained.path, "--beam", 4),
+        *("--cpu", "--user-dir", installed / "resmlp_mt"),
+        cwd=tmp_path,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    expected = hypotheses(generate(trained.data, trained.path))
+    assert_same_hypotheses(hypotheses(result.stdout), expected)
