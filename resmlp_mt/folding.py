@@ -58,10 +58,10 @@ class FoldedTokenMixing(nn.Module):
         history: Optional[BeamHistory],
     ) -> Tensor:
         """T x B x C to T x B x C; the arguments are those of ``TokenMixingBranch.forward``."""
-        if history is not None:
-            return torch.addcmul(self.offset[len(history) - 1], mixing.step(x, history), self.scale)
-        length, batch, channels = x.shape
-        y = torch.addcmul(self.offset[:length].unsqueeze(1), mixing.mix(x), self.scale)
+        length, _, channels = x.shape
+        first = 0 if history is None else len(history) - 1
+        offset = self.offset[first : first + length].unsqueeze(1)
+        y = torch.addcmul(offset, mixing.mix(x, history), self.scale)
         if mixing.causal:
             return y
         a = mixing.matrix(length)

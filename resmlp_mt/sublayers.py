@@ -72,12 +72,8 @@ class TokenMixingBranch(Branch):
             h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
         if self.folded is not None:
             y = self.folded(h, self.mixing, padding_mask, history)
-        elif history is None:
-            y = self.mixing(h)
         else:
-            y = self.mixing.step(h, history)
-            bias = self.mixing.step_bias(len(history) - 1)
-            y = y if bias is None else y + bias
+            y = self.mixing(h, history)
         return self.leave(x, y)
 
 

@@ -71,18 +71,30 @@ class TokenMixing(nn.Module):
         """The weights with which a decoder's position looks at 0..position, H x (position + 1)."""
         return self.weight[:, position, : position + 1]
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Mix all positions at once. *x* is T x B x C, zero wherever there is padding."""
-        length, batch, channels = x.shape
-        y = self.mix(x)
+    def forward(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
+        """``A x + b``.
+
+        Args:
+            x: T x B x C, zero wherever there is padding; with *history* 1 x B x C, the newest
+                position only.
+            history: the past of word-by-word decoding, begun for this position.
+
+        Returns:
+            the shape of *x*.
+        """
+        y = self.mix(x, history)
         if self.bias is None:
             return y
-        bias = self.bias[:, :length].t()  # T x H
+        length, batch, channels = x.shape
+        first = 0 if history is None else len(history) - 1
+        bias = self.bias[:, first : first + length].t()  # T x H
         y = y.view(length, batch, self.heads, -1) + bias.view(length, 1, self.heads, 1)
         return y.view(length, batch, channels)
 
-    def mix(self, x: Tensor) -> Tensor:
-        """``A x`` without the bias; T x B x C to T x B x C."""
+    def mix(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
+        """``A x`` alone; arguments as in :meth:`forward`."""
+        if history is not None:
+            return self._mix_newest(x, history)
         length, batch, channels = x.shape
         a = self.matrix(length)
         if self.heads == 1:
@@ -93,8 +105,8 @@ class TokenMixing(nn.Module):
         mixed = mixed.view(self.heads, length, batch, -1).permute(1, 2, 0, 3)
         return mixed.reshape(length, batch, channels)
 
-    def step(self, x: Tensor, history: BeamHistory) -> Tensor:
-        """The newest position only, 1 x R x C, given the past in *history*; see :meth:`mix`."""
+    def _mix_newest(self, x: Tensor, history: BeamHistory) -> Tensor:
+        """The row of A that belongs to the newest position, over each hypothesis's own past."""
         past = history.write(id(self), x[0])
         weights = self.row(len(history) - 1).to(x.dtype)  # H x T
         index = history.index
@@ -107,12 +119,6 @@ class TokenMixing(nn.Module):
         weights = weights.unsqueeze(0).expand(rows, -1, -1).reshape(-1, length)
         y = F.embedding_bag(index, past, per_sample_weights=weights, mode="sum")
         return y.view(1, rows, self.channels)
-
-    def step_bias(self, position: int) -> Optional[Tensor]:
-        """The bias of one position by channel, C values, or None."""
-        if self.bias is None:
-            return None
-        return self.bias[:, position].repeat_interleave(self.channels // self.heads)
 
     def extra_repr(self) -> str:
         return (

@@ -20,6 +20,7 @@ from helpers import (
 from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.errors import UserError
 
 
 def loss_of(model, dictionary):
@@ -122,3 +123,18 @@ def test_layers_to_keep():
     whole.decoder.layers = whole.decoder.layers[1:]
     whole.decoder.num_layers = 3
     assert torch.equal(loss_of(model, dictionary), loss_of(whole, dictionary))
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
+        ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
+        ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
+        ({"adaptive_input": True}, "--adaptive-input"),
+        ({"max_source_positions": 0}, "--max-source-positions 0"),
+    ],
+)
+def test_values_that_argparse_does_not_check(options, said):
+    with pytest.raises(UserError, match=said):
+        build_model(**options)

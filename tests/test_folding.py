@@ -144,3 +144,15 @@ def test_fairseq_asks_for_it():
     model.prepare_for_inference_(SimpleNamespace(generation=SimpleNamespace(beam=4)))
     assert affine_names(model) == []
     assert gap(logits_of(model, dictionary), before) < 1e-4
+
+
+def test_in_training_mode_with_layerdrop():
+    """LayerDrop hides layers from a loop over them while training; folding must find them all."""
+    for seed in range(4):
+        model, dictionary = build_model(
+            seed=seed, encoder_layerdrop=0.5, decoder_layerdrop=0.5, decoder_layers=4
+        )
+        before = logits_of(model, dictionary)
+        fold_(model.train())
+        assert not affine_names(model) and not model.training
+        assert gap(logits_of(model, dictionary), before) < 1e-4

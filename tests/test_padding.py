@@ -111,3 +111,14 @@ def test_beam_search(kind, heads, left):
                 attention = a["attention"][pads:] if left else a["attention"][:width]
                 assert gap(attention, b["attention"]) < 1e-4
     assert len(lengths) > 1, "no sentence was finished before another: the test shows too little"
+
+
+@torch.no_grad()
+def test_each_row_padded_on_a_side_of_its_own():
+    model, dictionary = build_model()
+    long, short = random_sentences(dictionary, (9, 5))
+    pads = torch.full((4,), dictionary.pad())
+    batch = torch.stack([long, torch.cat([pads, short]), torch.cat([short, pads])])
+    states = model.encoder(batch)["encoder_out"][0]
+    alone = model.encoder(short.unsqueeze(0))["encoder_out"][0]
+    assert gap(states[4:, 1], alone[:, 0]) < 1e-4 and gap(states[:5, 2], alone[:, 0]) < 1e-4

@@ -34,7 +34,7 @@ def training_options(args) -> list:
     options += ["--warmup-updates", max(1, args.updates // 16), "--dropout", args.dropout]
     options += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1]
     options += ["--max-tokens", args.max_tokens, "--save-interval-updates", 100]
-    options += ["--keep-interval-updates", 1, "--validate-interval-updates", 10**9]
+    options += ["--keep-interval-updates", 1]
     return [str(option) for option in options]
 
 
@@ -46,7 +46,7 @@ def write_corpus(args, folder: Path) -> None:
 
 
 def draw(experiment: Experiment, folder: Path) -> None:
-    """The learning curve, and the middle layer's matrices before and after training."""
+    """The learning curve, and the first layers' matrices before and after training."""
     train_dir = experiment.train_dir
     curve = read_curve(train_dir / "train.log")
     plot_learning_curve(curve, folder / "learning_curve.png", "Quickstart: resmlp_mt_tiny")

@@ -75,14 +75,19 @@ class Experiment:
         self.workdir = Workdir(root, {**asdict(recipe), "corpora": digests}, STEPS)
         self.root = self.workdir.root
 
+    def prepare(self) -> Path:
+        """The steps before training; gives the folder of binary data."""
+        self.subwords = self.workdir.step("subwords", "SentencePiece", self._make_subwords)
+        self.data_bin = self.workdir.step("data-bin", "fairseq-preprocess", self._make_data_bin)
+        return self.data_bin
+
     def run(self) -> dict:
         """Run what is not done yet.
 
         Returns:
-            the result, also in ``root/result.json``.
+            the result, also in ``root/scores/result.json``.
         """
-        self.subwords = self.workdir.step("subwords", "SentencePiece", self._make_subwords)
-        self.data_bin = self.workdir.step("data-bin", "fairseq-preprocess", self._make_data_bin)
+        self.prepare()
         title = f"fairseq-train --arch {self.recipe.arch}"
         self.train_dir = self.workdir.step("train", title, self._train, resumable=True)
         title = f"fairseq-generate --beam {self.recipe.beam}"
@@ -112,7 +117,6 @@ class Experiment:
             ],
             folder / "preprocess.log",
         )
-        shutil.copy(self.subwords / "spm.model", folder / "sentencepiece.bpe.model")
 
     def _train(self, folder: Path) -> None:
         recipe = self.recipe
@@ -131,6 +135,8 @@ class Experiment:
         else:
             paths = [self.train_dir / "checkpoint_last.pt"]
         average_checkpoints(paths, model)
+        # under this name ResMLPModel.from_pretrained(folder) finds it
+        shutil.copy(self.subwords / "spm.model", folder / "sentencepiece.bpe.model")
         for number, split in enumerate(["valid", *self.tests]):
             log = folder / f"{split}.log"
             # fairseq calls the first test set "test", the others "test1", "test2" ...
