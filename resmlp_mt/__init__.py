@@ -11,5 +11,6 @@ __version__ = "0.1.0"
 
 compat.allow_translation_checkpoints()
 compat.keep_last_batch()
+compat.diverse_beams_by_row()
 cli_errors.install()
 compat.remember_user_dir(__path__[0])

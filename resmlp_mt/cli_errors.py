@@ -52,6 +52,7 @@ def explain(error: BaseException) -> Optional[str]:
             return f"{path} is damaged or cut off: copy or make it again"
     if "Error(s) in loading state_dict" in text or "please ensure that the architectures" in text:
         path = _local(error.__traceback__, "load_model_ensemble_and_task", "filename")
+        path = path or _local(error.__traceback__, "load_checkpoint", "filename")
         return (
             f"{path or 'the checkpoint'} does not fit the model: it was trained with another "
             "architecture or other options"
@@ -60,6 +61,8 @@ def explain(error: BaseException) -> Optional[str]:
         return f"invalid UTF-8 in the input ({error.reason}): convert it to UTF-8"
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return text  # fairseq's own, such as "Dataset not found: train (data-bin)"
+    if isinstance(error, OSError) and text.startswith("Model file not found"):
+        return f"{text}: give a checkpoint that is there"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return None

@@ -8,16 +8,21 @@ import fairseq
 import numpy as np
 import torch
 from fairseq.data import data_utils
+from fairseq.search import DiverseBeamSearch
 from fairseq.utils import import_user_module
 
 
 def allow_translation_checkpoints() -> None:
     """Let PyTorch's weights-only loader read the options in a fairseq checkpoint.
 
-    ``argparse.Namespace`` is the one type in a translation checkpoint that is not on the loader's
-    list. It is plain data; whatever else a file asks to have built is still refused.
+    A translation checkpoint holds its options in an ``argparse.Namespace`` and, after
+    ``--eval-bleu``, n-gram counts in NumPy arrays of int64: neither is on the loader's list. Both
+    are plain data; whatever else a file asks to have built is still refused.
     """
-    torch.serialization.add_safe_globals([argparse.Namespace])
+    rebuild_array = np.empty(0).__reduce__()[0]  # its module's name depends on NumPy's version
+    torch.serialization.add_safe_globals(
+        [argparse.Namespace, rebuild_array, np.ndarray, np.dtype, np.dtypes.Int64DType]
+    )
 
 
 def keep_last_batch() -> None:
@@ -25,7 +30,7 @@ def keep_last_batch() -> None:
 
     fairseq-fixed 0.12.3.1 drops a data set's last batch if its size is no multiple of
     ``--required-batch-size-multiple`` (8): up to 7 sentences of a test set go missing from
-    fairseq-generate's output, and fairseq-interactive answers a single line with nothing.
+    fairseq-generate's output and from its BLEU.
     """
     batch_by_size = data_utils.batch_by_size
     if hasattr(batch_by_size, "keeps_last_batch"):
@@ -45,6 +50,29 @@ def keep_last_batch() -> None:
 
     keeping.keeps_last_batch = True
     data_utils.batch_by_size = keeping
+
+
+def diverse_beams_by_row() -> None:
+    """Have diverse beam search work on more than one batch.
+
+    fairseq 0.12 keeps its groups' overlaps by row of the batch, but looks them up by the sentence's
+    number in the data set: from the second batch on that is out of range, or another sentence's.
+    """
+    step = DiverseBeamSearch.step
+    if hasattr(step, "looks_up_rows"):
+        return
+
+    @functools.wraps(step)
+    def by_row(self, number, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None):
+        if original_batch_idxs is not None:
+            if number == 0:
+                self.first_batch_idxs = original_batch_idxs
+            same = original_batch_idxs.unsqueeze(1) == self.first_batch_idxs
+            original_batch_idxs = same.int().argmax(dim=1)
+        return step(self, number, lprobs, scores, prev_output_tokens, original_batch_idxs)
+
+    by_row.looks_up_rows = True
+    DiverseBeamSearch.step = by_row
 
 
 def remember_user_dir(package_dir: str) -> None:

@@ -102,7 +102,8 @@ def train(data, save_dir, *options, criterion=CRITERION):
 
 def generate(data, path, *options):
     """Translate the test set with beam 4; returns the output."""
-    return call("generate", data, "--path", path, "--beam", 4, "--cpu", *options).out
+    options = ("--path", path, "--beam", 4, "--cpu", "--num-workers", 0, *options)
+    return call("generate", data, *options).out
 
 
 def values(log, name):
@@ -124,7 +125,7 @@ def load(path):
 
 
 def lines(out, kind):
-    """Output of fairseq-generate by sentence: for each number its lines of *kind*, split at tabs."""
+    """fairseq-generate's lines of *kind*, split at tabs, by the sentence's number."""
     found = {}
     for line in out.splitlines():
         match = re.match(rf"{kind}-(\d+)\t(.*)", line)

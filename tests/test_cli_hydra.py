@@ -18,7 +18,9 @@ def hydra_run(corpus, tmp_path_factory):
         *("+model.encoder_embed_dim=16", "+model.encoder_ffn_embed_dim=32"),
         *("+model.decoder_attention_heads=2", "+model.max_source_positions=32"),
         *("+model.max_target_positions=32", "+model.token_mixing_heads=2"),
-        *("optimizer=adagrad", "optimization.lr=[0.05]", "optimization.max_epoch=2"),
+        # fairseq has Adagrad for hydra only by its bare name
+        *("+optimizer._name=adagrad", "+optimizer.lr=[0.05]", "+optimizer.weight_decay=0"),
+        *("optimization.lr=[0.05]", "optimization.max_epoch=2", "lr_scheduler.warmup_updates=5"),
         *("dataset.batch_size=8", "dataset.num_workers=0"),
         *("criterion=cross_entropy", f"checkpoint.save_dir={folder / 'save'}"),
         cwd=folder,

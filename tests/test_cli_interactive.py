@@ -28,7 +28,9 @@ def test_one_answer_to_each_line(trained):
 def test_single_line(trained, line):
     """Nothing but this line on the input, without and with a line end."""
     with_end, without = (interactive(trained, text) for text in (line + "\n", line))
+    in_a_batch = interactive(trained, line + "\n", "--buffer-size", 16, "--batch-size", 16)
     assert len(hypotheses(with_end)) == 1
+    assert_same_hypotheses(hypotheses(with_end), hypotheses(in_a_batch))
     if line:
         assert_same_hypotheses(hypotheses(with_end), hypotheses(without))
 
@@ -70,7 +72,6 @@ def test_hub_interface(trained, corpus):
     )
     sources = (corpus.text / "test.xx").read_text(encoding="utf-8").splitlines()
     found = hypotheses(generate(trained.data, trained.path))
-    # the hub adds a start symbol to the prefix only where asked to
     translations = hub.translate(sources, beam=4)
     assert translations == [" ".join(found[number][0][1]) for number in range(len(sources))]
     assert hub.translate(sources[0], beam=4) == translations[0]

@@ -68,9 +68,7 @@ def test_layers_to_keep(trained, side):
     keep = {f"{each}_layers_to_keep": "1" if each == side else "0,1" for each in SIDES}
     overrides = ("--model-overrides", str(keep))
     whole = assert_scores_are(trained.data, trained.path)
-    pruned = assert_scores_are(
-        trained.data, trained.path, *overrides, edit=without_first_layer
-    )
+    pruned = assert_scores_are(trained.data, trained.path, *overrides, edit=without_first_layer)
     assert whole != pruned
 
 

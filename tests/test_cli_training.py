@@ -96,7 +96,7 @@ def test_eval_bleu(corpus, tmp_path):
     ).log
     train(corpus.data, plain, *options)
     assert_same_weights(watched, plain)
-    bleu = values(log, "valid_bleu")
+    bleu = values(log, "train_bleu")  # the name of the subset
     assert len(bleu) == 3 and bleu[-1] > 1
     best = load(watched / "checkpoint_best.pt")["extra_state"]
     assert best["best"] == pytest.approx(max(bleu), abs=0.01)
