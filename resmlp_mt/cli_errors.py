@@ -48,7 +48,8 @@ def explain(error: BaseException) -> Optional[str]:
                 f"{path} is no checkpoint, or one that carries more than data (such as code): "
                 "refused, and nothing in it was run"
             )
-        if isinstance(error, (RuntimeError, EOFError, KeyError)):
+        if _local(error.__traceback__, "load", "pickle_load_args") is not None:
+            # what a damaged file makes of torch.load is beyond listing
             return f"{path} is damaged or cut off: copy or make it again"
     if "Error(s) in loading state_dict" in text or "please ensure that the architectures" in text:
         path = _local(error.__traceback__, "load_model_ensemble_and_task", "filename")

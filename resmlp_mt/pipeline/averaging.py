@@ -25,7 +25,7 @@ def load_checkpoint(path: Path) -> dict:
         raise UserError(
             f"{path} is no checkpoint, or one that carries more than data (such as code): refused"
         ) from None
-    except (RuntimeError, EOFError, KeyError, ValueError):
+    except Exception:  # what a damaged file makes of the loader is beyond listing
         raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
     if not isinstance(state, dict) or "model" not in state:
         raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
