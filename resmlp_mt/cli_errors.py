@@ -18,11 +18,11 @@ _TOO_LONG = re.compile(
 
 
 def _local(traceback, function: str, name: str):
-    """A local variable of the innermost call of *function* on the stack, or None."""
+    """A local variable of the innermost call of a *function* that has it, or None."""
     found = None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_name == function:
-            found = traceback.tb_frame.f_locals.get(name)
+            found = traceback.tb_frame.f_locals.get(name, found)
         traceback = traceback.tb_next
     return found
 
