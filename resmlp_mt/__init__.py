@@ -10,6 +10,7 @@ __all__ = ["ResMLPModel"]
 __version__ = "0.1.0"
 
 compat.allow_translation_checkpoints()
+compat.set_matmul_precision()
 compat.keep_last_batch()
 compat.diverse_beams_by_row()
 cli_errors.install()

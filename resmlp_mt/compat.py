@@ -11,6 +11,10 @@ from fairseq.data import data_utils
 from fairseq.search import DiverseBeamSearch
 from fairseq.utils import import_user_module
 
+from resmlp_mt.errors import UserError
+
+PRECISIONS = ("highest", "high", "medium")
+
 
 def allow_translation_checkpoints() -> None:
     """Let PyTorch's weights-only loader read the options in a fairseq checkpoint.
@@ -73,6 +77,26 @@ def diverse_beams_by_row() -> None:
 
     by_row.looks_up_rows = True
     DiverseBeamSearch.step = by_row
+
+
+def set_matmul_precision() -> None:
+    """Follow ``RESMLP_MT_MATMUL_PRECISION``: how float32 matrix products are computed.
+
+    ``highest`` (PyTorch's default), ``high`` or ``medium``, see
+    ``torch.set_float32_matmul_precision``. On a CPU with bfloat16 units (AMX) ``medium`` multiplies
+    in bfloat16 and adds in float32; weights, activations and everything else stay float32.
+
+    Raises:
+        UserError: for another value.
+    """
+    precision = os.environ.get("RESMLP_MT_MATMUL_PRECISION")
+    if not precision:
+        return
+    if precision not in PRECISIONS:
+        raise UserError(
+            f"RESMLP_MT_MATMUL_PRECISION={precision}: choose one of {', '.join(PRECISIONS)}"
+        )
+    torch.set_float32_matmul_precision(precision)
 
 
 def remember_user_dir(package_dir: str) -> None:

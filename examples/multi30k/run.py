@@ -10,6 +10,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fetch import find_corpora
 
 import resmlp_mt  # noqa: F401  (registers our architectures)
+from resmlp_mt.compat import PRECISIONS
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.experiment import Experiment, Recipe
 from resmlp_mt.pipeline.terminal import run_main
@@ -65,6 +66,12 @@ def parse_args(argv=None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="stop earlier, after this wall-clock time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, help="CPU threads (default: PyTorch's)")
+    parser.add_argument(
+        "--matmul-precision",
+        choices=PRECISIONS,
+        default="highest",
+        help="of training; medium: bfloat16 products where the CPU has them",
+    )
     parser.add_argument("--vocab-size", type=int, default=4000, help="joint SentencePiece pieces")
     parser.add_argument("--optimizer", choices=["adagrad", "adam"], help="default: by architecture")
     parser.add_argument("--lr", type=float, help="peak learning rate, by optimizer if not given")
@@ -105,6 +112,7 @@ def main(argv=None) -> None:
         lenpen=args.lenpen,
         seed=args.seed,
         threads=args.threads,
+        matmul_precision=args.matmul_precision,
     )
     name = f"en-{args.lang}.{args.arch}{'.' + args.size if args.size else ''}.{args.seed}"
     out = args.out or HERE / "out" / name

@@ -35,7 +35,8 @@ class Recipe:
         average: how many of the last epochs' checkpoints to average; 1 takes the last as it is.
         beam, lenpen: of the search.
         seed: of training.
-        threads: CPU threads of training; None takes PyTorch's default.
+        threads: CPU threads; None takes PyTorch's default.
+        matmul_precision: of training, see :func:`resmlp_mt.compat.set_matmul_precision`.
     """
 
     arch: str
@@ -49,6 +50,7 @@ class Recipe:
     lenpen: float = 0.6
     seed: int = 1
     threads: Optional[int] = None
+    matmul_precision: str = "highest"
 
 
 class Experiment:
@@ -126,7 +128,14 @@ class Experiment:
             *("--keep-last-epochs", max(recipe.average, 1)),
             *recipe.train_options,
         ]
-        train(self.data_bin, folder, options, recipe.updates, recipe.threads)
+        train(
+            self.data_bin,
+            folder,
+            options,
+            recipe.updates,
+            threads=recipe.threads,
+            matmul_precision=recipe.matmul_precision,
+        )
 
     def _generate(self, folder: Path) -> None:
         model = folder / "model.pt"

@@ -23,6 +23,7 @@ def run_program(
     log: Path,
     on_line: Optional[Callable[[str], None]] = None,
     threads: Optional[int] = None,
+    matmul_precision: str = "highest",
 ) -> dict:
     """Run ``fairseq-NAME`` with this plugin and wait for it.
 
@@ -32,6 +33,7 @@ def run_program(
         log: file that its output is appended to.
         on_line: called with each line of output.
         threads: CPU threads; default: what PyTorch takes.
+        matmul_precision: see :func:`resmlp_mt.compat.set_matmul_precision`.
 
     Returns:
         its cost: ``{"wall_minutes": ..., "cpu_minutes": ...}``.
@@ -47,6 +49,7 @@ def run_program(
     # training step on a CPU
     environment.setdefault("MALLOC_MMAP_MAX_", "0")
     environment.setdefault("MALLOC_TRIM_THRESHOLD_", str(1 << 34))
+    environment["RESMLP_MT_MATMUL_PRECISION"] = matmul_precision
     if threads:
         environment["OMP_NUM_THREADS"] = str(threads)
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -45,7 +45,12 @@ def read_curve(log: Path) -> Dict[str, List[tuple]]:
 
 
 def train(
-    data_bin: Path, save_dir: Path, options: List[str], updates: int, threads: Optional[int]
+    data_bin: Path,
+    save_dir: Path,
+    options: List[str],
+    updates: int,
+    threads: Optional[int] = None,
+    matmul_precision: str = "highest",
 ) -> dict:
     """Train until *updates*; goes on from ``checkpoint_last.pt`` in *save_dir* if it is there.
 
@@ -55,6 +60,7 @@ def train(
         options: further options of ``fairseq-train``.
         updates: the last update; drives the progress bar and ``--max-update``.
         threads: CPU threads.
+        matmul_precision: see :func:`resmlp_mt.compat.set_matmul_precision`.
 
     Returns:
         the cost over all continuations, ``{"wall_minutes": ..., "cpu_minutes": ...}``.
@@ -87,6 +93,7 @@ def train(
             save_dir / "train.log",
             on_line=show,
             threads=threads,
+            matmul_precision=matmul_precision,
         )
         bar.update(updates - bar.n)
     if cost_file.exists():
