@@ -38,6 +38,16 @@ def test_other_options_are_refused_and_nothing_is_lost(tmp_path):
     assert (tmp_path / "one").is_dir() and read_json(tmp_path / "manifest.json")["seed"] == 1
 
 
+def test_options_may_change_until_a_step_has_finished(tmp_path):
+    def fail(folder):
+        raise UserError("--vocab-size 9000 is too much")
+
+    with pytest.raises(UserError):
+        Workdir(tmp_path, {"vocab_size": 9000}, 1).step("one", "first", fail)
+    Workdir(tmp_path, {"vocab_size": 90}, 1).step("one", "first", lambda folder: None)
+    assert read_json(tmp_path / "manifest.json") == {"vocab_size": 90}
+
+
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="choose a folder that can be written"):
@@ -45,6 +55,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 
 
 def test_a_damaged_manifest_is_named(tmp_path):
+    (tmp_path / "one").mkdir()
     (tmp_path / "manifest.json").write_text('{"seed": ')
     with pytest.raises(UserError, match="manifest.json: not a JSON file"):
         Workdir(tmp_path, {}, 1)

@@ -47,7 +47,7 @@ class Workdir:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             manifest = self.root / "manifest.json"
-            if not manifest.exists():
+            if not self._finished_any():
                 write_json(manifest, options)
         except OSError as error:
             raise UserError(
@@ -62,6 +62,11 @@ class Workdir:
                     f"{self.root} holds results made with {name} = {json.dumps(old)}, not "
                     f"{json.dumps(new)}: choose another folder or delete this one"
                 )
+
+    def _finished_any(self) -> bool:
+        """Whether a step's results are here: before that, the options may still be changed."""
+        folders = [path for path in self.root.iterdir() if path.is_dir()]
+        return any(path.suffix != ".partial" for path in folders)
 
     def step(
         self, name: str, title: str, make: Callable[[Path], None], resumable: bool = False
