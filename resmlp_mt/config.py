@@ -56,6 +56,8 @@ def check_config(cfg: ResMLPConfig) -> None:
         "--base-layers": cfg.base_layers,
         "--char-inputs": cfg.char_inputs,
         "--adaptive-input": cfg.adaptive_input,
+        "--encoder-normalize-before": cfg.encoder.normalize_before,
+        "--decoder-normalize-before": cfg.decoder.normalize_before,
         "--encoder-xformers-att-config": cfg.encoder.xformers_att_config,
         "--decoder-xformers-att-config": cfg.decoder.xformers_att_config,
     }

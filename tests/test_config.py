@@ -132,6 +132,8 @@ def test_layers_to_keep():
         ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
         ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
         ({"adaptive_input": True}, "--adaptive-input"),
+        ({"encoder_normalize_before": True}, "--encoder-normalize-before"),
+        ({"decoder_normalize_before": True}, "--decoder-normalize-before"),
         ({"max_source_positions": 0}, "--max-source-positions 0"),
     ],
 )
