@@ -15,7 +15,7 @@ import grammar
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.checkpoints import layers_of, mixing_matrices
-from resmlp_mt.pipeline.corpus import read_parallel, write_lines
+from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
 from resmlp_mt.pipeline.experiment import STEPS, Experiment, Recipe
 from resmlp_mt.pipeline.plots import plot_learning_curve, plot_matrices
 from resmlp_mt.pipeline.steps import Workdir
@@ -66,7 +66,7 @@ def draw(experiment: Experiment, folder: Path) -> None:
 def show_translations(experiment: Experiment, corpus: Path, seed: int) -> None:
     """Five held-out sentences with their translation and the reference."""
     pairs = read_parallel(corpus / "test.en", corpus / "test.de")
-    hypotheses = (experiment.generated / "test.de").read_text("utf-8").split("\n")
+    hypotheses = list(read_lines(experiment.generated / "test.de"))
     for index in sorted(random.Random(seed).sample(range(len(pairs)), min(5, len(pairs)))):
         source, reference = pairs[index]
         verdict = "same as the reference" if hypotheses[index] == reference else reference

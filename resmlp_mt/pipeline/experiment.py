@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 import torch
+from tqdm import tqdm
 
 import resmlp_mt
 from resmlp_mt.pipeline.averaging import average_checkpoints, last_checkpoints, load_checkpoint
-from resmlp_mt.pipeline.corpus import drop_empty, read_parallel, write_lines
+from resmlp_mt.pipeline.corpus import drop_empty, read_lines, read_parallel, write_lines
 from resmlp_mt.pipeline.programs import USER_DIR, run_program
 from resmlp_mt.pipeline.scoring import read_generated, score
 from resmlp_mt.pipeline.steps import Workdir, read_json, write_json
@@ -150,24 +151,24 @@ class Experiment:
             log = folder / f"{split}.log"
             # fairseq calls the first test set "test", the others "test1", "test2" ...
             subset = "valid" if number == 0 else "test" + (str(number - 1) if number > 1 else "")
-            run_program(
-                "generate",
-                [
-                    *(self.data_bin, "--path", model, "--gen-subset", subset),
-                    *("--beam", self.recipe.beam, "--lenpen", self.recipe.lenpen),
-                    *("--remove-bpe", "sentencepiece", "--max-tokens", 4096, "--num-workers", 0),
-                ],
-                log,
-                threads=self.recipe.threads,
-            )
+            options = ["--beam", self.recipe.beam, "--lenpen", self.recipe.lenpen]
+            options += ["--remove-bpe", "sentencepiece", "--max-tokens", 4096, "--num-workers", 0]
+            with tqdm(total=len(self._pairs[split]), desc=f"    {split}", unit="sentence") as bar:
+                run_program(
+                    "generate",
+                    [self.data_bin, "--path", model, "--gen-subset", subset, *options],
+                    log,
+                    on_line=lambda line, bar=bar: bar.update(line.startswith("H-")),
+                    threads=self.recipe.threads,
+                )
             write_lines(folder / f"{split}.{self.recipe.target}", read_generated(log))
 
     def _score(self, folder: Path) -> None:
         scores = {}
         for split in ["valid", *self.tests]:
-            lines = (self.generated / f"{split}.{self.recipe.target}").read_text("utf-8")
+            hypotheses = read_lines(self.generated / f"{split}.{self.recipe.target}")
             references = [target for _, target in self._pairs[split]]
-            scores[split] = score(lines.split("\n")[:-1], references)
+            scores[split] = score(list(hypotheses), references)
         curve = read_curve(self.train_dir / "train.log")["valid"]
         weights = load_checkpoint(self.train_dir / "checkpoint_last.pt")["model"]
         write_json(
