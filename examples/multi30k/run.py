@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fetch import find_corpora
+from table import row
 
 import resmlp_mt  # noqa: F401  (registers our architectures)
 from resmlp_mt.compat import PRECISIONS
@@ -118,21 +119,8 @@ def main(argv=None) -> None:
     out = args.out or HERE / "out" / name
     result = Experiment(out, recipe, find_corpora(args.lang, HERE / "corpus")).run()
     print(json.dumps(result["scores"], indent=2))
-    print(table_line(args, result))
+    print(row(result))
     print(f"result file: {out / 'scores' / 'result.json'}")
-
-
-def table_line(args, result: dict) -> str:
-    """The result as a row of the table in README.md."""
-    scores = [
-        f"{values['bleu']:.1f} / {values['chrf']:.1f}"
-        for split, values in result["scores"].items()
-        if split.startswith("test")
-    ]
-    cells = [f"en-{args.lang}", args.arch, args.size or "", str(args.seed)]
-    cells += [f"{result['parameters'] / 1e6:.2f} M", f"{result['cost']['cpu_minutes']:.0f}"]
-    cells += [f"{result['valid_nll']['last']:.3f}", *scores]
-    return "| " + " | ".join(cells) + " |"
 
 
 if __name__ == "__main__":

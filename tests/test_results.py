@@ -1,0 +1,34 @@
+"""The tables in the examples' README files are those of their result files."""
+
+from pathlib import Path
+
+import pytest
+from table import TESTS, main, table
+
+from resmlp_mt.pipeline.steps import read_json
+from resmlp_mt.pipeline.terminal import run_main
+
+MULTI30K = Path(__file__).resolve().parent.parent / "examples" / "multi30k"
+RESULTS = sorted((MULTI30K / "results").glob("*.json"))
+
+
+def test_table_of_multi30k():
+    assert RESULTS and table(RESULTS) in (MULTI30K / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_says_how_it_was_made(path):
+    result = read_json(path)
+    assert result["versions"]["commit"] and result["recipe"]["seed"] is not None
+    assert result["cost"]["cpu_minutes"] <= 75
+    assert all("version:" in result["scores"][split]["bleu_signature"] for split in TESTS)
+
+
+def test_a_file_that_is_no_result(tmp_path, monkeypatch, capsys):
+    (tmp_path / "a.json").write_text('{"recipe": {"train_options": []}}')
+    (tmp_path / "b.json").write_text('{"recipe": ')
+    for name in ("a.json", "b.json", "c.json"):
+        monkeypatch.setattr("sys.argv", ["table.py", str(tmp_path / name)])
+        assert run_main(main) == 1
+        printed = capsys.readouterr().err.strip()
+        assert name in printed and len(printed.splitlines()) == 1
