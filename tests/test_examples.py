@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 QUICKSTART = ["examples/quickstart/run.py", "--sentences", 200, "--held-out", 12]
 QUICKSTART += ["--updates", 12, "--vocab-size", 250, "--max-tokens", 1024, "--threads", 1]
 MULTI30K = ["examples/multi30k/run.py", "--updates", 12, "--vocab-size", 120, "--threads", 1]
-MULTI30K += ["--average", 2, "--max-tokens", 512]
+MULTI30K += ["--lenpen", 0.6, 1.0, "--average", 2, "--max-tokens", 512]
 
 
 def run(command, folder, *more, **environment):

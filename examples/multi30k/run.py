@@ -81,7 +81,13 @@ def parse_args(argv=None) -> argparse.Namespace:
     parser.add_argument("--max-tokens", type=int, default=2048, help="tokens a batch")
     parser.add_argument("--average", type=int, default=3, help="last epochs to average")
     parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--lenpen", type=float, default=0.6)
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        nargs="+",
+        default=[0.6, 1.0, 1.4, 1.8],
+        help="length penalties, of which the validation set chooses one (the paper: 0.6)",
+    )
     parser.add_argument("--out", type=Path, help="folder for results")
     parser.add_argument("train_options", nargs="*", metavar="-- OPTION", help="for fairseq-train")
     args = parser.parse_args(argv)

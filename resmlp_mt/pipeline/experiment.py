@@ -34,7 +34,8 @@ class Recipe:
         updates: length of training.
         train_options: the rest of ``fairseq-train``'s command line.
         average: how many of the last epochs' checkpoints to average; 1 takes the last as it is.
-        beam, lenpen: of the search.
+        beam: hypotheses of the search.
+        lenpen: length penalties to try; the one with the best BLEU on ``valid`` is taken.
         seed: of training.
         threads: CPU threads; None takes PyTorch's default.
         matmul_precision: of training, see :func:`resmlp_mt.compat.set_matmul_precision`.
@@ -48,7 +49,7 @@ class Recipe:
     train_options: List[str] = field(default_factory=list)
     average: int = 1
     beam: int = 4
-    lenpen: float = 0.6
+    lenpen: List[float] = field(default_factory=lambda: [0.6])
     seed: int = 1
     threads: Optional[int] = None
     matmul_precision: str = "highest"
@@ -147,34 +148,53 @@ class Experiment:
         average_checkpoints(paths, model)
         # under this name ResMLPModel.from_pretrained(folder) finds it
         shutil.copy(self.subwords / "spm.model", folder / "sentencepiece.bpe.model")
-        for number, split in enumerate(["valid", *self.tests]):
-            log = folder / f"{split}.log"
+        on_valid, valid_bleu = {}, {}
+        for lenpen in self.recipe.lenpen:
+            name = f"valid.lenpen-{lenpen:g}"
+            on_valid[lenpen] = self._translate(folder, name, "valid", lenpen)
+            valid_bleu[lenpen] = score(on_valid[lenpen], self._references("valid"))["bleu"]
+        best = max(valid_bleu, key=valid_bleu.get)
+        write_json(folder / "lenpen.json", {"chosen": best, "valid_bleu": valid_bleu})
+        write_lines(folder / f"valid.{self.recipe.target}", on_valid[best])
+        for split in self.tests:
+            hypotheses = self._translate(folder, split, split, best)
+            write_lines(folder / f"{split}.{self.recipe.target}", hypotheses)
+
+    def _translate(self, folder: Path, name: str, split: str, lenpen: float) -> List[str]:
+        """Translations of a split; fairseq-generate's output goes to ``folder/name.log``."""
+        subset = "valid"
+        if split != "valid":
             # fairseq calls the first test set "test", the others "test1", "test2" ...
-            subset = "valid" if number == 0 else "test" + (str(number - 1) if number > 1 else "")
-            options = ["--beam", self.recipe.beam, "--lenpen", self.recipe.lenpen]
-            options += ["--remove-bpe", "sentencepiece", "--max-tokens", 4096, "--num-workers", 0]
-            with tqdm(total=len(self._pairs[split]), desc=f"    {split}", unit="sentence") as bar:
-                run_program(
-                    "generate",
-                    [self.data_bin, "--path", model, "--gen-subset", subset, *options],
-                    log,
-                    on_line=lambda line, bar=bar: bar.update(line.startswith("H-")),
-                    threads=self.recipe.threads,
-                )
-            write_lines(folder / f"{split}.{self.recipe.target}", read_generated(log))
+            subset = "test" + (str(self.tests.index(split)) if split != self.tests[0] else "")
+        options = ["--path", folder / "model.pt", "--gen-subset", subset]
+        options += ["--beam", self.recipe.beam, "--lenpen", lenpen, "--num-workers", 0]
+        options += ["--remove-bpe", "sentencepiece", "--max-tokens", 4096]
+        log = folder / f"{name}.log"
+        with tqdm(total=len(self._pairs[split]), desc=f"    {name}", unit="sentence") as bar:
+            run_program(
+                "generate",
+                [self.data_bin, *options],
+                log,
+                on_line=lambda line: bar.update(line.startswith("H-")),
+                threads=self.recipe.threads,
+            )
+        return read_generated(log)
+
+    def _references(self, split: str) -> List[str]:
+        return [target for _, target in self._pairs[split]]
 
     def _score(self, folder: Path) -> None:
         scores = {}
         for split in ["valid", *self.tests]:
             hypotheses = read_lines(self.generated / f"{split}.{self.recipe.target}")
-            references = [target for _, target in self._pairs[split]]
-            scores[split] = score(list(hypotheses), references)
+            scores[split] = score(list(hypotheses), self._references(split))
         curve = read_curve(self.train_dir / "train.log")["valid"]
         weights = load_checkpoint(self.train_dir / "checkpoint_last.pt")["model"]
         write_json(
             folder / "result.json",
             {
                 "recipe": asdict(self.recipe),
+                "lenpen": read_json(self.generated / "lenpen.json"),
                 "scores": scores,
                 "valid_nll": {"last": curve[-1][1], "best": min(nll for _, nll in curve)},
                 "parameters": count_parameters(weights),
