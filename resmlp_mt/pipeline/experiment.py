@@ -1,20 +1,17 @@
 """One experiment: raw parallel text to subwords, training, averaging, beam search and scores."""
 
-import platform
 import shutil
-import subprocess
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-import torch
 from tqdm import tqdm
 
-import resmlp_mt
 from resmlp_mt.pipeline.averaging import average_checkpoints, last_checkpoints, load_checkpoint
 from resmlp_mt.pipeline.corpus import drop_empty, read_lines, read_parallel, write_lines
-from resmlp_mt.pipeline.programs import USER_DIR, run_program
+from resmlp_mt.pipeline.programs import run_program
+from resmlp_mt.pipeline.provenance import count_parameters, versions
 from resmlp_mt.pipeline.scoring import read_generated, score
 from resmlp_mt.pipeline.steps import Workdir, read_json, write_json
 from resmlp_mt.pipeline.subwords import Subwords, train_subwords
@@ -202,26 +199,3 @@ class Experiment:
                 "versions": versions(),
             },
         )
-
-
-def count_parameters(weights: dict) -> int:
-    """Weights in a state dict, a matrix that is shared counted once."""
-    shared = {value.data_ptr(): value.numel() for value in weights.values() if value.dim() > 0}
-    return sum(shared.values()) - sum(
-        value.numel() for name, value in weights.items() if name.endswith("version")
-    )
-
-
-def versions() -> dict:
-    """What made a result: the versions of the software and the commit of this repository."""
-    commit = subprocess.run(
-        ["git", "-C", str(USER_DIR), "rev-parse", "--short", "HEAD"],
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    return {
-        "resmlp_mt": resmlp_mt.__version__,
-        "commit": commit or "not a git checkout",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
