@@ -1,5 +1,6 @@
 """How a command of ours ends: one line on standard error and an exit status, no traceback."""
 
+import logging
 import os
 import sys
 from typing import Callable
@@ -10,6 +11,7 @@ from resmlp_mt.errors import UserError
 def run_main(main: Callable[[], None]) -> int:
     """Call *main*; returns the exit status: 0, 1 after a user's error, 130 after Ctrl-C."""
     program = os.path.basename(sys.argv[0])
+    logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
     try:
         main()
     except UserError as error:
@@ -22,4 +24,6 @@ def run_main(main: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         print(f"\n{program}: stopped; the same command goes on from here", file=sys.stderr)
         return 130
+    finally:
+        logging.disable(logging.NOTSET)
     return 0
