@@ -3,8 +3,11 @@
 Importing this package, or naming it as ``--user-dir``, registers the model and its architectures.
 """
 
-from resmlp_mt import cli_errors, compat
-from resmlp_mt.model import ResMLPModel
+from resmlp_mt.quiet import logging_as_before
+
+with logging_as_before():
+    from resmlp_mt import cli_errors, compat
+    from resmlp_mt.model import ResMLPModel
 
 __all__ = ["ResMLPModel"]
 __version__ = "0.1.0"

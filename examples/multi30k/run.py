@@ -6,14 +6,13 @@ import json
 import sys
 from pathlib import Path
 
-from fairseq.models import ARCH_MODEL_REGISTRY
 from fetch import find_corpora
 from table import row
 
-import resmlp_mt  # noqa: F401  (registers our architectures)
 from resmlp_mt.compat import PRECISIONS
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.experiment import Experiment, Recipe
+from resmlp_mt.pipeline.programs import architectures
 from resmlp_mt.pipeline.terminal import run_main
 
 HERE = Path(__file__).resolve().parent
@@ -94,7 +93,7 @@ def parse_args(argv=None) -> argparse.Namespace:
     for name in ("updates", "vocab_size", "max_tokens", "average", "beam"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
-    if args.arch not in ARCH_MODEL_REGISTRY:
+    if args.arch not in architectures():
         raise UserError(
             f"--arch {args.arch}: fairseq knows no such architecture; "
             "resmlp_mt has resmlp_mt_6, resmlp_mt_12 and resmlp_mt_tiny"

@@ -10,11 +10,18 @@ from collections import deque
 from pathlib import Path
 from typing import Callable, List, Optional
 
+from fairseq.models import ARCH_MODEL_REGISTRY
+
 import resmlp_mt
 from resmlp_mt.errors import UserError
 
 USER_DIR = Path(resmlp_mt.__file__).parent
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
+
+
+def architectures() -> set:
+    """Names that ``fairseq-train --arch`` takes, ours among them."""
+    return set(ARCH_MODEL_REGISTRY)
 
 
 def run_program(
