@@ -94,7 +94,7 @@ def test_multi30k_on_a_hundred_lines(hundred_lines, tmp_path):
     }
     for scores in result["scores"].values():
         assert scores["bleu"] >= 0 and "version:" in scores["bleu_signature"]
-    assert "| en-de | resmlp_mt_tiny |" in process.stdout
+    assert "| en-de | `resmlp_mt_tiny` |" in process.stdout
     for split in result["scores"]:
         lines = (tmp_path / "out" / "generate" / f"{split}.de").read_text().splitlines()
         assert len(lines) == 6
