@@ -5,6 +5,21 @@ class UserError(ValueError):
     """Wrong input or options. Its message is one line, fit to be shown without a traceback."""
 
 
+def check_positive(args, *names: str) -> None:
+    """Refuse command-line options below 1.
+
+    Args:
+        args: the parsed options.
+        names: attributes of *args* to look at.
+
+    Raises:
+        UserError: naming the option.
+    """
+    for name in names:
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
+
+
 def check_length(tokens: int, positions: int, side: str) -> None:
     """Refuse a sentence that reaches past the last row of the mixing matrix.
 

@@ -5,7 +5,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import check_positive
 from resmlp_mt.pipeline.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.pipeline.terminal import run_main
 
@@ -16,8 +16,7 @@ def main() -> None:
     parser.add_argument("-n", "--count", type=int, default=10, help="how many (default 10)")
     parser.add_argument("-o", "--output", type=Path, required=True, help="checkpoint to write")
     args = parser.parse_args()
-    if args.count < 1:
-        raise UserError(f"--count {args.count}: must be at least 1")
+    check_positive(args, "count")
     paths = last_checkpoints(args.save_dir, args.count)
     average_checkpoints(paths, args.output)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

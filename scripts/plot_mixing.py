@@ -5,7 +5,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.checkpoints import layers_of, mixing_matrices
 from resmlp_mt.pipeline.plots import plot_matrices
 from resmlp_mt.pipeline.terminal import run_main
@@ -18,8 +18,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=32, help="positions shown (default 32)")
     parser.add_argument("--head", type=int, default=1, help="which head's matrix (default 1)")
     args = parser.parse_args()
-    if args.length < 1:
-        raise UserError(f"--length {args.length}: must be at least 1")
+    check_positive(args, "length")
     if args.output.suffix not in (".png", ".svg"):
         raise UserError(f"{args.output}: name a .png or .svg file")
     matrices = mixing_matrices(args.checkpoint, args.length)

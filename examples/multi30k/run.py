@@ -10,7 +10,7 @@ from fetch import find_corpora
 from table import row
 
 from resmlp_mt.compat import PRECISIONS
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.experiment import Experiment, Recipe
 from resmlp_mt.pipeline.programs import architectures
 from resmlp_mt.pipeline.terminal import run_main
@@ -90,9 +90,7 @@ def parse_args(argv=None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="folder for results")
     parser.add_argument("train_options", nargs="*", metavar="-- OPTION", help="for fairseq-train")
     args = parser.parse_args(argv)
-    for name in ("updates", "vocab_size", "max_tokens", "average", "beam"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
+    check_positive(args, "updates", "vocab_size", "max_tokens", "average", "beam")
     if args.arch not in architectures():
         raise UserError(
             f"--arch {args.arch}: fairseq knows no such architecture; "

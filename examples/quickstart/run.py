@@ -13,7 +13,7 @@ from pathlib import Path
 
 import grammar
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import check_positive
 from resmlp_mt.pipeline.checkpoints import layers_of, mixing_matrices
 from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
 from resmlp_mt.pipeline.experiment import STEPS, Experiment, Recipe
@@ -88,9 +88,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="CPU threads (default: PyTorch's)")
     parser.add_argument("--seed", type=int, default=1, help="of the corpus and of training")
     args = parser.parse_args()
-    for name in ("sentences", "held_out", "vocab_size", "updates", "max_tokens"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
+    check_positive(args, "sentences", "held_out", "vocab_size", "updates", "max_tokens")
     return args
 
 
