@@ -5,13 +5,27 @@ are written once and never moved: when beam search reorders or drops hypotheses 
 of row numbers changes, and it is shared by all layers.
 """
 
-from typing import Dict, Optional
+from typing import Dict, List, NamedTuple, Optional
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-# fairseq hands every module the same dictionary; each model of an ensemble has one of its own
-_KEY = "resmlp_mt.beam_history"
+
+class Bags(NamedTuple):
+    """Which rows each of n sums takes, as ``embedding_bag`` wants it.
+
+    Attributes:
+        rows: E; numbers of buffer rows, those of the first sum first.
+        positions: E; the position whose input each row is.
+        offsets: n; where each sum's entries begin.
+        repeats: how many neighbouring hypotheses share a sum.
+    """
+
+    rows: Tensor
+    positions: Tensor
+    offsets: Tensor
+    repeats: int
 
 
 class BeamHistory:
@@ -19,26 +33,15 @@ class BeamHistory:
 
     Attributes:
         index: R x T; row of the buffers that holds hypothesis r's input at position t.
+        beam: that many neighbouring hypotheses are of one sentence (1: nothing is known of it).
     """
 
     def __init__(self) -> None:
         self.index: Optional[Tensor] = None
+        self.beam = 1
         self._buffers: Dict[int, Tensor] = {}
         self._rows = 0
-
-    @staticmethod
-    def of(incremental_state: dict) -> "BeamHistory":
-        """The history in *incremental_state*, made empty if there is none yet."""
-        if _KEY not in incremental_state:
-            incremental_state[_KEY] = {"history": BeamHistory()}
-        return incremental_state[_KEY]["history"]
-
-    @staticmethod
-    def reorder_in(incremental_state: dict, new_order: Tensor) -> None:
-        """Let hypothesis r go on from hypothesis ``new_order[r]``; also drops and repeats rows."""
-        history = BeamHistory.of(incremental_state)
-        if history.index is not None:
-            history.index = history.index.index_select(0, new_order)
+        self._bags: Optional[List[Bags]] = None
 
     def __len__(self) -> int:
         return 0 if self.index is None else self.index.size(1)
@@ -48,17 +51,33 @@ class BeamHistory:
         rows = torch.arange(self._rows, self._rows + hypotheses, device=device).unsqueeze(1)
         self.index = rows if self.index is None else torch.cat([self.index, rows], dim=1)
         self._rows += hypotheses
+        self._bags = None
 
-    def write(self, layer: int, x: Tensor) -> Tensor:
-        """Store the newest position's input of one layer.
+    def reorder(self, new_order: Tensor) -> None:
+        """Let hypothesis r go on from hypothesis ``new_order[r]``; also drops and repeats rows."""
+        if self.index is not None:
+            self.index = self.index.index_select(0, new_order)
+
+    def weighted_sum(self, layer: int, x: Tensor, weights: Tensor) -> Tensor:
+        """Store the newest inputs of one layer and sum its inputs over each hypothesis's past.
 
         Args:
             layer: a number that is the layer's own.
             x: R x C.
+            weights: H x T, a weight for each position and group of C / H channels.
 
         Returns:
-            all rows of that layer so far, ``rows x C``: what :attr:`index` points into.
+            R x C.
         """
+        past = self._write(layer, x)
+        heads = weights.size(0)
+        if self._bags is None:
+            self._bags = self._collect()
+        sums = [self._sum(past, weights.to(x.dtype), bags, heads) for bags in self._bags]
+        return sums[0] if len(sums) == 1 else sums[0].add_(sums[1])
+
+    def _write(self, layer: int, x: Tensor) -> Tensor:
+        """Store R x C; returns all rows of that layer so far: what :attr:`index` points into."""
         first = self._rows - x.size(0)
         buffer = self._buffers.get(layer)
         if buffer is None or buffer.size(0) < self._rows:
@@ -69,3 +88,50 @@ class BeamHistory:
             buffer = self._buffers[layer] = grown
         buffer[first : self._rows] = x
         return buffer[: self._rows]
+
+    def _collect(self) -> List[Bags]:
+        """The newest position's sums: one set, or, where beams share words, two to be added."""
+        hypotheses, length = self.index.shape
+        positions = torch.arange(length, device=self.index.device)
+        # finding what is shared makes a GPU wait for the host, and its gathers are cheap
+        if self.beam == 1 or self.index.is_cuda:
+            offsets = torch.arange(0, hypotheses * length, length, device=self.index.device)
+            return [Bags(self.index.reshape(-1), positions.repeat(hypotheses), offsets, 1)]
+        # beams of a sentence meet in a common ancestor, and before it their rows are the same
+        beams = self.index.view(-1, self.beam, length)
+        shared = (beams == beams[:, :1]).all(dim=1)  # B x T
+        own = ~shared.repeat_interleave(self.beam, dim=0)
+        return [
+            self._select(own, self.index, positions, 1),
+            self._select(shared, beams[:, 0], positions, self.beam),
+        ]
+
+    @staticmethod
+    def _select(chosen: Tensor, rows: Tensor, positions: Tensor, repeats: int) -> Bags:
+        counts = chosen.sum(dim=1)
+        return Bags(
+            rows[chosen],
+            positions.expand_as(chosen)[chosen],
+            counts.cumsum(0) - counts,
+            repeats,
+        )
+
+    @staticmethod
+    def _sum(past: Tensor, weights: Tensor, bags: Bags, heads: int) -> Tensor:
+        rows, offsets = bags.rows, bags.offsets
+        if heads > 1:
+            # a row of H groups is H rows of one group
+            past = past.view(past.size(0) * heads, -1)
+            groups = torch.arange(heads, device=rows.device).unsqueeze(1)
+            rows = (rows * heads + groups).view(-1)
+            offsets = (offsets + bags.rows.numel() * groups).view(-1)
+        y = F.embedding_bag(
+            rows,
+            past,
+            offsets,
+            per_sample_weights=weights.index_select(1, bags.positions).view(-1),
+            mode="sum",
+        )
+        if heads > 1:
+            y = y.view(heads, -1, y.size(1)).transpose(0, 1).reshape(-1, heads * y.size(1))
+        return y if bags.repeats == 1 else y.repeat_interleave(bags.repeats, dim=0)

@@ -9,9 +9,12 @@ import numpy as np
 import torch
 from fairseq.data import data_utils
 from fairseq.search import DiverseBeamSearch
+from fairseq.tasks import FairseqTask
 from fairseq.utils import import_user_module
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.generator import ResMLPGenerator
+from resmlp_mt.model import ResMLPModel
 
 PRECISIONS = ("highest", "high", "medium")
 
@@ -77,6 +80,25 @@ def diverse_beams_by_row() -> None:
 
     by_row.looks_up_rows = True
     DiverseBeamSearch.step = by_row
+
+
+def search_with_own_generator() -> None:
+    """Have fairseq's tasks build a :class:`ResMLPGenerator` where it can do what is asked for."""
+    build_generator = FairseqTask.build_generator
+    if hasattr(build_generator, "knows_resmlp"):
+        return
+
+    @functools.wraps(build_generator)
+    def building(self, models, args, seq_gen_cls=None, *others, **kwargs):
+        # alignments need attention weights, which fairseq's generator for them collects
+        with_alignment = getattr(args, "print_alignment", False)
+        ours = len(models) == 1 and isinstance(models[0], ResMLPModel)
+        if seq_gen_cls is None and ours and not with_alignment:
+            seq_gen_cls = ResMLPGenerator
+        return build_generator(self, models, args, seq_gen_cls, *others, **kwargs)
+
+    building.knows_resmlp = True
+    FairseqTask.build_generator = building
 
 
 def set_matmul_precision() -> None:

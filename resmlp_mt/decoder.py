@@ -5,7 +5,7 @@ from typing import Dict, List, Optional
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
-from resmlp_mt.beam_history import BeamHistory
+from resmlp_mt.decoding_memory import DecodingMemory
 from resmlp_mt.encoder import wrap_layer
 from resmlp_mt.errors import check_length
 from resmlp_mt.layers import ResMLPDecoderLayer
@@ -66,19 +66,17 @@ class ResMLPDecoder(TransformerDecoderBase):
             raise ValueError(
                 "full_context_alignment: a triangular A sees no future word; leave the option off"
             )
-        batch, length = prev_output_tokens.shape
-        check_length(length, self.max_target_positions, "target")
-        order = None
-        if incremental_state is None:
-            prev_output_tokens, order = turn_right(prev_output_tokens, self.padding_idx)
-        else:
-            history = BeamHistory.of(incremental_state)
-            history.advance(batch, prev_output_tokens.device)
-            if len(history) != length:
-                raise ValueError(
-                    f"incremental_state holds {len(history) - 1} words, but prev_output_tokens "
-                    f"has {length - 1} before the newest: feed one word at a time"
-                )
+        check_length(prev_output_tokens.size(1), self.max_target_positions, "target")
+        if incremental_state is not None:
+            return self._extract_newest(
+                prev_output_tokens[:, -1],
+                prev_output_tokens.size(1),
+                encoder_out,
+                incremental_state,
+                alignment_layer,
+                alignment_heads,
+            )
+        prev_output_tokens, order = turn_right(prev_output_tokens, self.padding_idx)
         features, extra = super().extract_features(
             prev_output_tokens,
             encoder_out,
@@ -98,6 +96,71 @@ class ResMLPDecoder(TransformerDecoderBase):
             ]
         return features, extra
 
+    def newest_features(
+        self, words: Tensor, length: int, encoder_out: Optional[dict], incremental_state: dict
+    ) -> Tensor:
+        """:meth:`extract_features` for a beam search that keeps its words itself.
+
+        Args:
+            words: R; the newest word of each hypothesis.
+            length: number of words so far, these included.
+            encoder_out: what :meth:`ResMLPEncoder.forward` returned, for the first word's R rows.
+            incremental_state: the memory, an empty dict at first.
+
+        Returns:
+            R x C.
+        """
+        features, _ = self._extract_newest(words, length, encoder_out, incremental_state)
+        return features.squeeze(1)
+
+    def _extract_newest(
+        self,
+        words: Tensor,
+        length: int,
+        encoder_out: Optional[dict],
+        incremental_state: dict,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ):
+        memory = DecodingMemory.of(incremental_state)
+        if len(memory.history) != length - 1:
+            raise ValueError(
+                f"incremental_state holds {len(memory.history)} words, but prev_output_tokens "
+                f"has {length - 1} before the newest: feed one word at a time"
+            )
+        memory.advance(len(words), words.device, encoder_out)
+        x = self._embed_newest(words, length, incremental_state)
+        if alignment_layer is None:
+            alignment_layer = self.num_layers - 1
+        attention, inner_states = None, [x]
+        for number, layer in enumerate(self.layers):
+            wanted = memory.need_attention and number == alignment_layer
+            x, weights, _ = layer(x, incremental_state=incremental_state, need_attn=wanted)
+            inner_states.append(x)
+            if weights is not None:
+                attention = weights[:alignment_heads].mean(dim=0).to(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        x = x.transpose(0, 1)
+        if self.project_out_dim is not None:
+            x = self.project_out_dim(x)
+        return x, {"attn": [attention], "inner_states": inner_states}
+
+    def _embed_newest(self, words: Tensor, length: int, incremental_state: dict) -> Tensor:
+        """R words to their embeddings, 1 x R x C."""
+        x = self.embed_scale * self.embed_tokens(words)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        if self.embed_positions is not None:
+            # with an incremental state only the number of words counts
+            tokens = words.unsqueeze(1).expand(-1, length)
+            x = x + self.embed_positions(tokens, incremental_state=incremental_state)[:, -1]
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return self.dropout_module(x).unsqueeze(0)
+
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Follow beam search: row r goes on from row ``new_order[r]``. No state is copied."""
-        BeamHistory.reorder_in(incremental_state, new_order)
+        DecodingMemory.of(incremental_state).reorder(new_order)

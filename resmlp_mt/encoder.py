@@ -2,6 +2,7 @@
 
 from typing import Optional
 
+import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
@@ -80,3 +81,22 @@ class ResMLPEncoder(TransformerEncoderBase):
             turn_back(x, order, batch_first=False) for x in out["encoder_states"]
         ]
         return out
+
+    def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
+        """Repeat, move or drop sentences, as fairseq's beam search asks for.
+
+        Beside fairseq's entries the result keeps each sentence once (``sentences``) and says which
+        of them each row is (``sentence_of_row``): word-by-word decoding reads these. Where beams
+        only move within their sentence nothing changes, and nothing is copied.
+        """
+        sentence = encoder_out.get("sentence_of_row")
+        if sentence is None:
+            sentences, rows = encoder_out, new_order
+        else:
+            sentences, rows = encoder_out["sentences"], sentence.index_select(0, new_order)
+            if torch.equal(rows, sentence):
+                return encoder_out
+        names = ("encoder_out", "encoder_padding_mask")
+        sentences = {name: list(sentences[name]) for name in names}
+        out = super().reorder_encoder_out(encoder_out, new_order)
+        return {**out, "sentences": sentences, "sentence_of_row": rows}

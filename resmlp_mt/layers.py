@@ -4,7 +4,7 @@ from typing import Optional, Tuple
 
 from torch import Tensor, nn
 
-from resmlp_mt.beam_history import BeamHistory
+from resmlp_mt.decoding_memory import DecodingMemory
 from resmlp_mt.sublayers import CrossAttentionBranch, FeedForwardBranch, TokenMixingBranch
 
 
@@ -61,18 +61,16 @@ class ResMLPDecoderLayer(nn.Module):
             encoder_padding_mask: B x S, True at padding.
 
         Returns:
-            T x B x C, the attention weights if asked for (H x B x T x S by head), and None.
+            T x B x C, the attention weights by head, H x B x T x S, if asked for, and None.
         """
-        history = None if incremental_state is None else BeamHistory.of(incremental_state)
+        history = source = None
+        if incremental_state is not None:
+            memory = DecodingMemory.of(incremental_state)
+            history, source = memory.history, memory.source
         x = self.token_mixing(x.contiguous(), history=history)
         weights = None
-        if self.cross_attention is not None and encoder_out is not None:
+        if self.cross_attention is not None and (encoder_out is not None or source is not None):
             x, weights = self.cross_attention(
-                x,
-                encoder_out,
-                encoder_padding_mask,
-                incremental_state,
-                need_weights=need_attn,
-                need_head_weights=need_head_weights,
+                x, encoder_out, encoder_padding_mask, source, need_attn or need_head_weights
             )
         return self.feed_forward(x), weights, None

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.affine import Affine
 from resmlp_mt.beam_history import BeamHistory
+from resmlp_mt.source_memory import SourceMemory
 from resmlp_mt.token_mixing import TOKEN_MIXING
 
 
@@ -36,7 +37,10 @@ class Branch(nn.Module):
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
         """The residual sum; *x* is what came into the branch, *y* what its middle made of it."""
-        return x + self.dropout(y if self.post is None else self.post(y))
+        y = y if self.post is None else self.post(y)
+        if self.training or self.dropout.apply_during_inference:
+            y = self.dropout(y)
+        return x + y
 
 
 class TokenMixingBranch(Branch):
@@ -119,29 +123,33 @@ class CrossAttentionBranch(Branch):
     def forward(
         self,
         x: Tensor,
-        encoder_out: Tensor,
+        encoder_out: Optional[Tensor],
         encoder_padding_mask: Optional[Tensor],
-        incremental_state: Optional[dict] = None,
+        source: Optional[SourceMemory] = None,
         need_weights: bool = False,
-        need_head_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """
         Args:
-            x: T x B x C.
+            x: T x B x C; with *source* the newest position only, 1 x B x C.
             encoder_out: S x B x C.
             encoder_padding_mask: B x S, True at padding.
+            source: in word-by-word decoding, the memory that is read in place of these two.
+            need_weights: also return the attention weights.
 
         Returns:
-            T x B x C, and the attention weights, B x T x S (H x B x T x S by head), if asked for.
+            T x B x C, and None or the attention weights by head, H x B x T x S.
         """
+        if source is not None:
+            query = self.attn.q_proj(self.enter(x)[0])
+            y, weights = source.attend(id(self), self.attn, query, need_weights)
+            return self.leave(x, self.attn.out_proj(y).unsqueeze(0)), weights
         y, weights = self.attn(
             query=self.enter(x),
             key=encoder_out,
             value=encoder_out,
             key_padding_mask=encoder_padding_mask,
-            incremental_state=incremental_state,
             static_kv=True,
             need_weights=need_weights,
-            need_head_weights=need_head_weights,
+            need_head_weights=need_weights,
         )
         return self.leave(x, y), weights

@@ -94,7 +94,8 @@ class TokenMixing(nn.Module):
     def mix(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
         """``A x`` alone; arguments as in :meth:`forward`."""
         if history is not None:
-            return self._mix_newest(x, history)
+            # the newest row of A, over each hypothesis's own past
+            return history.weighted_sum(id(self), x[0], self.row(len(history) - 1)).unsqueeze(0)
         length, batch, channels = x.shape
         a = self.matrix(length)
         if self.heads == 1:
@@ -104,21 +105,6 @@ class TokenMixing(nn.Module):
         mixed = a @ grouped.reshape(self.heads, length, -1)
         mixed = mixed.view(self.heads, length, batch, -1).permute(1, 2, 0, 3)
         return mixed.reshape(length, batch, channels)
-
-    def _mix_newest(self, x: Tensor, history: BeamHistory) -> Tensor:
-        """The row of A that belongs to the newest position, over each hypothesis's own past."""
-        past = history.write(id(self), x[0])
-        weights = self.row(len(history) - 1).to(x.dtype)  # H x T
-        index = history.index
-        rows, length = index.shape
-        if self.heads > 1:
-            # a row of H groups is H rows of one group
-            past = past.view(-1, self.channels // self.heads)
-            groups = torch.arange(self.heads, device=index.device).view(1, -1, 1)
-            index = (index.unsqueeze(1) * self.heads + groups).view(-1, length)
-        weights = weights.unsqueeze(0).expand(rows, -1, -1).reshape(-1, length)
-        y = F.embedding_bag(index, past, per_sample_weights=weights, mode="sum")
-        return y.view(1, rows, self.channels)
 
     def extra_repr(self) -> str:
         return (

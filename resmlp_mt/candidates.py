@@ -1,0 +1,46 @@
+"""The best next words of every hypothesis, without a pass more over the vocabulary than needed.
+
+At 256 hypotheses and 32,000 types the scores of one step are 33 MB: normalizing, copying and
+sorting them costs a third of a step when done one after the other. Here they are read twice, once
+for the normalizer and once for the maxima of short blocks of words.
+"""
+
+from typing import Tuple
+
+import torch
+from torch import Tensor
+
+BLOCK = 64  # words whose maximum is taken together
+CHUNK = 1 << 20  # scores normalized at a time on a CPU, so that the temporary ones stay in cache
+
+
+def log_normalizer(logits: Tensor) -> Tensor:
+    """``log sum_v exp(logits[r, v])``: R x V to R."""
+    rows, words = logits.shape
+    if logits.is_cuda:
+        return torch.logsumexp(logits, dim=1)
+    out = logits.new_empty(rows)
+    for chunk, some in zip(
+        logits.split(max(1, CHUNK // words)), out.split(max(1, CHUNK // words)), strict=True
+    ):
+        torch.logsumexp(chunk, dim=1, out=some)
+    return out
+
+
+def top_words(logits: Tensor, k: int) -> Tuple[Tensor, Tensor]:
+    """The k highest scores of each row and their words, highest first: R x V to R x k twice.
+
+    Exact: the k highest scores are in the k blocks with the highest maxima.
+    """
+    rows, words = logits.shape
+    blocks = words // BLOCK
+    if blocks < 2 * k:
+        return logits.topk(k, dim=1)
+    main = logits[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK))
+    best = main.amax(dim=2).topk(k, dim=1).indices
+    chosen = main.gather(1, best.unsqueeze(2).expand(-1, -1, BLOCK)).flatten(1)
+    rest = logits[:, blocks * BLOCK :]
+    scores, places = torch.cat([chosen, rest], dim=1).topk(k, dim=1)
+    block = best.gather(1, (places // BLOCK).clamp(max=k - 1))
+    in_rest = places + (blocks - k) * BLOCK
+    return scores, torch.where(places < k * BLOCK, block * BLOCK + places % BLOCK, in_rest)
