@@ -11,6 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+# below so many rows to be summed, looking for those that beams share costs more than it saves
+SHARE_FROM = 1024
+
 
 class Bags(NamedTuple):
     """Which rows each of n sums takes, as ``embedding_bag`` wants it.
@@ -94,7 +97,7 @@ class BeamHistory:
         hypotheses, length = self.index.shape
         positions = torch.arange(length, device=self.index.device)
         # finding what is shared makes a GPU wait for the host, and its gathers are cheap
-        if self.beam == 1 or self.index.is_cuda:
+        if self.beam == 1 or hypotheses * length < SHARE_FROM or self.index.is_cuda:
             offsets = torch.arange(0, hypotheses * length, length, device=self.index.device)
             return [Bags(self.index.reshape(-1), positions.repeat(hypotheses), offsets, 1)]
         # beams of a sentence meet in a common ancestor, and before it their rows are the same

@@ -6,6 +6,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.precision import PRECISIONS
 from resmlp_mt.token_mixing import TOKEN_MIXING
 
 NORMALIZATIONS = ("affine", "layernorm")
@@ -39,6 +40,20 @@ class ResMLPConfig(TransformerConfig):
     no_token_mixing_bias: bool = field(
         default=False, metadata={"help": "mixing matrices without a bias"}
     )
+    inference_precision: ChoiceEnum(PRECISIONS) = field(
+        default="checkpoint",
+        metadata={
+            "help": "arithmetic of generation: the checkpoint's, bfloat16, or int8 (CPU); to be "
+            "given by --model-overrides"
+        },
+    )
+    folded: bool = field(
+        default=False,
+        metadata={
+            "help": "the affine maps are folded into the weights (scripts/fold.py sets it): the "
+            "model only translates"
+        },
+    )
     token_positional_embeddings: bool = field(
         default=False,
         metadata={"help": "add positional embeddings (the paper has none)"},
@@ -67,6 +82,7 @@ def check_config(cfg: ResMLPConfig) -> None:
     for option, value, choices in (
         ("--token-mixing", cfg.token_mixing, TOKEN_MIXING),
         ("--normalization", cfg.normalization, NORMALIZATIONS),
+        ("--inference-precision", cfg.inference_precision, PRECISIONS),
     ):
         if str(value) not in choices:
             raise UserError(f"{option} {value}: choose one of {', '.join(choices)}")

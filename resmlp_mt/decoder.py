@@ -77,6 +77,8 @@ class ResMLPDecoder(TransformerDecoderBase):
                 alignment_heads,
             )
         prev_output_tokens, order = turn_right(prev_output_tokens, self.padding_idx)
+        if encoder_out is not None and not self._has_padding(encoder_out):
+            encoder_out = {**encoder_out, "encoder_padding_mask": []}
         features, extra = super().extract_features(
             prev_output_tokens,
             encoder_out,
@@ -95,6 +97,12 @@ class ResMLPDecoder(TransformerDecoderBase):
                 turn_back(x, order, batch_first=False) for x in extra["inner_states"]
             ]
         return features, extra
+
+    @staticmethod
+    def _has_padding(encoder_out: dict) -> bool:
+        """Whether a source is padded; on a GPU, which would have to be waited for: perhaps."""
+        masks = encoder_out["encoder_padding_mask"]
+        return bool(masks) and (masks[0].is_cuda or bool(masks[0].any()))
 
     def newest_features(
         self, words: Tensor, length: int, encoder_out: Optional[dict], incremental_state: dict

@@ -11,7 +11,9 @@ from omegaconf import OmegaConf
 from resmlp_mt.config import ResMLPConfig, check_config
 from resmlp_mt.decoder import ResMLPDecoder
 from resmlp_mt.encoder import ResMLPEncoder
-from resmlp_mt.folding import fold_
+from resmlp_mt.errors import UserError
+from resmlp_mt.folding import fold_, is_folded
+from resmlp_mt.precision import set_precision_
 
 
 @register_model("resmlp_mt")
@@ -42,7 +44,11 @@ class ResMLPModel(TransformerModelBase):
         args.no_token_positional_embeddings = not args.token_positional_embeddings
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
-        return super().build_model(cfg, task)
+        model = super().build_model(cfg, task)
+        model.inference_precision = cfg.inference_precision
+        if cfg.folded:
+            fold_(model)
+        return model
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
@@ -52,10 +58,26 @@ class ResMLPModel(TransformerModelBase):
     def build_decoder(cls, cfg, tgt_dict, embed_tokens):
         return ResMLPDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
+    def train(self, mode: bool = True):
+        """PyTorch's method of that name.
+
+        Raises:
+            UserError: for training a folded model.
+        """
+        if mode and is_folded(self):
+            raise UserError(
+                "a folded model only translates: train on with the checkpoint it was made from"
+            )
+        return super().train(mode)
+
     def prepare_for_inference_(self, cfg):
-        """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps."""
+        """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps,
+        and take on ``--inference-precision``."""
+        if self._is_generation_fast:
+            return
         super().prepare_for_inference_(cfg)
         fold_(self)
+        set_precision_(self, str(self.inference_precision))
 
 
 def _default(args, **values):
@@ -71,6 +93,8 @@ def resmlp_mt_6(args):
         activation_fn="gelu",
         dropout=0.15,
         layerscale_init=0.2,
+        folded=False,
+        inference_precision="checkpoint",
         normalization="affine",
         token_mixing="linear",
         token_mixing_heads=1,

@@ -8,7 +8,8 @@ from typing import Dict, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from resmlp_mt.attention import attend, hide_padding, split_heads
 
 # finished sentences are cleared away when they take up this share of the memory: each clearing
 # copies what is left, and so costs at most as much as a few steps over the dead ones
@@ -30,8 +31,7 @@ class SourceMemory:
         self._states = states
         self._mask: Optional[Tensor] = None
         if padding_mask is not None and bool(padding_mask.any()):
-            mask = states.new_zeros(padding_mask.shape)
-            self._mask = mask.masked_fill_(padding_mask, float("-inf"))[:, None, None]
+            self._mask = hide_padding(padding_mask, states.dtype)
         self._keys_values: Dict[int, Tuple[Tensor, Tensor]] = {}
         self._stored = states.size(1)
         self._live: Optional[Tensor] = None  # which stored sentences are still translated
@@ -73,7 +73,7 @@ class SourceMemory:
         """
         if layer not in self._keys_values:
             self._keys_values[layer] = tuple(
-                self._split(projection(self._states), attention.num_heads)
+                split_heads(projection(self._states), attention.num_heads).contiguous()
                 for projection in (attention.k_proj, attention.v_proj)
             )
         keys, values = self._keys_values[layer]
@@ -82,31 +82,22 @@ class SourceMemory:
         if self._live is not None:
             spread = query.new_zeros(self._stored, *query.shape[1:])
             query = spread.index_copy_(0, self._live, query)
-        query = query.transpose(1, 2)  # B x H x beam x C / H
         dropout = attention.dropout_module
-        p = dropout.p if dropout.training or dropout.apply_during_inference else 0.0
-        weights = None
-        if need_weights:
-            scores = (query * query.size(-1) ** -0.5) @ keys.transpose(2, 3)
-            if self._mask is not None:
-                scores = scores + self._mask
-            weights = torch.softmax(scores, dim=-1, dtype=torch.float32)
-            y = F.dropout(weights.to(values.dtype), p) @ values
-            if self._live is not None:
-                weights = weights.index_select(0, self._live)
-            weights = weights.transpose(0, 1).reshape(attention.num_heads, rows, 1, -1)
-        else:
-            y = F.scaled_dot_product_attention(query, keys, values, self._mask, p)
+        y, weights = attend(
+            query.transpose(1, 2),
+            keys,
+            values,
+            self._mask,
+            dropout.p if dropout.training or dropout.apply_during_inference else 0.0,
+            need_weights,
+        )
         y = y.transpose(1, 2)
         if self._live is not None:
             y = y.index_select(0, self._live)
+            weights = None if weights is None else weights.index_select(0, self._live)
+        if weights is not None:
+            weights = weights.transpose(0, 1).reshape(attention.num_heads, rows, 1, -1)
         return y.reshape(rows, channels), weights
-
-    @staticmethod
-    def _split(x: Tensor, heads: int) -> Tensor:
-        """S x B x C to B x H x S x C / H."""
-        length, sentences, _ = x.shape
-        return x.view(length, sentences, heads, -1).permute(1, 2, 0, 3).contiguous()
 
     def _follow(self, sentence: Tensor) -> None:
         """Take on a new list of hypotheses, given the stored sentence of each."""

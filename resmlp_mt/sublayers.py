@@ -8,12 +8,17 @@ value. Hidden states are T x B x C, fairseq's layout. :mod:`resmlp_mt.folding` a
 from typing import Optional, Tuple
 
 from fairseq import utils
-from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
+from fairseq.modules import LayerNorm, MultiheadAttention
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from resmlp_mt.affine import Affine
+from resmlp_mt.attention import attend, hide_padding, join_heads, split_heads
 from resmlp_mt.beam_history import BeamHistory
+from resmlp_mt.dropout import Dropout
+from resmlp_mt.fused import activation_linear, fused_linear
+from resmlp_mt.mixing_maps import apply_maps, mixing_maps
 from resmlp_mt.source_memory import SourceMemory
 from resmlp_mt.token_mixing import TOKEN_MIXING
 
@@ -30,17 +35,32 @@ class Branch(nn.Module):
         super().__init__()
         self.pre: Optional[nn.Module] = build_norm(cfg, channels)
         self.post: Optional[Affine] = Affine(channels, cfg.layerscale_init)
-        self.dropout = FairseqDropout(cfg.dropout, module_name=self.__class__.__name__)
+        self.dropout = Dropout(cfg.dropout, module_name=self.__class__.__name__)
 
     def enter(self, x: Tensor) -> Tensor:
         return x if self.pre is None else self.pre(x)
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
         """The residual sum; *x* is what came into the branch, *y* what its middle made of it."""
-        y = y if self.post is None else self.post(y)
+        return self.add(x, y if self.post is None else self.post(y))
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """:meth:`leave` where the map after the branch is in *y* already."""
         if self.training or self.dropout.apply_during_inference:
             y = self.dropout(y)
         return x + y
+
+    def enter_fused(self, x: Tensor) -> Tensor:
+        """:meth:`enter` where an affine map is taken by what follows."""
+        return x if isinstance(self.pre, Affine) else self.enter(x)
+
+    def fuses(self, *linears: nn.Module) -> bool:
+        """Whether training may take the maps into these layers' weights: nobody else changes or
+        watches what the layers see (quantization noise does)."""
+        return self.training and all(
+            type(linear) is nn.Linear and not (linear._forward_pre_hooks or linear._forward_hooks)
+            for linear in linears
+        )
 
 
 class TokenMixingBranch(Branch):
@@ -70,10 +90,14 @@ class TokenMixingBranch(Branch):
             padding_mask: B x T, True at padding, or None if there is none.
             history: the past of word-by-word decoding.
         """
-        h = self.enter(x)
+        fuses = self.fuses() and history is None
+        h = self.enter_fused(x) if fuses else self.enter(x)
         if padding_mask is not None:
             # beta is not 0 after training: without this, padding would reach every position
             h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+        if fuses:
+            maps = mixing_maps(self.mixing, self.pre, self.post, len(x))
+            return self.add(x, apply_maps(self.mixing, self.mixing.mix(h), maps, padding_mask))
         if self.folded is not None:
             y = self.folded(h, self.mixing, padding_mask, history)
         else:
@@ -90,7 +114,7 @@ class FeedForwardBranch(Branch):
         self.fc1 = quant_noise(nn.Linear(channels, hidden), *noise)
         self.fc2 = quant_noise(nn.Linear(hidden, channels), *noise)
         self.activation_fn = utils.get_activation_fn(str(cfg.activation_fn))
-        self.activation_dropout = FairseqDropout(
+        self.activation_dropout = Dropout(
             float(cfg.activation_dropout or cfg.relu_dropout or 0),
             module_name=self.__class__.__name__,
         )
@@ -99,6 +123,10 @@ class FeedForwardBranch(Branch):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.fuses(self.fc1, self.fc2) and not self.activation_dropout.p:
+            z = F.linear(self.enter_fused(x), *fused_linear(self.fc1, self.pre, None))
+            y = activation_linear(z, *fused_linear(self.fc2, None, self.post), self.activation_fn)
+            return self.add(x, y)
         h = self.activation_dropout(self.activation_fn(self.fc1(self.enter(x))))
         return self.leave(x, self.fc2(h))
 
@@ -143,13 +171,26 @@ class CrossAttentionBranch(Branch):
             query = self.attn.q_proj(self.enter(x)[0])
             y, weights = source.attend(id(self), self.attn, query, need_weights)
             return self.leave(x, self.attn.out_proj(y).unsqueeze(0)), weights
-        y, weights = self.attn(
-            query=self.enter(x),
-            key=encoder_out,
-            value=encoder_out,
-            key_padding_mask=encoder_padding_mask,
-            static_kv=True,
-            need_weights=need_weights,
-            need_head_weights=need_weights,
+        attn = self.attn
+        fuses = self.fuses(attn.q_proj, attn.out_proj)
+        if fuses:
+            query = F.linear(self.enter_fused(x), *fused_linear(attn.q_proj, self.pre, None))
+        else:
+            query = attn.q_proj(self.enter(x))
+        keys, values = attn.k_proj(encoder_out), attn.v_proj(encoder_out)
+        dropout = attn.dropout_module
+        y, weights = attend(
+            *(split_heads(h, attn.num_heads) for h in (query, keys, values)),
+            None
+            if encoder_padding_mask is None
+            else hide_padding(encoder_padding_mask, query.dtype),
+            dropout.p if self.training or dropout.apply_during_inference else 0.0,
+            need_weights,
         )
-        return self.leave(x, y), weights
+        if weights is not None:
+            weights = weights.transpose(0, 1)
+        y = join_heads(y)
+        if fuses:
+            y = F.linear(y, *fused_linear(attn.out_proj, None, self.post))
+            return self.add(x, y), weights
+        return self.leave(x, attn.out_proj(y)), weights

@@ -29,7 +29,8 @@ def test_checkpoint_activations(corpus, tmp_path):
     assert load(again / LAST)["cfg"]["model"].checkpoint_activations
     assert len(values(log, "loss")) == 8
     assert values(log, "loss") == values(log_again, "loss")
-    assert_same_weights(plain, again, 1e-6)
+    # gradients of the encoder's output are added in another order: rounding, enlarged by Adagrad
+    assert_same_weights(plain, again, 1e-5)
 
 
 def test_update_freq(corpus, tmp_path):

@@ -1,0 +1,53 @@
+"""Scaled dot-product attention, with weights only where somebody asked for them."""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """T x B x C to B x H x T x C / H."""
+    length, batch, _ = x.shape
+    return x.reshape(length, batch, heads, -1).permute(1, 2, 0, 3)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """B x H x T x C / H to T x B x C."""
+    return x.permute(2, 0, 1, 3).flatten(2)
+
+
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Optional[Tensor] = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """``softmax(Q K' / sqrt(C / H)) V``.
+
+    Args:
+        queries: B x H x T x C / H.
+        keys, values: B x H x S x C / H.
+        mask: added to the scores, B x 1 x 1 x S; minus infinity hides a position.
+        dropout: share of the weights that is dropped.
+        need_weights: also return the weights, before dropout, in float32.
+
+    Returns:
+        B x H x T x C / H, and None or B x H x T x S.
+    """
+    if not need_weights:
+        return F.scaled_dot_product_attention(queries, keys, values, mask, dropout), None
+    scores = (queries * queries.size(-1) ** -0.5) @ keys.transpose(2, 3)
+    if mask is not None:
+        scores = scores + mask
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32)
+    return F.dropout(weights.to(values.dtype), dropout) @ values, weights
+
+
+def hide_padding(padding_mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """What :func:`attend` adds to the scores: B x S, True at padding, to B x 1 x 1 x S."""
+    mask = torch.zeros(padding_mask.shape, dtype=dtype, device=padding_mask.device)
+    return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]

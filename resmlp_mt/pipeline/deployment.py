@@ -1,0 +1,75 @@
+"""A checkpoint for those who only translate: affine maps folded, optimizer's state left out."""
+
+import os
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from fairseq.data import Dictionary
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.folding import fold_
+from resmlp_mt.model import ResMLPModel
+from resmlp_mt.pipeline.averaging import load_checkpoint
+from resmlp_mt.pipeline.checkpoints import option
+
+
+def _dictionary(size: int) -> Dictionary:
+    """Any dictionary of that size: a model's shape depends on nothing else of it."""
+    dictionary = Dictionary()
+    for number in range(size - len(dictionary)):
+        dictionary.add_symbol(str(number))
+    return dictionary
+
+
+def rebuild(state: dict) -> ResMLPModel:
+    """The model in a checkpoint, without the data that it was trained on.
+
+    Args:
+        state: what :func:`~resmlp_mt.pipeline.averaging.load_checkpoint` gives.
+    """
+    weights, options = state["model"], state["cfg"]["model"]
+    options = dict(options) if isinstance(options, dict) else vars(options)
+    task = SimpleNamespace(
+        source_dictionary=_dictionary(len(weights["encoder.embed_tokens.weight"])),
+        target_dictionary=_dictionary(len(weights["decoder.embed_tokens.weight"])),
+    )
+    model = ResMLPModel.build_model(Namespace(**options), task)
+    model.load_state_dict(weights, strict=True)
+    return model
+
+
+def fold_checkpoint(path: Path, output: Path) -> int:
+    """Write a checkpoint with the affine maps folded; fairseq's programs load it as any other.
+
+    Returns:
+        the number of affine maps that are left (adaptive softmax keeps one, for example).
+
+    Raises:
+        UserError: if *path* is not a checkpoint of ours, or folded already, or what
+            :func:`~resmlp_mt.pipeline.averaging.load_checkpoint` raises.
+    """
+    state = load_checkpoint(path)
+    if option(state, "folded", False):
+        raise UserError(f"{path} is folded already")
+    if not any(".token_mixing.mixing." in name for name in state["model"]):
+        raise UserError(f"{path} is not a checkpoint of a resmlp_mt model: there is nothing to fold")
+    try:
+        model = rebuild(state)
+    except (KeyError, RuntimeError):
+        raise UserError(
+            f"{path} does not fit its own options: it is damaged or was made by another version"
+        ) from None
+    fold_(model)
+    options = state["cfg"]["model"]
+    if isinstance(options, dict):
+        options["folded"] = True
+    else:
+        options.folded = True
+    state["model"] = model.state_dict()
+    state.pop("last_optimizer_state", None)
+    partial = Path(f"{output}.partial")
+    torch.save(state, partial)
+    os.replace(partial, output)
+    return sum(name.endswith("alpha") for name in state["model"])
