@@ -13,7 +13,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from resmlp_mt.candidates import log_normalizer, top_words
+from resmlp_mt.candidates import CHUNK, log_normalizer, top_words
 from resmlp_mt.decoding_memory import DecodingMemory
 
 
@@ -138,24 +138,30 @@ class ResMLPGenerator(SequenceGenerator):
         return self._results(finished, trace, device)
 
     def _logits(self, decoder, features: Tensor, buffer: Optional[Tensor]) -> Tensor:
-        """R x C to R x V scores in float32, in the same memory at each step where possible."""
-        layer = decoder.output_projection
+        """R x C to R x V scores in float32, in the same memory at each step.
+
+        Tens of megabytes that are new at each step are handed out by the operating system page by
+        page, which takes a CPU as long as a quarter of the product.
+        """
+        layer, rows = decoder.output_projection, features.size(0)
+        if buffer is None or len(buffer) < rows:
+            # the first word has one row a sentence, all others as many as there are beams
+            buffer = features.new_empty(rows, self.vocab_size, dtype=torch.float32)
+        out = buffer[:rows]
         if (
             type(layer) is nn.Linear
             and features.dtype == layer.weight.dtype == torch.float32
             and not torch.is_autocast_enabled(features.device.type)
         ):
-            rows = features.size(0)
-            if buffer is None or len(buffer) < rows:
-                # the first word has one row a sentence, all others as many as there are beams
-                buffer = features.new_empty(rows, layer.out_features)
-            out, weight = buffer[:rows], layer.weight.t()
+            weight = layer.weight.t()
             if layer.bias is None:
                 torch.mm(features, weight, out=out)
             else:
                 torch.addmm(layer.bias, features, weight, out=out)
         else:
-            out = layer(features).float()
+            chunk = max(1, CHUNK * 4 // out.size(1))
+            for some, target in zip(features.split(chunk), out.split(chunk), strict=True):
+                target.copy_(layer(some))
         return out if self.temperature == 1.0 else out.div_(self.temperature)
 
     def _candidates(
@@ -185,18 +191,17 @@ class ResMLPGenerator(SequenceGenerator):
     def _finish(self, step, max_len, ends, found, parents, left, finished) -> set:
         """Record the hypotheses that end now; returns which of the sentences left are done."""
         done = set()
-        if step >= self.min_len or step >= max_len:
-            ends = ends[:, : self.beam_size]
-            places = ends.nonzero()
-            values = zip(
-                places[:, 0].tolist(),
-                parents[:, : self.beam_size][ends].tolist(),
-                found[:, : self.beam_size][ends].tolist(),
-            )
-            for place, row, score in values:
-                if len(finished[left[place]]) < self.beam_size:
-                    finished[left[place]].append(Finished(step, row, score))
-                if len(finished[left[place]]) == self.beam_size:
+        ends = ends[:, : self.beam_size]
+        # on a GPU each of these waits for it: the first one only, at most steps
+        if bool(ends.any()):
+            places = ends.nonzero()[:, 0].tolist()
+            rows = parents[:, : self.beam_size][ends].tolist()
+            scores = found[:, : self.beam_size][ends].tolist()
+            for place, row, score in zip(places, rows, scores, strict=True):
+                hypotheses = finished[left[place]]
+                if len(hypotheses) < self.beam_size:
+                    hypotheses.append(Finished(step, row, score))
+                if len(hypotheses) == self.beam_size:
                     done.add(place)
         return set(range(len(left))) if step >= max_len else done
 
