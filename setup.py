@@ -9,7 +9,8 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py").read_text())[1]
 
 PLOT = ["matplotlib"]
-TEST = ["pytest", "ruff", *PLOT]
+BENCHMARK = ["ctranslate2", *PLOT]  # beside which scripts/benchmark.py can measure
+TEST = ["pytest", "ruff", *BENCHMARK]
 
 setup(
     name="resmlp-mt",
@@ -28,5 +29,5 @@ setup(
         "numpy",
         "tqdm",
     ],
-    extras_require={"plot": PLOT, "test": TEST},
+    extras_require={"plot": PLOT, "benchmark": BENCHMARK, "test": TEST},
 )

@@ -127,4 +127,4 @@ def main(argv=None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main))
+    sys.exit(run_main(main, resumes=True))

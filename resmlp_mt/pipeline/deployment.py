@@ -54,7 +54,9 @@ def fold_checkpoint(path: Path, output: Path) -> int:
     if option(state, "folded", False):
         raise UserError(f"{path} is folded already")
     if not any(".token_mixing.mixing." in name for name in state["model"]):
-        raise UserError(f"{path} is not a checkpoint of a resmlp_mt model: there is nothing to fold")
+        raise UserError(
+            f"{path} is not a checkpoint of a resmlp_mt model: there is nothing to fold"
+        )
     try:
         model = rebuild(state)
     except (KeyError, RuntimeError):

@@ -8,8 +8,13 @@ from typing import Callable
 from resmlp_mt.errors import UserError
 
 
-def run_main(main: Callable[[], None]) -> int:
-    """Call *main*; returns the exit status: 0, 1 after a user's error, 130 after Ctrl-C."""
+def run_main(main: Callable[[], None], resumes: bool = False) -> int:
+    """Call *main*; returns the exit status: 0, 1 after a user's error, 130 after Ctrl-C.
+
+    Args:
+        main: the command.
+        resumes: whether a stopped run goes on when it is started again.
+    """
     program = os.path.basename(sys.argv[0])
     logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
     try:
@@ -22,7 +27,8 @@ def run_main(main: Callable[[], None]) -> int:
         print(f"{program}: error: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\n{program}: stopped; the same command goes on from here", file=sys.stderr)
+        then = "; the same command goes on from here" if resumes else ""
+        print(f"\n{program}: stopped{then}", file=sys.stderr)
         return 130
     finally:
         logging.disable(logging.NOTSET)

@@ -1,0 +1,126 @@
+"""CTranslate2 (from PyPI) running the baseline, as somebody who deploys a Transformer would."""
+
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Callable, List
+
+import torch
+
+from resmlp_mt.benchmark.floor import Sizes
+from resmlp_mt.benchmark.pair import LENGTH_PENALTY
+from resmlp_mt.errors import UserError
+
+
+def import_ctranslate2():
+    """
+    Raises:
+        UserError: if it is not installed.
+    """
+    try:
+        import ctranslate2
+        import ctranslate2.converters
+    except ImportError as error:
+        raise UserError(f"--ctranslate2: {error}: pip install ctranslate2") from None
+    return ctranslate2
+
+
+def save_checkpoint(model, options: Namespace, task, folder: Path) -> Path:
+    """A Transformer as a fairseq checkpoint, with its dictionaries beside it.
+
+    Only what CTranslate2's converter reads is written: options and weights.
+    """
+    for side, dictionary in (
+        ("source", task.source_dictionary),
+        ("target", task.target_dictionary),
+    ):
+        dictionary.save(str(folder / f"dict.{side}.txt"))
+    args = Namespace(**vars(options))
+    args.task, args.source_lang, args.target_lang = "translation", "source", "target"
+    # the converter hands NumPy the weights, which has no bfloat16
+    weights = {name: value.detach().cpu().float() for name, value in model.state_dict().items()}
+    torch.save({"args": args, "model": weights}, folder / "model.pt")
+    return folder / "model.pt"
+
+
+def load_translator(model, options: Namespace, task, precision: str, device: str, threads: int):
+    """Convert a fairseq Transformer, by way of a temporary folder.
+
+    Args:
+        model: the Transformer.
+        options: its complete options.
+        task: with its dictionaries.
+        precision: ``float32``, ``float16``, ``bfloat16`` or ``int8``: of weights and products.
+        device: ``cpu`` or ``cuda``.
+        threads: CPU threads.
+
+    Returns:
+        a ``ctranslate2.Translator``.
+
+    Raises:
+        UserError: if CTranslate2 is missing, or cannot run the model.
+    """
+    ctranslate2 = import_ctranslate2()
+    with tempfile.TemporaryDirectory() as name:
+        checkpoint = save_checkpoint(model, options, task, Path(name))
+        converter = ctranslate2.converters.FairseqConverter(str(checkpoint), name)
+        quantization = None if precision == "float32" else precision
+        try:
+            converter.convert(f"{name}/converted", quantization=quantization)
+            return ctranslate2.Translator(
+                f"{name}/converted",
+                device=device,
+                inter_threads=1,
+                intra_threads=threads,
+                compute_type=precision,
+            )
+        except (ValueError, RuntimeError) as error:
+            line = " ".join(str(error).split())
+            raise UserError(f"--ctranslate2 {precision}: {line}") from None
+
+
+def as_words(batch: dict, dictionary) -> List[List[str]]:
+    """The source sentences of a batch as lists of words, without padding and end of sentence."""
+    special = (dictionary.pad(), dictionary.eos())
+    return [
+        [dictionary[word] for word in row if word not in special]
+        for row in batch["net_input"]["src_tokens"].tolist()
+    ]
+
+
+class CTranslate2Column:
+    """The baseline, converted: the same weights; see ``FairseqColumn`` for the attributes."""
+
+    def __init__(
+        self, precision: str, model, options: Namespace, sizes: Sizes, task, args, bytes_each: int
+    ):
+        self.name, self.sizes, self.bytes_each = f"CTranslate2 {precision}", sizes, bytes_each
+        self.cache_bytes = None  # the count of a cache's traffic is of fairseq's way to keep it
+        self.dictionary, self.beam = task.source_dictionary, args.beam
+        self.translator = load_translator(
+            model, options, task, precision, args.device, torch.get_num_threads()
+        )
+
+    def prepare(self, batch: dict, words: int) -> Callable[[], int]:
+        """As ``FairseqColumn.prepare``: a function that makes as many tokens in as many steps."""
+        sources = as_words(batch, self.dictionary)
+        # it stops at the longest length without a step for the end of sentence: one word more
+        # makes the number of steps, and of tokens, that fairseq makes
+        steps = words + 1
+
+        def translate() -> int:
+            found = self.translator.translate_batch(
+                sources,
+                beam_size=self.beam,
+                num_hypotheses=self.beam,  # fairseq, too, gives all of them
+                min_decoding_length=steps,
+                max_decoding_length=steps,
+                length_penalty=LENGTH_PENALTY,
+                max_input_length=0,
+            )
+            lengths = {len(tokens) for result in found for tokens in result.hypotheses}
+            if lengths != {steps}:
+                raise RuntimeError(f"{self.name}: {lengths} tokens, asked for {steps}")
+            return len(found) * steps
+
+        return translate

@@ -1,0 +1,73 @@
+"""Seconds: several programs run in turn, and what their numbers come to."""
+
+import time
+from statistics import median
+from typing import Callable, Dict, List, NamedTuple, Sequence
+
+import torch
+
+
+class Spread(NamedTuple):
+    """The middle and the ends of some repeated measurements."""
+
+    median: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> "Spread":
+        return Spread(*(factor * value for value in self))
+
+
+def spread(values: Sequence[float]) -> Spread:
+    return Spread(median(values), min(values), max(values))
+
+
+def ratio(others: Sequence[float], ours: Sequence[float]) -> Spread:
+    """How many times *ours* goes into *others*, repeat by repeat.
+
+    Both of a pair were measured right after each other, so that a machine that is slow for a while
+    is slow for both.
+    """
+    return spread([other / our for other, our in zip(others, ours, strict=True)])
+
+
+def nothing(*_) -> None:
+    """A step that does not concern this run."""
+
+
+def synchronizer(device: str) -> Callable[[], None]:
+    """What waits until all work given to *device* is done; a CPU has done it on return."""
+    return torch.cuda.synchronize if device == "cuda" else nothing
+
+
+def alternate(
+    runs: Dict[str, Callable[[], object]],
+    warmup: int,
+    repeats: int,
+    synchronize: Callable[[], None] = nothing,
+    after_each: Callable[[], object] = nothing,
+) -> Dict[str, List[float]]:
+    """Run all in turn, A B A B ...
+
+    Args:
+        runs: what to time, by name.
+        warmup: rounds that are not timed.
+        repeats: rounds that are.
+        synchronize: waits for the device, before and after each run.
+        after_each: called after every run, outside its time.
+
+    Returns:
+        the seconds of each, one number a repeat.
+    """
+    seconds: Dict[str, List[float]] = {name: [] for name in runs}
+    for round_number in range(warmup + repeats):
+        for name, run in runs.items():
+            synchronize()
+            start = time.perf_counter()
+            run()
+            synchronize()
+            taken = time.perf_counter() - start
+            if round_number >= warmup:
+                seconds[name].append(taken)
+            after_each()
+    return seconds

@@ -1,0 +1,151 @@
+"""Mode ``train``: full training steps of both models in turn.
+
+A step is the forward pass with fairseq's label-smoothed loss (0.1), the backward pass and a step of
+Adagrad: ``torch.optim.Adagrad``, which is what ``fairseq-train --optimizer adagrad`` runs.
+"""
+
+import time
+from typing import Dict, List
+
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from tqdm import tqdm
+
+from resmlp_mt.benchmark import floor
+from resmlp_mt.benchmark.columns import Pair
+from resmlp_mt.benchmark.report import Report, Table, counted, number, spread_text
+from resmlp_mt.benchmark.sentences import Sentences
+from resmlp_mt.benchmark.timing import Spread, alternate, ratio, spread, synchronizer
+
+PHASES = ("forward", "backward", "optimizer")
+SMOOTHING = 0.1
+
+
+def loss_of(model, task, batch: dict) -> torch.Tensor:
+    """The mean label-smoothed loss of a batch."""
+    criterion = LabelSmoothedCrossEntropyCriterion(task, False, SMOOTHING)
+    loss, size, _ = criterion(model, batch)
+    return loss / size
+
+
+class TrainingStep:
+    """One step at each call.
+
+    Attributes:
+        phases: for each step so far its seconds by phase.
+    """
+
+    def __init__(self, model, task, batch: dict, device: str):
+        self.model, self.task, self.batch = model.train(), task, batch
+        self.optimizer = torch.optim.Adagrad(model.parameters(), lr=1e-4)
+        self.synchronize = synchronizer(device)
+        self.phases: List[Dict[str, float]] = []
+
+    def _now(self) -> float:
+        self.synchronize()
+        return time.perf_counter()
+
+    def __call__(self) -> None:
+        times = [self._now()]
+        loss = loss_of(self.model, self.task, self.batch)
+        times.append(self._now())
+        loss.backward()
+        times.append(self._now())
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        times.append(self._now())
+        self.phases.append({p: b - a for p, a, b in zip(PHASES, times, times[1:])})
+
+
+def measure(pair: Pair, models: list, batch: dict, args, bar: tqdm) -> dict:
+    """Train both models on one batch; the numbers, as JSON values."""
+    steps = {
+        name: TrainingStep(model, pair.task, batch, args.device)
+        for name, model in zip(pair.names, models)
+    }
+    seconds = alternate(
+        steps, args.warmup, args.repeats, synchronizer(args.device), after_each=bar.update
+    )
+    sentences, source = batch["net_input"]["src_tokens"].shape
+    target = batch["target"].size(1)
+    work = [floor.training(sizes, source, target) for sizes in pair.sizes]
+    line = {
+        "sentences": sentences,
+        "source_tokens": source,
+        "target_tokens": target,
+        "tokens": batch["ntokens"],
+        "columns": {},
+    }
+    for name, multiply_adds in zip(pair.names, work):
+        taken = seconds[name]
+        phases = steps[name].phases[-args.repeats :]
+        line["columns"][name] = {
+            "seconds": taken,
+            "tokens_per_second": batch["ntokens"] / spread(taken).median,
+            "ms_a_step": spread(taken).scaled(1000)._asdict(),
+            "ms_by_phase": {
+                phase: spread([step[phase] for step in phases]).scaled(1000)._asdict()
+                for phase in PHASES
+            },
+            "speed": ratio(seconds[pair.names[1]], taken)._asdict(),
+            "counted": {
+                "multiply_adds": sentences * multiply_adds,
+                "speed": work[1] / multiply_adds,
+            },
+        }
+    return line
+
+
+def table(line: dict) -> Table:
+    rows = []
+    for name, found in line["columns"].items():
+        phases = [found["ms_by_phase"][phase]["median"] for phase in PHASES]
+        rows.append(
+            [
+                name,
+                number(found["tokens_per_second"]),
+                spread_text(Spread(**found["ms_a_step"])),
+                " / ".join(f"{100 * phase / sum(phases):.0f}%" for phase in phases),
+                spread_text(Spread(**found["speed"])),
+                number(found["counted"]["speed"]),
+            ]
+        )
+    return Table(
+        f"Training: {counted(line['sentences'], 'sentence pair')}, padded to "
+        f"{line['source_tokens']} source and {line['target_tokens']} target tokens "
+        f"({line['tokens']} target tokens)",
+        ["", "tokens/s", "ms a step", "forward / backward / optimizer", "speed", "counted"],
+        rows,
+    )
+
+
+def main(args) -> Report:
+    """
+    Args:
+        args: with ``tokens``, and ``source_length`` and ``target_length``: lists of words a
+            sentence, both None for a batch of the data's own.
+    """
+    lengths = [
+        (source, target)
+        for source in args.source_length or [None]
+        for target in args.target_length or [None]
+    ]
+    longest = [max(side[i] or 0 for side in lengths) + 1 for i in (0, 1)]
+    pair = Pair(args, *longest)
+    sentences = Sentences(pair.task, args)
+    models = pair.models()
+    with tqdm(
+        total=len(lengths) * 2 * (args.warmup + args.repeats), unit="step", disable=None
+    ) as bar:
+        lines = [
+            measure(pair, models, sentences.training_batch(args.tokens, *both), args, bar)
+            for both in lengths
+        ]
+    tables = [table(line) for line in lines]
+    tables[-1].notes += [
+        "one step: label-smoothed loss, backward pass, Adagrad (torch.optim, as fairseq's adagrad)",
+        f"speed: how many times faster than {pair.names[1]}: median (lowest .. highest)",
+        "counted: what the speed would be if every multiply-add took the same time",
+    ]
+    optimizer = {"optimizer": "torch.optim.Adagrad", "label_smoothing": SMOOTHING}
+    return Report({"models": pair.described(), **optimizer, "lines": lines}, tables)
