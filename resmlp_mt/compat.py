@@ -8,6 +8,7 @@ import fairseq
 import numpy as np
 import torch
 from fairseq.data import data_utils
+from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
 from fairseq.utils import import_user_module
@@ -80,6 +81,26 @@ def diverse_beams_by_row() -> None:
 
     by_row.looks_up_rows = True
     DiverseBeamSearch.step = by_row
+
+
+def block_repeated_ngrams() -> None:
+    """Have ``--no-repeat-ngram-size`` work on a CPU.
+
+    There fairseq 0.12 takes a hypothesis's last words from the end of its whole buffer, which is
+    padding until the last steps, and so finds nothing repeated.
+    """
+    forward = NGramRepeatBlock.forward
+    if hasattr(forward, "sees_words_so_far"):
+        return
+
+    @functools.wraps(forward)
+    def on_words_so_far(self, tokens, lprobs, bsz, beam_size, step):
+        if not self.use_extension:
+            tokens = tokens[:, : step + 1]
+        return forward(self, tokens, lprobs, bsz, beam_size, step)
+
+    on_words_so_far.sees_words_so_far = True
+    NGramRepeatBlock.forward = on_words_so_far
 
 
 def search_with_own_generator() -> None:

@@ -14,7 +14,8 @@ def random_mask(x: Tensor, p: float) -> Tensor:
     """
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
     numbers = bits.random_(-(1 << 63), None).view(torch.int16)[: x.numel()]
-    return (numbers >= round(p * _LEVELS) - _LEVELS // 2).view(x.shape)
+    dropped = min(round(p * _LEVELS), _LEVELS - 1)
+    return (numbers >= dropped - _LEVELS // 2).view(x.shape)
 
 
 class Dropout(FairseqDropout):

@@ -121,6 +121,7 @@ def unfit(trained, folded, tmp_path):
     cfg = {"model": Namespace(arch="transformer")}
     torch.save({"model": transformer, "cfg": cfg}, tmp_path / "transformer.pt")
     torch.save({"weights": transformer}, tmp_path / "foreign.pt")
+    torch.save({"model": transformer, "args": Namespace()}, tmp_path / "old.pt")
     short = {name: w for name, w in state["model"].items() if not name.endswith("fc1.bias")}
     torch.save({**state, "model": short}, tmp_path / "short.pt")
     no_embedding = {n: w for n, w in state["model"].items() if "embed_tokens" not in n}
@@ -128,6 +129,7 @@ def unfit(trained, folded, tmp_path):
     return {
         "truncated.pt": "is damaged or cut off",
         "twice.pt": "is folded already",
+        "old.pt": "is not a checkpoint of a resmlp_mt model",
         "transformer.pt": "is not a checkpoint of a resmlp_mt model",
         "foreign.pt": "is not a fairseq checkpoint",
         "short.pt": "does not fit its own options",
@@ -147,6 +149,26 @@ def test_refusals(unfit, tmp_path, monkeypatch, capsys):
         )
         assert captured.err.count("\n") == 1 and not captured.out
         assert sorted(tmp_path.iterdir()) == before
+
+
+def test_output_that_cannot_be_written(trained, tmp_path, monkeypatch, capsys):
+    (tmp_path / "folder").mkdir()
+    for output in ("folder", "missing/folded.pt"):
+        assert fold_py(monkeypatch, trained.path, "-o", tmp_path / output) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f"fold.py: error: {tmp_path / output} ") and said.count("\n") == 1
+        assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
+
+
+def test_a_full_disk(trained, tmp_path, monkeypatch, capsys):
+    def full(state, path):
+        path.write_bytes(b"half")
+        raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
+
+    monkeypatch.setattr(torch, "save", full)
+    assert fold_py(monkeypatch, trained.path, "-o", tmp_path / "folded.pt") == 1
+    assert "file write failed" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folded_model_does_not_train(trained, folded):

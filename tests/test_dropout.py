@@ -117,3 +117,8 @@ def test_in_a_branch(retained):
     y = branch(torch.full((50, 40, 16), 7.0))
     assert set(y.unique().tolist()) == {7.0, 9.0}
     assert abs((y == 7).float().mean() - 0.5) < 0.02
+
+
+def test_almost_everything_dropped():
+    """The threshold stays within the numbers that are drawn."""
+    assert not random_mask(torch.ones(1000), 0.999999).all()

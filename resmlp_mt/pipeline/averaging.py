@@ -32,6 +32,28 @@ def load_checkpoint(path: Path) -> dict:
     return state
 
 
+def save_checkpoint(state: dict, output: Path) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    output = Path(output)
+    if output.is_dir() or not output.parent.is_dir():
+        wrong = "is a folder" if output.is_dir() else f"has no folder {output.parent} to be in"
+        raise UserError(f"{output} {wrong}: name a file in a folder that is there")
+    partial = Path(f"{output}.partial")
+    try:
+        torch.save(state, partial)
+        os.replace(partial, output)
+    except (OSError, RuntimeError) as error:  # PyTorch's writer raises the second on a full disk
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        partial.unlink(missing_ok=True)
+        raise UserError(
+            f"{output} could not be written ({reason}): choose a folder with room that can be"
+        ) from None
+
+
 def last_checkpoints(save_dir: Path, count: int) -> List[Path]:
     """The *count* newest ``checkpointN.pt`` (one an epoch) in *save_dir*, newest first.
 
@@ -59,7 +81,7 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
 
     Raises:
         UserError: if the checkpoints have different parameters, or what
-            :func:`load_checkpoint` raises.
+            :func:`load_checkpoint` and :func:`save_checkpoint` raise.
     """
     result = load_checkpoint(paths[0])
     total = {name: value.clone() for name, value in result["model"].items()}
@@ -77,6 +99,4 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
         total[name] = (total[name] / len(paths)).to(result["model"][name].dtype)
     result["model"] = total
     result.pop("last_optimizer_state", None)
-    partial = Path(f"{output}.partial")
-    torch.save(result, partial)
-    os.replace(partial, output)
+    save_checkpoint(result, output)

@@ -1,17 +1,15 @@
 """A checkpoint for those who only translate: affine maps folded, optimizer's state left out."""
 
-import os
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
-import torch
 from fairseq.data import Dictionary
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.folding import fold_
 from resmlp_mt.model import ResMLPModel
-from resmlp_mt.pipeline.averaging import load_checkpoint
+from resmlp_mt.pipeline.averaging import load_checkpoint, save_checkpoint
 from resmlp_mt.pipeline.checkpoints import option
 
 
@@ -48,15 +46,15 @@ def fold_checkpoint(path: Path, output: Path) -> int:
 
     Raises:
         UserError: if *path* is not a checkpoint of ours, or folded already, or what
-            :func:`~resmlp_mt.pipeline.averaging.load_checkpoint` raises.
+            :func:`~resmlp_mt.pipeline.averaging.load_checkpoint` and ``save_checkpoint`` raise.
     """
     state = load_checkpoint(path)
-    if option(state, "folded", False):
-        raise UserError(f"{path} is folded already")
     if not any(".token_mixing.mixing." in name for name in state["model"]):
         raise UserError(
             f"{path} is not a checkpoint of a resmlp_mt model: there is nothing to fold"
         )
+    if option(state, "folded", False):
+        raise UserError(f"{path} is folded already")
     try:
         model = rebuild(state)
     except (KeyError, RuntimeError):
@@ -71,7 +69,5 @@ def fold_checkpoint(path: Path, output: Path) -> int:
         options.folded = True
     state["model"] = model.state_dict()
     state.pop("last_optimizer_state", None)
-    partial = Path(f"{output}.partial")
-    torch.save(state, partial)
-    os.replace(partial, output)
+    save_checkpoint(state, output)
     return sum(name.endswith("alpha") for name in state["model"])
