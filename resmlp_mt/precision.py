@@ -36,7 +36,7 @@ def _quantize_(model: nn.Module) -> None:
     engine = torch.backends.quantized.engine
     fast = "onednn" in torch.backends.quantized.supported_engines
     # without these instructions oneDNN's sums of products may overflow; PyTorch's default knows
-    fast = fast and torch.cpu._is_vnni_supported()
+    fast = fast and getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
     with warnings.catch_warnings():
         # PyTorch moves this to a package of its own, torchao
         warnings.simplefilter("ignore")

@@ -4,12 +4,12 @@ from argparse import Namespace
 from types import SimpleNamespace
 
 import torch
-from fairseq.data import Dictionary
 from fairseq.data.data_utils import collate_tokens
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
 from resmlp_mt.token_mixing import TOKEN_MIXING
 
 KINDS = list(TOKEN_MIXING)
@@ -28,14 +28,6 @@ SMALL = dict(
 )
 
 
-def make_dictionary(size=50):
-    """A dictionary of *size* symbols, fairseq's four special ones included."""
-    dictionary = Dictionary()
-    for i in range(size - len(dictionary)):
-        dictionary.add_symbol(f"w{i}")
-    return dictionary
-
-
 @torch.no_grad()
 def randomize_(model, std=0.3):
     """Draw every parameter: vectors around their first value (alpha, beta, biases), others at 0."""
@@ -48,7 +40,7 @@ def build_model(arch="resmlp_mt_tiny", seed=0, randomize=True, vocabulary=50, st
     """A model of *arch* (a name or an architecture function), in evaluation mode, and its
     dictionary; *options* come before the small sizes used by the tests, None for arch's own."""
     torch.manual_seed(seed)
-    dictionary = make_dictionary(vocabulary)
+    dictionary = synthetic_dictionary(vocabulary)
     options = {k: v for k, v in {**SMALL, **options}.items() if v is not None}
     args = Namespace(arch="resmlp_mt", **options)
     (ARCH_CONFIG_REGISTRY[arch] if isinstance(arch, str) else arch)(args)

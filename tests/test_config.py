@@ -12,7 +12,6 @@ from helpers import (
     SMALL,
     build_model,
     gap,
-    make_dictionary,
     pad_batch,
     random_sentences,
     shift,
@@ -21,6 +20,7 @@ from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
 
 
 def loss_of(model, dictionary):
@@ -74,7 +74,7 @@ def test_hydra_options():
     """A DictConfig builds what the same Namespace builds."""
     args = Namespace(**SMALL)
     ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
-    dictionary = make_dictionary()
+    dictionary = synthetic_dictionary(50)
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     model = ResMLPModel.build_model(OmegaConf.create(vars(args)), task)
     model.load_state_dict(build_model()[0].state_dict())

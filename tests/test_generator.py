@@ -12,7 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithA
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
-from helpers import KINDS, SMALL, build_model, gap, make_dictionary, pad_batch, random_sentences
+from helpers import KINDS, SMALL, build_model, gap, pad_batch, random_sentences
 
 from resmlp_mt import generator as generator_module
 from resmlp_mt import source_memory
@@ -20,6 +20,7 @@ from resmlp_mt.candidates import BLOCK
 from resmlp_mt.decoding_memory import DecodingMemory
 from resmlp_mt.folding import fold_
 from resmlp_mt.generator import ResMLPGenerator
+from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
 
 LENGTHS = ((1,), (5, 12), (12, 3, 7), (2, 9, 9, 4), (6, 1, 11, 3, 8), (10, 2, 5, 12, 1, 7))
 SEARCHES = (
@@ -190,8 +191,8 @@ LEFT_TO_FAIRSEQ = {
     "no_repeat_ngram_size": dict(no_repeat_ngram_size=2),
     "tokens_to_suppress": dict(tokens_to_suppress=("w1", "w2", "w3")),
     "match_source_len": dict(match_source_len=True),
-    "sampling": dict(strategy=lambda: search.Sampling(make_dictionary(), sampling_topk=8)),
-    "diverse": dict(strategy=lambda: search.DiverseBeamSearch(make_dictionary(), 2, 0.5)),
+    "sampling": dict(strategy=lambda: search.Sampling(synthetic_dictionary(50), sampling_topk=8)),
+    "diverse": dict(strategy=lambda: search.DiverseBeamSearch(synthetic_dictionary(50), 2, 0.5)),
 }
 
 
@@ -237,7 +238,7 @@ def test_prefixes_and_constraints_are_left_to_fairseq(plain_searches):
 
 def test_ensembles_are_left_to_fairseq(plain_searches):
     pair = [build_model(seed=seed)[0] for seed in (0, 1)]
-    dictionary = make_dictionary()
+    dictionary = synthetic_dictionary(50)
     batch = batch_of(dictionary, LENGTHS[2])
     assert_equal(*both(pair, dictionary, batch, beam_size=4, max_len_b=8))
     adaptive, _ = build_model(adaptive_softmax_cutoff="10,20")

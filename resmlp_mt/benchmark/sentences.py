@@ -5,21 +5,14 @@ from itertools import islice
 from typing import List, Optional
 
 import torch
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import data_utils
 from fairseq.data.language_pair_dataset import collate
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import move_to_cuda
 from torch import Tensor
 
 from resmlp_mt.errors import UserError
-
-
-def synthetic_dictionary(types: int) -> Dictionary:
-    """A dictionary of *types* symbols, fairseq's four special ones included."""
-    dictionary = Dictionary()
-    for number in range(types - len(dictionary)):
-        dictionary.add_symbol(f"w{number}")
-    return dictionary
+from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
 
 
 def build_task(args, positions: int) -> TranslationTask:

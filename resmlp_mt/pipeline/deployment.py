@@ -4,21 +4,12 @@ from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
-from fairseq.data import Dictionary
-
 from resmlp_mt.errors import UserError
 from resmlp_mt.folding import fold_
 from resmlp_mt.model import ResMLPModel
 from resmlp_mt.pipeline.averaging import load_checkpoint, save_checkpoint
 from resmlp_mt.pipeline.checkpoints import option
-
-
-def _dictionary(size: int) -> Dictionary:
-    """Any dictionary of that size: a model's shape depends on nothing else of it."""
-    dictionary = Dictionary()
-    for number in range(size - len(dictionary)):
-        dictionary.add_symbol(str(number))
-    return dictionary
+from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
 
 
 def rebuild(state: dict) -> ResMLPModel:
@@ -29,9 +20,10 @@ def rebuild(state: dict) -> ResMLPModel:
     """
     weights, options = state["model"], state["cfg"]["model"]
     options = dict(options) if isinstance(options, dict) else vars(options)
+    # a model's shape depends on nothing of a dictionary but its size
     task = SimpleNamespace(
-        source_dictionary=_dictionary(len(weights["encoder.embed_tokens.weight"])),
-        target_dictionary=_dictionary(len(weights["decoder.embed_tokens.weight"])),
+        source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
+        target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
     )
     model = ResMLPModel.build_model(Namespace(**options), task)
     model.load_state_dict(weights, strict=True)
