@@ -73,8 +73,6 @@ class ResMLPModel(TransformerModelBase):
     def prepare_for_inference_(self, cfg):
         """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps,
         and take on ``--inference-precision``."""
-        if self._is_generation_fast:
-            return
         super().prepare_for_inference_(cfg)
         fold_(self)
         set_precision_(self, str(self.inference_precision))
