@@ -20,6 +20,27 @@ from resmlp_mt.model import ResMLPModel
 PRECISIONS = ("highest", "high", "medium")
 
 
+def _replace_once(owner, name: str):
+    """A decorator: the function, which is given the original first, stands for ``owner.name``.
+
+    Another import of this package finds it replaced and leaves it.
+    """
+
+    def install(function):
+        original = getattr(owner, name)
+        if hasattr(original, "replaced_by_resmlp_mt"):
+            return
+
+        @functools.wraps(original)
+        def replaced(*args, **kwargs):
+            return function(original, *args, **kwargs)
+
+        replaced.replaced_by_resmlp_mt = True
+        setattr(owner, name, replaced)
+
+    return install
+
+
 def allow_translation_checkpoints() -> None:
     """Let PyTorch's weights-only loader read the options in a fairseq checkpoint.
 
@@ -40,12 +61,9 @@ def keep_last_batch() -> None:
     ``--required-batch-size-multiple`` (8): up to 7 sentences of a test set go missing from
     fairseq-generate's output and from its BLEU.
     """
-    batch_by_size = data_utils.batch_by_size
-    if hasattr(batch_by_size, "keeps_last_batch"):
-        return
 
-    @functools.wraps(batch_by_size)
-    def keeping(indices, *args, **kwargs):
+    @_replace_once(data_utils, "batch_by_size")
+    def keeping(batch_by_size, indices, *args, **kwargs):
         if not isinstance(indices, np.ndarray):
             indices = np.fromiter(indices, dtype=np.int64, count=-1)
         fixed_shapes = kwargs.get("fixed_shapes", args[5] if len(args) > 5 else None)
@@ -56,9 +74,6 @@ def keep_last_batch() -> None:
         # the batches are consecutive pieces of indices
         return batches if batched == len(indices) else [*batches, indices[batched:]]
 
-    keeping.keeps_last_batch = True
-    data_utils.batch_by_size = keeping
-
 
 def diverse_beams_by_row() -> None:
     """Have diverse beam search work on more than one batch.
@@ -66,21 +81,17 @@ def diverse_beams_by_row() -> None:
     fairseq 0.12 keeps its groups' overlaps by row of the batch, but looks them up by the sentence's
     number in the data set: from the second batch on that is out of range, or another sentence's.
     """
-    step = DiverseBeamSearch.step
-    if hasattr(step, "looks_up_rows"):
-        return
 
-    @functools.wraps(step)
-    def by_row(self, number, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None):
+    @_replace_once(DiverseBeamSearch, "step")
+    def by_row(
+        step, self, number, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
+    ):
         if original_batch_idxs is not None:
             if number == 0:
                 self.first_batch_idxs = original_batch_idxs
             same = original_batch_idxs.unsqueeze(1) == self.first_batch_idxs
             original_batch_idxs = same.int().argmax(dim=1)
         return step(self, number, lprobs, scores, prev_output_tokens, original_batch_idxs)
-
-    by_row.looks_up_rows = True
-    DiverseBeamSearch.step = by_row
 
 
 def block_repeated_ngrams() -> None:
@@ -89,37 +100,25 @@ def block_repeated_ngrams() -> None:
     There fairseq 0.12 takes a hypothesis's last words from the end of its whole buffer, which is
     padding until the last steps, and so finds nothing repeated.
     """
-    forward = NGramRepeatBlock.forward
-    if hasattr(forward, "sees_words_so_far"):
-        return
 
-    @functools.wraps(forward)
-    def on_words_so_far(self, tokens, lprobs, bsz, beam_size, step):
+    @_replace_once(NGramRepeatBlock, "forward")
+    def on_words_so_far(forward, self, tokens, lprobs, bsz, beam_size, step):
         if not self.use_extension:
             tokens = tokens[:, : step + 1]
         return forward(self, tokens, lprobs, bsz, beam_size, step)
 
-    on_words_so_far.sees_words_so_far = True
-    NGramRepeatBlock.forward = on_words_so_far
-
 
 def search_with_own_generator() -> None:
     """Have fairseq's tasks build a :class:`ResMLPGenerator` where it can do what is asked for."""
-    build_generator = FairseqTask.build_generator
-    if hasattr(build_generator, "knows_resmlp"):
-        return
 
-    @functools.wraps(build_generator)
-    def building(self, models, args, seq_gen_cls=None, *others, **kwargs):
+    @_replace_once(FairseqTask, "build_generator")
+    def building(build_generator, self, models, args, seq_gen_cls=None, *others, **kwargs):
         # alignments need attention weights, which fairseq's generator for them collects
         with_alignment = getattr(args, "print_alignment", False)
         ours = len(models) == 1 and isinstance(models[0], ResMLPModel)
         if seq_gen_cls is None and ours and not with_alignment:
             seq_gen_cls = ResMLPGenerator
         return build_generator(self, models, args, seq_gen_cls, *others, **kwargs)
-
-    building.knows_resmlp = True
-    FairseqTask.build_generator = building
 
 
 def set_matmul_precision() -> None:
