@@ -79,6 +79,22 @@ class BeamHistory:
         sums = [self._sum(past, weights.to(x.dtype), bags, heads) for bags in self._bags]
         return sums[0] if len(sums) == 1 else sums[0].add_(sums[1])
 
+    def recent(self, layer: int, x: Tensor, count: int) -> Tensor:
+        """Store the newest inputs of one layer and look its last inputs up.
+
+        Args:
+            layer: a number that is the layer's own.
+            x: R x C.
+            count: how many positions, the newest included.
+
+        Returns:
+            R x count x C, the oldest first; zero before the first position.
+        """
+        past = self._write(layer, x)
+        rows = self.index[:, -count:]
+        newest = past.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
+        return F.pad(newest, (0, 0, count - rows.size(1), 0))
+
     def _write(self, layer: int, x: Tensor) -> Tensor:
         """Store R x C; returns all rows of that layer so far: what :attr:`index` points into."""
         first = self._rows - x.size(0)

@@ -6,8 +6,8 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.mixing_kinds import TOKEN_MIXING
 from resmlp_mt.precision import PRECISIONS
-from resmlp_mt.token_mixing import TOKEN_MIXING
 
 NORMALIZATIONS = ("affine", "layernorm")
 
@@ -25,13 +25,22 @@ class ResMLPConfig(TransformerConfig):
     token_mixing: ChoiceEnum(list(TOKEN_MIXING)) = field(
         default="linear",
         metadata={
-            "help": "matrix over positions: linear (the paper's, a weight for each pair of "
-            "positions) or toeplitz (a weight for each distance)"
+            "help": "what mixes positions: linear (the paper's A, a weight for each pair of "
+            "positions), toeplitz (a weight for each distance), none, mlp (two linear maps over "
+            "positions), or a convolution: conv, depthwise-conv, separable-conv"
         },
     )
     token_mixing_heads: int = field(
         default=1,
         metadata={"help": "groups of channels with a mixing matrix each (the paper: 1)"},
+    )
+    token_mixing_kernel_size: int = field(
+        default=3,
+        metadata={"help": "positions that --token-mixing conv (or another convolution) reads"},
+    )
+    token_mixing_expansion: int = field(
+        default=4,
+        metadata={"help": "hidden units a position of --token-mixing mlp"},
     )
     token_mixing_init_std: float = field(
         default=0.02,

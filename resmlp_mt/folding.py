@@ -1,82 +1,24 @@
 """Folding: for inference every affine map is absorbed by the linear maps beside it (section 2).
 
 * A linear layer takes the maps before and after it in its weight and bias;
-* token mixing is a map of positions, and both maps move behind it (:mod:`resmlp_mt.mixing_maps`);
+* token mixing that is a map of positions alone has both maps moved behind it
+  (:mod:`resmlp_mt.mixing_maps`); the other kinds take them into their weights (their ``fold_``);
 * the encoder's final map goes into the decoder's key and value projections, the decoder's into the
   output layer.
 """
 
-from copy import deepcopy
 from typing import Optional
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from resmlp_mt.affine import Affine
-from resmlp_mt.beam_history import BeamHistory
-from resmlp_mt.mixing_maps import MixingMaps, apply_maps, mixing_maps
-from resmlp_mt.token_mixing import TokenMixing
-
-
-class FoldedTokenMixing(nn.Module):
-    """Token mixing with both of its affine maps, precomputed by :mod:`resmlp_mt.mixing_maps`.
-
-    Args:
-        mixing: the sublayer whose A is used (passed again at each call, so that it stays one
-            module with one name).
-        pre: the map before it; if it is not affine it stays where it is.
-        post: the affine map after it.
-    """
-
-    @torch.no_grad()
-    def __init__(self, mixing: TokenMixing, pre: Optional[nn.Module], post: Affine):
-        super().__init__()
-        exact = [deepcopy(module).double() for module in (mixing, pre, post)]
-        maps = mixing_maps(*exact, length=mixing.positions)
-        for name, value in maps._asdict().items():
-            if value is not None:
-                value = value.to(post.alpha.dtype).contiguous()
-            self.register_buffer(name, value)
-
-    def forward(
-        self,
-        x: Tensor,
-        mixing: TokenMixing,
-        padding_mask: Optional[Tensor],
-        history: Optional[BeamHistory],
-    ) -> Tensor:
-        """T x B x C to T x B x C; the arguments are those of ``TokenMixingBranch.forward``."""
-        first = 0 if history is None else len(history) - 1
-        offset = self.offset[first : first + x.size(0)]
-        maps = MixingMaps(self.scale, self.row_sum_scale, offset)
-        return apply_maps(mixing, mixing.mix(x, history), maps, padding_mask)
+from resmlp_mt.linear_folding import FoldedTokenMixing, fold_after_, fold_before_
+from resmlp_mt.mixing_kinds import commutes
+from resmlp_mt.sublayers import Branch, NoTokenMixing
 
 
 def _affine(module: Optional[nn.Module]) -> Optional[Affine]:
     return module if isinstance(module, Affine) else None
-
-
-@torch.no_grad()
-def fold_before_(linear: nn.Linear, affine: Affine) -> None:
-    """``W (alpha x + beta) + b``: the linear layer takes the affine map before it."""
-    weight = linear.weight.double()
-    bias = weight @ affine.beta.double()
-    if linear.bias is not None:
-        bias = bias + linear.bias.double()
-    # new parameters, not changed ones: the old may be shared
-    linear.weight = nn.Parameter((weight * affine.alpha.double()).to(linear.weight.dtype))
-    linear.bias = nn.Parameter(bias.to(linear.weight.dtype))
-
-
-@torch.no_grad()
-def fold_after_(linear: nn.Linear, affine: Affine) -> None:
-    """``alpha (W x + b) + beta``: the linear layer takes the affine map after it."""
-    bias = affine.beta.double()
-    if linear.bias is not None:
-        bias = bias + affine.alpha.double() * linear.bias.double()
-    weight = affine.alpha.double().unsqueeze(1) * linear.weight.double()
-    linear.weight = nn.Parameter(weight.to(linear.weight.dtype))
-    linear.bias = nn.Parameter(bias.to(linear.weight.dtype))
 
 
 def _fold_branch_(branch, first: nn.Linear, last: nn.Linear) -> None:
@@ -88,7 +30,12 @@ def _fold_branch_(branch, first: nn.Linear, last: nn.Linear) -> None:
 
 
 def _fold_token_mixing_(branch) -> None:
-    branch.folded = FoldedTokenMixing(branch.mixing, branch.pre, branch.post)
+    if isinstance(branch, NoTokenMixing):
+        return
+    if commutes(branch.mixing):
+        branch.folded = FoldedTokenMixing(branch.mixing, branch.pre, branch.post)
+    else:
+        branch.mixing.fold_(branch.pre, branch.post)
     if _affine(branch.pre) is not None:
         branch.pre = None
     branch.post = None
@@ -125,7 +72,7 @@ def _fold_final_(model) -> None:
 
 def is_folded(model) -> bool:
     """Whether :func:`fold_` has been applied."""
-    return any(getattr(module, "folded", None) is not None for module in model.modules())
+    return any(isinstance(module, Branch) and module.post is None for module in model.modules())
 
 
 def fold_(model) -> None:

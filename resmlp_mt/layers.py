@@ -5,7 +5,7 @@ from typing import Optional, Tuple
 from torch import Tensor, nn
 
 from resmlp_mt.decoding_memory import DecodingMemory
-from resmlp_mt.sublayers import CrossAttentionBranch, FeedForwardBranch, TokenMixingBranch
+from resmlp_mt.sublayers import CrossAttentionBranch, FeedForwardBranch, build_token_mixing_branch
 
 
 class ResMLPEncoderLayer(nn.Module):
@@ -14,7 +14,9 @@ class ResMLPEncoderLayer(nn.Module):
     def __init__(self, cfg):
         super().__init__()
         channels = cfg.encoder.embed_dim
-        self.token_mixing = TokenMixingBranch(cfg, channels, cfg.max_source_positions, causal=False)
+        self.token_mixing = build_token_mixing_branch(
+            cfg, channels, cfg.max_source_positions, causal=False
+        )
         self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
 
     def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor]) -> Tensor:
@@ -37,7 +39,9 @@ class ResMLPDecoderLayer(nn.Module):
     def __init__(self, cfg, no_encoder_attn: bool = False):
         super().__init__()
         channels = cfg.decoder.embed_dim
-        self.token_mixing = TokenMixingBranch(cfg, channels, cfg.max_target_positions, causal=True)
+        self.token_mixing = build_token_mixing_branch(
+            cfg, channels, cfg.max_target_positions, causal=True
+        )
         self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
         self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
 

@@ -1,6 +1,7 @@
 """The affine maps around token mixing, both taken behind it.
 
-Token mixing is a map of positions, which a map of channels commutes with. With pre-affine
+Token mixing (by A or a depthwise convolution) is a map of positions, which a map of channels
+commutes with. With pre-affine
 ``a1 x + b1`` and post-affine ``a2 y + b2``:
 
 ``a2 (A (a1 x + b1) + b) + b2 = a1 a2 (A x) + a2 b1 (A 1) + (a2 b + b2)``
@@ -16,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from resmlp_mt.affine import Affine
-from resmlp_mt.token_mixing import TokenMixing
 
 
 class MixingMaps(NamedTuple):
@@ -34,12 +34,12 @@ class MixingMaps(NamedTuple):
 
 
 def mixing_maps(
-    mixing: TokenMixing, pre: Optional[nn.Module], post: Affine, length: int
+    mixing: nn.Module, pre: Optional[nn.Module], post: Affine, length: int
 ) -> MixingMaps:
     """The three maps for sentences of *length* tokens; a *pre* that is not affine is left out."""
     offset = post.beta.expand(length, -1)
     if mixing.bias is not None:
-        bias = _to_channels(mixing.bias[:, :length, None], mixing.channels).squeeze(1)
+        bias = _to_channels(mixing.biases(length).unsqueeze(-1), mixing.channels).squeeze(1)
         offset = torch.addcmul(offset, post.alpha, bias)
     if not isinstance(pre, Affine):
         return MixingMaps(post.alpha, None, offset)
@@ -52,7 +52,7 @@ def mixing_maps(
 
 
 def apply_maps(
-    mixing: TokenMixing, mixed: Tensor, maps: MixingMaps, padding_mask: Optional[Tensor]
+    mixing: nn.Module, mixed: Tensor, maps: MixingMaps, padding_mask: Optional[Tensor]
 ) -> Tensor:
     """``A x``, T x B x C, to what comes out of the maps.
 

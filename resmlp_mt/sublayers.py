@@ -18,9 +18,9 @@ from resmlp_mt.attention import attend, hide_padding, join_heads, split_heads
 from resmlp_mt.beam_history import BeamHistory
 from resmlp_mt.dropout import Dropout
 from resmlp_mt.fused import activation_linear, fused_linear
+from resmlp_mt.mixing_kinds import build_token_mixing, commutes
 from resmlp_mt.mixing_maps import apply_maps, mixing_maps
 from resmlp_mt.source_memory import SourceMemory
-from resmlp_mt.token_mixing import TOKEN_MIXING
 
 
 def build_norm(cfg, channels: int) -> nn.Module:
@@ -66,16 +66,9 @@ class Branch(nn.Module):
 class TokenMixingBranch(Branch):
     """``Z = X + Aff(A Aff(X))``, eq. 2."""
 
-    def __init__(self, cfg, channels: int, positions: int, causal: bool):
+    def __init__(self, cfg, channels: int, mixing: nn.Module):
         super().__init__(cfg, channels)
-        self.mixing = TOKEN_MIXING[str(cfg.token_mixing)](
-            channels,
-            positions,
-            causal,
-            heads=cfg.token_mixing_heads,
-            bias=not cfg.no_token_mixing_bias,
-            init_std=cfg.token_mixing_init_std,
-        )
+        self.mixing = mixing
         self.folded: Optional[nn.Module] = None
 
     def forward(
@@ -90,7 +83,7 @@ class TokenMixingBranch(Branch):
             padding_mask: B x T, True at padding, or None if there is none.
             history: the past of word-by-word decoding.
         """
-        fuses = self.fuses() and history is None
+        fuses = self.fuses() and history is None and commutes(self.mixing)
         h = self.enter_fused(x) if fuses else self.enter(x)
         if padding_mask is not None:
             # beta is not 0 after training: without this, padding would reach every position
@@ -101,8 +94,26 @@ class TokenMixingBranch(Branch):
         if self.folded is not None:
             y = self.folded(h, self.mixing, padding_mask, history)
         else:
-            y = self.mixing(h, history)
+            y = self.mixing(h, history, padding_mask)
         return self.leave(x, y)
+
+
+class NoTokenMixing(nn.Module):
+    """For ``--token-mixing none``, in the place of :class:`TokenMixingBranch`: adds nothing."""
+
+    def forward(
+        self,
+        x: Tensor,
+        padding_mask: Optional[Tensor] = None,
+        history: Optional[BeamHistory] = None,
+    ) -> Tensor:
+        return x
+
+
+def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
+    """The branch of eq. 2 with the kind of mixing that ``cfg.token_mixing`` names."""
+    mixing = build_token_mixing(cfg, channels, positions, causal)
+    return NoTokenMixing() if mixing is None else TokenMixingBranch(cfg, channels, mixing)
 
 
 class FeedForwardBranch(Branch):

@@ -83,13 +83,23 @@ class TokenMixing(nn.Module):
         """The weights with which a decoder's position looks at 0..position, H x (position + 1)."""
         return self.weight[:, position, : position + 1]
 
-    def forward(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
+    def biases(self, length: int) -> Optional[Tensor]:
+        """b by head and position, H x T."""
+        return None if self.bias is None else self.bias[:, :length]
+
+    def forward(
+        self,
+        x: Tensor,
+        history: Optional[BeamHistory] = None,
+        padding_mask: Optional[Tensor] = None,
+    ) -> Tensor:
         """``A x + b``.
 
         Args:
             x: T x B x C, zero wherever there is padding; with *history* 1 x B x C, the newest
                 position only.
             history: the past of word-by-word decoding, begun for this position.
+            padding_mask: not needed: *x* is zero there.
 
         Returns:
             the shape of *x*.
@@ -151,4 +161,4 @@ class ToeplitzTokenMixing(TokenMixing):
         return self.weight[:, : position + 1].flip(-1)
 
 
-TOKEN_MIXING = {"linear": TokenMixing, "toeplitz": ToeplitzTokenMixing}
+MATRICES = {"linear": TokenMixing, "toeplitz": ToeplitzTokenMixing}

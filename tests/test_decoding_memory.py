@@ -3,7 +3,7 @@
 import pytest
 import torch
 from fairseq.modules import MultiheadAttention
-from helpers import KINDS, build_model, gap, pad_batch, random_sentences
+from helpers import build_model, gap, mixings, pad_batch, random_sentences
 
 from resmlp_mt import beam_history
 from resmlp_mt.beam_history import BeamHistory
@@ -233,8 +233,7 @@ def test_encoder_output_is_left_alone():
         assert moved["sentences"]["encoder_out"][0] is out["encoder_out"][0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("heads", [1, 4])
+@mixings
 @pytest.mark.parametrize("folded", [False, True], ids=["unfolded", "folded"])
 @torch.no_grad()
 def test_decoder_with_shared_words(kind, heads, folded, monkeypatch):

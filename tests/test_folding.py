@@ -6,10 +6,10 @@ import pytest
 import torch
 from helpers import (
     ARCHITECTURES,
-    KINDS,
     assert_same_hypotheses,
     build_model,
     gap,
+    mixings,
     pad_batch,
     random_sentences,
     translate,
@@ -41,8 +41,7 @@ def fold_and_compare(model, dictionary):
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("heads", [1, 4])
+@mixings
 def test_named_architectures(arch, kind, heads):
     options = {"token_mixing": kind, "token_mixing_heads": heads}
     options.update(encoder_layers=None, decoder_layers=None)  # the architecture's own
@@ -52,9 +51,8 @@ def test_named_architectures(arch, kind, heads):
     assert affine_names(model) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@mixings
 @pytest.mark.parametrize("normalization", ["affine", "layernorm"])
-@pytest.mark.parametrize("heads", [1, 4])
 @pytest.mark.parametrize("no_bias", [False, True])
 @pytest.mark.parametrize("sharing", SHARING)
 def test_options(kind, normalization, heads, no_bias, sharing):
@@ -104,8 +102,7 @@ def test_what_stays(options, stays):
     assert affine_names(model) == [stays]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("heads", [1, 4])
+@mixings
 def test_beam_search(kind, heads):
     model, dictionary = build_model(
         token_mixing=kind, token_mixing_heads=heads, vocabulary=8, seed=4

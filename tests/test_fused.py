@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from helpers import KINDS, build_model, gap, pad_batch, random_sentences, shift
+from helpers import MIXINGS, build_model, gap, mixings, pad_batch, random_sentences, shift
 from torch.nn import functional as F
 
 from resmlp_mt.fused import activation_linear
+from resmlp_mt.token_mixing import MATRICES
 
 PADDED, FULL = ((9, 3, 6), (5, 8, 2)), ((7, 7, 7), (6, 6, 6))
 
@@ -43,8 +44,7 @@ def assert_same_step(model, dictionary, lengths, tolerance, **options):
         assert (found[name] - gradient).abs().max() <= tolerance * largest, name
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("heads", [1, 4])
+@mixings
 @pytest.mark.parametrize("normalization", ["affine", "layernorm"])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 @pytest.mark.parametrize("lengths", [PADDED, FULL], ids=["padded", "full"])
@@ -168,8 +168,9 @@ def saved_bytes(model, dictionary, training):
     return sum(storage.nbytes() for storage in kept.values())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize(
+    "kind, heads", [mixing for mixing in MIXINGS if mixing[0] in (*MATRICES, "depthwise-conv")]
+)
 def test_less_is_kept(kind, heads):
     model, dictionary = build_model(
         token_mixing=kind,

@@ -12,7 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithA
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
-from helpers import KINDS, SMALL, build_model, gap, pad_batch, random_sentences
+from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
 from resmlp_mt import generator as generator_module
 from resmlp_mt import source_memory
@@ -99,8 +99,8 @@ def test_searches(number, vocabulary, std, folded, plain_searches):
     assert len(plain_searches) == 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("heads", [1, 4])
+# without mixing the same words score the same in many orders: which comes first is chance
+@pytest.mark.parametrize("kind, heads", [mixing for mixing in MIXINGS if mixing[0] != "none"])
 @pytest.mark.parametrize("folded", [False, True], ids=["unfolded", "folded"])
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
 @pytest.mark.parametrize("normalization", ["affine", "layernorm"])

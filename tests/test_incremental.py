@@ -2,13 +2,11 @@
 
 import pytest
 import torch
-from helpers import KINDS, POSITIONS, build_model, gap, pad_batch, random_sentences
+from helpers import POSITIONS, build_model, gap, mixings, pad_batch, random_sentences
 
 from resmlp_mt.folding import fold_
 
 BEAM, SENTENCES = 4, 3
-variants = pytest.mark.parametrize("kind", KINDS)
-heads_ = pytest.mark.parametrize("heads", [1, 4])
 folded_ = pytest.mark.parametrize("folded", [False, True], ids=["unfolded", "folded"])
 norms = pytest.mark.parametrize("normalization", ["affine", "layernorm"])
 
@@ -20,8 +18,7 @@ def build_pair(folded, **options):
     return (fold_(model) or model) if folded else model, full, dictionary
 
 
-@variants
-@heads_
+@mixings
 @norms
 @folded_
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
@@ -45,8 +42,7 @@ def test_without_reordering(kind, heads, normalization, folded, bias):
         assert gap(step_extra["attn"][0][:, 0], extra["attn"][0][:, t]) < 2e-4
 
 
-@variants
-@heads_
+@mixings
 @folded_
 @pytest.mark.parametrize("beam_known", [True, False])
 @torch.no_grad()

@@ -1,11 +1,10 @@
 """A tiny model learns one batch by heart and says it back."""
 
-import pytest
 import torch
 from helpers import (
-    KINDS,
     assert_same_hypotheses,
     build_model,
+    mixings,
     pad_batch,
     random_sentences,
     shift,
@@ -17,8 +16,7 @@ from resmlp_mt.folding import fold_
 STEPS, WARM_UP, LEARNING_RATE = 200, 20, 0.1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("heads", [1, 4])
+@mixings
 def test_one_batch(kind, heads):
     model, dictionary = build_model(
         randomize=False,

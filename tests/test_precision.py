@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from cli import generate, hypotheses
-from helpers import KINDS, build_model, gap, pad_batch, random_sentences
+from helpers import build_model, gap, mixings, pad_batch, random_sentences
 from torch import nn
 from torch.ao.nn.quantized.dynamic import Linear as QuantizedLinear
 
@@ -38,8 +38,7 @@ def log_probabilities(model, dictionary):
 
 
 @pytest.mark.parametrize("precision", REDUCED)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("heads", [1, 4])
+@mixings
 @pytest.mark.parametrize("normalization", ["affine", "layernorm"])
 def test_near_float32(precision, kind, heads, normalization):
     options = dict(token_mixing=kind, token_mixing_heads=heads, normalization=normalization)

@@ -2,19 +2,18 @@
 
 import pytest
 import torch
-from helpers import KINDS
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.token_mixing import TOKEN_MIXING
+from resmlp_mt.token_mixing import MATRICES
 
 CHANNELS, POSITIONS = 8, 9
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = pytest.mark.parametrize("kind", list(MATRICES))
 heads_ = pytest.mark.parametrize("heads", [1, 4])
 causal_ = pytest.mark.parametrize("causal", [False, True])
 
 
 def build(kind, causal, heads=1, bias=True):
-    mixing = TOKEN_MIXING[kind](CHANNELS, POSITIONS, causal, heads=heads, bias=bias)
+    mixing = MATRICES[kind](CHANNELS, POSITIONS, causal, heads=heads, bias=bias)
     for parameter in mixing.parameters():
         torch.nn.init.normal_(parameter)
     return mixing
@@ -78,7 +77,7 @@ def test_causal_matrix_is_triangular(kind, heads):
 
 def test_saved_linear_matrix_is_triangular():
     """As drawn, before any training: what a user plots is what is computed."""
-    mixing = TOKEN_MIXING["linear"](CHANNELS, POSITIONS, True, heads=2)
+    mixing = MATRICES["linear"](CHANNELS, POSITIONS, True, heads=2)
     assert mixing.state_dict()["weight"].triu(1).count_nonzero() == 0
     assert mixing.state_dict()["weight"].count_nonzero() == 2 * POSITIONS * (POSITIONS + 1) // 2
 
@@ -98,12 +97,12 @@ def test_toeplitz_depends_on_the_distance_alone(heads, causal):
 @pytest.mark.parametrize("heads", [0, 3, 16, -1])
 def test_heads_that_do_not_divide(kind, heads):
     with pytest.raises(UserError, match=rf"--token-mixing-heads {heads} .* {CHANNELS} channels"):
-        TOKEN_MIXING[kind](CHANNELS, POSITIONS, False, heads=heads)
+        MATRICES[kind](CHANNELS, POSITIONS, False, heads=heads)
 
 
 @kinds
 def test_first_weights(kind):
     """Drawn with the given standard deviation; the bias starts at zero."""
-    mixing = TOKEN_MIXING[kind](4, 400, False, heads=4, init_std=0.05)
+    mixing = MATRICES[kind](4, 400, False, heads=4, init_std=0.05)
     assert abs(mixing.matrix(400).std().item() - 0.05) < 0.005
     assert torch.equal(mixing.bias, torch.zeros(4, 400))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.averaging import load_checkpoint
-from resmlp_mt.token_mixing import TOKEN_MIXING
+from resmlp_mt.token_mixing import MATRICES
 
 _NAME = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.token_mixing\.mixing\.weight")
 
@@ -51,6 +51,11 @@ def mixing_matrices(
     """
     state = load_checkpoint(path)
     kind = str(option(state, "token_mixing", "linear"))
+    if kind not in MATRICES:
+        raise UserError(
+            f"{path} was trained with --token-mixing {kind}: only {' and '.join(MATRICES)} have "
+            "mixing matrices"
+        )
     weights = untrained(state) if before_training else state["model"]
     matrices = {}
     for name, weight in weights.items():
@@ -61,7 +66,7 @@ def mixing_matrices(
         limit = {"encoder": "max_source_positions", "decoder": "max_target_positions"}[side]
         positions = int(option(state, limit, 1024))
         with torch.no_grad():
-            mixing = TOKEN_MIXING[kind](
+            mixing = MATRICES[kind](
                 weight.size(0), positions, causal=side == "decoder", heads=weight.size(0)
             )
             mixing.weight.copy_(weight)

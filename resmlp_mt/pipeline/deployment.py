@@ -41,7 +41,7 @@ def fold_checkpoint(path: Path, output: Path) -> int:
             :func:`~resmlp_mt.pipeline.averaging.load_checkpoint` and ``save_checkpoint`` raise.
     """
     state = load_checkpoint(path)
-    if not any(".token_mixing.mixing." in name for name in state["model"]):
+    if not any(".feed_forward.fc1." in name for name in state["model"]):
         raise UserError(
             f"{path} is not a checkpoint of a resmlp_mt model: there is nothing to fold"
         )
