@@ -15,6 +15,7 @@ from resmlp_mt.pipeline.provenance import count_parameters, versions
 from resmlp_mt.pipeline.scoring import read_generated, score
 from resmlp_mt.pipeline.steps import Workdir, read_json, write_json
 from resmlp_mt.pipeline.subwords import Subwords, train_subwords
+from resmlp_mt.pipeline.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.pipeline.training import read_curve, train
 
 STEPS = 5
@@ -58,13 +59,23 @@ class Experiment:
         root: folder for all results.
         recipe: the options.
         corpora: source and target file by split: ``train``, ``valid`` and any number of test sets.
+        data_root: folder for pieces and binary data, to be shared by experiments that differ in
+            their training alone; default: *root*. Two processes must not make it at a time.
+        spm: a SentencePiece model to use in place of one trained on the training text.
 
     Raises:
         UserError: if *root* holds another experiment or cannot be written, or a corpus file is
             missing, empty, not UTF-8, or shorter on one side.
     """
 
-    def __init__(self, root: Path, recipe: Recipe, corpora: Dict[str, Tuple[Path, Path]]):
+    def __init__(
+        self,
+        root: Path,
+        recipe: Recipe,
+        corpora: Dict[str, Tuple[Path, Path]],
+        data_root: Optional[Path] = None,
+        spm: Optional[Path] = None,
+    ):
         self.recipe, self.corpora = recipe, corpora
         self.tests = [split for split in corpora if split not in ("train", "valid")]
         # read before anything is written, so that a bad file leaves nothing behind
@@ -73,14 +84,44 @@ class Experiment:
             split: sha256("\n".join(map("\t".join, pairs)).encode()).hexdigest()[:16]
             for split, pairs in self._pairs.items()
         }
-        self.workdir = Workdir(root, {**asdict(recipe), "corpora": digests}, STEPS)
+        self.spm = spm
+        if spm is not None:
+            digests["spm"] = sha256(Path(spm).read_bytes()).hexdigest()[:16]
+        options = {**asdict(recipe), "corpora": digests}
+        if data_root is None:
+            self.workdir = self.data = Workdir(root, options, STEPS)
+        else:
+            data = {name: options[name] for name in ("source", "target", "vocab_size", "corpora")}
+            self.data = Workdir(data_root, data, STEPS)
+            self.workdir = Workdir(root, options, STEPS)
         self.root = self.workdir.root
 
     def prepare(self) -> Path:
         """The steps before training; gives the folder of binary data."""
-        self.subwords = self.workdir.step("subwords", "SentencePiece", self._make_subwords)
-        self.data_bin = self.workdir.step("data-bin", "fairseq-preprocess", self._make_data_bin)
+        self.subwords = self.data.step("subwords", "SentencePiece", self._make_subwords)
+        self.data_bin = self.data.step("data-bin", "fairseq-preprocess", self._make_data_bin)
+        self.workdir.number = self.data.number
         return self.data_bin
+
+    def train(self) -> dict:
+        """Prepare and train what is not done yet.
+
+        Returns:
+            what training alone gives: the recipe, the validation curve, parameters, cost.
+        """
+        self.prepare()
+        title = f"fairseq-train --arch {self.recipe.arch}"
+        self.train_dir = self.workdir.step("train", title, self._train, resumable=True)
+        curve = read_curve(self.train_dir / "train.log")["valid"]
+        weights = load_checkpoint(self.train_dir / "checkpoint_last.pt")["model"]
+        return {
+            "recipe": asdict(self.recipe),
+            "valid_nll": {"last": curve[-1][1], "best": min(nll for _, nll in curve)},
+            "valid_curve": curve,
+            "parameters": count_parameters(weights),
+            "cost": read_json(self.train_dir / "cost.json"),
+            "versions": versions(),
+        }
 
     def run(self) -> dict:
         """Run what is not done yet.
@@ -88,9 +129,7 @@ class Experiment:
         Returns:
             the result, also in ``root/scores/result.json``.
         """
-        self.prepare()
-        title = f"fairseq-train --arch {self.recipe.arch}"
-        self.train_dir = self.workdir.step("train", title, self._train, resumable=True)
+        self.trained = self.train()
         title = f"fairseq-generate --beam {self.recipe.beam}"
         self.generated = self.workdir.step("generate", title, self._generate)
         self.workdir.step("scores", "sacreBLEU", self._score)
@@ -102,7 +141,11 @@ class Experiment:
         if dropped:
             print(f"    {dropped} training pairs with an empty side left out")
         lines = (side for pair in pairs for side in pair)
-        model = Subwords(train_subwords(lines, folder / "spm", self.recipe.vocab_size))
+        if self.spm is None:
+            train_subwords(lines, folder / "spm", self.recipe.vocab_size)
+        else:
+            shutil.copy(self.spm, folder / "spm.model")
+        model = Subwords(folder / "spm.model")
         for split, split_pairs in {**self._pairs, "train": pairs}.items():
             for language, side in zip((self.recipe.source, self.recipe.target), zip(*split_pairs)):
                 write_lines(folder / f"{split}.{language}", map(model.encode, side))
@@ -184,18 +227,9 @@ class Experiment:
         scores = {}
         for split in ["valid", *self.tests]:
             hypotheses = read_lines(self.generated / f"{split}.{self.recipe.target}")
-            scores[split] = score(list(hypotheses), self._references(split))
-        curve = read_curve(self.train_dir / "train.log")["valid"]
-        weights = load_checkpoint(self.train_dir / "checkpoint_last.pt")["model"]
-        write_json(
-            folder / "result.json",
-            {
-                "recipe": asdict(self.recipe),
-                "lenpen": read_json(self.generated / "lenpen.json"),
-                "scores": scores,
-                "valid_nll": {"last": curve[-1][1], "best": min(nll for _, nll in curve)},
-                "parameters": count_parameters(weights),
-                "cost": read_json(self.train_dir / "cost.json"),
-                "versions": versions(),
-            },
-        )
+            texts = list(hypotheses), self._references(split)
+            scores[split] = score(*texts)
+            if self.recipe.target in LANGUAGES:
+                scores[split].update(tokenized_scores(*texts, self.recipe.target))
+        lenpen = read_json(self.generated / "lenpen.json")
+        write_json(folder / "result.json", {**self.trained, "lenpen": lenpen, "scores": scores})

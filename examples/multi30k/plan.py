@@ -1,0 +1,151 @@
+"""Every run of the study: which model, which recipe, how long. README.md has what came of it.
+
+A row is one training run. All have the width, the vocabulary and the batches of `SIZE`; a budget is
+CPU minutes of training on one core, turned into updates at the speed that the trials measured.
+"""
+
+from dataclasses import dataclass, field
+from typing import Dict, List, Tuple
+
+WIDTH, HIDDEN, HEADS, VOCABULARY, MAX_TOKENS, POSITIONS = 128, 512, 4, 4000, 1024, 128
+SEEDS = (1, 2)
+LANGUAGES = ("de", "fr")
+
+
+def _both_sides(**options) -> List[str]:
+    return [
+        str(part)
+        for side in ("encoder", "decoder")
+        for name, value in options.items()
+        for part in (f"--{side}-{name.replace('_', '-')}", value)
+    ]
+
+
+def _layers(number: int) -> List[str]:
+    return _both_sides(
+        layers=number, embed_dim=WIDTH, ffn_embed_dim=HIDDEN, attention_heads=HEADS
+    ) + ["--share-all-embeddings"]
+
+
+TOEPLITZ = ["--token-mixing", "toeplitz", "--token-mixing-heads", "8"]
+_LSTM = ["--encoder-bidirectional", "--decoder-out-embed-dim", str(WIDTH), "--share-all-embeddings"]
+_FCONV = ["--decoder-out-embed-dim", str(WIDTH), "--share-input-output-embed"]
+
+
+@dataclass(frozen=True)
+class System:
+    """A model of the tables.
+
+    Attributes:
+        arch: fairseq's or our architecture.
+        options: its size.
+        trials: the recipes tried for it, as options of fairseq-train; three each; one of twice the
+            depth takes what proves best at half of it.
+    """
+
+    arch: str
+    options: Tuple[str, ...]
+    trials: Tuple[Tuple[str, ...], ...]
+
+
+def adam(lr: float) -> Tuple[str, ...]:
+    return ("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", f"{lr:g}")
+
+
+def adagrad(lr: float) -> Tuple[str, ...]:
+    return ("--optimizer", "adagrad", "--lr", f"{lr:g}")
+
+
+def nag(lr: float) -> Tuple[str, ...]:
+    """The optimizer of ConvS2S."""
+    return ("--optimizer", "nag", "--lr", f"{lr:g}", "--momentum", "0.99")
+
+
+def _lstm(layers: int) -> Tuple[str, ...]:
+    return (*_both_sides(layers=layers, embed_dim=WIDTH, hidden_size=WIDTH), *_LSTM)
+
+
+def _fconv(layers: int) -> Tuple[str, ...]:
+    return (*_both_sides(layers=f"[({WIDTH}, 3)] * {layers}", embed_dim=WIDTH), *_FCONV)
+
+
+OURS = (adam(0.002), adam(0.004), adagrad(0.05))
+SYSTEMS: Dict[str, System] = {
+    "lstm": System("lstm", _lstm(2), (adam(0.001), adam(0.002), adam(0.004))),
+    "fconv": System("fconv", _fconv(6), (adam(0.001), adam(0.002), nag(0.25))),
+    "transformer-3": System("transformer", (*_layers(3),), (adam(0.001), adam(0.002), adam(0.004))),
+    "resmlp-3": System("resmlp_mt_6", (*_layers(3),), OURS),
+    "resmlp-6": System("resmlp_mt_6", (*_layers(6),), ()),
+    "toeplitz-3": System("resmlp_mt_6", (*_layers(3), *TOEPLITZ), OURS),
+    "toeplitz-6": System("resmlp_mt_6", (*_layers(6), *TOEPLITZ), ()),
+}
+# trials of a few minutes each
+TRIAL_UPDATES = {
+    "lstm": 1000,
+    "fconv": 1000,
+    "transformer-3": 1000,
+    "resmlp-3": 1200,
+    "toeplitz-3": 1200,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run.
+
+    Attributes:
+        name: of its result file and folder.
+        table: the table it belongs to.
+        label: what the table calls it.
+        arch, options: of fairseq-train.
+        updates: length of training.
+        target: language; the source is English.
+        scored: translate and score, not only train.
+    """
+
+    name: str
+    table: str
+    label: str
+    arch: str
+    options: Tuple[str, ...]
+    updates: int
+    target: str = "de"
+    seed: int = 1
+    scored: bool = True
+    train_options: List[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "train_options", [*self.options, *schedule(self.updates)])
+
+
+def schedule(updates: int) -> List[str]:
+    """What all runs share: linear warm-up, then a linear fall to 0 at the last update."""
+    return [
+        *("--lr-scheduler", "polynomial_decay", "--total-num-update", str(updates)),
+        *("--warmup-updates", str(min(400, updates // 4)), "--clip-norm", "1.0"),
+        *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
+        *("--dropout", "0.1", "--max-tokens", str(MAX_TOKENS), "--patience", "0"),
+        *("--max-source-positions", str(POSITIONS), "--max-target-positions", str(POSITIONS)),
+        "--skip-invalid-size-inputs-valid-test",
+    ]
+
+
+def trials() -> List[Row]:
+    return [
+        Row(
+            name=f"trial.{name}.{number}",
+            table="trials",
+            label=name,
+            arch=system.arch,
+            options=(*system.options, *recipe),
+            updates=TRIAL_UPDATES[name],
+            scored=False,
+        )
+        for name, system in SYSTEMS.items()
+        for number, recipe in enumerate(system.trials, 1)
+    ]
+
+
+def rows() -> Dict[str, Row]:
+    """All runs by name, in the order in which they are made."""
+    return {row.name: row for row in trials()}
