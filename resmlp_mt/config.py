@@ -46,6 +46,14 @@ class ResMLPConfig(TransformerConfig):
         default=0.02,
         metadata={"help": "standard deviation of the mixing matrices' first weights"},
     )
+    token_mixing_reach: int = field(
+        default=0,
+        metadata={
+            "help": "for sentences longer than training's: positions that training reached, past "
+            "which A goes on as it is there (0: as the checkpoint has it); to be given by "
+            "--model-overrides, with more --max-source-positions if need be"
+        },
+    )
     no_token_mixing_bias: bool = field(
         default=False, metadata={"help": "mixing matrices without a bias"}
     )
@@ -95,6 +103,11 @@ def check_config(cfg: ResMLPConfig) -> None:
     ):
         if str(value) not in choices:
             raise UserError(f"{option} {value}: choose one of {', '.join(choices)}")
+    if cfg.token_mixing_reach < 0 or (cfg.token_mixing_reach and cfg.folded):
+        raise UserError(
+            f"token_mixing_reach {cfg.token_mixing_reach}: give a number of positions, for a "
+            "checkpoint that is not folded"
+        )
     for option, positions in (
         ("--max-source-positions", cfg.max_source_positions),
         ("--max-target-positions", cfg.max_target_positions),

@@ -13,6 +13,7 @@ from resmlp_mt.decoder import ResMLPDecoder
 from resmlp_mt.encoder import ResMLPEncoder
 from resmlp_mt.errors import UserError
 from resmlp_mt.folding import fold_, is_folded
+from resmlp_mt.long_sentences import extend_token_mixing_, widen_token_mixing_
 from resmlp_mt.precision import set_precision_
 
 
@@ -46,6 +47,7 @@ class ResMLPModel(TransformerModelBase):
         check_config(cfg)
         model = super().build_model(cfg, task)
         model.inference_precision = cfg.inference_precision
+        model.token_mixing_reach = cfg.token_mixing_reach
         if cfg.folded:
             fold_(model)
         return model
@@ -70,10 +72,18 @@ class ResMLPModel(TransformerModelBase):
             )
         return super().train(mode)
 
+    def upgrade_state_dict_named(self, state_dict, name):
+        """fairseq calls this on a checkpoint's weights before it loads them."""
+        super().upgrade_state_dict_named(state_dict, name)
+        if self.token_mixing_reach:
+            widen_token_mixing_(self, state_dict, self.token_mixing_reach)
+
     def prepare_for_inference_(self, cfg):
         """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps,
         and take on ``--inference-precision``."""
         super().prepare_for_inference_(cfg)
+        if self.token_mixing_reach and not is_folded(self):
+            extend_token_mixing_(self, self.token_mixing_reach)
         fold_(self)
         set_precision_(self, str(self.inference_precision))
 
@@ -96,7 +106,10 @@ def resmlp_mt_6(args):
         normalization="affine",
         token_mixing="linear",
         token_mixing_heads=1,
+        token_mixing_expansion=4,
         token_mixing_init_std=0.02,
+        token_mixing_kernel_size=3,
+        token_mixing_reach=0,
         no_token_mixing_bias=False,
         token_positional_embeddings=False,
     )
