@@ -25,6 +25,7 @@ setup(
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "torch>=2.6",
         "sacrebleu>=2.3",
+        "sacremoses>=0.2",
         "sentencepiece>=0.2",
         "numpy",
         "tqdm",

@@ -7,41 +7,86 @@ from typing import List, Sequence
 from sacrebleu.metrics import BLEU, CHRF
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import read_lines
+from resmlp_mt.pipeline.text_input import name_of, read_text
+
+SENTENCE = re.compile(r"[STHDP]-\d+\t")
 
 
 def read_generated(log: Path) -> List[str]:
     """The best translation of each sentence in a log of ``fairseq-generate``, in corpus order.
 
+    The logs of several shards may follow one another in one file.
+
+    Args:
+        log: a file, plain or ``.gz``, or ``-`` for standard input.
+
     Raises:
         UserError: if the log has no translations, lacks some, or does not end as a whole one does.
     """
-    best, finished = {}, False
-    for line in read_lines(log):
+    return _translations(read_text(log), name_of(log))
+
+
+def read_system(path: Path) -> List[str]:
+    """A system's translations: those of a file that is a log of ``fairseq-generate``, or its lines.
+
+    Raises:
+        UserError: what :func:`read_generated` raises.
+    """
+    lines = read_text(path)
+    is_log = any(SENTENCE.match(line) for line in lines)
+    return _translations(lines, name_of(path)) if is_log else lines
+
+
+def _translations(lines: Sequence[str], name: str) -> List[str]:
+    best, announced = {}, 0
+    for line in lines:
         match = re.match(r"D-(\d+)\t[^\t]*\t?(.*)", line)
         if match:
             best.setdefault(int(match[1]), match[2])
-        finished = finished or "Translated " in line
+        elif "\t" not in line:  # the program's own words; a sentence comes after a tab
+            done = re.search(r"Translated ([\d,]+) sentences", line)
+            announced += int(done[1].replace(",", "")) if done else 0
     if not best:
-        raise UserError(f"{log}: no translations in it: give the output of fairseq-generate")
+        raise UserError(f"{name}: no translations in it: give the output of fairseq-generate")
     missing = next((i for i in range(len(best)) if i not in best), None)
-    if missing is not None or not finished:
-        where = "" if missing is None else f", sentence {missing} is missing"
-        raise UserError(f"{log}: cut off{where}: run fairseq-generate again")
+    if missing is not None:
+        raise UserError(
+            f"{name}: cut off, sentence {missing} is missing: run fairseq-generate again"
+        )
+    if not announced:
+        raise UserError(
+            f"{name}: cut off after {len(best)} translations, 'Translated ... sentences' is not at "
+            "its end: run fairseq-generate again"
+        )
+    if announced != len(best):
+        raise UserError(
+            f"{name}: {len(best)} translations, but it says 'Translated {announced} sentences': "
+            "cut off, or of two runs: run fairseq-generate again"
+        )
     return [best[i] for i in range(len(best))]
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict:
-    """sacreBLEU and chrF of detokenized text, each with its signature.
-
+def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """
     Raises:
-        UserError: if the numbers of lines differ.
+        UserError: if there are no sentences, or not one reference for each hypothesis.
     """
     if len(hypotheses) != len(references):
         raise UserError(
             f"{len(hypotheses)} hypotheses but {len(references)} references: "
             "both need one line a sentence"
         )
+    if not hypotheses:
+        raise UserError("nothing to score: no hypotheses and no references")
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict:
+    """sacreBLEU and chrF of detokenized text, each with its signature.
+
+    Raises:
+        UserError: if the numbers of lines differ or are 0.
+    """
+    check_counts(hypotheses, references)
     result = {}
     for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
         value = metric.corpus_score(list(hypotheses), [list(references)])
