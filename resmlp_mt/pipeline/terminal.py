@@ -9,7 +9,8 @@ from resmlp_mt.errors import UserError
 
 
 def run_main(main: Callable[[], None], resumes: bool = False) -> int:
-    """Call *main*; returns the exit status: 0, 1 after a user's error, 130 after Ctrl-C.
+    """Call *main*; returns the exit status: 0, 1 after a user's error, 130 after Ctrl-C, 141 where
+    nobody reads on, as a shell counts it.
 
     Args:
         main: the command.
@@ -22,6 +23,10 @@ def run_main(main: Callable[[], None], resumes: bool = False) -> int:
     except UserError as error:
         print(f"{program}: error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # the reader (head, less) has gone; at exit Python would write what is left, and complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{program}: error: {where}{error.strerror or error}", file=sys.stderr)
