@@ -10,7 +10,8 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2", *PLOT]  # beside which scripts/benchmark.py can measure
-TEST = ["pytest", "ruff", *BENCHMARK]
+WMT14 = ["mtdata>=0.5.1", "requests"]  # with which scripts/prepare.py fetches the corpora
+TEST = ["pytest", "ruff", *BENCHMARK, *WMT14]
 
 setup(
     name="resmlp-mt",
@@ -21,6 +22,7 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
+    package_data={"resmlp_mt.wmt14": ["recipes/*.yml"]},
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "torch>=2.6",
@@ -30,5 +32,5 @@ setup(
         "numpy",
         "tqdm",
     ],
-    extras_require={"plot": PLOT, "benchmark": BENCHMARK, "test": TEST},
+    extras_require={"plot": PLOT, "benchmark": BENCHMARK, "wmt14": WMT14, "test": TEST},
 )

@@ -3,22 +3,36 @@
 import os
 import pickle
 import re
+import zipfile
 from pathlib import Path
-from typing import List
+from typing import Dict, List, Optional
 
 import torch
+from torch import Tensor
 
 from resmlp_mt.errors import UserError
 
+# a run's checkpoints: one an epoch, and one every so many updates (--save-interval-updates)
+_NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
-def load_checkpoint(path: Path) -> dict:
+_SUMS = 1 << 27  # bytes
+
+
+def load_checkpoint(path: Path, mapped: bool = False) -> dict:
     """A fairseq checkpoint by PyTorch's weights-only loader, on the CPU.
+
+    Args:
+        path: the file.
+        mapped: leave the tensors in the file until they are used: what is not used (such as the
+            optimizer's state) takes no memory then.
 
     Raises:
         UserError: missing, damaged, holding anything but data, or not a fairseq checkpoint.
     """
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        # files of PyTorch before 1.6 are no zip archives and cannot be mapped
+        mapped = mapped and zipfile.is_zipfile(path)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: give a checkpoint that is there") from None
     except pickle.UnpicklingError:
@@ -54,49 +68,99 @@ def save_checkpoint(state: dict, output: Path) -> None:
         ) from None
 
 
-def last_checkpoints(save_dir: Path, count: int) -> List[Path]:
-    """The *count* newest ``checkpointN.pt`` (one an epoch) in *save_dir*, newest first.
+def last_checkpoints(
+    save_dir: Path, count: int, by: str = "epoch", upper_bound: Optional[int] = None
+) -> List[Path]:
+    """The *count* newest numbered checkpoints in *save_dir*, newest first.
+
+    Args:
+        save_dir: folder of checkpoints.
+        count: how many.
+        by: ``"epoch"`` (``checkpointN.pt``) or ``"update"`` (``checkpoint_EPOCH_N.pt``).
+        upper_bound: the highest N to take.
 
     Raises:
         UserError: if there are fewer.
     """
-    epochs = {
-        int(match[1]): path
-        for path in Path(save_dir).glob("checkpoint*.pt")
-        if (match := re.fullmatch(r"checkpoint(\d+)\.pt", path.name))
+    numbered = {
+        kind: {
+            int(match[1]): path
+            for path in Path(save_dir).glob("checkpoint*.pt")
+            if (match := re.fullmatch(pattern, path.name))
+            and (upper_bound is None or int(match[1]) <= upper_bound)
+        }
+        for kind, pattern in _NUMBERED.items()
     }
-    if len(epochs) < count:
+    found = numbered.pop(by)
+    if len(found) < count:
+        ((other, others),) = numbered.items()
+        bound = "" if upper_bound is None else f" up to {upper_bound}"
+        hint = f" (there are {len(others)} by {other})" if others else ""
         raise UserError(
-            f"{save_dir} has {len(epochs)} epoch checkpoints, fewer than the {count} to average: "
-            "average fewer or train longer"
+            f"{save_dir} has {len(found)} {by} checkpoints{bound}, fewer than the {count} to "
+            f"average: average fewer or train longer{hint}"
         )
-    return [epochs[epoch] for epoch in sorted(epochs, reverse=True)[:count]]
+    return [found[number] for number in sorted(found, reverse=True)[:count]]
+
+
+def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
+    """For each name the first one of the same matrix: shared embeddings have three names."""
+    first: dict = {}
+    return {
+        name: first.setdefault((value.data_ptr(), value.shape, value.stride()), name)
+        for name, value in weights.items()
+    }
+
+
+def _groups(weights: Dict[str, Tensor], names: List[str]) -> List[List[str]]:
+    """The names in groups whose sums take some :data:`_SUMS` bytes."""
+    groups: List[List[str]] = []
+    left = 0
+    for name in names:
+        if not groups or left <= 0:
+            groups.append([])
+            left = _SUMS
+        groups[-1].append(name)
+        left -= 8 * weights[name].numel()
+    return groups
 
 
 def average_checkpoints(paths: List[Path], output: Path) -> None:
     """Write a checkpoint whose weights are the mean of those of *paths*.
 
-    One checkpoint is read at a time. The rest of the file is the first one's, without the
-    optimizer's state, which means nothing for a mean.
+    Sums are kept in float64, for a group of parameters at a time, and of each file no more is read
+    than that group: memory is that of the result and of two groups, however many files there are.
+    Weights of 16 bits become float32, or their mean would be rounded to 16 bits; matrices that are
+    shared stay so. The rest of the file is the first one's, without the optimizer's state, which
+    means nothing for a mean.
 
     Raises:
         UserError: if the checkpoints have different parameters, or what
             :func:`load_checkpoint` and :func:`save_checkpoint` raise.
     """
-    result = load_checkpoint(paths[0])
-    total = {name: value.clone() for name, value in result["model"].items()}
-    floats = {name for name, value in total.items() if value.is_floating_point()}
-    for name in floats:
-        total[name] = total[name].float()
-    for path in paths[1:]:
-        weights = load_checkpoint(path)["model"]
-        if {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in total.items()}:
-            raise UserError(f"{path} and {paths[0]} have different parameters: average one run's")
-        for name in floats:
-            total[name] += weights[name].float()
-        del weights
-    for name in floats:
-        total[name] = (total[name] / len(paths)).to(result["model"][name].dtype)
-    result["model"] = total
+    result = load_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)
+    first = result.pop("model")
+    owners = _owners(first)
+    shapes = {name: value.shape for name, value in first.items()}
+    summed = [name for name in dict.fromkeys(owners.values()) if first[name].is_floating_point()]
+    # the others count something, such as a version
+    means = {name: first[name] for name in owners.values() if name not in summed}
+    for group in _groups(first, summed):
+        sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in group}
+        for path in paths:
+            weights = load_checkpoint(path, mapped=True)["model"]
+            if _owners(weights) != owners or any(
+                value.shape != shapes[name] for name, value in weights.items()
+            ):
+                raise UserError(
+                    f"{path} and {paths[0]} have different parameters: average one run's"
+                )
+            for name, total in sums.items():
+                total += weights[name]
+            del weights
+        for name in group:
+            dtype = torch.promote_types(first[name].dtype, torch.float32)
+            means[name] = (sums.pop(name) / len(paths)).to(dtype)
+    result["model"] = {name: means[owner] for name, owner in owners.items()}
     save_checkpoint(result, output)

@@ -7,10 +7,42 @@ A line ends at ``\n`` and nowhere else, so that the other characters that Python
 import gzip
 import os
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, List, Tuple
+from typing import BinaryIO, Iterator, List, Tuple
 
 from resmlp_mt.errors import UserError
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """While a file is read, plain or gzip: what goes wrong becomes one line that names it.
+
+    Raises:
+        UserError: missing, unreadable, a corrupt gzip.
+    """
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: damaged gzip file ({error}): fetch it again") from None
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}: give a file that is there") from None
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The bytes of a file, plain or ``.gz``."""
+    path = Path(path)
+    return gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
+
+
+def read_raw_lines(path: Path) -> Iterator[bytes]:
+    """Lines of a file, plain or ``.gz``, as they are: with their line ends, whatever the bytes.
+
+    Raises:
+        UserError: what :func:`reading` raises.
+    """
+    with reading(path), open_bytes(path) as file:
+        yield from file
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -20,21 +52,14 @@ def read_lines(path: Path) -> Iterator[str]:
         UserError: naming the file, and the line where there is one: missing, unreadable, a corrupt
             gzip, invalid UTF-8.
     """
-    path = Path(path)
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    yield line.rstrip(b"\r\n").decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise UserError(
-                        f"{path}, line {number}: invalid UTF-8 (byte {error.start + 1} of the "
-                        "line): convert the file to UTF-8 or remove the line"
-                    ) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: damaged gzip file ({error}): fetch it again") from None
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}: give a file that is there") from None
+    for number, line in enumerate(read_raw_lines(path), 1):
+        try:
+            yield line.rstrip(b"\r\n").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{path}, line {number}: invalid UTF-8 (byte {error.start + 1} of the "
+                "line): convert the file to UTF-8 or remove the line"
+            ) from None
 
 
 def read_parallel(source: Path, target: Path) -> List[Tuple[str, str]]:

@@ -9,6 +9,8 @@ from typing import Callable
 
 from resmlp_mt.errors import UserError
 
+RESULTS = "results"  # what manifest.json calls that which is not an option
+
 
 def write_json(path: Path, value) -> None:
     """Write a JSON file whole or not at all."""
@@ -54,6 +56,7 @@ class Workdir:
                 f"{self.root}: {error.strerror}: choose a folder that can be written"
             ) from None
         made_with = read_json(manifest)
+        made_with.pop(RESULTS, None)
         options = json.loads(json.dumps(options))
         for name in sorted(set(made_with) | set(options)):
             old, new = made_with.get(name), options.get(name)
@@ -67,6 +70,11 @@ class Workdir:
         """Whether a step's results are here: before that, the options may still be changed."""
         folders = [path for path in self.root.iterdir() if path.is_dir()]
         return any(path.suffix != ".partial" for path in folders)
+
+    def record(self, results: dict) -> None:
+        """Write *results* into ``manifest.json``, beside the options."""
+        manifest = self.root / "manifest.json"
+        write_json(manifest, {**read_json(manifest), RESULTS: results})
 
     def step(
         self, name: str, title: str, make: Callable[[Path], None], resumable: bool = False

@@ -10,13 +10,17 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import one_line
 
 
-def train_subwords(lines: Iterable[str], prefix: Path, vocab_size: int) -> Path:
+def train_subwords(
+    lines: Iterable[str], prefix: Path, vocab_size: int, character_coverage: float = 1.0
+) -> Path:
     """Train one BPE model for all *lines*.
 
     Args:
         lines: sentences of both languages.
         prefix: the model is written to ``prefix.model``, its vocabulary to ``prefix.vocab``.
         vocab_size: number of pieces.
+        character_coverage: share of the characters in *lines* that are in the vocabulary; the
+            rarest, which make up the rest, are unknown words.
 
     Raises:
         UserError: if the text has too little variety for *vocab_size*, or too much.
@@ -27,7 +31,7 @@ def train_subwords(lines: Iterable[str], prefix: Path, vocab_size: int) -> Path:
             model_prefix=str(prefix),
             vocab_size=vocab_size,
             model_type="bpe",
-            character_coverage=1.0,
+            character_coverage=character_coverage,
             # the pieces are words to fairseq, which has these symbols itself
             bos_id=-1,
             eos_id=-1,

@@ -1,0 +1,1 @@
+"""The paper's experiment: WMT14 English-German and English-French."""

@@ -1,0 +1,62 @@
+"""Made-up parallel text in the layout that mtdata leaves."""
+
+import random
+from pathlib import Path
+from typing import List, Tuple
+
+from resmlp_mt.wmt14.recipes import Pair
+
+SYLLABLES = [
+    "ka",
+    "lo",
+    "mi",
+    "ru",
+    "ste",
+    "für",
+    "dä",
+    "öse",
+    "ner",
+    "tion",
+    "ge",
+    "ver",
+    "ou",
+    "é",
+]
+
+
+def sentences(count: int, seed: int, suffix: str) -> List[str]:
+    """Sentences of 4 to 12 made-up words; the same seed gives sentences of the same lengths."""
+    draw = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        words = [
+            "".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))) + suffix
+            for _ in range(draw.randint(4, 12))
+        ]
+        lines.append(" ".join(words).capitalize() + draw.choice([".", "?", " ."]))
+    return lines
+
+
+def pairs_of(count: int, seed: int) -> List[Tuple[str, str]]:
+    return list(zip(sentences(count, seed, ""), sentences(count, seed, "en")))
+
+
+def write_side(path: Path, lines) -> None:
+    """Write lines of bytes or text, each with a line break and nothing else added."""
+    encoded = [line if isinstance(line, bytes) else line.encode() for line in lines]
+    path.write_bytes(b"".join(line + b"\n" for line in encoded))
+
+
+def write_corpus(folder: Path, name: str, pair: Pair, pairs) -> None:
+    for tag, lines in zip(pair.tags, zip(*pairs)):
+        write_side(folder / f"{name}.{tag}", lines)
+
+
+def write_layout(folder: Path, pair: Pair, corpora: dict) -> Path:
+    """A whole folder: training corpora by name, and 20 pairs each to validate and to test."""
+    (folder / "train-parts").mkdir(parents=True)
+    for name, pairs in corpora.items():
+        write_corpus(folder / "train-parts", name, pair, pairs)
+    write_corpus(folder, "dev", pair, pairs_of(20, 1001))
+    write_corpus(folder, "test1", pair, pairs_of(20, 1002))
+    return folder
