@@ -104,7 +104,7 @@ def test_recent_inputs(count):
     """After random reorderings, each hypothesis's own last inputs; zero before the first."""
     generator = torch.Generator().manual_seed(count)
     history, pasts = BeamHistory(), [[] for _ in range(BATCH)]
-    for step in range(6):
+    for _ in range(6):
         x = torch.randn(BATCH, CHANNELS, generator=generator)
         history.advance(BATCH, x.device)
         pasts = [[*past, row] for past, row in zip(pasts, x)]

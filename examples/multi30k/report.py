@@ -42,6 +42,8 @@ def load(folder: Path) -> Dict[str, dict]:
 
 
 def markdown(head: List[str], lines: List[List[str]]) -> str:
+    if not lines:
+        return "No run of this table is finished yet."
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
 
 

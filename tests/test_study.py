@@ -1,0 +1,133 @@
+"""examples/multi30k/study.py: rows run, resume and are refused; report.py: tables from files."""
+
+import json
+
+import pytest
+import report
+import study
+from plan import CHOSEN, SYSTEMS, Row, recipe_of, rows
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.terminal import run_main
+
+MULTI30K = study.HERE
+RESULTS = report.load(MULTI30K / "results")
+TINY = ("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32", "--encoder-layers", "1")
+TINY += ("--decoder-layers", "1", "--decoder-attention-heads", "2", "--optimizer", "adam")
+
+
+def call(monkeypatch, capsys, *arguments, main=study.main, program="study.py"):
+    """Exit status and what was printed; on an error, its one line."""
+    monkeypatch.setattr("sys.argv", [program, *map(str, arguments)])
+    status = run_main(main)
+    printed = capsys.readouterr()
+    return status, printed.err.strip() if status else printed.out
+
+
+@pytest.fixture
+def tiny_plan(hundred_lines, tmp_path, monkeypatch):
+    """Two rows of a few updates; gives the options for the folders."""
+    plan = {
+        name: Row(name, "table5", name, "resmlp_mt_tiny", TINY, updates, scored=updates > 6)
+        for name, updates in (("short.1", 6), ("scored.1", 8))
+    }
+    monkeypatch.setenv("MULTI30K", str(hundred_lines))
+    monkeypatch.setattr(study, "rows", lambda: plan)
+    monkeypatch.setattr(study, "VOCABULARY", 120)
+    return "--out", tmp_path / "out", "--results", tmp_path / "results"
+
+
+def test_rows_run_once(tiny_plan, tmp_path, monkeypatch, capsys):
+    status, _ = call(monkeypatch, capsys, "run", "--all", "--jobs", 1, *tiny_plan)
+    assert status == 0
+    short, scored = (read_json(tmp_path / f"results/{name}.1.json") for name in ("short", "scored"))
+    assert short["command"] == "examples/multi30k/study.py run short.1" and "scores" not in short
+    assert short["valid_curve"][-1][0] == 6 and scored["valid_curve"][-1][0] == 8
+    for split in ("valid", "test_2016_flickr"):
+        for name in ("bleu", "chrf", "tokenized_bleu", "compound_split_bleu"):
+            assert "version" in scored["scores"][split][f"{name}_signature"]
+    before = (tmp_path / "results/scored.1.json").stat().st_mtime_ns
+    (tmp_path / "results/short.1.json").unlink()
+    status, _ = call(monkeypatch, capsys, "run", "s*", "--jobs", 1, *tiny_plan)
+    assert status == 0 and (tmp_path / "results/scored.1.json").stat().st_mtime_ns == before
+    # what was trained is read again, not trained again
+    assert read_json(tmp_path / "results/short.1.json") == short
+    assert len(list((tmp_path / "out").glob("data.en-de/data-bin"))) == 1
+    status, printed = call(monkeypatch, capsys, "list", *tiny_plan)
+    assert [line.split()[0] for line in printed.splitlines()] == ["done", "done"]
+
+
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        (["run", "trial.none.9"], ["trial.none.9", "study.py list"]),
+        (["run"], ["which rows"]),
+        (["run", "--all", "--jobs", 0], ["--jobs 0"]),
+    ],
+)
+def test_refused(arguments, parts, monkeypatch, capsys):
+    status, line = call(monkeypatch, capsys, *arguments)
+    assert status == 1 and len(line.splitlines()) == 1
+    assert all(part in line for part in parts)
+
+
+def test_a_result_file_cut_off(tiny_plan, tmp_path, monkeypatch, capsys):
+    """Named, and neither taken for a result nor overwritten."""
+    broken = tmp_path / "results" / "short.1.json"
+    broken.parent.mkdir()
+    broken.write_text('{"row": "short.1", "rec')
+    for arguments in (["run", "--all", *tiny_plan], ["list", *tiny_plan]):
+        status, line = call(monkeypatch, capsys, *arguments)
+        assert status == 1 and str(broken) in line and len(line.splitlines()) == 1
+    assert broken.read_text() == '{"row": "short.1", "rec'
+    status, line = call(
+        monkeypatch, capsys, "--results", broken.parent, main=report.main, program="report.py"
+    )
+    assert status == 1 and str(broken) in line
+    for content in ([1], {"row": "short.1"}):
+        write_json(broken, content)
+        with pytest.raises(UserError, match="not a result of study.py"):
+            report.load(broken.parent)
+
+
+def test_a_failed_row_ends_the_others(tiny_plan, tmp_path, monkeypatch, capsys):
+    """Side by side; the processes find their rows in the real plan, which has none of these."""
+    status, line = call(monkeypatch, capsys, "run", "--all", "--jobs", 2, *tiny_plan)
+    assert status == 1 and "failed" in line and "no such row" in line
+    assert not list((tmp_path / "results").glob("*"))
+
+
+def test_tables_in_the_readme():
+    text = (MULTI30K / "README.md").read_text(encoding="utf-8")
+    assert report.fill(text, RESULTS) == text
+
+
+def test_a_readme_without_a_place_for_a_table():
+    with pytest.raises(UserError, match="<!-- trials -->"):
+        report.fill("", RESULTS)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_says_how_it_was_made(name):
+    """Its row's own recipe, a commit, a seed, a cost, signatures."""
+    result, row = RESULTS[name], rows()[name]
+    assert result["recipe"]["train_options"] == row.train_options
+    assert result["recipe"]["updates"] == row.updates == result["valid_curve"][-1][0]
+    assert result["recipe"]["seed"] == row.seed and result["versions"]["commit"]
+    assert 0 < result["cost"]["cpu_minutes"] < 75
+    if row.scored:
+        assert "version:" in result["scores"]["test_2016_flickr"]["bleu_signature"]
+
+
+@pytest.mark.parametrize("kind", CHOSEN)
+def test_the_chosen_recipe_is_the_best_of_three(kind):
+    tried = next(name for name in SYSTEMS if name.split("-")[0] == kind and SYSTEMS[name].trials)
+    nll = [RESULTS[f"trial.{tried}.{n}"]["valid_nll"]["last"] for n in (1, 2, 3)]
+    best = nll.index(min(nll))
+    assert recipe_of(tried) == SYSTEMS[tried].trials[best]
+
+
+def test_result_files_are_small():
+    for path in (MULTI30K / "results").glob("*.json"):
+        assert path.stat().st_size < 20_000 and json.loads(path.read_text())
