@@ -238,7 +238,7 @@ def test_going_on_with_two_processes(data, tmp_path):  # noqa: F811
         command,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         env={**os.environ, "PYTHONWARNINGS": "ignore", "PATH": os.path.dirname(sys.executable)},
     )
     assert process.returncode == 0, process.stderr[-2000:]
