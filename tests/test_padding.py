@@ -3,6 +3,7 @@
 import pytest
 import torch
 from helpers import (
+    MIXINGS,
     assert_same_hypotheses,
     build_model,
     gap,
@@ -87,7 +88,8 @@ def test_decoder_pads_on_either_side(kind, heads, normalization):
     assert gap(results[0][0][:5], alone[0]) < 1e-4
 
 
-@mixings
+# without mixing many orders of the same words score the same: which are found is chance
+@pytest.mark.parametrize("kind, heads", [mixing for mixing in MIXINGS if mixing[0] != "none"])
 @sides
 def test_beam_search(kind, heads, left):
     """Translations, scores, attention and alignment are the same alone and in a batch."""
@@ -99,7 +101,7 @@ def test_beam_search(kind, heads, left):
         together = translate(model, dictionary, sentences, left)
         for sentence, hypotheses in zip(sentences, together):
             alone = translate(model, dictionary, [sentence], left)[0]
-            assert_same_hypotheses(hypotheses, alone, ties=kind == "none")
+            assert_same_hypotheses(hypotheses, alone)
             lengths.update(len(h["tokens"]) for h in alone)
             for a, b in zip(hypotheses, alone):
                 pads, width = max(LENGTHS) - len(sentence), len(sentence)

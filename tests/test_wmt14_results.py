@@ -9,7 +9,7 @@ README = (SCRIPTS / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_chain():
-    result = read_json(SCRIPTS / "results" / "wmt14-chain.json")
+    result = read_json(SCRIPTS / "results" / "wmt14" / "chain.json")
     assert len(result["rows"]) == 4 and result["versions"]["commit"]
     for row in result["rows"]:
         scores = f"| {row['bleu']:.2f} | {row['chrf']:.2f} | {row['tokenized_bleu']:.2f} |"
@@ -21,7 +21,7 @@ def test_the_chain():
 
 
 def test_what_preparing_costs():
-    result = read_json(SCRIPTS / "results" / "prepare.json")
+    result = read_json(SCRIPTS / "results" / "wmt14" / "prepare.json")
     small, large = result["measured"]
     assert (small["pairs"], large["pairs"]) == (200_000, 2_000_000)
     assert f"{round(large['pairs_per_second'], -1):,.0f} pairs a second" in README

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of results in README.md, from result files: ``table.py results/*.json``."""
+"""The table of results in README.md, from result files: ``table.py results/en-*.json``."""
 
 import argparse
 import sys
