@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import bench_prepare
 import pytest
@@ -52,7 +53,9 @@ def test_the_memory_of_a_process_and_its_children():
             assert process.poll() is None
         subprocess.run(["kill", *map(str, found)], check=True)
         watch.stop()
-    assert memory_of(found[1]) == (0, 0)
+    deadline = time.monotonic() + 60
+    while memory_of(found[1]) != (0, 0):  # a process that is killed needs a moment to end
+        assert time.monotonic() < deadline
     assert watch.peaks["hold"]["rss"] >= watch.peaks["hold"]["pss"] > 100e6
 
 

@@ -1,7 +1,7 @@
 """The scripts: each does its one thing, and refuses bad input in one line."""
 
 import average
-import plot_mixing
+import plot
 import pytest
 import score
 import subwords
@@ -44,24 +44,14 @@ def test_refusals(tmp_path, monkeypatch, capsys):
         (score, ["--generated", tmp_path / "one", "--references", tmp_path / "two"], "one: no tr"),
         (average, [tmp_path, "-n", 0, "-o", tmp_path / "out.pt"], "--count 0"),
         (average, [tmp_path, "-n", 2, "-o", tmp_path / "out.pt"], "0 epoch checkpoints"),
-        (plot_mixing, [tmp_path / "one", "-o", tmp_path / "a.png"], "one"),
-        (plot_mixing, [tmp_path / "one", "-o", tmp_path / "a.gif"], "a.gif"),
+        (plot, ["matrices", tmp_path / "one", "-o", tmp_path / "a.png"], "one"),
+        (plot, ["matrices", tmp_path / "one", "-o", tmp_path / "a.gif"], "a.gif"),
     ]
     for script, arguments, said in cases:
         assert call(script, monkeypatch, *arguments) == 1
         printed = capsys.readouterr().err.strip()
         assert said in printed and len(printed.splitlines()) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
-
-
-def test_plot_mixing(trained, tmp_path, monkeypatch, capsys):
-    for name in ("a.png", "a.svg"):
-        assert call(plot_mixing, monkeypatch, trained.path, "-o", tmp_path / name) == 0
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "a.svg").read_text()
-    capsys.readouterr()
-    assert call(plot_mixing, monkeypatch, trained.path, "-o", tmp_path / "b.png", "--head", 2) == 1
-    assert "--head 2: this model has 1" in capsys.readouterr().err
 
 
 def test_matrices_before_and_after_training(trained):
@@ -79,7 +69,8 @@ def test_matrices_before_and_after_training(trained):
 
 def test_a_checkpoint_of_another_model(tmp_path, monkeypatch, capsys):
     torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, tmp_path / "other.pt")
-    status = call(plot_mixing, monkeypatch, tmp_path / "other.pt", "-o", tmp_path / "a.png")
-    assert status == 1 and "other.pt has no mixing matrices" in capsys.readouterr().err
+    arguments = ["matrices", tmp_path / "other.pt", "-o", tmp_path / "a.png"]
+    assert call(plot, monkeypatch, *arguments) == 1
+    assert "other.pt is a checkpoint of another model" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         call(score, monkeypatch, "--references", tmp_path / "other.pt")

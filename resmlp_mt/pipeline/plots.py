@@ -1,18 +1,22 @@
-"""Pictures: learning curves and mixing matrices."""
+"""Pictures of what is in memory already, drawn by :mod:`resmlp_mt.pictures`."""
 
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-import matplotlib
-
-matplotlib.use("Agg")
+import numpy as np
 from matplotlib import pyplot as plt
+
+from resmlp_mt.pictures import style
+from resmlp_mt.pictures.curves import draw_curves
+from resmlp_mt.pictures.matrices import Panel, draw_matrices
 
 
 def save(figure, output: Path) -> None:
-    """Write a figure to *output*; its suffix (.png, .svg) says the format."""
-    figure.savefig(output, dpi=150, bbox_inches="tight")
+    """Write a figure that is laid out for a screen; the suffix (.png, .svg) says the format."""
+    style.check_outputs([output])
+    content = style.rendered(figure, output, dpi=150, bbox_inches="tight")
     plt.close(figure)
+    style.write([output], [content])
 
 
 def plot_learning_curve(curves: Dict[str, List[Tuple[int, float]]], output: Path, title: str):
@@ -23,41 +27,26 @@ def plot_learning_curve(curves: Dict[str, List[Tuple[int, float]]], output: Path
         output: the picture's file.
         title: its heading.
     """
-    figure, axes = plt.subplots(figsize=(6.4, 4))
-    if curves["train"]:
-        axes.plot(*zip(*curves["train"]), color="tab:gray", linewidth=1, label="training")
-    if curves["valid"]:
-        axes.plot(*zip(*curves["valid"]), "o-", color="tab:blue", markersize=4, label="validation")
-    axes.set(xlabel="update", ylabel="nll (bits a token)", title=title)
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    save(figure, output)
+    style.save(draw_curves({title: curves}, title), output)
 
 
-def plot_matrices(panels: List[Tuple[str, "object"]], output: Path, title: str, columns: int = 2):
-    """Mixing matrices side by side: one colour scale, zero white, red positive, blue negative.
+def plot_matrices(
+    panels: List[Tuple[str, np.ndarray]], output: Path, title: str, columns: int = 2
+) -> None:
+    """Mixing matrices side by side: zero white, red positive, blue negative.
 
     Args:
-        panels: (heading, T x T array) for each.
+        panels: (heading, T x T array) for each; the heading's line is broken at its last
+            comma.
         output: the picture's file.
         title: heading of the whole.
         columns: panels a row.
     """
-    rows = -(-len(panels) // columns)
-    figure, grid = plt.subplots(
-        rows,
-        columns,
-        figsize=(3.6 * columns + 0.8, 3.5 * rows),
-        squeeze=False,
-        layout="constrained",
-    )
-    for axes in grid.flat[len(panels) :]:
-        axes.axis("off")
-    limit = max(abs(matrix).max() for _, matrix in panels) or 1.0
-    for axes, (heading, matrix) in zip(grid.flat, panels):
-        image = axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
-        axes.set(title=heading, xlabel="read position s", ylabel="written position t")
-    figure.colorbar(image, ax=grid, label="weight A[t, s]", shrink=0.8)
-    figure.suptitle(title)
-    save(figure, output)
+    rows = [
+        [
+            Panel(matrix, not np.triu(matrix, 1).any(), "\n".join(heading.rsplit(", ", 1)))
+            for heading, matrix in panels[start : start + columns]
+        ]
+        for start in range(0, len(panels), columns)
+    ]
+    style.save(draw_matrices(rows, title), output)

@@ -6,7 +6,7 @@ from typing import Dict, Tuple
 
 from resmlp_mt.errors import UserError
 
-RECIPES_FILE = Path(__file__).parent / "recipes" / "mtdata.recipes.wmt14.yml"
+RECIPES_FILE = Path(__file__).with_name("mtdata.recipes.wmt14.yml")
 
 # newstest2014 in full; En-De is also to be had filtered to 2,737 pairs (WMT14's test-filtered.tgz),
 # and scores on those cannot be compared with the paper's

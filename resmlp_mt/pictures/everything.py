@@ -1,0 +1,86 @@
+"""All pictures that there is input for, in one folder, as .png and .svg."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Callable, Dict, List, Tuple
+
+from matplotlib.figure import Figure
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pictures import make
+from resmlp_mt.pictures.style import SUFFIXES, save
+from resmlp_mt.pipeline.checkpoints import HAVE_MATRICES, load_ours, mixing_kind
+
+
+def everything(args: Namespace) -> Tuple[List[Path], List[str]]:
+    """Draw what can be drawn, then write it: bad input leaves no picture.
+
+    Args:
+        args: the options of ``plot.py all``.
+
+    Returns:
+        the files written, and a line for each picture that was left out, with the reason.
+
+    Raises:
+        UserError: what the pictures raise; a folder that cannot be made or written.
+    """
+    figures: Dict[str, Figure] = {}
+    left_out = []
+
+    def draw(name: str, lacks: str, figure: Callable[[], Figure]) -> None:
+        if lacks:
+            left_out.append(f"{name}: left out, {lacks}")
+        else:
+            figures[name] = figure()
+
+    kind = mixing_kind(load_ours(args.checkpoint))
+    none = "" if kind in HAVE_MATRICES else f"--token-mixing {kind} has no mixing matrices"
+    draw("matrices", none, lambda: make.matrices(args.checkpoint, args.length))
+    draw("rows", none, lambda: make.rows(args.checkpoint, args.length))
+    draw("sparsity", "", lambda: make.shares(args.checkpoint, length=args.length))
+    if args.curves:
+        figures["curves"] = make.curves(args.curves)
+    else:
+        try:
+            figures["curves"] = make.curves([args.checkpoint.parent / "train.log"])
+        except UserError as error:  # nobody asked for that file
+            left_out.append(f"curves: left out, it needs --curves ({error})")
+    draw(
+        "attention",
+        "" if args.sentence and args.data_bin else "it needs --sentence and --data-bin",
+        lambda: make.attention(
+            args.checkpoint,
+            args.data_bin,
+            args.sentence,
+            args.spm,
+            args.translation,
+            args.layer,
+        ),
+    )
+    pruned = "" if args.pruning else "it needs --pruning"
+    draw("pruning", pruned, lambda: make.pruning(args.pruning))
+    by_length = None
+    if args.systems and args.references:
+        by_length = make.by_length(args.systems, args.references, args.source, args.edges)
+    else:
+        left_out.append("length: left out, it needs --systems and --references")
+
+    folder = _folder(args.output)
+    written = []
+    for name, figure in figures.items():
+        files = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
+        save(figure, *files)
+        written += files
+    if by_length is not None:
+        for suffix in SUFFIXES:
+            by_length(folder / f"length{suffix}")
+            written.append(folder / f"length{suffix}")
+    return written, left_out
+
+
+def _folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
+    return path

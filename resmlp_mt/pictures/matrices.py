@@ -1,0 +1,134 @@
+"""Mixing matrices as heat maps, by depth: the paper's Figure 2 for sentences."""
+
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure, set_title
+from resmlp_mt.pipeline.checkpoints import SIDES, Layer, layers_of
+
+ROWS = 16  # more rows of panels than that take a page's width
+
+
+class Panel(NamedTuple):
+    """One matrix.
+
+    Attributes:
+        matrix: T x T.
+        causal: whether its upper triangle does not exist.
+        heading: above it.
+        row: left of it, for the first of a row.
+    """
+
+    matrix: np.ndarray
+    causal: bool
+    heading: str = ""
+    row: str = ""
+
+
+def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Panel]]:
+    """Rows of panels, depth from left to right.
+
+    One head: the encoder above the decoder. Several: a row for each head, the encoder beside the
+    decoder where both have room, else above it.
+
+    Args:
+        matrices: H x T x T by side and layer.
+        heads: numbers of the heads to show, from 1.
+    """
+    layers = {side: [(side, layer) for layer in layers_of(matrices, side)] for side in SIDES}
+    everything = [key for side in SIDES for key in layers[side]]
+    if len(heads) > 1 and len(everything) <= 6:
+        blocks = [everything]
+    else:
+        columns = 6
+        depth = max(map(len, layers.values()))
+        if 2 * -(-depth // columns) * len(heads) > ROWS:
+            columns = 12
+        blocks = [
+            layers[side][start : start + columns]
+            for side in SIDES
+            for start in range(0, len(layers[side]), columns)
+        ]
+    rows = []
+    for block in blocks:
+        for head in heads:
+            first_row, row = head == heads[0], []
+            for side, layer in block:
+                if len(heads) > 1:
+                    heading = f"{side}\nlayer {layer + 1}" if first_row else ""
+                    label = f"head {head}"
+                else:
+                    heading, label = f"layer {layer + 1}", side
+                matrix = matrices[side, layer][head - 1].numpy()
+                row.append(Panel(matrix, side == "decoder", heading, "" if row else label))
+            rows.append(row)
+    return rows
+
+
+@in_style
+def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figure:
+    """Heat maps: zero white, positive red, negative blue, each by its own largest weight.
+
+    Args:
+        rows: what :func:`arrange` gives.
+        title: heading of the whole.
+    """
+    columns = max(map(len, rows))
+    width = PAGE if columns > 6 else COLUMN
+    headings = sum(
+        max(panel.heading.count("\n") + 1 for panel in row if panel.heading)
+        for row in rows
+        if row[0].heading
+    )
+    side = (width - 1.0 * CM) / columns
+    height = len(rows) * side + (headings * 0.28 + 1.8 + (0.5 if title else 0)) * CM
+    figure = new_figure(width, height)
+    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.01)
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    for axes in grid.flat:
+        axes.set_visible(False)
+    for number, (row, places) in enumerate(zip(rows, grid)):
+        for column, (panel, axes) in enumerate(zip(row, places)):
+            axes.set_visible(True)
+            image = _show(axes, panel)
+            below = rows[number + 1] if number + 1 < len(rows) else []
+            if column:
+                axes.tick_params(labelleft=False)
+            else:
+                axes.set_ylabel(f"{panel.row}\nwritten t".strip())
+            if column < len(below):
+                axes.tick_params(labelbottom=False)
+            else:
+                axes.set_xlabel("read s")
+    bar = figure.colorbar(
+        image,
+        ax=grid,
+        location="bottom",
+        aspect=40,
+        shrink=0.8,
+        pad=0.02,
+        ticks=[-1, -0.5, 0, 0.5, 1],
+    )
+    bar.set_label("weight A[t, s], divided by the largest of its matrix")
+    bar.outline.set_linewidth(0.5)
+    set_title(figure, title)
+    return figure
+
+
+def _show(axes, panel: Panel):
+    largest = np.abs(panel.matrix).max() or 1.0
+    shown = panel.matrix / largest
+    if panel.causal:
+        future = np.triu(np.ones_like(shown, dtype=bool), 1)
+        shown = np.ma.masked_array(shown, future)
+    axes.set_facecolor(UNUSED)
+    image = axes.imshow(shown, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(2, integer=True))
+    if panel.heading:
+        axes.set_title(panel.heading)
+    return image

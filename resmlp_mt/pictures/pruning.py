@@ -1,0 +1,60 @@
+"""BLEU against the share of weights that were pruned."""
+
+from typing import Optional
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pictures.style import (
+    CM,
+    COLUMN,
+    GREY,
+    color,
+    in_style,
+    marker,
+    new_figure,
+    set_title,
+)
+from resmlp_mt.pipeline.pruning_sweep import WHICH, WHOLE, lines
+
+NAMES = {"A": "A (positions)", "B": "B (fc1)", "C": "C (fc2)", "all": "A, B and C"}
+
+
+@in_style
+def draw_pruning(result: dict, title: Optional[str] = None) -> Figure:
+    """A line for each of A, B, C and all.
+
+    Args:
+        result: what :func:`resmlp_mt.pipeline.pruning_sweep.read_sweep` gives.
+        title: heading of the picture.
+
+    Raises:
+        UserError: if there is nothing to draw in it.
+    """
+    found = lines(result)
+    if not found:
+        raise UserError("no point with weights removed in it: run prune_sweep.py to its end")
+    figure = new_figure(COLUMN, (6 + (0.5 if title else 0)) * CM)
+    axes = figure.subplots()
+    for kind, points in found.items():
+        number = WHICH.index(kind)
+        axes.plot(
+            [100 * point["removed"] for point in points],
+            [point["bleu"] for point in points],
+            color=color(number),
+            marker=marker(number),
+            label=NAMES[kind],
+        )
+    for point in result["points"]:
+        if point["which"] == WHOLE:
+            axes.axhline(
+                point["bleu"], color=GREY, linewidth=0.6, linestyle=":", label="not pruned"
+            )
+    axes.set(xlabel="weights removed from these matrices", ylabel="sacreBLEU")
+    axes.xaxis.set_major_formatter(PercentFormatter(decimals=0))
+    axes.set_ylim(bottom=0)
+    axes.grid(True)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    set_title(figure, title)
+    return figure

@@ -1,0 +1,150 @@
+"""How the pictures look, and how they are written.
+
+Every picture is drawn at the size at which it is printed, a column of 8 cm or a page of 17, with no
+letter below 6 points. Lines differ in colour (Okabe and Ito's, told apart by colour-blind readers)
+and in marker or dash, so that a print in grey is read too.
+"""
+
+import functools
+import io
+import os
+import textwrap
+from pathlib import Path
+from typing import Optional, Sequence
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from resmlp_mt.errors import UserError
+
+CM = 1 / 2.54  # inches
+COLUMN, PAGE = 8 * CM, 17 * CM
+SMALL, NORMAL = 6, 7  # points
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES = ("-", "--", "-.", ":")
+GREY = "#777777"
+UNUSED = "#E4E4E4"  # where a triangular matrix has no weight
+SUFFIXES = (".png", ".svg")
+STYLE = {
+    "font.size": NORMAL,
+    "axes.titlesize": NORMAL,
+    "axes.labelsize": NORMAL,
+    "figure.titlesize": NORMAL + 1,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "legend.title_fontsize": SMALL,
+    "axes.linewidth": 0.5,
+    "xtick.major.width": 0.5,
+    "ytick.major.width": 0.5,
+    "xtick.major.size": 2,
+    "ytick.major.size": 2,
+    "xtick.major.pad": 2,
+    "ytick.major.pad": 2,
+    "axes.titlepad": 3,
+    "axes.labelpad": 2,
+    "axes.grid.axis": "y",
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.5,
+    "lines.linewidth": 1,
+    "lines.markersize": 3,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "legend.borderaxespad": 0.2,
+    "legend.columnspacing": 1,
+    "text.parse_math": False,  # a $ in a piece or a name is a $
+    "svg.hashsalt": "resmlp_mt",  # the same picture is the same file
+}
+
+
+def in_style(draw):
+    """A function that draws does so in this style."""
+
+    @functools.wraps(draw)
+    def wrapped(*args, **kwargs):
+        with plt.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return wrapped
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, sizes in inches, that keeps all labels inside."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def color(number: int) -> str:
+    return COLORS[number % len(COLORS)]
+
+
+def marker(number: int) -> str:
+    return MARKERS[number % len(MARKERS)]
+
+
+def dash(number: int) -> str:
+    """A line's dashes: another kind each time that the colours begin again."""
+    return DASHES[number // len(COLORS) % len(DASHES)]
+
+
+def check_outputs(paths: Sequence[Path]) -> None:
+    """Refuse what could not be written, before anything is computed.
+
+    Raises:
+        UserError: naming the file.
+    """
+    for path in map(Path, paths):
+        if path.suffix not in SUFFIXES:
+            raise UserError(f"{path}: name a .png or .svg file")
+        if path.is_dir() or not path.parent.is_dir():
+            wrong = "is a folder" if path.is_dir() else f"has no folder {path.parent} to be in"
+            raise UserError(f"{path} {wrong}: name a file in a folder that is there")
+
+
+@in_style
+def save(figure: Figure, *paths: Path) -> None:
+    """Write a figure to each of *paths*, whole or not at all; the suffix says the format.
+
+    Raises:
+        UserError: a suffix other than .png and .svg, or a file that cannot be written.
+    """
+    check_outputs(paths)
+    write(paths, [rendered(figure, path, dpi=300) for path in paths])
+
+
+def rendered(figure: Figure, path: Path, **options) -> bytes:
+    """What the file is to hold; *options* are those of ``Figure.savefig``."""
+    buffer, suffix = io.BytesIO(), Path(path).suffix
+    metadata = {"Date": None} if suffix == ".svg" else None
+    figure.savefig(buffer, format=suffix[1:], metadata=metadata, **options)
+    return buffer.getvalue()
+
+
+def write(paths: Sequence[Path], contents: Sequence[bytes]) -> None:
+    """Write each file, whole or not at all.
+
+    Raises:
+        UserError: naming the first file that cannot be written.
+    """
+    for path, content in zip(map(Path, paths), contents):
+        partial = Path(f"{path}.partial")
+        try:
+            partial.write_bytes(content)
+            os.replace(partial, path)
+        except OSError as error:
+            raise UserError(
+                f"{path} could not be written ({error.strerror}): choose a folder with room that "
+                "can be"
+            ) from None
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def set_title(figure: Figure, title: Optional[str]) -> None:
+    """The figure's heading, broken where it is wider than the picture."""
+    if title:
+        letters = int(figure.get_figwidth() / COLUMN * 50)
+        figure.suptitle(textwrap.fill(title, letters))

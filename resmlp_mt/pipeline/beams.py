@@ -1,0 +1,154 @@
+"""A teacher's hypotheses for a whole text, in a folder: chunk by chunk, by one process or several.
+
+A chunk's file takes its name when it is complete, so that a run that was stopped goes on behind the
+last of them.
+"""
+
+import gzip
+import json
+import zlib
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Iterator, List
+
+from tqdm import tqdm
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.beam_processes import COST, Chunk, device_of, in_processes, make_chunk
+from resmlp_mt.pipeline.search import Search
+from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.teacher import Hypothesis, Teacher
+
+CHUNK_LINES = 1024
+
+
+def digest(lines: List[str]) -> str:
+    """SHA-256 of a text."""
+    return sha256("\n".join(lines).encode()).hexdigest()
+
+
+def read_manifest(path: Path) -> dict:
+    """
+    Raises:
+        UserError: if the file is not one that :mod:`resmlp_mt.pipeline.distillation` wrote.
+    """
+    made_with = read_json(path)
+    if not isinstance(made_with, dict) or "options" not in made_with:
+        raise UserError(f"{path} is there already, and not of this script's making: move it away")
+    return made_with
+
+
+def check_options(manifest: Path, made_with: dict, options: dict) -> None:
+    """
+    Raises:
+        UserError: naming the first option in which the two differ.
+    """
+    for name in sorted(set(made_with) | set(options)):
+        old, new = made_with.get(name), options.get(name)
+        if old != new:
+            raise UserError(
+                f"{manifest}: results made with {name} = {json.dumps(old)}, not "
+                f"{json.dumps(new)}: choose another place or delete them"
+            )
+
+
+class Beams:
+    """
+    Args:
+        folder: for the files; made if need be. Two processes must not fill it at a time.
+        search: teacher and options.
+        identity: what ``search.identity()`` gave.
+        lines: the text to translate.
+
+    Raises:
+        UserError: if the folder cannot be written, or holds another text, teacher or search.
+    """
+
+    def __init__(self, folder: Path, search: Search, identity: dict, lines: List[str]):
+        self.folder, self.search, self.lines = Path(folder), search, lines
+        options = {**identity, "source": digest(lines), "chunk_lines": CHUNK_LINES}
+        manifest = self.folder / "manifest.json"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not any(self.folder.glob("*.jsonl.gz")):  # before that, options may be changed
+                write_json(manifest, {"options": options})
+        except OSError as error:
+            raise UserError(
+                f"{self.folder}: {error.strerror}: choose a folder that can be written"
+            ) from None
+        check_options(manifest, read_manifest(manifest)["options"], options)
+
+    def _chunks(self) -> Iterator[Chunk]:
+        for number, start in enumerate(range(0, len(self.lines), CHUNK_LINES)):
+            path = self.folder / f"{number:06}.jsonl.gz"
+            yield path, self.lines[start : start + CHUNK_LINES]
+
+    def complete(self, processes: int) -> None:
+        """Translate what is not there yet.
+
+        Args:
+            processes: how many; each has a GPU, where there are any, or its share of the threads.
+
+        Raises:
+            UserError: what :class:`~resmlp_mt.pipeline.teacher.Teacher` raises; a process that is
+                ended from outside.
+        """
+        todo = [chunk for chunk in self._chunks() if not chunk[0].exists()]
+        left = sum(len(lines) for _, lines in todo)
+        if not todo:
+            return
+        with tqdm(
+            total=len(self.lines),
+            initial=len(self.lines) - left,
+            unit=" sentences",
+            mininterval=1,
+            dynamic_ncols=True,
+        ) as bar:
+            if processes == 1:
+                teacher = Teacher(self.search, device_of(0, self.search.cpu))
+                for path, lines in todo:
+                    make_chunk(path, lines, teacher, bar.update)
+            else:
+                in_processes(todo, self.search, min(processes, len(todo)), bar.update)
+
+    def __iter__(self) -> Iterator[List[Hypothesis]]:
+        """Each line's hypotheses, in the order of the text.
+
+        Raises:
+            UserError: if a file is damaged.
+        """
+        for path, lines in self._chunks():
+            yield from _read_chunk(path, len(lines))
+
+    def cost(self) -> dict:
+        """Seconds of all chunks together, on the clock and of CPU, without the models' loading."""
+        costs = []
+        for path, _ in self._chunks():
+            with _reading(path) as records:
+                costs.append(next(records))
+        return {name: round(sum(cost[name] for cost in costs), 3) for name in COST}
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Iterator]:
+    """A chunk's records: its cost, then a line's hypotheses each.
+
+    Raises:
+        UserError: if what is read within this context is not what :func:`make_chunk` wrote.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+            yield map(json.loads, file)
+    except (OSError, EOFError, zlib.error, ValueError, TypeError):
+        raise UserError(
+            f"{path} is damaged: delete it, and the same command makes it again"
+        ) from None
+
+
+def _read_chunk(path: Path, count: int) -> List[List[Hypothesis]]:
+    with _reading(path) as (_, *records):
+        beams = [[Hypothesis(*hypothesis) for hypothesis in record] for record in records]
+        if len(beams) != count:
+            raise ValueError
+    return beams
