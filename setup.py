@@ -22,7 +22,7 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
-    package_data={"resmlp_mt.wmt14": ["recipes/*.yml"]},
+    package_data={"resmlp_mt.wmt14": ["*.yml"]},
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "torch>=2.6",

@@ -6,6 +6,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.style import (
@@ -127,6 +128,7 @@ def draw_curves(curves: Dict[str, Dict[str, Points]], title: Optional[str] = Non
     axes.set(xlabel="update", ylabel=f"{kind}nll (bits a token)")
     axes.grid(True)
     axes.margins(x=0.02)
+    axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     figure.legend(
         list(handles.values()),
