@@ -14,7 +14,7 @@ from pathlib import Path
 from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.terminal import run_main
 
-EXTRA = ("mtdata", "requests", "sacremoses")  # what setup.py calls wmt14
+EXTRA = ("mtdata", "requests")  # what setup.py calls wmt14
 
 
 def parse_args() -> argparse.Namespace:

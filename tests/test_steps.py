@@ -76,3 +76,15 @@ def test_how_a_command_ends(error, status, said, capsys):
     assert run_main(main) == status
     printed = capsys.readouterr().err
     assert said in printed and "Traceback" not in printed
+
+
+def test_other_options_do_not_go_on_from_a_checkpoint(tmp_path):
+    """A training that was stopped has nothing but its partial folder."""
+    partial = tmp_path / "train.partial"
+    partial.mkdir()
+    Workdir(tmp_path, {"lr": 1}, 1)
+    Workdir(tmp_path, {"lr": 2}, 1)  # nothing was trained yet
+    (partial / "checkpoint_last.pt").write_bytes(b"")
+    Workdir(tmp_path, {"lr": 2}, 1)
+    with pytest.raises(UserError, match="lr = 2, not 3"):
+        Workdir(tmp_path, {"lr": 3}, 1)

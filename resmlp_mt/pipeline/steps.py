@@ -67,14 +67,10 @@ class Workdir:
                 )
 
     def _finished_any(self) -> bool:
-        """Whether a step's results are here: before that, the options may still be changed."""
+        """Whether a step's results are here, or a checkpoint of one that goes on: before that, the
+        options may still be changed."""
         folders = [path for path in self.root.iterdir() if path.is_dir()]
-        return any(path.suffix != ".partial" for path in folders)
-
-    def record(self, results: dict) -> None:
-        """Write *results* into ``manifest.json``, beside the options."""
-        manifest = self.root / "manifest.json"
-        write_json(manifest, {**read_json(manifest), RESULTS: results})
+        return any(path.suffix != ".partial" or any(path.glob("*.pt")) for path in folders)
 
     def step(
         self, name: str, title: str, make: Callable[[Path], None], resumable: bool = False
