@@ -72,6 +72,11 @@ class Workdir:
         folders = [path for path in self.root.iterdir() if path.is_dir()]
         return any(path.suffix != ".partial" or any(path.glob("*.pt")) for path in folders)
 
+    def record(self, results: dict) -> None:
+        """Write *results* into ``manifest.json``, beside the options."""
+        manifest = self.root / "manifest.json"
+        write_json(manifest, {**read_json(manifest), RESULTS: results})
+
     def step(
         self, name: str, title: str, make: Callable[[Path], None], resumable: bool = False
     ) -> Path:
