@@ -8,6 +8,7 @@ import study
 from plan import CHOSEN, SYSTEMS, Row, recipe_of, rows
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.markdown import fill
 from resmlp_mt.pipeline.steps import read_json, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
@@ -100,12 +101,12 @@ def test_a_failed_row_ends_the_others(tiny_plan, tmp_path, monkeypatch, capsys):
 
 def test_tables_in_the_readme():
     text = (MULTI30K / "README.md").read_text(encoding="utf-8")
-    assert report.fill(text, RESULTS) == text
+    assert fill(text, {name: make(RESULTS) for name, make in report.TABLES.items()}) == text
 
 
 def test_a_readme_without_a_place_for_a_table():
     with pytest.raises(UserError, match="<!-- trials -->"):
-        report.fill("", RESULTS)
+        fill("", {"trials": report.trials(RESULTS)})
 
 
 @pytest.mark.parametrize("name", RESULTS)

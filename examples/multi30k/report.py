@@ -4,7 +4,6 @@ puts each between its marks, <!-- NAME --> and <!-- /NAME -->.
 """
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from statistics import mean
@@ -13,6 +12,7 @@ from typing import Callable, Dict, List
 from run import HERE
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.markdown import fill_file, markdown_table
 from resmlp_mt.pipeline.steps import read_json
 from resmlp_mt.pipeline.terminal import run_main
 
@@ -42,9 +42,7 @@ def load(folder: Path) -> Dict[str, dict]:
 
 
 def markdown(head: List[str], lines: List[List[str]]) -> str:
-    if not lines:
-        return "No run of this table is finished yet."
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *lines])
+    return markdown_table(head, lines) if lines else "No run of this table is finished yet."
 
 
 def option(result: dict, name: str, default: str = "") -> str:
@@ -139,35 +137,18 @@ TABLES: Dict[str, Callable[[Dict[str, dict]], str]] = {
 }
 
 
-def fill(text: str, results: Dict[str, dict]) -> str:
-    """Put every table between its marks.
-
-    Raises:
-        UserError: if a mark is missing.
-    """
-    for name, make in TABLES.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n?<!-- /{name} -->)", re.DOTALL)
-        if not pattern.search(text):
-            raise UserError(f"no place for the table: write <!-- {name} --> and <!-- /{name} -->")
-        table = make(results)
-        text = pattern.sub(
-            lambda match, table=table: f"{match[1]}{table}\n{match[2].strip()}", text
-        )
-    return text
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--write", type=Path, help="a Markdown file with the marks")
     args = parser.parse_args()
     results = load(args.results)
+    tables = {name: make(results) for name, make in TABLES.items()}
     if args.write is None:
-        for name, make in TABLES.items():
-            print(f"\n{name}\n\n{make(results)}")
-        return
-    text = args.write.read_text(encoding="utf-8")
-    args.write.write_text(fill(text, results), encoding="utf-8")
+        for name, table in tables.items():
+            print(f"\n{name}\n\n{table}")
+    else:
+        fill_file(args.write, tables)
 
 
 if __name__ == "__main__":

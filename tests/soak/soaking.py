@@ -1,0 +1,118 @@
+"""What a soak found: one JSON file, one row of the table "What is tested" in README.md.
+
+    python tests/soak/NAME.py            # a soak, and results/NAME.json
+    python tests/soak/soaking.py --write README.md
+
+A soak is a script beside this one. It ends with :func:`record`, and with a non-zero exit status if
+anything was lost.
+"""
+
+import argparse
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import Dict, List
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.markdown import fill_file, markdown_table
+from resmlp_mt.pipeline.provenance import versions
+from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.terminal import run_main
+
+RESULTS = Path(__file__).parent / "results"
+FIELDS = {"what", "tried", "lost", "command", "details", "cpu_minutes", "versions"}
+# rows of the table, in the order of the README
+ORDER = (
+    "interruption",
+    "workers",
+    "stability",
+    "properties",
+    "hostile_checkpoints",
+    "hostile_text",
+    "memory",
+    "supply",
+    "compatibility",
+)
+
+
+def cpu_minutes() -> float:
+    """CPU minutes of this process and of all its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return round(sum(u.ru_utime + u.ru_stime for u in used) / 60, 1)
+
+
+def record(
+    name: str, what: str, tried: str, lost: List[str], details: dict, folder: Path = RESULTS
+) -> None:
+    """Write ``folder/NAME.json``, say in one line what was found, and end if anything was lost.
+
+    Args:
+        name: of the soak, one of ``ORDER``.
+        what: what was shown, in one sentence without a full stop.
+        tried: how much of what: "10 kills and 3 full disks".
+        lost: a line for each failure; empty if all went well.
+        details: all numbers, as JSON values.
+
+    Raises:
+        SystemExit: with status 1 if anything was lost.
+    """
+    assert name in ORDER, name
+    folder.mkdir(parents=True, exist_ok=True)
+    result = {
+        "what": what,
+        "tried": tried,
+        "lost": lost,
+        "command": f"python tests/soak/{name}.py",
+        "details": json.loads(json.dumps(details)),
+        "cpu_minutes": cpu_minutes(),
+        "versions": versions(),
+    }
+    write_json(folder / f"{name}.json", result)
+    print(f"{name}: {what}: tried {tried}, lost {len(lost)}")
+    for line in lost:
+        print(f"  lost: {line}")
+    if lost:
+        sys.exit(1)
+
+
+def load(folder: Path = RESULTS) -> Dict[str, dict]:
+    """The results in *folder* by name, in the table's order.
+
+    Raises:
+        UserError: if one is cut off or no result of a soak.
+    """
+    found = {}
+    for name in ORDER:
+        path = folder / f"{name}.json"
+        if not path.exists():
+            continue
+        result = read_json(path)
+        if not isinstance(result, dict) or FIELDS - set(result):
+            raise UserError(f"{path}: not a result of a soak: run tests/soak/{name}.py again")
+        found[name] = result
+    return found
+
+
+def table(results: Dict[str, dict]) -> str:
+    """A row for each result: what, tried, lost, the command, CPU minutes."""
+    rows = [
+        [r["what"], r["tried"], str(len(r["lost"])), f"`{r['command']}`", f"{r['cpu_minutes']:.1f}"]
+        for r in results.values()
+    ]
+    return markdown_table(["what", "tried", "lost", "command", "CPU minutes"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--write", type=Path, help="a Markdown file with the marks")
+    args = parser.parse_args()
+    found = table(load())
+    if args.write is None:
+        print(found)
+    else:
+        fill_file(args.write, {"what is tested": found})
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))
