@@ -123,6 +123,23 @@ def resmlp_mt_12(args):
     resmlp_mt_6(args)
 
 
+@register_model_architecture("resmlp_mt", "resmlp_mt_toeplitz_6")
+def resmlp_mt_toeplitz_6(args):
+    """Not the paper's: a weight of A for each distance, eight groups of channels with an A each.
+
+    examples/multi30k/README.md has what came of it.
+    """
+    _default(args, token_mixing="toeplitz", token_mixing_heads=8)
+    resmlp_mt_6(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_toeplitz_12")
+def resmlp_mt_toeplitz_12(args):
+    """``resmlp_mt_toeplitz_6`` with 12 + 12 layers."""
+    _default(args, token_mixing="toeplitz", token_mixing_heads=8)
+    resmlp_mt_12(args)
+
+
 @register_model_architecture("resmlp_mt", "resmlp_mt_tiny")
 def resmlp_mt_tiny(args):
     """4 + 4 layers, d = 128, hidden 256, 4 heads: trains on a laptop's CPU."""

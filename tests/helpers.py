@@ -18,7 +18,10 @@ from resmlp_mt.token_mixing import MATRICES
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
 MIXINGS += [(kind, 4) for kind in (*MATRICES, "mlp")]
 mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
-ARCHITECTURES = ("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny")
+ARCHITECTURES = (
+    *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
+    *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
+)
 POSITIONS = 24
 SMALL = dict(
     encoder_embed_dim=16,

@@ -23,7 +23,10 @@ from argparse import Namespace
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.utils import import_user_module
 ours = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
-assert set(ours) == {"resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"}, ours
+assert set(ours) == {
+    *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
+    *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
+}, ours
 for path in sys.argv[1].split(":"):
     import_user_module(Namespace(user_dir=path))
 assert ours == {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}

@@ -1,11 +1,14 @@
 """examples/multi30k/study.py: rows run, resume and are refused; report.py: tables from files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import report
 import study
-from plan import CHOSEN, SYSTEMS, Row, recipe_of, rows
+from plan import CHOSEN, Row, recipe_of, rows
+from systems import SYSTEMS
+from texts import concatenate
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.markdown import fill
@@ -132,3 +135,35 @@ def test_the_chosen_recipe_is_the_best_of_three(kind):
 def test_result_files_are_small():
     for path in (MULTI30K / "results").glob("*.json"):
         assert path.stat().st_size < 20_000 and json.loads(path.read_text())
+
+
+def test_longer_pairs_are_made_of_whole_ones():
+    pairs = [(f"a{i}", f"b{i}") for i in range(9)]
+    longer = concatenate(pairs, most=3, number=50, seed=1)
+    assert {len(source.split()) for source, _ in longer} == {2, 3}
+    assert all(source.replace("a", "b") == target for source, target in longer)
+    assert longer == concatenate(pairs, 3, 50, 1) != concatenate(pairs, 3, 50, 2)
+
+
+def test_another_text_keeps_the_pieces(hundred_lines, tmp_path, monkeypatch):
+    """Only the training text differs: half as many pairs again, the same vocabulary and tests."""
+    monkeypatch.setenv("MULTI30K", str(hundred_lines))
+    monkeypatch.setattr(study, "VOCABULARY", 120)
+    row = Row("concatenated.x.1", "concatenated", "x", "resmlp_mt_tiny", TINY, 4)
+    row = replace(row, text="concatenated")
+    data = study.experiment(row, tmp_path).prepare()
+    original = tmp_path / "data.en-de"
+    texts = [folder / "subwords" / "train.en" for folder in (original, data.parent)]
+    lines = [path.read_text().splitlines() for path in texts]
+    assert lines[1][:100] == lines[0] and len(lines[1]) == 150
+    for name in ("subwords/spm.model", "subwords/test_2016_flickr.de"):
+        assert (original / name).read_bytes() == (data.parent / name).read_bytes()
+    study.experiment(row, tmp_path)  # once more: what was made is not of other options
+
+
+def test_a_student_needs_its_teachers(hundred_lines, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MULTI30K", str(hundred_lines))
+    monkeypatch.setattr(study, "VOCABULARY", 120)
+    arguments = ["run", "distilled.en-de.resmlp-3.1", "--out", tmp_path, "--results", tmp_path]
+    status, printed = call(monkeypatch, capsys, *arguments)
+    assert status == 1 and "study.py run table5.en-de.transformer-3.1" in printed

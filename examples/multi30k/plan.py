@@ -1,84 +1,18 @@
 """Every run of the study: which model, which recipe, how long. README.md has what came of it.
 
-A row is one training run. All have the width, the vocabulary and the batches of `SIZE`; a budget is
-CPU minutes of training on one core, turned into updates at the speed that the trials measured.
+A row is one training run. All have the width of `systems.py`, the vocabulary and batches below; a
+budget is CPU minutes of training on one core, turned into updates at the speed that the trials
+measured.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Dict, List, Tuple
 
-WIDTH, HIDDEN, HEADS, VOCABULARY, MAX_TOKENS, POSITIONS = 128, 512, 4, 4000, 1024, 128
+from systems import SYSTEMS, TOEPLITZ, adagrad, both_sides
+
+VOCABULARY, MAX_TOKENS, POSITIONS = 4000, 1024, 128
 SEEDS = (1, 2)
 LANGUAGES = ("de", "fr")
-
-
-def _both_sides(**options) -> List[str]:
-    return [
-        str(part)
-        for side in ("encoder", "decoder")
-        for name, value in options.items()
-        for part in (f"--{side}-{name.replace('_', '-')}", value)
-    ]
-
-
-def _layers(number: int) -> List[str]:
-    return _both_sides(
-        layers=number, embed_dim=WIDTH, ffn_embed_dim=HIDDEN, attention_heads=HEADS
-    ) + ["--share-all-embeddings"]
-
-
-TOEPLITZ = ["--token-mixing", "toeplitz", "--token-mixing-heads", "8"]
-_LSTM = ["--encoder-bidirectional", "--decoder-out-embed-dim", str(WIDTH), "--share-all-embeddings"]
-_FCONV = ["--decoder-out-embed-dim", str(WIDTH), "--share-input-output-embed"]
-
-
-@dataclass(frozen=True)
-class System:
-    """A model of the tables.
-
-    Attributes:
-        arch: fairseq's or our architecture.
-        options: its size.
-        trials: the recipes tried for it, as options of fairseq-train; three each; one of twice the
-            depth takes what proves best at half of it.
-    """
-
-    arch: str
-    options: Tuple[str, ...]
-    trials: Tuple[Tuple[str, ...], ...]
-
-
-def adam(lr: float) -> Tuple[str, ...]:
-    return ("--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", f"{lr:g}")
-
-
-def adagrad(lr: float) -> Tuple[str, ...]:
-    return ("--optimizer", "adagrad", "--lr", f"{lr:g}")
-
-
-def nag(lr: float) -> Tuple[str, ...]:
-    """The optimizer of ConvS2S."""
-    return ("--optimizer", "nag", "--lr", f"{lr:g}", "--momentum", "0.99")
-
-
-def _lstm(layers: int) -> Tuple[str, ...]:
-    return (*_both_sides(layers=layers, embed_dim=WIDTH, hidden_size=WIDTH), *_LSTM)
-
-
-def _fconv(layers: int) -> Tuple[str, ...]:
-    return (*_both_sides(layers=f"[({WIDTH}, 3)] * {layers}", embed_dim=WIDTH), *_FCONV)
-
-
-OURS = (adam(0.002), adam(0.004), adagrad(0.05))
-SYSTEMS: Dict[str, System] = {
-    "lstm": System("lstm", _lstm(2), (adam(0.001), adam(0.002), adam(0.004))),
-    "fconv": System("fconv", _fconv(6), (adam(0.001), adam(0.002), nag(0.25))),
-    "transformer-3": System("transformer", (*_layers(3),), (adam(0.001), adam(0.002), adam(0.004))),
-    "resmlp-3": System("resmlp_mt_6", (*_layers(3),), OURS),
-    "resmlp-6": System("resmlp_mt_6", (*_layers(6),), ()),
-    "toeplitz-3": System("resmlp_mt_6", (*_layers(3), *TOEPLITZ), OURS),
-    "toeplitz-6": System("resmlp_mt_6", (*_layers(6), *TOEPLITZ), ()),
-}
 # trials of a few minutes each
 TRIAL_UPDATES = {
     "lstm": 1000,
@@ -101,6 +35,7 @@ class Row:
         updates: length of training.
         target: language; the source is English.
         scored: translate and score, not only train.
+        text: what it is trained on, one of ``texts.TEXTS``.
     """
 
     name: str
@@ -112,10 +47,11 @@ class Row:
     target: str = "de"
     seed: int = 1
     scored: bool = True
-    train_options: List[str] = field(init=False, repr=False, compare=False)
+    text: str = "original"
 
-    def __post_init__(self):
-        object.__setattr__(self, "train_options", [*self.options, *schedule(self.updates)])
+    @property
+    def train_options(self) -> List[str]:
+        return [*self.options, *schedule(self.updates)]
 
 
 def schedule(updates: int) -> List[str]:
@@ -206,8 +142,8 @@ ABLATIONS: Dict[str, Tuple[str, ...]] = {
     "LayerScale 1": ("--layerscale-init", "1"),
     "LayerScale 0.1": ("--layerscale-init", "0.1"),
     "LayerScale 1e-4": ("--layerscale-init", "1e-4"),
-    "6 + 6 layers": tuple(_both_sides(layers=6)),
-    "12 + 12 layers": tuple(_both_sides(layers=12)),
+    "6 + 6 layers": tuple(both_sides(layers=6)),
+    "12 + 12 layers": tuple(both_sides(layers=12)),
     "Adagrad, 0.05": adagrad(0.05),
 }
 ABLATION_UPDATES = UPDATES["resmlp-3"] // 2
@@ -227,6 +163,16 @@ def ablations() -> List[Row]:
     ]
 
 
+def other_texts() -> List[Row]:
+    """Table 5's ResMLPs on other training texts: a teacher's translations, longer sentences."""
+    return [
+        replace(row, name=f"{text}.{row.name.removeprefix('table5.')}", table=text, text=text)
+        for text in ("distilled", "concatenated")
+        for row in table5()
+        if row.target == "de" and row.seed == 1 and row.label in ("resmlp-3", "toeplitz-3")
+    ]
+
+
 def rows() -> Dict[str, Row]:
     """All runs by name, in the order in which they are made."""
-    return {row.name: row for row in [*trials(), *table5(), *ablations()]}
+    return {row.name: row for row in [*trials(), *table5(), *ablations(), *other_texts()]}

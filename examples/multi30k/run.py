@@ -94,7 +94,8 @@ def parse_args(argv=None) -> argparse.Namespace:
     if args.arch not in architectures():
         raise UserError(
             f"--arch {args.arch}: fairseq knows no such architecture; "
-            "resmlp_mt has resmlp_mt_6, resmlp_mt_12 and resmlp_mt_tiny"
+            "resmlp_mt has resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6, resmlp_mt_toeplitz_12 "
+            "and resmlp_mt_tiny"
         )
     return args
 

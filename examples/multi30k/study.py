@@ -14,12 +14,14 @@ import fnmatch
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import List
 
 from fetch import find_corpora
 from plan import VOCABULARY, Row, rows
 from run import HERE
+from texts import TEXTS
 
 from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.experiment import Experiment, Recipe
@@ -44,7 +46,20 @@ def experiment(row: Row, out: Path) -> Experiment:
         threads=1,
     )
     corpora = find_corpora(row.target, HERE / "corpus")
-    return Experiment(out / row.name, recipe, corpora, data_root=out / f"data.en-{row.target}")
+    data = out / f"data.en-{row.target}"
+    if row.text == "original":
+        return Experiment(out / row.name, recipe, corpora, data_root=data)
+    # with the pieces of the original text, so that the text is the only difference
+    same = replace(row, name=row.name.replace(row.text, "table5", 1), text="original")
+    experiment(same, out).prepare()
+    corpora["train"] = TEXTS[row.text](corpora["train"], out)
+    return Experiment(
+        out / row.name,
+        recipe,
+        corpora,
+        data_root=out / f"data.en-{row.target}.{row.text}",
+        spm=data / "subwords" / "spm.model",
+    )
 
 
 def make(row: Row, out: Path, results: Path) -> None:
@@ -85,8 +100,9 @@ def run_side_by_side(todo: List[Row], args) -> None:
     Raises:
         UserError: if a row fails.
     """
-    for target in sorted({row.target for row in todo}):
-        experiment(next(row for row in todo if row.target == target), args.out).prepare()
+    # what rows share is made once, before they are side by side
+    for row in {(row.target, row.text): row for row in todo}.values():
+        experiment(row, args.out).prepare()
     waiting, running, failed, start = list(todo), {}, None, time.monotonic()
     try:
         while running or (waiting and not failed):
@@ -130,7 +146,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side, a core each")
     parser.add_argument("--out", type=Path, default=OUT, help="folder for what is no result file")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for result files")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     check_positive(args, "jobs")
     some = chosen(args.rows, args.all or (args.action == "list" and not args.rows))
     if args.action == "list":
