@@ -10,6 +10,7 @@ from statistics import mean
 from typing import Callable, Dict, List
 
 from run import HERE
+from table import option
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.markdown import fill_file, markdown_table
@@ -17,39 +18,41 @@ from resmlp_mt.pipeline.steps import read_json
 from resmlp_mt.pipeline.terminal import run_main
 
 TEST = "test_2016_flickr"
+FIELDS = {"row", "table", "label", "command", "recipe", "cost", "versions"}
+# files that are no row's, and what they must have
+OTHERS = {name: {"command", "versions", "rows"} for name in ("compare", "speed", "long_sentences")}
 
 
 def load(folder: Path) -> Dict[str, dict]:
-    """The result files of study.py in a folder, by row.
+    """The result files of study.py in a folder, by row, and those of compare.py, speed.py and
+    long_sentences.py under these names.
 
     Raises:
-        UserError: if one is cut off or no result of study.py.
+        UserError: if one is cut off or no result of these.
     """
     results = {}
     for path in sorted(folder.glob("*.json")):
         result = read_json(path)
-        if not isinstance(result, dict):
-            raise UserError(f"{path}: not a result of study.py: delete it and make the row again")
-        if "row" in result:
-            missing = {"table", "label", "command", "recipe", "cost", "versions"} - set(result)
-            if missing:
-                raise UserError(
-                    f"{path}: not a result of study.py ({min(missing)} is missing): delete it and "
-                    "make the row again"
-                )
-            results[result["row"]] = result
+        fields, name = OTHERS.get(path.stem), path.stem
+        if isinstance(result, dict) and "row" in result:
+            fields, name = FIELDS, result["row"]
+        if not isinstance(result, dict) or (fields and fields - set(result)):
+            missing = min(fields - set(result)) if isinstance(result, dict) and fields else "all"
+            raise UserError(
+                f"{path}: not a result of the study ({missing} is missing): delete it and make it "
+                "again"
+            )
+        if fields:
+            results[name] = result
     return results
+
+
+def of_table(results: Dict[str, dict], table: str) -> List[dict]:
+    return [result for result in results.values() if result.get("table") == table]
 
 
 def markdown(head: List[str], lines: List[List[str]]) -> str:
     return markdown_table(head, lines) if lines else "No run of this table is finished yet."
-
-
-def option(result: dict, name: str, default: str = "") -> str:
-    """The last value of an option of fairseq-train, as argparse takes it."""
-    options = result["recipe"]["train_options"]
-    values = [b for a, b in zip(options, options[1:]) if a == name]
-    return values[-1] if values else default
 
 
 def optimizer(result: dict) -> str:
@@ -70,8 +73,15 @@ def nll_at(result: dict, epoch: int) -> str:
     return f"{ends[epoch - 1]:.2f}" if epoch < len(ends) else "-"
 
 
+def difference(test: dict) -> str:
+    """BLEU against the other system, and how often chance alone makes as much."""
+    bleu = test["bleu"]
+    p = "< 0.001" if bleu["p_value"] < 0.001 else f"= {bleu['p_value']:.3f}"
+    return f"{bleu['system'] - bleu['baseline']:+.1f} (p {p})"
+
+
 def trials(results: Dict[str, dict]) -> str:
-    rows = [r for r in results.values() if r["table"] == "trials"]
+    rows = of_table(results, "trials")
     labels = list(dict.fromkeys(r["label"] for r in rows))
     lines = []
     for label in labels:
@@ -89,16 +99,16 @@ def trials(results: Dict[str, dict]) -> str:
 
 
 def table5(results: Dict[str, dict], pair: str) -> str:
-    rows = [
-        r
-        for r in results.values()
-        if r["table"] == "table5" and f"en-{r['recipe']['target']}" == pair
-    ]
+    rows = [r for r in of_table(results, "table5") if f"en-{r['recipe']['target']}" == pair]
+    compared = results.get("compare", {}).get("rows", {})
+    speeds = results.get("speed", {}).get("rows", {})
     lines = []
     for label in dict.fromkeys(r["label"] for r in rows):
         runs = [r for r in rows if r["label"] == label]
         scores = [r["scores"][TEST] for r in runs]
         tokenized = "compound_split_bleu" if pair == "en-de" else "tokenized_bleu"
+        tests = [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
+        speed = speeds.get(label)
         lines.append(
             [
                 label,
@@ -108,16 +118,48 @@ def table5(results: Dict[str, dict], pair: str) -> str:
                 ", ".join(str(r["recipe"]["seed"]) for r in runs),
                 spread([r["valid_nll"]["last"] for r in runs], 2),
                 spread([s["bleu"] for s in scores]),
+                "; ".join(tests) or "-",
                 spread([s["chrf"] for s in scores]),
                 spread([s[tokenized] for s in scores]),
+                f"{speed['relative']['median']:.2f}" if speed else "-",
             ]
         )
     head = ["system", "parameters, M", "updates", "CPU minutes", "seeds", "validation nll"]
-    return markdown([*head, "sacreBLEU", "chrF", "tokenized BLEU"], lines)
+    head += ["sacreBLEU", "against the Transformer, by seed", "chrF", "tokenized BLEU"]
+    return markdown([*head, "decoding, times the Transformer's speed"], lines)
+
+
+def other_texts(results: Dict[str, dict]) -> str:
+    """What a system learned from another training text, beside the original one."""
+    compared = results.get("compare", {}).get("rows", {})
+    lines = []
+    for r in [r for table in ("distilled", "concatenated") for r in of_table(results, table)]:
+        name = r["row"].replace(r["table"], "table5", 1)
+        bleu = r["scores"][TEST]["bleu"]
+        nll = f"{r['valid_nll']['last']:.2f}"
+        original = results.get(name, {"scores": {TEST: {"bleu": float("nan")}}})
+        without = f"{original['scores'][TEST]['bleu']:.1f}"
+        test = difference(compared[r["row"]]) if r["row"] in compared else "-"
+        lines.append([r["table"], r["label"], nll, f"{bleu:.1f}", without, test])
+    head = ["training text", "system", "validation nll", "sacreBLEU", "on the original text"]
+    return markdown([*head, "difference"], lines)
+
+
+def long_sentences(results: Dict[str, dict]) -> str:
+    """BLEU of 1 to 4 sentences in one line, as the model is and with its A extended."""
+    found = results.get("long_sentences")
+    if found is None:
+        return markdown([], [])
+    lines = []
+    for name, row in found["rows"].items():
+        for how, scores in row.items():
+            lines.append([name, how, *(f"{bleu:.1f}" for bleu in scores)])
+    joined = [f"{n} ({words:.0f} words)" for n, words in enumerate(found["words"], 1)]
+    return markdown(["run", "A", *joined], lines)
 
 
 def ablations(results: Dict[str, dict]) -> str:
-    rows = [r for r in results.values() if r["table"] == "ablations"]
+    rows = of_table(results, "ablations")
     lines = []
     for r in rows:
         ends = [nll_at(r, epoch) for epoch in (1, 2, 3, 4)]
@@ -134,6 +176,8 @@ TABLES: Dict[str, Callable[[Dict[str, dict]], str]] = {
     "table5 en-de": lambda results: table5(results, "en-de"),
     "table5 en-fr": lambda results: table5(results, "en-fr"),
     "ablations": ablations,
+    "other texts": other_texts,
+    "long sentences": long_sentences,
 }
 
 

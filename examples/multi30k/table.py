@@ -17,7 +17,7 @@ HEAD = (
 )
 
 
-def option(result: dict, name: str, default: str) -> str:
+def option(result: dict, name: str, default: str = "") -> str:
     """The last value of an option of fairseq-train, as argparse takes it."""
     options = result["recipe"]["train_options"]
     values = [b for a, b in zip(options, options[1:]) if a == name]
@@ -27,7 +27,7 @@ def option(result: dict, name: str, default: str) -> str:
 def architecture(result: dict) -> str:
     """The name, and what is not as the paper has it."""
     name = f"`{result['recipe']['arch']}`"
-    kind, heads = option(result, "--token-mixing", ""), option(result, "--token-mixing-heads", "1")
+    kind, heads = option(result, "--token-mixing"), option(result, "--token-mixing-heads", "1")
     return f"{name}, {kind or 'linear'}, {heads} heads" if kind or heads != "1" else name
 
 
@@ -41,7 +41,7 @@ def row(result: dict) -> str:
     precision = {"highest": "float32", "medium": "bfloat16"}
     cells = [f"{recipe['source']}-{recipe['target']}", architecture(result)]
     cells.append(f"{layers} + {layers}, {channels}" if layers else "the architecture's")
-    cells.append(f"{option(result, '--optimizer', '')}, {option(result, '--lr', '')}")
+    cells.append(f"{option(result, '--optimizer')}, {option(result, '--lr')}")
     cells.append(precision.get(recipe.get("matmul_precision", "highest"), "tensor float32"))
     cells += [str(recipe["seed"]), f"{result['parameters'] / 1e6:.2f} M"]
     cells += [f"{result['cost']['cpu_minutes']:.0f}", f"{result['valid_nll']['last']:.3f}"]

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Every system of Table 5 against the Transformer of its language pair and seed: paired bootstrap.
+
+    MULTI30K=DIR python examples/multi30k/compare.py
+
+reads the translations that study.py left in out/study/ and writes results/compare.json. What that
+file has of runs whose translations are gone stays in it.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Dict
+
+from fetch import find_corpora
+from plan import rows
+from run import HERE
+from study import OUT, RESULTS
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.corpus import read_lines
+from resmlp_mt.pipeline.provenance import versions
+from resmlp_mt.pipeline.significance import paired_bootstrap
+from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.terminal import run_main
+
+TEST, BASELINE = "test_2016_flickr", "transformer-3"
+
+
+def pairs() -> Dict[str, str]:
+    """Each row that is compared, with the row that it is compared with."""
+    found = {}
+    for name, row in rows().items():
+        if row.table in ("table5", "distilled", "concatenated"):
+            against = f"table5.en-{row.target}.{BASELINE}.{row.seed}"
+            if row.table != "table5":  # with the same system on the original text
+                against = name.replace(row.table, "table5", 1)
+            if against != name:
+                found[name] = against
+    return found
+
+
+def translations(out: Path, name: str) -> Path:
+    return out / name / "generate" / f"{TEST}.{rows()[name].target}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of study.py's runs")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
+    args = parser.parse_args()
+    file = args.results / "compare.json"
+    made = read_json(file)["rows"] if file.exists() else {}
+    for name, against in pairs().items():
+        files = [translations(args.out, row) for row in (against, name)]
+        if not all(path.exists() for path in files):
+            continue
+        _, references = find_corpora(rows()[name].target, HERE / "corpus")[TEST]
+        texts = [list(read_lines(path)) for path in (*files, references)]
+        made[name] = {"against": against, "test": TEST, **paired_bootstrap(*texts)}
+        bleu = made[name]["bleu"]
+        difference = bleu["system"] - bleu["baseline"]
+        print(f"{name:34} {difference:+.1f} BLEU, p = {bleu['p_value']:.3f}", flush=True)
+    if not made:
+        raise UserError(f"{args.out}: no translations of two rows to compare: see study.py list")
+    write_json(
+        file,
+        {"command": "examples/multi30k/compare.py", "versions": versions(), "rows": made},
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Decoding speed of the systems of Table 5: their trained English-German models, in turn.
+
+    python examples/multi30k/speed.py
+
+translates the first sentences of test_2016_flickr with every model that study.py left in out/study/
+(seed 1), several times, one model after the other, as fairseq-generate does it. Give it a machine
+that does nothing else; results/speed.json has what it found.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Callable, Dict
+
+import torch
+from compare import BASELINE
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from plan import table5
+from study import OUT, RESULTS
+
+from resmlp_mt.benchmark.timing import alternate, ratio, spread
+from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.pipeline.provenance import versions
+from resmlp_mt.pipeline.steps import write_json
+from resmlp_mt.pipeline.terminal import run_main
+
+
+def decoder(model: Path, data: Path, args) -> Callable[[], int]:
+    """What translates the sentences once; it gives the number of subwords it wrote."""
+    models, cfg, task = load_model_ensemble_and_task([str(model)], {"data": str(data)})
+    task.load_dataset("test")
+    batches = [
+        task.dataset("test").collater([task.dataset("test")[i] for i in indices])
+        for indices in torch.arange(args.sentences).split(args.batch)
+    ]
+    cfg.generation.beam, cfg.generation.lenpen = args.beam, 1.0
+    for loaded in models:
+        loaded.prepare_for_inference_(cfg)
+    generator = task.build_generator(models, cfg.generation)
+
+    def decode() -> int:
+        found = (task.inference_step(generator, models, batch) for batch in batches)
+        return sum(len(beam[0]["tokens"]) for hypotheses in found for beam in hypotheses)
+
+    return decode
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of study.py's runs")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
+    parser.add_argument("--sentences", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=64, help="sentences at a time")
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    check_positive(args, "sentences", "batch", "beam", "repeats", "threads")
+    torch.set_num_threads(args.threads)
+    labels = [row for row in table5() if row.target == "de" and row.seed == 1]
+    models = {row.label: args.out / row.name / "generate" / "model.pt" for row in labels}
+    models = {label: path for label, path in models.items() if path.exists()}
+    if BASELINE not in models:
+        raise UserError(f"{args.out}: no model of {BASELINE}: study.py run 'table5.en-de.*.1'")
+    data = args.out / "data.en-de" / "data-bin"
+    runs = {label: decoder(path, data, args) for label, path in models.items()}
+    words: Dict[str, int] = {}
+
+    def timed(label: str) -> Callable[[], None]:
+        return lambda: words.__setitem__(label, runs[label]())
+
+    seconds = alternate({label: timed(label) for label in runs}, warmup=1, repeats=args.repeats)
+    found = {}
+    for label, taken in seconds.items():
+        per_second = [args.sentences / time for time in taken]
+        relative = ratio(seconds[BASELINE], taken)
+        found[label] = {
+            "sentences_a_second": spread(per_second)._asdict(),
+            "relative": relative._asdict(),
+            "subwords": words[label],
+            "seconds": taken,
+        }
+        print(f"{label:14} {spread(per_second).median:6.1f} sentences/s, {relative.median:.2f} x")
+    sizes = {name: getattr(args, name) for name in ("sentences", "batch", "beam", "repeats")}
+    command = "examples/multi30k/speed.py"
+    head = {"command": command, "versions": versions(), "threads": args.threads, **sizes}
+    write_json(args.results / "speed.json", {**head, "rows": found})
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))
