@@ -11,6 +11,7 @@ import argparse
 import json
 import resource
 import sys
+import warnings
 from pathlib import Path
 from typing import Dict, List
 
@@ -21,6 +22,9 @@ from resmlp_mt.pipeline.steps import read_json, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 RESULTS = Path(__file__).parent / "results"
+# fairseq's and hydra's, about their own future, between the lines that count
+warnings.simplefilter("ignore")
+sys.path.insert(1, str(Path(__file__).parents[1]))  # for what soaks share with the tests
 FIELDS = {"what", "tried", "lost", "command", "details", "cpu_minutes", "versions"}
 # rows of the table, in the order of the README
 ORDER = (
@@ -34,6 +38,22 @@ ORDER = (
     "supply",
     "compatibility",
 )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What every soak takes."""
+    parser.add_argument("--quick", action="store_true", help="small, to try it out")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result file")
+
+
+def check(args: argparse.Namespace) -> argparse.Namespace:
+    """
+    Raises:
+        UserError: if a small run would take the place of a result.
+    """
+    if args.quick and args.results.resolve() == RESULTS.resolve():
+        raise UserError("--quick: its result is none: give another folder, --results DIR")
+    return args
 
 
 def cpu_minutes() -> float:
