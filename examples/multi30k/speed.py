@@ -14,33 +14,36 @@ from pathlib import Path
 from typing import Callable, Dict
 
 import torch
-from compare import BASELINE
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from compare import BASELINE, TEST
+from fairseq.dataclass.configs import GenerationConfig
 from plan import table5
 from study import OUT, RESULTS
 
 from resmlp_mt.benchmark.timing import alternate, ratio, spread
 from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.pipeline.corpus import read_lines
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.steps import write_json
 from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.pipeline.translator import Translator
 
 
 def decoder(model: Path, data: Path, args) -> Callable[[], int]:
     """What translates the sentences once; it gives the number of subwords it wrote."""
-    models, cfg, task = load_model_ensemble_and_task([str(model)], {"data": str(data)})
-    task.load_dataset("test")
-    batches = [
-        task.dataset("test").collater([task.dataset("test")[i] for i in indices])
-        for indices in torch.arange(args.sentences).split(args.batch)
-    ]
-    cfg.generation.beam, cfg.generation.lenpen = args.beam, 1.0
-    for loaded in models:
-        loaded.prepare_for_inference_(cfg)
-    generator = task.build_generator(models, cfg.generation)
+    translator = Translator(
+        torch.device("cpu"),
+        [model],
+        data / "data-bin",
+        GenerationConfig(beam=args.beam),
+        args.batch,
+    )
+    text = list(read_lines(data / "subwords" / f"{TEST}.en"))[: args.sentences]
+    sentences = [line.split() for line in text]
+    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+    batches = [order[start : start + args.batch] for start in range(0, len(order), args.batch)]
 
     def decode() -> int:
-        found = (task.inference_step(generator, models, batch) for batch in batches)
+        found = (translator.search([sentences[i] for i in batch]) for batch in batches)
         return sum(len(beam[0]["tokens"]) for hypotheses in found for beam in hypotheses)
 
     return decode
@@ -65,7 +68,7 @@ def main() -> None:
     models = {label: path for label, path in models.items() if path.exists()}
     if BASELINE not in models:
         raise UserError(f"{args.out}: no model of {BASELINE}: study.py run 'table5.en-de.*.1'")
-    data = args.out / "data.en-de" / "data-bin"
+    data = args.out / "data.en-de"
     runs = {label: decoder(path, data, args) for label, path in models.items()}
     words: Dict[str, int] = {}
 

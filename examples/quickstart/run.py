@@ -14,10 +14,12 @@ from pathlib import Path
 import grammar
 
 from resmlp_mt.errors import check_positive
+from resmlp_mt.pictures import style
+from resmlp_mt.pictures.curves import draw_curves
+from resmlp_mt.pictures.matrices import Panel, draw_matrices
 from resmlp_mt.pipeline.checkpoints import layers_of, mixing_matrices
 from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
 from resmlp_mt.pipeline.experiment import STEPS, Experiment, Recipe
-from resmlp_mt.pipeline.plots import plot_learning_curve, plot_matrices
 from resmlp_mt.pipeline.steps import Workdir
 from resmlp_mt.pipeline.terminal import run_main
 from resmlp_mt.pipeline.training import read_curve
@@ -48,19 +50,20 @@ def write_corpus(args, folder: Path) -> None:
 def draw(experiment: Experiment, folder: Path) -> None:
     """The learning curve, and the first layers' matrices before and after training."""
     train_dir = experiment.train_dir
-    curve = read_curve(train_dir / "train.log")
-    plot_learning_curve(curve, folder / "learning_curve.png", "Quickstart: resmlp_mt_tiny")
-    panels = []
+    title = "Quickstart: resmlp_mt_tiny"
+    curves = draw_curves({title: read_curve(train_dir / "train.log")}, title)
+    style.save(curves, folder / "learning_curve.png")
+    panels = {"encoder": [], "decoder": []}
     for when in ("before", "after"):
         matrices = mixing_matrices(
             train_dir / "checkpoint_last.pt", SHOWN_POSITIONS, before_training=when == "before"
         )
-        for side in ("encoder", "decoder"):
+        for side, row in panels.items():
             layer = layers_of(matrices, side)[0]
-            matrix = matrices[side, layer][0].numpy()
-            panels.append((f"{side}, layer {layer + 1}, {when} training", matrix))
-    panels = [panels[0], panels[2], panels[1], panels[3]]
-    plot_matrices(panels, folder / "mixing_matrices.png", "Mixing matrices A, first positions")
+            heading = f"{side}, layer {layer + 1}\n{when} training"
+            row.append(Panel(matrices[side, layer][0].numpy(), side == "decoder", heading))
+    drawn = draw_matrices(list(panels.values()), "Mixing matrices A, first positions")
+    style.save(drawn, folder / "mixing_matrices.png")
 
 
 def show_translations(experiment: Experiment, corpus: Path, seed: int) -> None:

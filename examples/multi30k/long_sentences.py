@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Sentences longer than training's: one to four of the test set in one line, translated.
+
+    MULTI30K=DIR python examples/multi30k/long_sentences.py
+
+by the trained models that study.py left in out/study/, as they are and, the ResMLPs, with A
+extended past the positions that training reached (token_mixing_reach), whose number the validation
+set chooses. results/long_sentences.json has what came of it.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Dict, List, Optional, Tuple
+
+import torch
+from compare import TEST
+from fairseq.dataclass.configs import GenerationConfig
+from fetch import find_corpora
+from plan import rows
+from run import HERE
+from study import OUT, RESULTS
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.corpus import read_parallel
+from resmlp_mt.pipeline.provenance import versions
+from resmlp_mt.pipeline.scoring import score
+from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.subwords import Subwords
+from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.pipeline.translator import Translator, by_length
+
+MOST = 4  # sentences in a line
+REACHES = (16, 24, 32)  # tried on lines of three sentences
+NAMES = tuple(
+    f"{table}.en-de.{system}.1"
+    for table in ("table5", "concatenated")
+    for system in ("transformer-3", "resmlp-3", "toeplitz-3")
+)
+Pairs = List[Tuple[str, str]]
+
+
+def joined(pairs: Pairs, number: int) -> Pairs:
+    """Every *number* sentences that follow each other, in one line; fewer at the end are left."""
+    groups = zip(*[iter(pairs)] * number)
+    return [tuple(" ".join(side) for side in zip(*group)) for group in groups]
+
+
+def bleu(folder: Path, out: Path, pairs: Pairs, reach: Optional[int]) -> float:
+    """sacreBLEU of a run's model on *pairs*, with the length penalty that the run chose."""
+    data = out / "data.en-de"
+    subwords = Subwords(data / "subwords" / "spm.model")
+    lenpen = read_json(folder / "lenpen.json")["chosen"]
+    translator = Translator(
+        torch.device("cpu"),
+        [folder / "model.pt"],
+        data / "data-bin",
+        GenerationConfig(beam=4, lenpen=lenpen),
+        max_tokens=4096,
+        overrides={"token_mixing_reach": reach} if reach else None,
+    )
+    pieces = [subwords.encode(source).split() for source, _ in pairs]
+    lengths = [len(sentence) + 1 for sentence in pieces]
+    if max(lengths) > translator.about.positions:
+        raise UserError(
+            f"{folder}: a line has {max(lengths)} subwords, the model "
+            f"{translator.about.positions} positions: join fewer sentences"
+        )
+    texts = [""] * len(pairs)
+    for batch in by_length(list(range(len(pairs))), lengths, 4096):
+        (found,) = translator.work([pieces[i] for i in batch])
+        for i, text in zip(batch, found):
+            texts[i] = text
+    return score(texts, [target for _, target in pairs])["bleu"]
+
+
+def study(name: str, out: Path, valid: Pairs, tests: List[Pairs]) -> Dict[str, List[float]]:
+    """BLEU by number of sentences, for each way to use a run's model."""
+    folder = out / name / "generate"
+    found = {"as it is": [bleu(folder, out, pairs, None) for pairs in tests]}
+    if rows()[name].arch.startswith("resmlp"):
+        on_valid = {reach: bleu(folder, out, joined(valid, 3), reach) for reach in REACHES}
+        reach = max(on_valid, key=on_valid.get)
+        found[f"extended from {reach}"] = [bleu(folder, out, pairs, reach) for pairs in tests]
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of study.py's runs")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    file = args.results / "long_sentences.json"
+    made = read_json(file)["rows"] if file.exists() else {}
+    corpora = find_corpora("de", HERE / "corpus")
+    tests = [joined(read_parallel(*corpora[TEST]), number) for number in range(1, MOST + 1)]
+    valid = read_parallel(*corpora["valid"])
+    words = [sum(len(source.split()) for source, _ in pairs) / len(pairs) for pairs in tests]
+    head = {"command": "examples/multi30k/long_sentences.py", "versions": versions()}
+    for name in NAMES:
+        if name in made or name not in rows() or not (args.out / name / "generate").exists():
+            continue
+        made[name] = study(name, args.out, valid, tests)
+        for how, scores in made[name].items():
+            print(f"{name:34} {how:18} {' '.join(f'{s:5.1f}' for s in scores)}", flush=True)
+        write_json(file, {**head, "test": TEST, "words": words, "rows": made})
+    if not made:
+        raise UserError(f"{args.out}: no trained models there: study.py run 'table5.en-de.*-3.1'")
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, resumes=True))

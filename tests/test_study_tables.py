@@ -1,0 +1,135 @@
+"""The study's comparisons and tables, on made-up results."""
+
+import compare
+import long_sentences
+import pytest
+import report
+import speed
+
+from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.terminal import run_main
+
+
+def call(monkeypatch, capsys, main, *arguments):
+    """Exit status, what was printed, the error."""
+    monkeypatch.setattr("sys.argv", ["program", *map(str, arguments)])
+    status = run_main(main)
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err.strip()
+
+
+def result(name, target="de", table="table5", seed=1, bleu=30.0, nll=2.5):
+    """What study.py writes for a row, as far as the tables read it."""
+    scores = {"bleu": bleu, "chrf": 50.0, "compound_split_bleu": 31.0, "tokenized_bleu": 32.0}
+    return {
+        "row": f"{table}.en-{target}.{name}.{seed}",
+        "table": table,
+        "label": name,
+        "command": "study.py",
+        "recipe": {"target": target, "seed": seed, "updates": 9, "train_options": []},
+        "cost": {"cpu_minutes": 15.2},
+        "versions": {},
+        "parameters": 1500000,
+        "valid_nll": {"last": nll},
+        "scores": {report.TEST: scores},
+    }
+
+
+def as_results(*some):
+    return {r["row"]: r for r in some}
+
+
+def bootstrap(difference, p):
+    return {"bleu": {"system": 30 + difference, "baseline": 30, "p_value": p}}
+
+
+def test_table5():
+    results = as_results(
+        result("transformer-3"), result("ours", bleu=31), result("ours", seed=2, bleu=32, nll=2.4)
+    )
+    results["compare"] = {"rows": {"table5.en-de.ours.1": bootstrap(1.04, 0.0004)}}
+    results["compare"]["rows"]["table5.en-de.ours.2"] = bootstrap(-0.5, 0.25)
+    results["speed"] = {"rows": {"ours": {"relative": {"median": 1.5}}}}
+    table = report.table5(results, "en-de").splitlines()
+    assert table[2] == ("| transformer-3 | 1.50 | 9 | 15 | 1 | 2.50 | 30.0 | - | 50.0 | 31.0 | - |")
+    assert table[3] == (
+        "| ours | 1.50 | 9 | 15 (15 .. 15) | 1, 2 | 2.45 (2.40 .. 2.50) | 31.5 (31.0 .. 32.0) | "
+        "+1.0 (p < 0.001); -0.5 (p = 0.250) | 50.0 (50.0 .. 50.0) | 31.0 (31.0 .. 31.0) | 1.50 |"
+    )
+    assert report.table5(results, "en-fr").startswith("No run")
+
+
+def test_other_texts_stand_beside_the_original():
+    results = as_results(result("ours", bleu=31), result("ours", table="distilled", bleu=33))
+    results["compare"] = {"rows": {"distilled.en-de.ours.1": bootstrap(2, 0.01)}}
+    line = report.other_texts(results).splitlines()[2]
+    assert line == "| distilled | ours | 2.50 | 33.0 | 31.0 | +2.0 (p = 0.010) |"
+
+
+def test_long_sentences():
+    found = {"words": [12.2, 24.4], "rows": {"run": {"as it is": [30.04, 11.0]}}}
+    table = report.long_sentences({"long_sentences": found}).splitlines()
+    assert table[0] == "| run | A | 1 (12 words) | 2 (24 words) |"
+    assert table[2] == "| run | as it is | 30.0 | 11.0 |"
+
+
+def test_joined_sentences():
+    pairs = [(str(i), str(-i)) for i in range(7)]
+    assert long_sentences.joined(pairs, 1) == pairs
+    assert long_sentences.joined(pairs, 3) == [("0 1 2", "0 -1 -2"), ("3 4 5", "-3 -4 -5")]
+
+
+@pytest.mark.parametrize(
+    "row, against",
+    [
+        ("table5.en-fr.lstm.2", "table5.en-fr.transformer-3.2"),
+        ("distilled.en-de.resmlp-3.1", "table5.en-de.resmlp-3.1"),
+        ("table5.en-de.transformer-3.1", None),
+        ("ablation.03", None),
+    ],
+)
+def test_what_is_compared_with_what(row, against):
+    assert compare.pairs().get(row) == against
+
+
+@pytest.fixture
+def translated(tmp_path, monkeypatch, hundred_lines):
+    """Translations of two systems; gives the folders' options."""
+    monkeypatch.setenv("MULTI30K", str(hundred_lines))
+    _, file = compare.find_corpora("de", tmp_path)[compare.TEST]
+    references = list(compare.read_lines(file))
+    for name, change in (("transformer-3", "x"), ("resmlp-3", "")):
+        path = compare.translations(tmp_path / "out", f"table5.en-de.{name}.1")
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(f"{change}{line}\n" for line in references))
+    (tmp_path / "results").mkdir()
+    return "--out", tmp_path / "out", "--results", tmp_path / "results"
+
+
+def test_compare(translated, tmp_path, monkeypatch, capsys):
+    old = {"kept": {"against": "another"}}
+    write_json(tmp_path / "results" / "compare.json", {"rows": old})
+    status, printed, _ = call(monkeypatch, capsys, compare.main, *translated)
+    made = read_json(tmp_path / "results" / "compare.json")["rows"]
+    assert status == 0 and "table5.en-de.resmlp-3.1" in printed
+    # what an earlier call found stays, and only what has both translations is compared
+    assert set(made) == {"kept", "table5.en-de.resmlp-3.1"}
+    test = made["table5.en-de.resmlp-3.1"]
+    assert round(test["bleu"]["system"], 6) == 100 > test["bleu"]["baseline"]
+    assert test["against"] == "table5.en-de.transformer-3.1"
+
+
+@pytest.mark.parametrize("main", [compare.main, speed.main, long_sentences.main])
+def test_nothing_to_work_on(main, tmp_path, hundred_lines, monkeypatch, capsys):
+    monkeypatch.setenv("MULTI30K", str(hundred_lines))
+    arguments = ("--out", tmp_path / "none", "--results", tmp_path)
+    status, _, error = call(monkeypatch, capsys, main, *arguments)
+    assert status == 1 and len(error.splitlines()) == 1 and "none" in error
+    assert not list(tmp_path.glob("*.json"))
+
+
+@pytest.mark.parametrize("name", ["compare", "speed", "long_sentences", "table5.x"])
+def test_a_file_that_lacks_something(name, tmp_path, monkeypatch, capsys):
+    (tmp_path / f"{name}.json").write_text('{"row": "x"}' if "." in name else "{}")
+    status, _, error = call(monkeypatch, capsys, report.main, "--results", tmp_path)
+    assert status == 1 and f"{name}.json" in error and "is missing" in error
