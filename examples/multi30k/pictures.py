@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The study's pictures, from its result files, each as .png and .svg in pictures/:
+
+    python examples/multi30k/pictures.py [--results DIR] [--out DIR]
+
+learning curves of Table 5's systems over CPU time, BLEU of several sentences in one line, and BLEU
+against the share of weights pruned, as far as there are results for it.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Tuple
+
+from matplotlib.figure import Figure
+from report import load, of_table
+from run import HERE
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pictures.make import pruning
+from resmlp_mt.pictures.style import (
+    CM,
+    COLUMN,
+    color,
+    dash,
+    in_style,
+    marker,
+    new_figure,
+    save,
+    set_title,
+)
+from resmlp_mt.pipeline.terminal import run_main
+
+Points = List[Tuple[float, float]]
+
+
+@in_style
+def draw_lines(lines: Dict[str, Points], x: str, y: str, title: str) -> Figure:
+    """A line with markers for each label, the legend below."""
+    columns = 2 if max(map(len, lines)) <= 20 else 1
+    rows = -(-len(lines) // columns)
+    figure = new_figure(COLUMN, (6 + 0.32 * rows) * CM)
+    axes = figure.subplots()
+    for number, (label, points) in enumerate(lines.items()):
+        axes.plot(
+            *zip(*points),
+            color=color(number),
+            linestyle=dash(number),
+            marker=marker(number),
+            label=label,
+        )
+    axes.set(xlabel=x, ylabel=y)
+    axes.grid(True)
+    figure.legend(loc="outside lower center", ncols=columns)
+    set_title(figure, title)
+    return figure
+
+
+def learning_curves(results: Dict[str, dict], pair: str) -> Optional[Figure]:
+    """Validation nll after each epoch, by the CPU minutes that training had taken."""
+    lines = {}
+    for r in of_table(results, "table5"):
+        if f"en-{r['recipe']['target']}" == pair and r["recipe"]["seed"] == 1:
+            minutes = r["cost"]["cpu_minutes"] / r["recipe"]["updates"]
+            lines[r["label"]] = [(update * minutes, nll) for update, nll in r["valid_curve"]]
+    if not lines:
+        return None
+    title = f"{pair}, 128 channels, one core each"
+    return draw_lines(lines, "CPU minutes", "validation nll (bits a token)", title)
+
+
+def long_sentences(results: Dict[str, dict]) -> Optional[Figure]:
+    """BLEU by the words of a line, which is one to four sentences."""
+    found = results.get("long_sentences")
+    if found is None:
+        return None
+    lines = {
+        f"{run}, {how}": list(zip(found["words"], scores))
+        for run, row in found["rows"].items()
+        for how, scores in row.items()
+    }
+    return draw_lines(
+        lines, "words in a line (mean)", "sacreBLEU", "One to four sentences in a line"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--out", type=Path, default=HERE / "pictures")
+    args = parser.parse_args()
+    results = load(args.results)
+    sweep = args.results / "pruning.json"
+    figures: Dict[str, Callable[[], Optional[Figure]]] = {
+        "curves.en-de": lambda: learning_curves(results, "en-de"),
+        "curves.en-fr": lambda: learning_curves(results, "en-fr"),
+        "long_sentences": lambda: long_sentences(results),
+        "pruning": lambda: pruning(sweep, None) if sweep.exists() else None,
+    }
+    drawn = {name: draw() for name, draw in figures.items()}
+    if not any(drawn.values()):
+        raise UserError(f"{args.results}: no results to draw: study.py makes them")
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name, figure in drawn.items():
+        if figure is None:
+            print(f"{name}: no results for it yet")
+            continue
+        files = [args.out / f"{name}{suffix}" for suffix in (".png", ".svg")]
+        save(figure, *files)
+        print("\n".join(map(str, files)))
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))
