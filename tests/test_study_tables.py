@@ -45,25 +45,29 @@ def bootstrap(difference, p):
 
 def test_table5():
     results = as_results(
-        result("transformer-3"), result("ours", bleu=31), result("ours", seed=2, bleu=32, nll=2.4)
+        result("transformer-3"),
+        result("toeplitz-3", bleu=31),
+        result("toeplitz-3", seed=2, bleu=32, nll=2.4),
     )
-    results["compare"] = {"rows": {"table5.en-de.ours.1": bootstrap(1.04, 0.0004)}}
-    results["compare"]["rows"]["table5.en-de.ours.2"] = bootstrap(-0.5, 0.25)
-    results["speed"] = {"rows": {"ours": {"relative": {"median": 1.5}}}}
+    results["compare"] = {"rows": {"table5.en-de.toeplitz-3.1": bootstrap(1.04, 0.0004)}}
+    results["compare"]["rows"]["table5.en-de.toeplitz-3.2"] = bootstrap(-0.5, 0.25)
+    results["speed"] = {"rows": {"toeplitz-3": {"relative": {"median": 1.5}}}}
     table = report.table5(results, "en-de").splitlines()
     assert table[2] == ("| transformer-3 | 1.50 | 9 | 15 | 1 | 2.50 | 30.0 | - | 50.0 | 31.0 | - |")
     assert table[3] == (
-        "| ours | 1.50 | 9 | 15 (15 .. 15) | 1, 2 | 2.45 (2.40 .. 2.50) | 31.5 (31.0 .. 32.0) | "
+        "| toeplitz-3 | 1.50 | 9 | 15 (15 .. 15) | 1, 2 | 2.45 (2.40 .. 2.50) | 31.5 (31.0 .. 32.0) | "
         "+1.0 (p < 0.001); -0.5 (p = 0.250) | 50.0 (50.0 .. 50.0) | 31.0 (31.0 .. 31.0) | 1.50 |"
     )
     assert report.table5(results, "en-fr").startswith("No run")
 
 
 def test_other_texts_stand_beside_the_original():
-    results = as_results(result("ours", bleu=31), result("ours", table="distilled", bleu=33))
-    results["compare"] = {"rows": {"distilled.en-de.ours.1": bootstrap(2, 0.01)}}
+    results = as_results(
+        result("toeplitz-3", bleu=31), result("toeplitz-3", table="distilled", bleu=33)
+    )
+    results["compare"] = {"rows": {"distilled.en-de.toeplitz-3.1": bootstrap(2, 0.01)}}
     line = report.other_texts(results).splitlines()[2]
-    assert line == "| distilled | ours | 2.50 | 33.0 | 31.0 | +2.0 (p = 0.010) |"
+    assert line == "| distilled | toeplitz-3 | 2.50 | 33.0 | 31.0 | +2.0 (p = 0.010) |"
 
 
 def test_long_sentences():

@@ -10,6 +10,7 @@ from statistics import mean
 from typing import Callable, Dict, List
 
 from run import HERE
+from systems import SYSTEMS
 from table import option
 
 from resmlp_mt.errors import UserError
@@ -103,8 +104,10 @@ def table5(results: Dict[str, dict], pair: str) -> str:
     compared = results.get("compare", {}).get("rows", {})
     speeds = results.get("speed", {}).get("rows", {})
     lines = []
-    for label in dict.fromkeys(r["label"] for r in rows):
+    for label in SYSTEMS:
         runs = [r for r in rows if r["label"] == label]
+        if not runs:
+            continue
         scores = [r["scores"][TEST] for r in runs]
         tokenized = "compound_split_bleu" if pair == "en-de" else "tokenized_bleu"
         tests = [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
