@@ -24,12 +24,22 @@ class Taps(nn.Module):
         positions: N, the longest sentence (no weight depends on it).
         causal: read the newest K positions, not those around (decoder).
         kernel_size: K.
+        bias: learn a bias.
+        init_std: standard deviation of the taps' first weights.
 
     Raises:
         UserError: if K is less than 1, or even in the encoder, where it has no centre.
     """
 
-    def __init__(self, channels: int, positions: int, causal: bool, kernel_size: int = 3):
+    def __init__(
+        self,
+        channels: int,
+        positions: int,
+        causal: bool,
+        kernel_size: int = 3,
+        bias: bool = True,
+        init_std: float = 0.02,
+    ):
         super().__init__()
         if kernel_size < 1 or kernel_size % 2 == 0:
             raise UserError(
@@ -38,6 +48,11 @@ class Taps(nn.Module):
             )
         self.channels, self.positions, self.causal = channels, positions, causal
         self.kernel_size = kernel_size
+        self.add_weights(bias, init_std)
+
+    def add_weights(self, bias: bool, init_std: float) -> None:
+        """Make the parameters; arguments as of the class."""
+        raise NotImplementedError
 
     def window(self, x: Tensor) -> Tensor:
         """T x B x C to T x B x K x C: what each position reads, the leftmost first."""
@@ -80,18 +95,9 @@ class DepthwiseConvTokenMixing(Taps):
     commutes with maps of the channels.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        positions: int,
-        causal: bool,
-        kernel_size: int = 3,
-        bias: bool = True,
-        init_std: float = 0.02,
-    ):
-        super().__init__(channels, positions, causal, kernel_size)
-        self.weight = nn.Parameter(torch.empty(channels, kernel_size))
-        self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
+    def add_weights(self, bias: bool, init_std: float) -> None:
+        self.weight = nn.Parameter(torch.empty(self.channels, self.kernel_size))
+        self.bias = nn.Parameter(torch.zeros(self.channels)) if bias else None
         nn.init.normal_(self.weight, std=init_std)
 
     def biases(self, length: int) -> Optional[Tensor]:
@@ -134,18 +140,9 @@ class DepthwiseConvTokenMixing(Taps):
 class ConvTokenMixing(Taps):
     """``y[t] = sum_k W[k] x[t + k] + b``: a full convolution, which mixes the channels too."""
 
-    def __init__(
-        self,
-        channels: int,
-        positions: int,
-        causal: bool,
-        kernel_size: int = 3,
-        bias: bool = True,
-        init_std: float = 0.02,
-    ):
-        super().__init__(channels, positions, causal, kernel_size)
+    def add_weights(self, bias: bool, init_std: float) -> None:
         # C x (K C): one product over the joined channels of all taps
-        self.taps = nn.Linear(kernel_size * channels, channels, bias=bias)
+        self.taps = nn.Linear(self.kernel_size * self.channels, self.channels, bias=bias)
         nn.init.normal_(self.taps.weight, std=init_std)
         if bias:
             nn.init.zeros_(self.taps.bias)
@@ -181,23 +178,14 @@ class ConvTokenMixing(Taps):
         fold_after_(self.taps, post)
 
 
-class SeparableConvTokenMixing(nn.Module):
+class SeparableConvTokenMixing(Taps):
     """A depthwise convolution, then a map of the channels: ``y[t] = W (depthwise x)[t] + b``."""
 
-    def __init__(
-        self,
-        channels: int,
-        positions: int,
-        causal: bool,
-        kernel_size: int = 3,
-        bias: bool = True,
-        init_std: float = 0.02,
-    ):
-        super().__init__()
+    def add_weights(self, bias: bool, init_std: float) -> None:
         self.depthwise = DepthwiseConvTokenMixing(
-            channels, positions, causal, kernel_size, bias=False, init_std=init_std
+            self.channels, self.positions, self.causal, self.kernel_size, False, init_std
         )
-        self.pointwise = nn.Linear(channels, channels, bias=bias)
+        self.pointwise = nn.Linear(self.channels, self.channels, bias=bias)
         nn.init.xavier_uniform_(self.pointwise.weight)
         if bias:
             nn.init.zeros_(self.pointwise.bias)
@@ -217,5 +205,6 @@ class SeparableConvTokenMixing(nn.Module):
     @torch.no_grad()
     def fold_(self, pre: Optional[nn.Module], post: Affine) -> None:
         """Take the maps before and after into the weights."""
-        self.folded = FoldedTokenMixing(self.depthwise, pre, Affine(self.depthwise.channels))
+        identity = Affine(self.channels).to(post.alpha)  # of the model's type, where the model is
+        self.folded = FoldedTokenMixing(self.depthwise, pre, identity)
         fold_after_(self.pointwise, post)

@@ -120,7 +120,7 @@ def main() -> None:
         ),
     }
     if args.by_length:
-        from resmlp_mt.pipeline.length_plot import plot_by_length  # needs matplotlib
+        from resmlp_mt.pictures.length import plot_by_length  # needs matplotlib
 
         plot_by_length(systems_by_length(result), args.by_length, result["by_length"]["words_of"])
     if args.json:

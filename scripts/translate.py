@@ -14,17 +14,20 @@ import argparse
 import ast
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.pipeline.shards import open_shards
 from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.wmt14.translate_model import Settings
+from resmlp_mt.pipeline.translator import Translator
 from resmlp_mt.wmt14.translate_output import check_output, write_output
-from resmlp_mt.wmt14.translate_shards import Here, Shards
 from resmlp_mt.wmt14.translate_text import SourceText
+
+DIED = "{shard} {how}: nothing was written; if memory ran out, take fewer --shards or --max-tokens"
 
 
 def parse_args() -> argparse.Namespace:
@@ -89,7 +92,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-def open_model(args: argparse.Namespace, settings: Settings):
+def open_model(args: argparse.Namespace):
     """The model on the devices that were asked for."""
     gpus = 0 if args.cpu else torch.cuda.device_count()
     shards = args.shards or max(1, gpus)
@@ -97,12 +100,18 @@ def open_model(args: argparse.Namespace, settings: Settings):
         raise UserError(f"--shards {shards}: there are {gpus} GPUs, one a shard; or add --cpu")
     if args.fp16 and not gpus:
         raise UserError("--fp16: needs a GPU; on a CPU try --model-overrides")
-    threads = args.threads or torch.get_num_threads()
-    devices = [f"cuda:{shard}" for shard in range(shards)] if gpus else ["cpu"] * shards
-    if shards == 1:
-        torch.set_num_threads(threads)
-        return Here(settings, devices[0])
-    return Shards(settings, devices, max(1, threads // shards))
+    load = partial(
+        Translator,
+        checkpoints=[args.checkpoint],
+        data=args.data,
+        generation={
+            name: getattr(args, name) for name in ("beam", "lenpen", "max_len_a", "max_len_b")
+        },
+        max_tokens=args.max_tokens,
+        fp16=args.fp16,
+        overrides=args.model_overrides,
+    )
+    return open_shards(load, shards, args.cpu, DIED, args.threads)
 
 
 def main() -> None:
@@ -110,20 +119,11 @@ def main() -> None:
     check_output(args.output)
     spm = args.spm or args.data.parent / "subwords" / "spm.model"
     text = SourceText(args.input, spm)
-    settings = Settings(
-        args.checkpoint,
-        args.data,
-        beam=args.beam,
-        lenpen=args.lenpen,
-        max_len_a=args.max_len_a,
-        max_len_b=args.max_len_b,
-        fp16=args.fp16,
-        overrides=args.model_overrides,
-    )
-    with open_model(args, settings) as model:
-        text.encode(None if args.no_normalise else model.source)
-        cut = text.fit(model.positions, args.truncate)
-        unknown = text.unknown(args.data / f"dict.{model.source}.txt")
+    with open_model(args) as model:
+        positions, source = model.about
+        text.encode(None if args.no_normalise else source)
+        cut = text.fit(positions, args.truncate)
+        unknown = text.unknown(args.data / f"dict.{source}.txt")
         if unknown > 0.01:
             print(f"note: {unknown:.1%} of the pieces are not in the dictionary", file=sys.stderr)
         batches = text.batches(args.max_tokens)
@@ -131,7 +131,7 @@ def main() -> None:
         start = time.monotonic()
         with tqdm(total=len(text.wanted), unit=" sentences", dynamic_ncols=True) as bar:
             pieces = [[text.pieces[line] for line in batch] for batch in batches]
-            for number, found in model.translate(pieces):
+            for number, found in model.answers(pieces):
                 for line, translation in zip(batches[number], found, strict=True):
                     translations[line] = translation
                 bar.update(len(found))

@@ -16,14 +16,15 @@ import torch
 from cli import RECIPE, call, generate, lines, load, train, values
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline import beam_processes, beams, distillation, experiment
+from resmlp_mt.pipeline import beams, distillation, experiment, shards
 from resmlp_mt.pipeline.corpus import read_lines, write_lines
 from resmlp_mt.pipeline.distillation import Targets, distill, nearest, training_pairs
 from resmlp_mt.pipeline.scoring import score
 from resmlp_mt.pipeline.search import Search
 from resmlp_mt.pipeline.subwords import Subwords
-from resmlp_mt.pipeline.teacher import Hypothesis, Teacher, by_length
+from resmlp_mt.pipeline.teacher import Hypothesis, Teacher
 from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.pipeline.translator import by_length
 
 CPU = torch.device("cpu")
 TRAIN = ("--max-tokens", 512, "--seed", 1)
@@ -148,7 +149,7 @@ def test_failures_are_counted_listed_and_handled(world, hard, tmp_path):
 
 def test_what_is_wrong_with_a_hypothesis(world):
     teacher = Teacher(world.search, CPU)
-    dictionary = teacher.task.target_dictionary
+    dictionary = teacher.translator.task.target_dictionary
     piece, space = dictionary.nspecial, dictionary.add_symbol("▁")
 
     def wrong(*tokens):
@@ -160,8 +161,8 @@ def test_what_is_wrong_with_a_hypothesis(world):
     assert wrong(*[piece] * 24) is None and wrong(*[piece] * 25) == "length limit"
     assert wrong(piece, dictionary.unk()) == "unknown word"
     # a model that has learned nothing may have nothing to say
-    teacher.generator = SimpleNamespace(generate=lambda models, sample, **_: [[]])
-    assert teacher.translate(["w01"], lambda n: None) == [[Hypothesis("", None, "empty output")]]
+    teacher.translator.generator = SimpleNamespace(generate=lambda models, sample, **_: [[]])
+    assert list(teacher.translate(["w01"])) == [{}, {0: [Hypothesis("", None, "empty output")]}]
 
 
 def test_interpolation_and_original_pairs(world, tmp_path, monkeypatch):
@@ -201,8 +202,9 @@ def test_unknown_words_are_failures():
 
 def test_batches_by_length():
     lengths = [3, 9, 1, 4, 4, 30]
-    assert list(by_length([0, 1, 2, 3, 4, 5], lengths, 12)) == [[5], [1], [3, 4, 0], [2]]
-    assert list(by_length([], lengths, 12)) == []
+    assert by_length([0, 1, 2, 3, 4], lengths, 12) == [[1], [3, 4, 0], [2]]
+    assert by_length([0, 1, 2, 3, 4, 5], lengths, 12) == [[5], [1, 3, 4], [0, 2]]
+    assert by_length([], lengths, 12) == []
 
 
 def test_a_stopped_run_goes_on(world, tmp_path, monkeypatch):
@@ -210,11 +212,11 @@ def test_a_stopped_run_goes_on(world, tmp_path, monkeypatch):
     make(world, tmp_path / "whole")
     translate, asked = Teacher.translate, []
 
-    def stopping(self, some, on_progress):
+    def stopping(self, some):
         asked.append(len(some))
         if len(asked) == 3:
             raise KeyboardInterrupt
-        return translate(self, some, on_progress)
+        return translate(self, some)
 
     monkeypatch.setattr(Teacher, "translate", stopping)
     with pytest.raises(KeyboardInterrupt):
@@ -267,7 +269,7 @@ def test_other_options_and_damaged_files_are_refused(world, hard, tmp_path, monk
 def forked(monkeypatch):
     """Processes of this one's kind, which have its modules already and what a test put in them."""
     context = multiprocessing.get_context("fork")
-    monkeypatch.setattr(beam_processes, "get_context", lambda _: context)
+    monkeypatch.setattr(shards, "get_context", lambda _: context)
 
 
 def test_several_processes_give_the_same(world, tmp_path, monkeypatch, forked):
@@ -284,10 +286,10 @@ def test_a_process_that_fails_ends_the_run(world, tmp_path, monkeypatch, forked)
     monkeypatch.setattr(beams, "CHUNK_LINES", 9)
     translate = Teacher.translate
 
-    def killed(self, some, on_progress):
+    def killed(self, some):
         if some[0] == third:
             os.kill(os.getpid(), signal.SIGKILL)
-        return translate(self, some, on_progress)
+        return translate(self, some)
 
     third = list(read_lines(world.source))[18]
     monkeypatch.setattr(Teacher, "translate", killed)

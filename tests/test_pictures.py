@@ -8,10 +8,10 @@ from picture_inputs import COLUMN, assert_legible, call, save_model
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures import make, style
-from resmlp_mt.pictures.matrices import arrange, draw_matrices
+from resmlp_mt.pictures.curves import draw_curves
+from resmlp_mt.pictures.matrices import Panel, arrange, draw_matrices
 from resmlp_mt.pipeline.checkpoints import mixing_matrices
 from resmlp_mt.pipeline.deployment import fold_checkpoint
-from resmlp_mt.pipeline.plots import plot_learning_curve, plot_matrices
 
 SIX, MANY = {"encoder_layers": 6, "decoder_layers": 6}, {"encoder_layers": 12, "decoder_layers": 12}
 HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
@@ -199,7 +199,7 @@ def test_refusals(tmp_path, monkeypatch, capsys):
         (["matrices", tmp_path / "gone.pt", "-o", png], "gone.pt"),
         (["matrices", tmp_path / "nan.pt", "-o", png], "diverged"),
         (["sparsity", tmp_path / "nan.pt", "-o", png], "diverged"),
-        (["rows", tmp_path / "size.pt", "-o", png], "(1, 24, 24), which is not that of 12"),
+        (["rows", tmp_path / "size.pt", "-o", png], "mixing.weight: copying a param with"),
         (["sparsity", tmp_path / "folded.pt", "-o", png], "is folded"),
         (["matrices", good, "-o", tmp_path / "a.gif"], "a.gif: name a .png or .svg"),
         (["matrices", good, "-o", png, "-o", tmp_path / "no" / "a.svg"], "has no folder"),
@@ -241,10 +241,11 @@ def test_a_full_disk_leaves_the_old_picture(tmp_path, monkeypatch, capsys):
 def test_pictures_from_memory(tmp_path):
     """What the quickstart draws."""
     matrix = np.arange(16.0).reshape(4, 4)
-    panels = [(f"encoder, layer 1, {when} training", matrix) for when in ("before", "after")]
-    panels += [("decoder", np.tril(matrix)), ("zero", 0 * matrix)]
-    plot_matrices(panels, tmp_path / "a.png", "A")
-    plot_learning_curve({"train": [(1, 9.0)], "valid": [(2, 5.0)]}, tmp_path / "b.png", "B")
-    plot_learning_curve({"train": [], "valid": []}, tmp_path / "c.png", "C")
-    for name in "abc":
-        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    panels = [Panel(matrix, False, f"encoder, layer 1\n{when} training") for when in ("be", "af")]
+    other = [Panel(np.tril(matrix), True, "decoder"), Panel(0 * matrix, True, "zero")]
+    figures = [draw_matrices([panels, other], "A")]
+    for points in ([(1, 9.0)], []):
+        figures.append(draw_curves({"B": {"train": points, "valid": points}}, "B"))
+    for figure in figures:
+        style.save(figure, tmp_path / "a.png")
+        assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

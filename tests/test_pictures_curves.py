@@ -7,10 +7,9 @@ import plot
 import pytest
 from picture_inputs import COLUMN, SMALLEST, assert_legible, call
 
-from resmlp_mt.pictures import make
+from resmlp_mt.pictures import length, make
 from resmlp_mt.pictures.curves import draw_curves, read_curves
 from resmlp_mt.pictures.pruning import draw_pruning
-from resmlp_mt.pipeline import length_plot
 
 TRAIN = '2020-01-01 00:00:00 | INFO | train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
 VALID = (
@@ -118,9 +117,9 @@ def texts(tmp_path):
 
 
 def test_bleu_by_length(texts, monkeypatch, capsys):
-    seen, save = [], length_plot.save
+    seen, save = [], length.save_for_screen
     monkeypatch.setattr(
-        length_plot, "save", lambda figure, path: (seen.append(figure), save(figure, path))
+        length, "save_for_screen", lambda figure, path: (seen.append(figure), save(figure, path))
     )
     systems = [f"the same={texts / 'ref'}", f"shorter={texts / 'hyp'}"]
     options = ["--references", texts / "ref", "--edges", 6, 9, "-o", texts / "a.png"]

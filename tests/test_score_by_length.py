@@ -4,9 +4,9 @@ import pytest
 from score_text import drop_words, sentences
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline import length_plot
+from resmlp_mt.pictures import length, style
+from resmlp_mt.pictures.length import plot_by_length
 from resmlp_mt.pipeline.by_length import bleu_by_length
-from resmlp_mt.pipeline.length_plot import plot_by_length
 from resmlp_mt.pipeline.scoring import score
 
 
@@ -60,9 +60,7 @@ ROWS = [
 
 def test_picture(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        length_plot, "save", lambda figure, path: (seen.append(figure), path.touch())
-    )
+    monkeypatch.setattr(length, "save_for_screen", lambda figure, path: seen.append(figure))
     better = [{**row, "bleu": row["bleu"] and row["bleu"] + 1} for row in ROWS]
     plot_by_length({"ours": ROWS, "theirs": better}, tmp_path / "a.png", "source")
     axes = seen[0].axes[0]
@@ -88,11 +86,11 @@ def test_picture_files(tmp_path):
 
 
 def test_no_half_of_a_picture(tmp_path, monkeypatch):
-    def full_disk(figure, path):
-        path.write_bytes(b"\x89PNG")
+    def full_disk(path, content):
+        path.write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(length_plot, "save", full_disk)
-    with pytest.raises(OSError):
+    monkeypatch.setattr(style.Path, "write_bytes", full_disk)
+    with pytest.raises(UserError, match="a.png could not be written .No space left"):
         plot_by_length({"ours": ROWS}, tmp_path / "a.png", "source")
     assert not list(tmp_path.iterdir())

@@ -5,17 +5,19 @@ import io
 import os
 import signal
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+import torch
 import translate as script
 from cli import call, train
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.shards import Here, Shards
 from resmlp_mt.pipeline.subwords import Subwords, train_subwords
 from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.wmt14.translate_model import Settings
-from resmlp_mt.wmt14.translate_shards import Here, Shards
+from resmlp_mt.pipeline.translator import Translator
 from resmlp_mt.wmt14.translate_text import SourceText
 
 
@@ -217,19 +219,29 @@ def test_a_disk_that_is_full(prepared, run, tmp_path, monkeypatch):
 
 def test_shards(prepared):
     """Two processes say what one does; when one dies, the command ends and names it."""
-    settings = Settings(prepared.path, prepared.data)
+    load = partial(
+        Translator,
+        checkpoints=[prepared.path],
+        data=prepared.data,
+        generation={"beam": 4, "lenpen": 0.6},
+        max_tokens=24,
+    )
+    cpu = torch.device("cpu")
     text = SourceText(prepared.source, prepared.spm)
     text.encode(None)
     batches = [[text.pieces[line] for line in batch] for batch in text.batches(24)]
     assert len(batches) > 4
-    with Here(settings, "cpu") as one:
-        expected = dict(one.translate(batches))
-    with Shards(settings, ["cpu", "cpu"], threads=1) as two:
-        assert (two.positions, two.source) == (one.positions, one.source) == (32, "xx")
-        assert dict(two.translate(batches)) == expected
-        assert dict(two.translate(batches[:1])) == {0: expected[0]}
+    with Here(load, cpu) as one:
+        expected = dict(one.answers(batches))
+        # in the order of the batch, which need not be by length
+        backwards = [batch[::-1] for batch in batches]
+        assert dict(one.answers(backwards)) == {n: x[::-1] for n, x in expected.items()}
+    with Shards(load, [cpu, cpu], 1, script.DIED) as two:
+        assert two.about == one.about == (32, "xx")
+        assert dict(two.answers(batches)) == expected
+        assert dict(two.answers(batches[:1])) == {0: expected[0]}
         os.kill(two._processes[1].pid, signal.SIGSTOP)
-        answers = two.translate(batches)
+        answers = two.answers(batches)
         next(answers)
         two._processes[1].kill()
         with pytest.raises(UserError, match=r"shard 2 of 2 \(cpu\) was killed by signal 9"):
@@ -247,4 +259,3 @@ def test_every_line_is_in_one_batch(prepared, tmp_path):
     assert sorted(lines) == text.wanted and len(lines) == 103 - 12
     lengths = [len(text.pieces[line]) for line in lines]
     assert lengths == sorted(lengths, reverse=True)
-    assert max(map(len, text.batches(4096, max_sentences=5))) == 5

@@ -15,7 +15,6 @@ from typing import Dict, List, Optional, Tuple
 
 import torch
 from compare import TEST
-from fairseq.dataclass.configs import GenerationConfig
 from fetch import find_corpora
 from plan import rows
 from run import HERE
@@ -55,7 +54,7 @@ def bleu(folder: Path, out: Path, pairs: Pairs, reach: Optional[int]) -> float:
         torch.device("cpu"),
         [folder / "model.pt"],
         data / "data-bin",
-        GenerationConfig(beam=4, lenpen=lenpen),
+        {"beam": 4, "lenpen": lenpen},
         max_tokens=4096,
         overrides={"token_mixing_reach": reach} if reach else None,
     )

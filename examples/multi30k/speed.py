@@ -15,7 +15,6 @@ from typing import Callable, Dict
 
 import torch
 from compare import BASELINE, TEST
-from fairseq.dataclass.configs import GenerationConfig
 from plan import table5
 from study import OUT, RESULTS
 
@@ -34,7 +33,7 @@ def decoder(model: Path, data: Path, args) -> Callable[[], int]:
         torch.device("cpu"),
         [model],
         data / "data-bin",
-        GenerationConfig(beam=args.beam),
+        {"beam": args.beam},
         args.batch,
     )
     text = list(read_lines(data / "subwords" / f"{TEST}.en"))[: args.sentences]

@@ -6,9 +6,7 @@ from typing import List
 from matplotlib import pyplot as plt
 
 from resmlp_mt.benchmark.report import Chart
-from resmlp_mt.pipeline.plots import save
-
-MARKERS = "osD^vPX*"
+from resmlp_mt.pictures.style import marker, save_for_screen
 
 
 def draw(charts: List[Chart], output: Path) -> None:
@@ -25,9 +23,9 @@ def draw(charts: List[Chart], output: Path) -> None:
     for axes, chart in zip(panels.flat, charts):
         for number, (name, points) in enumerate(chart.lines.items()):
             lengths = [x for x, _ in points]
-            color, marker = f"C{number % 10}", MARKERS[number % len(MARKERS)]
+            color = f"C{number % 10}"
             middle = [y.median for _, y in points]
-            axes.plot(lengths, middle, marker=marker, color=color, linewidth=2, label=name)
+            axes.plot(lengths, middle, marker=marker(number), color=color, linewidth=2, label=name)
             low, high = [y.low for _, y in points], [y.high for _, y in points]
             axes.fill_between(lengths, low, high, color=color, alpha=0.2, linewidth=0)
         axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y)
@@ -36,4 +34,4 @@ def draw(charts: List[Chart], output: Path) -> None:
         axes.set_xlim(left=0)
         axes.grid(alpha=0.3)
         axes.legend(loc="upper left", ncols=2)
-    save(figure, output)
+    save_for_screen(figure, output)

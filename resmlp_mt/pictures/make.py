@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.curves import draw_curves, read_curves
+from resmlp_mt.pictures.length import plot_by_length
 from resmlp_mt.pictures.matrices import arrange, draw_matrices
 from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.rows import distance_curves, draw_rows, middle_rows, row_curves
@@ -23,7 +24,6 @@ from resmlp_mt.pipeline.checkpoints import (
     positions,
 )
 from resmlp_mt.pipeline.cross_attention import cross_attention
-from resmlp_mt.pipeline.length_plot import plot_by_length
 from resmlp_mt.pipeline.pruning import PAPERS_THRESHOLD, sparsity
 from resmlp_mt.pipeline.pruning_sweep import read_sweep
 from resmlp_mt.pipeline.scoring import read_system

@@ -115,6 +115,14 @@ def save(figure: Figure, *paths: Path) -> None:
     write(paths, [rendered(figure, path, dpi=300) for path in paths])
 
 
+def save_for_screen(figure: Figure, path: Path) -> None:
+    """:func:`save` for a figure that was laid out for a screen, not in this style; closes it."""
+    check_outputs([path])
+    content = rendered(figure, path, dpi=150, bbox_inches="tight")
+    plt.close(figure)
+    write([path], [content])
+
+
 def rendered(figure: Figure, path: Path, **options) -> bytes:
     """What the file is to hold; *options* are those of ``Figure.savefig``."""
     buffer, suffix = io.BytesIO(), Path(path).suffix

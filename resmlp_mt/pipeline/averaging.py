@@ -10,6 +10,7 @@ from typing import Dict, List, Optional
 import torch
 from torch import Tensor
 
+from resmlp_mt.checkpoint_file import check_finite, check_records, is_dense
 from resmlp_mt.errors import UserError
 
 # a run's checkpoints: one an epoch, and one every so many updates (--save-interval-updates)
@@ -18,23 +19,30 @@ _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.
 _SUMS = 1 << 27  # bytes
 
 
-def load_checkpoint(path: Path, mapped: bool = False) -> dict:
+def load_checkpoint(path: Path, mapped: bool = False, checked: bool = True) -> dict:
     """A fairseq checkpoint by PyTorch's weights-only loader, on the CPU.
 
     Args:
         path: the file.
         mapped: leave the tensors in the file until they are used: what is not used (such as the
             optimizer's state) takes no memory then.
+        checked: compare its checksums and look for values that are no numbers, for which all of it
+            is read once; needless where that has been done a moment before.
 
     Raises:
-        UserError: missing, damaged, holding anything but data, or not a fairseq checkpoint.
+        UserError: missing, damaged, holding anything but data, not a fairseq checkpoint, or with
+            weights that are no numbers.
     """
     try:
+        if checked:
+            check_records(path)
         # files of PyTorch before 1.6 are no zip archives and cannot be mapped
         mapped = mapped and zipfile.is_zipfile(path)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: give a checkpoint that is there") from None
+    except UserError:
+        raise
     except pickle.UnpicklingError:
         raise UserError(
             f"{path} is no checkpoint, or one that carries more than data (such as code): refused"
@@ -43,6 +51,13 @@ def load_checkpoint(path: Path, mapped: bool = False) -> dict:
         raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
     if not isinstance(state, dict) or "model" not in state:
         raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
+    weights = state["model"]
+    if not isinstance(weights, dict) or not all(
+        isinstance(name, str) and is_dense(weight) for name, weight in weights.items()
+    ):
+        raise UserError(f"{path} is not a fairseq checkpoint: its model is more than tensors")
+    if checked:
+        check_finite(weights, path)
     return state
 
 
@@ -146,10 +161,12 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
     summed = [name for name in dict.fromkeys(owners.values()) if first[name].is_floating_point()]
     # the others count something, such as a version
     means = {name: first[name] for name in owners.values() if name not in summed}
+    checked = {paths[0]}
     for group in _groups(first, summed):
         sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in group}
         for path in paths:
-            weights = load_checkpoint(path, mapped=True)["model"]
+            weights = load_checkpoint(path, mapped=True, checked=path not in checked)["model"]
+            checked.add(path)
             if _owners(weights) != owners or any(
                 value.shape != shapes[name] for name, value in weights.items()
             ):

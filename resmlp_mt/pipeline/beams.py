@@ -6,21 +6,31 @@ last of them.
 
 import gzip
 import json
+import os
+import time
 import zlib
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Iterator, List
+from typing import Iterator, List, Tuple
 
+import torch
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.beam_processes import COST, Chunk, device_of, in_processes, make_chunk
 from resmlp_mt.pipeline.search import Search
-from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.shards import open_shards
+from resmlp_mt.pipeline.steps import check_options, read_json, write_json
 from resmlp_mt.pipeline.teacher import Hypothesis, Teacher
 
 CHUNK_LINES = 1024
+COST = ("wall_seconds", "cpu_seconds")
+DIED = (
+    "a process ended with status {status} (-9: killed, perhaps for want of memory; 1: see above): "
+    "the same command goes on from here, with fewer --shards if need be"
+)
+Chunk = Tuple[Path, List[str]]  # file to write, lines to translate
 
 
 def digest(lines: List[str]) -> str:
@@ -39,18 +49,12 @@ def read_manifest(path: Path) -> dict:
     return made_with
 
 
-def check_options(manifest: Path, made_with: dict, options: dict) -> None:
+def check_same(manifest: Path, made_with: dict, options: dict) -> None:
     """
     Raises:
         UserError: naming the first option in which the two differ.
     """
-    for name in sorted(set(made_with) | set(options)):
-        old, new = made_with.get(name), options.get(name)
-        if old != new:
-            raise UserError(
-                f"{manifest}: results made with {name} = {json.dumps(old)}, not "
-                f"{json.dumps(new)}: choose another place or delete them"
-            )
+    check_options(f"{manifest}: results", made_with, options, "choose another place or delete them")
 
 
 class Beams:
@@ -77,7 +81,7 @@ class Beams:
             raise UserError(
                 f"{self.folder}: {error.strerror}: choose a folder that can be written"
             ) from None
-        check_options(manifest, read_manifest(manifest)["options"], options)
+        check_same(manifest, read_manifest(manifest)["options"], options)
 
     def _chunks(self) -> Iterator[Chunk]:
         for number, start in enumerate(range(0, len(self.lines), CHUNK_LINES)):
@@ -98,19 +102,19 @@ class Beams:
         left = sum(len(lines) for _, lines in todo)
         if not todo:
             return
-        with tqdm(
-            total=len(self.lines),
-            initial=len(self.lines) - left,
-            unit=" sentences",
-            mininterval=1,
-            dynamic_ncols=True,
-        ) as bar:
-            if processes == 1:
-                teacher = Teacher(self.search, device_of(0, self.search.cpu))
-                for path, lines in todo:
-                    make_chunk(path, lines, teacher, bar.update)
-            else:
-                in_processes(todo, self.search, min(processes, len(todo)), bar.update)
+        load, count = partial(ChunkMaker, self.search), min(processes, len(todo))
+        with (
+            tqdm(
+                total=len(self.lines),
+                initial=len(self.lines) - left,
+                unit=" sentences",
+                mininterval=1,
+                dynamic_ncols=True,
+            ) as bar,
+            open_shards(load, count, self.search.cpu, DIED) as shards,
+        ):
+            for _, done in shards.answers(todo):
+                bar.update(done)
 
     def __iter__(self) -> Iterator[List[Hypothesis]]:
         """Each line's hypotheses, in the order of the text.
@@ -130,12 +134,38 @@ class Beams:
         return {name: round(sum(cost[name] for cost in costs), 3) for name in COST}
 
 
+class ChunkMaker:
+    """A teacher that writes files: a model of :mod:`resmlp_mt.pipeline.shards`."""
+
+    about = None
+
+    def __init__(self, search: Search, device: torch.device):
+        self._teacher = Teacher(search, device)
+
+    def work(self, chunk: Chunk) -> Iterator[int]:
+        """Translate the lines and write their hypotheses, or nothing; yields, each time that more
+        lines are done, how many."""
+        path, lines = chunk
+        before = time.perf_counter(), time.process_time()
+        beams = {}
+        for found in self._teacher.translate(lines):
+            beams.update(found)
+            yield len(found)
+        after = time.perf_counter(), time.process_time()
+        head = {name: round(b - a, 3) for name, a, b in zip(COST, before, after)}
+        unfinished = Path(f"{path}.partial")
+        with gzip.open(unfinished, "wt", encoding="utf-8") as file:
+            for record in (head, *(beams[number] for number in range(len(lines)))):
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        os.replace(unfinished, path)
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[Iterator]:
     """A chunk's records: its cost, then a line's hypotheses each.
 
     Raises:
-        UserError: if what is read within this context is not what :func:`make_chunk` wrote.
+        UserError: if what is read within this context is not what :class:`ChunkMaker` wrote.
     """
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:

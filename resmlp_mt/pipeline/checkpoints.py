@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from resmlp_mt.convolutional_mixing import DepthwiseConvTokenMixing
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.averaging import load_checkpoint
+from resmlp_mt.pipeline.rebuilding import check_fits
 from resmlp_mt.token_mixing import MATRICES
 
 SIDES = ("encoder", "decoder")
@@ -53,13 +54,15 @@ def load_ours(path: Path) -> dict:
 
     Raises:
         UserError: if it is another model's, or what
-            :func:`~resmlp_mt.pipeline.averaging.load_checkpoint` raises.
+            :func:`~resmlp_mt.pipeline.averaging.load_checkpoint` and
+            :func:`~resmlp_mt.pipeline.rebuilding.check_fits` raise.
     """
     state = load_checkpoint(path)
     if "cfg" not in state or not parameter_names(state, "B"):
         raise UserError(
             f"{path} is a checkpoint of another model: give one of a resmlp_mt architecture"
         )
+    check_fits(state, path)
     return state
 
 
@@ -91,18 +94,6 @@ def parameter_names(state: dict, kind: str) -> Dict[Layer, str]:
     return dict(sorted(found.items(), key=lambda item: (SIDES.index(item[0][0]), item[0][1])))
 
 
-def check_numbers(weight: Tensor, name: str, path: Path) -> None:
-    """
-    Raises:
-        UserError: if a weight is infinite or no number.
-    """
-    if not torch.isfinite(weight).all():
-        raise UserError(
-            f"{path}: {name} has values that are no numbers: its training diverged: give an "
-            "earlier checkpoint"
-        )
-
-
 def check_matrices(state: dict, path: Path) -> None:
     """
     Raises:
@@ -115,23 +106,14 @@ def check_matrices(state: dict, path: Path) -> None:
         )
 
 
-def rebuild_mixing(state: dict, side: str, weight: Tensor, path: Path) -> nn.Module:
-    """The token mixing of a layer, with *weight* in it and no bias.
-
-    Raises:
-        UserError: if the weight has not the shape that the checkpoint's options give it.
-    """
+def rebuild_mixing(state: dict, side: str, weight: Tensor) -> nn.Module:
+    """The token mixing of a layer, with *weight* in it and no bias."""
     kind, groups = mixing_kind(state), weight.size(0)
     common = (groups, positions(state, side), side == "decoder")
     if kind == "depthwise-conv":
         mixing = DepthwiseConvTokenMixing(*common, kernel_size=weight.size(1), bias=False)
     else:
         mixing = MATRICES[kind](*common, heads=groups, bias=False)
-    if mixing.weight.shape != weight.shape:
-        raise UserError(
-            f"{path}: a mixing matrix of the {side} has the shape {tuple(weight.shape)}, which is "
-            f"not that of {mixing.positions} positions: it is damaged or of another version"
-        )
     with torch.no_grad():
         mixing.weight.copy_(weight)
     return mixing
@@ -165,8 +147,7 @@ def mixing_matrices(path: Path, length: int, before_training: bool = False) -> D
     weights = untrained(state) if before_training else state["model"]
     matrices = {}
     for (side, layer), name in parameter_names(state, "A").items():
-        check_numbers(weights[name], name, path)
-        mixing = rebuild_mixing(state, side, weights[name], path)
+        mixing = rebuild_mixing(state, side, weights[name])
         matrices[side, layer] = mixing.matrix(min(length, mixing.positions)).detach()
     return matrices
 

@@ -5,6 +5,7 @@ A line ends at ``\n`` and nowhere else, so that the other characters that Python
 """
 
 import gzip
+import hashlib
 import os
 import zlib
 from contextlib import contextmanager
@@ -33,6 +34,16 @@ def open_bytes(path: Path) -> BinaryIO:
     """The bytes of a file, plain or ``.gz``."""
     path = Path(path)
     return gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file as it is, in hexadecimal.
+
+    Raises:
+        UserError: what :func:`reading` raises.
+    """
+    with reading(path), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_raw_lines(path: Path) -> Iterator[bytes]:

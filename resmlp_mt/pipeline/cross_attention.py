@@ -9,9 +9,10 @@ from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data.data_utils import infer_language_pair
 from torch import Tensor
 
+from resmlp_mt.checkpoint_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.checkpoints import load_ours
-from resmlp_mt.pipeline.subwords import Subwords
+from resmlp_mt.pipeline.subwords import load_subwords
 
 
 class CrossAttention(NamedTuple):
@@ -92,7 +93,10 @@ def _load(path: Path, data_bin: Path):
     except Exception as error:  # fairseq raises a bare one for a state that does not fit
         misfits = "Error(s) in loading state_dict", "please ensure that the architectures match"
         if not any(said in str(error) for said in misfits):
-            raise
+            message = explain(error)
+            if message is None:
+                raise
+            raise UserError(" ".join(message.split())) from None
         raise UserError(
             f"{path} does not fit the dictionaries in {data_bin}: give the data folder that it was "
             "trained on"
@@ -106,12 +110,8 @@ def _load(path: Path, data_bin: Path):
 def _pieces(spm: Optional[Path]):
     if spm is None:
         return str.strip
-    try:
-        return Subwords(spm).encode
-    except (OSError, RuntimeError):
-        raise UserError(
-            f"{spm} is no SentencePiece model: give the one of this checkpoint"
-        ) from None
+    wrong = f"{spm} is no SentencePiece model: give the one of this checkpoint"
+    return load_subwords(spm, wrong).encode
 
 
 def _indices(dictionary, pieces: str, what: str) -> Tensor:

@@ -1,33 +1,12 @@
 """A checkpoint for those who only translate: affine maps folded, optimizer's state left out."""
 
-from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.folding import fold_
-from resmlp_mt.model import ResMLPModel
 from resmlp_mt.pipeline.averaging import load_checkpoint, save_checkpoint
 from resmlp_mt.pipeline.checkpoints import option
-from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
-
-
-def rebuild(state: dict) -> ResMLPModel:
-    """The model in a checkpoint, without the data that it was trained on.
-
-    Args:
-        state: what :func:`~resmlp_mt.pipeline.averaging.load_checkpoint` gives.
-    """
-    weights, options = state["model"], state["cfg"]["model"]
-    options = dict(options) if isinstance(options, dict) else vars(options)
-    # a model's shape depends on nothing of a dictionary but its size
-    task = SimpleNamespace(
-        source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
-        target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
-    )
-    model = ResMLPModel.build_model(Namespace(**options), task)
-    model.load_state_dict(weights, strict=True)
-    return model
+from resmlp_mt.pipeline.rebuilding import check_fits, rebuild
 
 
 def fold_checkpoint(path: Path, output: Path) -> int:
@@ -45,14 +24,10 @@ def fold_checkpoint(path: Path, output: Path) -> int:
         raise UserError(
             f"{path} is not a checkpoint of a resmlp_mt model: there is nothing to fold"
         )
+    check_fits(state, path)
     if option(state, "folded", False):
         raise UserError(f"{path} is folded already")
-    try:
-        model = rebuild(state)
-    except (KeyError, RuntimeError):
-        raise UserError(
-            f"{path} does not fit its own options: it is damaged or was made by another version"
-        ) from None
+    model = rebuild(state)
     fold_(model)
     options = state["cfg"]["model"]
     if isinstance(options, dict):

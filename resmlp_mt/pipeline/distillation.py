@@ -13,11 +13,11 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from sacrebleu.metrics import BLEU
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.beams import Beams, check_options, digest, read_manifest
-from resmlp_mt.pipeline.corpus import one_line, read_parallel, write_lines
+from resmlp_mt.pipeline.beams import Beams, check_same, digest, read_manifest
+from resmlp_mt.pipeline.corpus import one_line, read_parallel, sha256_of, write_lines
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.search import Search, sha256_of
+from resmlp_mt.pipeline.search import Search
 from resmlp_mt.pipeline.steps import read_json, write_json
 from resmlp_mt.pipeline.teacher import Hypothesis
 
@@ -189,7 +189,7 @@ def _made_before(manifest: Path, outputs: List[Path], options: dict) -> Optional
     made = read_manifest(manifest) if manifest.exists() else None
     results = made and made.get("results")
     if results:
-        check_options(manifest, made["options"], options)
+        check_same(manifest, made["options"], options)
     there = [path for path in outputs if path.exists()]
     for path in there:
         if made is None or results and sha256_of(path) != results["files"][path.name]:

@@ -21,7 +21,6 @@ from resmlp_mt.pipeline.checkpoints import (
     Layer,
     check_matrices,
     check_not_folded,
-    check_numbers,
     load_ours,
     parameter_names,
     rebuild_mixing,
@@ -56,11 +55,11 @@ def check_threshold(threshold: float) -> None:
         )
 
 
-def used_weights(state: dict, kind: str, side: str, weight: Tensor, length: int, path: Path):
+def used_weights(state: dict, kind: str, side: str, weight: Tensor, length: int):
     """Which weights sentences of *length* tokens use: True in a tensor of the weight's shape."""
     if kind != "A":
         return torch.ones_like(weight, dtype=torch.bool)
-    mixing = rebuild_mixing(state, side, weight.float(), path)
+    mixing = rebuild_mixing(state, side, weight.float())
     # whatever A is made of: a weight is in it if the sum of A's entries depends on it
     mixing.matrix(min(length, mixing.positions)).sum().backward()
     return mixing.weight.grad != 0
@@ -84,13 +83,12 @@ def below(kind: str, weight: Tensor, used: Tensor, threshold: float) -> Tensor:
     return size < threshold * largest
 
 
-def _small(state: dict, path: Path, kinds: Sequence[str], threshold: float, length: int):
+def _small(state: dict, kinds: Sequence[str], threshold: float, length: int):
     """(kind, layer, parameter's name, mask of small weights, mask of used weights) of each."""
     for kind in kinds:
         for layer, name in parameter_names(state, kind).items():
             weight = state["model"][name]
-            check_numbers(weight, name, path)
-            used = used_weights(state, kind, layer[0], weight, length, path)
+            used = used_weights(state, kind, layer[0], weight, length)
             yield kind, layer, name, below(kind, weight, used, threshold), used
 
 
@@ -115,7 +113,7 @@ def sparsity(
     state = load_ours(path)
     check_not_folded(state, path)
     counts: Dict[str, Dict[Layer, Count]] = {}
-    for kind, layer, _, small, used in _small(state, path, KINDS, threshold, length):
+    for kind, layer, _, small, used in _small(state, KINDS, threshold, length):
         counts.setdefault(kind, {})[layer] = Count(int((small & used).sum()), int(used.sum()))
     return counts
 
@@ -154,7 +152,7 @@ def prune_checkpoint(
     if which is not None and "A" in which:
         check_matrices(state, path)
     counts: Dict[str, Count] = {}
-    for kind, _, name, small, used in _small(state, path, KINDS, threshold, length):
+    for kind, _, name, small, used in _small(state, KINDS, threshold, length):
         prunes = which is None or kind in which
         if prunes:
             state["model"][name] = state["model"][name].masked_fill(small, 0)

@@ -2,9 +2,9 @@
 
 from typing import Dict, List
 
-from resmlp_mt.benchmark.report import Table
 from resmlp_mt.pipeline.by_length import words_label
 from resmlp_mt.pipeline.table5 import SENTENCES
+from resmlp_mt.pipeline.terminal_table import Table
 
 TITLES = {
     "bleu": "BLEU",

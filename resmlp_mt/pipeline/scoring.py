@@ -2,14 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import List, Sequence
+from typing import Dict, List, Sequence
 
 from sacrebleu.metrics import BLEU, CHRF
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.text_input import name_of, read_text
-
-SENTENCE = re.compile(r"[STHDP]-\d+\t")
 
 
 def read_generated(log: Path) -> List[str]:
@@ -29,12 +27,23 @@ def read_generated(log: Path) -> List[str]:
 def read_system(path: Path) -> List[str]:
     """A system's translations: those of a file that is a log of ``fairseq-generate``, or its lines.
 
+    It is a log if all is there that the program prints of a sentence; a translation that happens to
+    look like one of those lines does not make it one.
+
     Raises:
         UserError: what :func:`read_generated` raises.
     """
     lines = read_text(path)
-    is_log = any(SENTENCE.match(line) for line in lines)
-    return _translations(lines, name_of(path)) if is_log else lines
+    return _translations(lines, name_of(path)) if _is_log(lines) else lines
+
+
+def _is_log(lines: Sequence[str]) -> bool:
+    printed: Dict[str, set] = {"H": set(), "D": set(), "P": set()}
+    for line in lines:
+        match = re.match(r"([HDP])-(\d+)\t", line)
+        if match:
+            printed[match[1]].add(match[2])
+    return bool(set.intersection(*printed.values()))
 
 
 def _translations(lines: Sequence[str], name: str) -> List[str]:

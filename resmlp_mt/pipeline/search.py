@@ -1,7 +1,6 @@
 """What a teacher's hypotheses depend on: its checkpoints, its data and how it searches."""
 
 from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
 from typing import Tuple
 
@@ -11,6 +10,7 @@ from fairseq.tasks.translation import TranslationTask
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.averaging import load_checkpoint
+from resmlp_mt.pipeline.corpus import sha256_of
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,6 @@ class Search:
             "lenpen": self.lenpen,
             "max_len": self.max_len,
         }
-
-
-def sha256_of(path: Path) -> str:
-    """
-    Raises:
-        UserError: if the file cannot be read.
-    """
-    try:
-        with open(path, "rb") as file:
-            return file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: give a file that is there") from None
 
 
 def _languages(path: Path, data: Path) -> Tuple[str, str]:

@@ -32,6 +32,26 @@ def read_json(path: Path):
         raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
 
 
+def check_options(results: str, made_with: dict, options: dict, instead: str) -> None:
+    """
+    Args:
+        results: what the message calls the results.
+        made_with: the options that they were made with, read from JSON.
+        options: those that are asked for, as JSON values.
+        instead: what to do, for the message.
+
+    Raises:
+        UserError: naming the first option in which the two differ.
+    """
+    options = json.loads(json.dumps(options))
+    for name in sorted(set(made_with) | set(options)):
+        old, new = made_with.get(name), options.get(name)
+        if old != new:
+            raise UserError(
+                f"{results} made with {name} = {json.dumps(old)}, not {json.dumps(new)}: {instead}"
+            )
+
+
 class Workdir:
     """A results folder that belongs to one set of options.
 
@@ -57,14 +77,12 @@ class Workdir:
             ) from None
         made_with = read_json(manifest)
         made_with.pop(RESULTS, None)
-        options = json.loads(json.dumps(options))
-        for name in sorted(set(made_with) | set(options)):
-            old, new = made_with.get(name), options.get(name)
-            if old != new:
-                raise UserError(
-                    f"{self.root} holds results made with {name} = {json.dumps(old)}, not "
-                    f"{json.dumps(new)}: choose another folder or delete this one"
-                )
+        check_options(
+            f"{self.root} holds results",
+            made_with,
+            options,
+            "choose another folder or delete this one",
+        )
 
     def _finished_any(self) -> bool:
         """Whether a step's results are here, or a checkpoint of one that goes on: before that, the

@@ -1,22 +1,15 @@
-"""A trained translation model as a teacher: all hypotheses of its beam search, for each sentence.
-
-Any model that fairseq's translation task loads will do, ours or fairseq's own, and several of them
-as an ensemble. Batches are made by length; what comes out is in the order of what went in.
-"""
+"""A trained model as a teacher: all hypotheses of its beam search, for each sentence."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Callable, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
 import torch
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from fairseq.dataclass.configs import GenerationConfig
-from fairseq.utils import move_to_cuda, resolve_max_positions
+from fairseq.tokenizer import tokenize_line
 
-from resmlp_mt.cli_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.search import Search
-from resmlp_mt.pipeline.subwords import Subwords
+from resmlp_mt.pipeline.subwords import Subwords, load_subwords
+from resmlp_mt.pipeline.translator import Translator, by_length
 
 # what may be wrong with a hypothesis
 BLANK = "blank source"
@@ -51,82 +44,50 @@ class Teacher:
     """
 
     def __init__(self, search: Search, device: torch.device):
-        self.device, self.max_tokens = device, search.max_tokens
-        try:
-            self.models, _, self.task = load_model_ensemble_and_task(
-                [str(path) for path in search.checkpoints], {"data": str(search.data)}
-            )
-        except Exception as error:
-            message = explain(error)
-            if message is None:
-                raise
-            raise UserError(" ".join(message.split())) from None
-        self.subwords = _load_subwords(search.spm, self.task.source_dictionary)
-        generation = GenerationConfig(
-            beam=search.beam, lenpen=search.lenpen, max_len_b=search.max_len
+        generation = dict(beam=search.beam, lenpen=search.lenpen, max_len_b=search.max_len)
+        self.translator = Translator(
+            device, search.checkpoints, search.data, generation, search.max_tokens
         )
-        for model in self.models:
-            model.to(device)
-            model.prepare_for_inference_(SimpleNamespace(generation=generation))
-        self.generator = self.task.build_generator(self.models, generation)
-        self.max_len = min(search.max_len, self.generator.max_len - 1)
-        self.source_positions, _ = resolve_max_positions(
-            self.task.max_positions(), *(model.max_positions() for model in self.models)
-        )
+        self.subwords = _load_subwords(search.spm, self.translator.task.source_dictionary)
+        self.max_tokens = search.max_tokens
+        self.max_len = min(search.max_len, self.translator.generator.max_len - 1)
 
-    def translate(
-        self, lines: List[str], on_progress: Callable[[int], None]
-    ) -> List[List[Hypothesis]]:
+    def translate(self, lines: List[str]) -> Iterator[Dict[int, List[Hypothesis]]]:
         """
         Args:
             lines: raw text.
-            on_progress: called with a number of lines when so many more are done.
 
-        Returns:
-            for each line its hypotheses, the best first: at least one, which says what is wrong if
-            there is nothing else to say.
+        Yields:
+            for some more lines, by their numbers, the hypotheses, the best first: at least one,
+            which says what is wrong if there is nothing else to say.
 
         Raises:
             UserError: if a batch does not fit into a GPU's memory.
         """
-        tokens, lengths = self.task.get_interactive_tokens_and_lengths(lines, self.subwords.encode)
-        result = [
-            [Hypothesis("", None, BLANK if length == 1 else TOO_LONG)] for length in lengths
-        ]  # the end of sentence counts
-        fit = [i for i, n in enumerate(lengths) if 1 < n <= self.source_positions]
-        on_progress(len(lines) - len(fit))
-        dataset = self.task.build_dataset_for_inference(tokens, lengths)
+        pieces = [tokenize_line(self.subwords.encode(line)) for line in lines]
+        lengths = [len(words) + 1 for words in pieces]  # the end of sentence counts
+        positions = self.translator.about.positions
+        yield {
+            i: [Hypothesis("", None, BLANK if n == 1 else TOO_LONG)]
+            for i, n in enumerate(lengths)
+            if not 1 < n <= positions
+        }
+        fit = [i for i, n in enumerate(lengths) if 1 < n <= positions]
         for batch in by_length(fit, lengths, self.max_tokens):
-            sample = dataset.collater([dataset[i] for i in batch])
-            for i, found in zip(sample["id"].tolist(), self._search(sample)):
-                result[i] = [self._read(hypothesis) for hypothesis in found] or [
-                    Hypothesis("", None, EMPTY)
-                ]
-            on_progress(len(batch))
-        return result
-
-    def _search(self, sample: dict) -> list:
-        if self.device.type == "cuda":
-            sample = move_to_cuda(sample, self.device)
-        try:
-            return self.task.inference_step(self.generator, self.models, sample)
-        except torch.OutOfMemoryError:
-            raise UserError(
-                f"{self.device}: out of memory with --max-tokens {self.max_tokens}: lower it"
-            ) from None
+            found = self.translator.search([pieces[i] for i in batch])
+            yield {
+                i: [self._read(hypothesis) for hypothesis in hypotheses]
+                or [Hypothesis("", None, EMPTY)]
+                for i, hypotheses in zip(batch, found, strict=True)
+            }
 
     def _read(self, hypothesis: dict) -> Hypothesis:
-        dictionary, tokens = self.task.target_dictionary, hypothesis["tokens"].int().cpu()
-        text = dictionary.string(
-            tokens,
-            "sentencepiece",
-            extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
-        )
+        text, tokens = self.translator.text(hypothesis), hypothesis["tokens"]
         if not text.strip():
             wrong = EMPTY
         elif len(tokens) - 1 >= self.max_len:
             wrong = LIMIT
-        elif dictionary.unk() in tokens:
+        elif self.translator.task.target_dictionary.unk() in tokens:
             wrong = UNKNOWN
         else:
             wrong = None
@@ -134,10 +95,7 @@ class Teacher:
 
 
 def _load_subwords(spm: Path, dictionary) -> Subwords:
-    try:
-        subwords = Subwords(spm)
-    except (OSError, RuntimeError):
-        raise UserError(f"{spm}: missing or no SentencePiece model: give the teacher's") from None
+    subwords = load_subwords(spm, f"{spm}: missing or no SentencePiece model: give the teacher's")
     processor = subwords.processor
     pieces = set(processor.id_to_piece(list(range(processor.get_piece_size()))))
     types = [t for t in dictionary.symbols[dictionary.nspecial :] if "madeupword" not in t]
@@ -149,20 +107,3 @@ def _load_subwords(spm: Path, dictionary) -> Subwords:
             "the SentencePiece model that its data was made with"
         )
     return subwords
-
-
-def by_length(items: List[int], lengths: List[int], max_tokens: int) -> Iterator[List[int]]:
-    """Cut into batches of similar length, the longest first, so that want of memory shows at once.
-
-    Args:
-        items: indices into *lengths*.
-        max_tokens: of a batch, padding included; an item longer than that has its own.
-    """
-    batch: List[int] = []
-    for i in sorted(items, key=lambda i: -lengths[i]):
-        if batch and lengths[batch[0]] * (len(batch) + 1) > max_tokens:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import List, Optional
+from typing import Iterator, List, Optional
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_lines
@@ -21,10 +21,19 @@ def read_text(path: Path) -> List[str]:
     Raises:
         UserError: what :func:`resmlp_mt.pipeline.corpus.read_lines` raises; no lines at all.
     """
-    lines = _read_stdin() if str(path) == STDIN else list(read_lines(path))
+    lines = list(iterate_text(path))
     if not lines:
         raise UserError(f"{name_of(path)}: empty file: give one sentence a line")
     return lines
+
+
+def iterate_text(path: Path) -> Iterator[str]:
+    """The same lines one by one, as they come; there may be none.
+
+    Raises:
+        UserError: what :func:`resmlp_mt.pipeline.corpus.read_lines` raises.
+    """
+    return _stdin_lines() if str(path) == STDIN else read_lines(path)
 
 
 def check_one_stdin(**paths: Optional[Path]) -> None:
@@ -60,14 +69,12 @@ def check_same_lines(
         )
 
 
-def _read_stdin() -> List[str]:
-    lines = []
+def _stdin_lines() -> Iterator[str]:
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
-            lines.append(line.rstrip(b"\r\n").decode("utf-8"))
+            yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{name_of(Path(STDIN))}, line {number}: invalid UTF-8 (byte {error.start + 1} of "
                 "the line): give UTF-8, not compressed"
             ) from None
-    return lines

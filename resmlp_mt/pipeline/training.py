@@ -32,7 +32,7 @@ def read_curve(log: Path) -> Dict[str, List[tuple]]:
     Where a run was interrupted and continued, the later record of an update counts.
     """
     curves: Dict[str, dict] = {"train": {}, "valid": {}}
-    for line in Path(log).read_text(encoding="utf-8").splitlines():
+    for line in Path(log).read_text(encoding="utf-8").split("\n"):
         record = parse_record(line)
         if record is None:
             continue

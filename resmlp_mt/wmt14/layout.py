@@ -11,7 +11,6 @@ each file may be a ``.gz``. What else mtdata leaves there (``tests/``, a merged 
 not looked at: its ``dev`` and ``test1`` are links into ``tests/``, or several of those in one file.
 """
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Callable, Dict, List, NamedTuple, Tuple
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import open_bytes, reading
+from resmlp_mt.pipeline.corpus import open_bytes, reading, sha256_of
 from resmlp_mt.wmt14.recipes import Pair
 
 BLOCK = 1 << 20  # bytes read at a time
@@ -158,10 +157,4 @@ def _read_through(path: Path, progress: Callable[[int], None]) -> _Side:
             size += len(block)
             last = block
             progress(len(block))
-    return _Side(lines + (not last.endswith(b"\n")), size, sha256(path))
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with reading(path), open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return _Side(lines + (not last.endswith(b"\n")), size, sha256_of(path))

@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 from typing import Dict, List
 
-from resmlp_mt.wmt14.layout import sha256
+from resmlp_mt.pipeline.corpus import sha256_of
 
 
 def digests(folder: Path) -> Dict[str, str]:
     """SHA-256 of every file in a folder, by name."""
-    return {path.name: sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
+    return {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 def spent() -> Dict[str, float]:

@@ -1,26 +1,15 @@
 """A text to translate: its lines as subwords, checked and in batches of similar length."""
 
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import List, Optional
 
-import numpy as np
-from fairseq.data.data_utils import batch_by_size
 from fairseq.tokenizer import tokenize_line
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.subwords import Subwords
+from resmlp_mt.pipeline.subwords import load_subwords
 from resmlp_mt.pipeline.text_input import name_of, read_text
-
-
-def _normaliser(language: str) -> Callable[[str], str]:
-    try:
-        from resmlp_mt.wmt14.normalise import Normaliser
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"{error.name} is not installed: pip install -e '.[wmt14]' brings what normalising "
-            "needs; --no-normalise leaves the text as it is"
-        ) from None
-    return Normaliser(language)
+from resmlp_mt.pipeline.translator import by_length
+from resmlp_mt.wmt14.normalise import Normaliser
 
 
 class SourceText:
@@ -42,10 +31,7 @@ class SourceText:
         self._lines = read_text(path)
         if not spm.is_file():
             raise UserError(f"{spm}: no such file: give the SentencePiece model of the data, --spm")
-        try:
-            self._subwords = Subwords(spm)
-        except (OSError, RuntimeError):
-            raise UserError(f"{spm} is not a SentencePiece model") from None
+        self._subwords = load_subwords(spm, f"{spm} is not a SentencePiece model")
         self.pieces: List[List[str]] = []
 
     def encode(self, language: Optional[str]) -> None:
@@ -53,11 +39,8 @@ class SourceText:
 
         Args:
             language: normalise as the training text of this language was; None: leave it as it is.
-
-        Raises:
-            UserError: if that needs something that is not installed.
         """
-        normalise = _normaliser(language) if language else str
+        normalise = Normaliser(language) if language else str
         self.pieces = [
             tokenize_line(self._subwords.encode(normalise(line))) for line in self._lines
         ]
@@ -105,23 +88,11 @@ class SourceText:
         pieces = [piece for pieces in self.pieces for piece in pieces]
         return sum(piece not in known for piece in pieces) / max(1, len(pieces))
 
-    def batches(self, max_tokens: int, max_sentences: Optional[int] = None) -> List[List[int]]:
+    def batches(self, max_tokens: int) -> List[List[int]]:
         """Numbers of the lines to translate, the longest first, in batches of similar length.
 
         Args:
             max_tokens: of a batch, padding included; raised to the longest line.
-            max_sentences: of a batch.
         """
-        lengths = np.array([len(pieces) + 1 for pieces in self.pieces], dtype=np.int64)
-        order = np.array(sorted(self.wanted, key=lambda number: -lengths[number]), dtype=np.int64)
-        if not len(order):
-            return []
-        found = batch_by_size(
-            order,
-            num_tokens_fn=lengths.__getitem__,
-            num_tokens_vec=lengths[order],
-            max_tokens=max(max_tokens, int(lengths.max())),
-            max_sentences=max_sentences,
-            required_batch_size_multiple=8,
-        )
-        return [[int(number) for number in batch] for batch in found]
+        lengths = [len(pieces) + 1 for pieces in self.pieces]  # the end of sentence counts
+        return by_length(self.wanted, lengths, max_tokens)

@@ -1,19 +1,16 @@
 """BLEU by sentence length as a picture."""
 
-import os
 from pathlib import Path
 from typing import Dict, List
 
 from matplotlib import pyplot as plt
 
+from resmlp_mt.pictures.style import marker, save_for_screen
 from resmlp_mt.pipeline.by_length import words_label
-from resmlp_mt.pipeline.plots import save
-
-MARKERS = "osD^vPX*"
 
 
 def plot_by_length(systems: Dict[str, List[dict]], output: Path, side: str) -> None:
-    """A line for each system; the file takes its name when it is complete.
+    """A line for each system.
 
     Args:
         systems: what :func:`resmlp_mt.pipeline.by_length.bleu_by_length` returns, by system, of the
@@ -26,7 +23,7 @@ def plot_by_length(systems: Dict[str, List[dict]], output: Path, side: str) -> N
     places = range(len(buckets))
     for number, (name, rows) in enumerate(systems.items()):
         heights = [float("nan") if row["bleu"] is None else row["bleu"] for row in rows]
-        axes.plot(places, heights, marker=MARKERS[number % len(MARKERS)], label=name)
+        axes.plot(places, heights, marker=marker(number), label=name)
     axes.set_xticks(
         places, [f"{words_label(row)}\n{row['sentences']:,}" for row in buckets], fontsize="small"
     )
@@ -39,9 +36,4 @@ def plot_by_length(systems: Dict[str, List[dict]], output: Path, side: str) -> N
     axes.margins(y=0.15)
     axes.grid(alpha=0.3)
     axes.legend(loc="best")
-    partial = output.with_name(f"{output.stem}.partial{output.suffix}")
-    try:
-        save(figure, partial)
-        os.replace(partial, output)
-    finally:
-        partial.unlink(missing_ok=True)
+    save_for_screen(figure, output)
