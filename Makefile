@@ -1,11 +1,12 @@
 # make demo   train, translate and score on the quickstart example (no download of data)
 # make test   lint and run all tests
-# Both make the environment $(VENV) first; PYTHON=python3.12 chooses the Python.
+# make soak   faults, hostile input and long runs: what is too long for make test (an hour or two)
+# All make the environment $(VENV) first; PYTHON=python3.12 chooses the Python.
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test lint env clean
+.PHONY: demo test soak lint env clean
 
 demo: env
 	$(RUN) examples/quickstart/run.py
@@ -13,12 +14,15 @@ demo: env
 test: env lint
 	$(RUN) -m pytest
 
+soak: env
+	$(RUN) tests/soak/soaking.py --run
+
 lint: env
 	$(RUN) -m ruff check .
 
 env: $(VENV)/.complete
 
-$(VENV)/.complete: setup.py scripts/requirements.txt
+$(VENV)/.complete: setup.py scripts/requirements.txt scripts/torch.txt scripts/make_env.sh
 	@rm -f $(VENV)/.complete
 	@scripts/make_env.sh $(VENV) $(PYTHON)
 

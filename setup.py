@@ -11,7 +11,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2", *PLOT]  # beside which scripts/benchmark.py can measure
 WMT14 = ["mtdata>=0.5.1", "requests"]  # with which scripts/prepare.py fetches the corpora
-TEST = ["pytest", "ruff", *BENCHMARK, *WMT14]
+TEST = ["hypothesis", "pytest", "ruff", *BENCHMARK, *WMT14]
 
 setup(
     name="resmlp-mt",
@@ -25,7 +25,7 @@ setup(
     package_data={"resmlp_mt.wmt14": ["*.yml"]},
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
-        "torch>=2.6",
+        "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
         "sacrebleu>=2.3",
         "sacremoses>=0.2",
         "sentencepiece>=0.2",

@@ -9,9 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.corpus import read_lines, write_lines
-from resmlp_mt.pipeline.subwords import Subwords, train_subwords
+from resmlp_mt.pipeline.subwords import load_subwords, train_subwords
 from resmlp_mt.pipeline.terminal import run_main
 
 
@@ -39,12 +39,14 @@ def pieces_path(path: Path) -> Path:
 def main() -> None:
     args = parse_args()
     if args.action == "train":
+        check_positive(args, "vocab_size")
         lines = (line for path in args.files for line in read_lines(path))
         print(train_subwords(lines, args.prefix, args.vocab_size))
         return
     if not args.model.is_file():
         raise UserError(f"{args.model}: no such model: train one with subwords.py train")
-    model = Subwords(args.model)
+    wrong = f"{args.model} is no SentencePiece model: give what subwords.py train wrote"
+    model = load_subwords(args.model, wrong)
     for path in args.files:
         write_lines(pieces_path(path), map(model.encode, read_lines(path)))
         print(pieces_path(path))

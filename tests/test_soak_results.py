@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from soaking import RESULTS, load, record, table
+from soaking import RESULTS, load, record, run, table
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.markdown import fill, fill_file
@@ -50,3 +50,8 @@ def test_fill_needs_its_marks(tmp_path):
     with pytest.raises(UserError, match=r"README\.md: no place for the table.*<!-- u -->"):
         fill_file(path, {"t": "| newer |", "u": "| x |"})
     assert "newer" not in path.read_text()
+
+
+def test_a_soak_that_is_none():
+    with pytest.raises(UserError, match="--run nonsense: no such soak: there are interruption"):
+        run(["memory", "nonsense"])

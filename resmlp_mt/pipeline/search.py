@@ -70,15 +70,11 @@ class Search:
 
 
 def _languages(path: Path, data: Path) -> Tuple[str, str]:
-    state = load_checkpoint(path)
-    # older checkpoints have all options in one namespace
-    options = state["cfg"]["task"] if state.get("cfg") else state.get("args")
-    if options is not None and not isinstance(options, dict):
-        options = vars(options)
-    task = (options or {}).get("_name") or (options or {}).get("task")
-    if not issubclass(TASK_REGISTRY.get(task, object), TranslationTask):
+    options = _task_options(load_checkpoint(path))
+    task = options.get("_name") or options.get("task")
+    if not issubclass(TASK_REGISTRY.get(str(task), object), TranslationTask):
         raise UserError(f"{path} is not a translation model's checkpoint: its task is {task}")
-    languages = (options["source_lang"], options["target_lang"])
+    languages = (options.get("source_lang"), options.get("target_lang"))
     if None not in languages:
         return languages
     # trained without --source-lang and --target-lang: fairseq-train looked at its data
@@ -86,3 +82,13 @@ def _languages(path: Path, data: Path) -> Tuple[str, str]:
     if None in languages:
         raise UserError(f"{data} has no files such as train.en-de.en.idx: give the binary data")
     return tuple(languages)
+
+
+def _task_options(state: dict) -> dict:
+    """Those in a checkpoint; none if it has something else in their place."""
+    try:
+        # older checkpoints have all options in one namespace
+        options = state["cfg"]["task"] if state.get("cfg") else state.get("args")
+        return options if isinstance(options, dict) else vars(options)
+    except (KeyError, TypeError):
+        return {}

@@ -1,7 +1,8 @@
 """What a soak found: one JSON file, one row of the table "What is tested" in README.md.
 
-    python tests/soak/NAME.py            # a soak, and results/NAME.json
-    python tests/soak/soaking.py --write README.md
+    python tests/soak/NAME.py                       # a soak, and results/NAME.json
+    python tests/soak/soaking.py --run [NAME ...]   # all of them, or some
+    python tests/soak/soaking.py --write README.md  # the table
 
 A soak is a script beside this one. It ends with :func:`record`, and with a non-zero exit status if
 anything was lost.
@@ -10,6 +11,7 @@ anything was lost.
 import argparse
 import json
 import resource
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -24,7 +26,8 @@ from resmlp_mt.pipeline.terminal import run_main
 RESULTS = Path(__file__).parent / "results"
 # fairseq's and hydra's, about their own future, between the lines that count
 warnings.simplefilter("ignore")
-sys.path.insert(1, str(Path(__file__).parents[1]))  # for what soaks share with the tests
+# for what soaks share with the tests, and for the scripts that they call
+sys.path[1:1] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "scripts")]
 FIELDS = {"what", "tried", "lost", "command", "details", "cpu_minutes", "versions"}
 # rows of the table, in the order of the README
 ORDER = (
@@ -123,10 +126,31 @@ def table(results: Dict[str, dict]) -> str:
     return markdown_table(["what", "tried", "lost", "command", "CPU minutes"], rows)
 
 
+def run(names: List[str]) -> None:
+    """Run some soaks, one after the other, whatever becomes of each.
+
+    Raises:
+        UserError: if there is no such soak, or one failed.
+    """
+    for name in names:
+        if name not in ORDER:
+            raise UserError(f"--run {name}: no such soak: there are {', '.join(ORDER)}")
+    failed = []
+    for name in names or ORDER:
+        print(f"--- {name}", flush=True)
+        if subprocess.run([sys.executable, Path(__file__).with_name(f"{name}.py")]).returncode:
+            failed.append(name)
+    if failed:
+        raise UserError(f"something was lost in {', '.join(failed)}: see above")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--run", nargs="*", metavar="NAME", help="run these soaks (default: all)")
     parser.add_argument("--write", type=Path, help="a Markdown file with the marks")
     args = parser.parse_args()
+    if args.run is not None:
+        run(args.run)
     found = table(load())
     if args.write is None:
         print(found)

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Make scripts/requirements.txt anew from setup.py and scripts/torch.txt: scripts/pin.sh [OPTIONS]
+# Pins stay as they are unless OPTIONS, which go to uv, say otherwise: --upgrade for all of them,
+# --upgrade-package NAME for one. It needs uv (pip install uv) and a package registry.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+pins=scripts/requirements.txt
+
+command -v uv >/dev/null || { echo "pin.sh: error: uv: not found: pip install uv" >&2; exit 1; }
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+[ -e "$pins" ] && cp "$pins" "$new/pins"
+# for each Python from 3.11 and every platform, with the hash of every file of a release
+uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-emit-index-url --no-emit-find-links --no-annotate --extra test --output-file "$new/pins" \
+  "$@" setup.py scripts/torch.txt
+{
+  cat <<END
+# What scripts/make_env.sh installs, PyTorch apart (scripts/torch.txt), with the hashes of each
+# release's files. Made from setup.py by scripts/pin.sh: do not edit, run that.
+END
+  # neither PyTorch, nor the CUDA libraries that only some of its builds want
+  awk '/^[a-z]/ { keep = !/^(torch|triton|(cuda|nvidia)-[a-z0-9-]+)==/ } keep' "$new/pins"
+} >"$new/out"
+mv "$new/out" "$pins"
+echo "$pins: $(grep -c == "$pins") pins"
