@@ -5,31 +5,26 @@ else keeps its traceback, and ``RESMLP_MT_TRACEBACK=1`` shows it always.
 """
 
 import os
-import pickle
 import re
 import sys
 from typing import Optional
 
+from resmlp_mt import checkpoint_errors, divergence
 from resmlp_mt.errors import UserError
 
 _TOO_LONG = re.compile(
     r"Size of sample #(\S+) is invalid \(=(.+?)\) since max_positions=(.+?), skip this example"
 )
-
-
-def _local(traceback, function: str, name: str):
-    """A local variable of the innermost call of a *function* that has it, or None."""
-    found = None
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_name == function:
-            found = traceback.tb_frame.f_locals.get(name, found)
-        traceback = traceback.tb_next
-    return found
+# gloo, which joins processes on CPUs, has lost one of them
+_GONE = re.compile(r"Connection \w+ by peer|Broken pipe")
 
 
 def explain(error: BaseException) -> Optional[str]:
     """One line for what the user can mend, or None for any other error."""
     text = str(error)
+    of_checkpoint = checkpoint_errors.explain(error)
+    if of_checkpoint is not None:
+        return of_checkpoint
     if isinstance(error, UserError):
         return text
     too_long = _TOO_LONG.search(text)
@@ -41,29 +36,19 @@ def explain(error: BaseException) -> Optional[str]:
             "--max-target-positions, or leave such sentences out with "
             "--skip-invalid-size-inputs-valid-test"
         )
-    path = _local(error.__traceback__, "load_checkpoint_to_cpu", "path")
-    if path is not None:
-        if isinstance(error, pickle.UnpicklingError):
-            return (
-                f"{path} is no checkpoint, or one that carries more than data (such as code): "
-                "refused, and nothing in it was run"
-            )
-        if _local(error.__traceback__, "load", "pickle_load_args") is not None:
-            # what a damaged file makes of torch.load is beyond listing
-            return f"{path} is damaged or cut off: copy or make it again"
-    if "Error(s) in loading state_dict" in text or "please ensure that the architectures" in text:
-        path = _local(error.__traceback__, "load_model_ensemble_and_task", "filename")
-        path = path or _local(error.__traceback__, "load_checkpoint", "filename")
-        return (
-            f"{path or 'the checkpoint'} does not fit the model: it was trained with another "
-            "architecture or other options"
+    if isinstance(error, FloatingPointError):
+        trainer = checkpoint_errors.local(error.__traceback__, "train_step", "self")
+        return divergence.explain(error, trainer)
+    if isinstance(error, RuntimeError) and "gloo/transport" in text:
+        gone = _GONE.search(text)
+        return gone and (
+            f"another process of this run has ended ({gone[0]}): its own output says why; start "
+            "all of them again with the same command"
         )
     if isinstance(error, UnicodeDecodeError):
         return f"invalid UTF-8 in the input ({error.reason}): convert it to UTF-8"
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return text  # fairseq's own, such as "Dataset not found: train (data-bin)"
-    if isinstance(error, OSError) and text.startswith("Model file not found"):
-        return f"{text}: give a checkpoint that is there"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return None

@@ -3,19 +3,31 @@
 import argparse
 import functools
 import os
+import sys
 
 import fairseq
 import numpy as np
 import torch
-from fairseq.data import data_utils
+from fairseq import binarizer, checkpoint_utils, file_chunker_utils
+from fairseq.data import data_utils, dictionary
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
+from fairseq.file_chunker_utils import Chunker
+from fairseq.file_io import PathManager
+from fairseq.nan_detector import NanDetector
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
+from fairseq.trainer import Trainer
 from fairseq.utils import import_user_module
+from fairseq_cli import interactive
 
+from resmlp_mt import divergence, line_ends, plain_options, safe_saving
+from resmlp_mt.checkpoint_file import check_file, check_finite
 from resmlp_mt.errors import UserError
 from resmlp_mt.generator import ResMLPGenerator
 from resmlp_mt.model import ResMLPModel
+from resmlp_mt.pipeline.corpus import one_line
+from resmlp_mt.pipeline.subwords import plain_pieces
 
 PRECISIONS = ("highest", "high", "medium")
 
@@ -54,6 +66,24 @@ def allow_translation_checkpoints() -> None:
     )
 
 
+def check_checkpoints() -> None:
+    """Have fairseq refuse a checkpoint that is damaged, or whose weights are no numbers.
+
+    PyTorch compares no checksum, so that a flipped bit goes into the translations unseen; weights
+    that are NaN translate into something, too. What fairseq's models would hand from a checkpoint's
+    options to ``eval`` is read without running it.
+    """
+    plain_options.install()
+
+    @_replace_once(checkpoint_utils, "load_checkpoint_to_cpu")
+    def checking(load_checkpoint_to_cpu, path, *args, **kwargs):
+        check_file(path)
+        state = load_checkpoint_to_cpu(path, *args, **kwargs)
+        if isinstance(state.get("model"), dict):
+            check_finite(state["model"], path)
+        return state
+
+
 def keep_last_batch() -> None:
     """Have fairseq translate, score and train on every sentence.
 
@@ -73,6 +103,25 @@ def keep_last_batch() -> None:
         batched = sum(len(batch) for batch in batches)
         # the batches are consecutive pieces of indices
         return batches if batched == len(indices) else [*batches, indices[batched:]]
+
+
+def end_lines_at_line_feeds() -> None:
+    """Have fairseq-interactive and fairseq-preprocess (with ``--user-dir``) read lines as the
+    scripts do: see :mod:`resmlp_mt.line_ends`.
+
+    What SentencePiece makes of a line in fairseq-interactive is what subwords.py makes of it.
+    """
+    _replace_once(interactive, "buffered_read")(line_ends.buffered_read)
+    main = sys.modules["__main__"]
+    if getattr(getattr(main, "__spec__", None), "name", None) == interactive.__name__:
+        _replace_once(main, "buffered_read")(line_ends.buffered_read)  # python -m
+    for module in (file_chunker_utils, binarizer, dictionary):
+        _replace_once(module, "find_offsets")(line_ends.find_offsets)
+    _replace_once(Chunker, "__enter__")(line_ends.open_chunk)
+
+    @_replace_once(SentencepieceBPE, "encode")
+    def as_in_training(encode, self, line):
+        return " ".join(plain_pieces(encode(self, one_line(line)).split(" "), self.sp))
 
 
 def diverse_beams_by_row() -> None:
@@ -108,6 +157,15 @@ def block_repeated_ngrams() -> None:
         return forward(self, tokens, lprobs, bsz, beam_size, step)
 
 
+def save_whole_checkpoints() -> None:
+    """Have a run that is killed, or whose disk is full, leave whole checkpoints only.
+
+    See :mod:`resmlp_mt.safe_saving`.
+    """
+    _replace_once(checkpoint_utils, "torch_persistent_save")(safe_saving.save)
+    _replace_once(PathManager, "copy")(safe_saving.copy)
+
+
 def search_with_own_generator() -> None:
     """Have fairseq's tasks build a :class:`ResMLPGenerator` where it can do what is asked for."""
 
@@ -119,6 +177,15 @@ def search_with_own_generator() -> None:
         if seq_gen_cls is None and ours and not with_alignment:
             seq_gen_cls = ResMLPGenerator
         return build_generator(self, models, args, seq_gen_cls, *others, **kwargs)
+
+
+def explain_divergence() -> None:
+    """Have fairseq say where numbers stopped being finite, and warn of Adagrad without warm-up.
+
+    See :mod:`resmlp_mt.divergence`.
+    """
+    _replace_once(NanDetector, "add_hooks")(divergence.add_hooks)
+    _replace_once(Trainer, "_build_optimizer")(divergence.build_optimizer)
 
 
 def set_matmul_precision() -> None:

@@ -1,6 +1,7 @@
 """Options of the model: fairseq's own for its Transformer, and ours beside them."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, fields
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
@@ -103,6 +104,12 @@ def check_config(cfg: ResMLPConfig) -> None:
     ):
         if str(value) not in choices:
             raise UserError(f"{option} {value}: choose one of {', '.join(choices)}")
+    for prefix, part in (("", cfg), ("encoder-", cfg.encoder), ("decoder-", cfg.decoder)):
+        for option in fields(part):
+            value = getattr(part, option.name)
+            if option.type is float and not _is_number(value):
+                name = prefix + option.name.replace("_", "-")
+                raise UserError(f"--{name} {value!r}: must be a number")
     if cfg.token_mixing_reach < 0 or (cfg.token_mixing_reach and cfg.folded):
         raise UserError(
             f"token_mixing_reach {cfg.token_mixing_reach}: give a number of positions, for a "
@@ -114,3 +121,7 @@ def check_config(cfg: ResMLPConfig) -> None:
     ):
         if positions < 1:
             raise UserError(f"{option} {positions}: must be at least 1")
+
+
+def _is_number(value) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)

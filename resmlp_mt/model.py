@@ -8,6 +8,7 @@ from fairseq.models.transformer import TransformerModelBase
 from fairseq.models.transformer import base_architecture as transformer_defaults
 from omegaconf import OmegaConf
 
+from resmlp_mt.checkpoint_errors import explain
 from resmlp_mt.config import ResMLPConfig, check_config
 from resmlp_mt.decoder import ResMLPDecoder
 from resmlp_mt.encoder import ResMLPEncoder
@@ -51,6 +52,21 @@ class ResMLPModel(TransformerModelBase):
         if cfg.folded:
             fold_(model)
         return model
+
+    @classmethod
+    def from_pretrained(cls, *args, **kwargs):
+        """fairseq's method of that name.
+
+        Raises:
+            UserError: for a checkpoint that is damaged, carries more than data, or does not fit.
+        """
+        try:
+            return super().from_pretrained(*args, **kwargs)
+        except Exception as error:
+            message = explain(error)
+            if message is None:
+                raise
+            raise UserError(" ".join(message.split())) from error
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

@@ -50,6 +50,10 @@ def _own_logging(stream):
 def call(name, *arguments, stdin=""):
     """Call ``fairseq-NAME`` in this process.
 
+    Args:
+        name, arguments: the program and its command line.
+        stdin: what it reads there, text or bytes.
+
     Returns:
         what it printed (``out``) and what it logged (``log``), as text.
     """
@@ -62,9 +66,10 @@ def call(name, *arguments, stdin=""):
     if name not in ("preprocess", "score"):
         arguments = (*arguments, "--user-dir", PACKAGE)
     argv = [f"fairseq-{name}", *map(str, arguments)]
+    stdin = stdin.encode() if isinstance(stdin, str) else stdin
     with (
         mock.patch.object(sys, "argv", argv),
-        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
         contextlib.redirect_stdout(out),
         _own_logging(log),
     ):

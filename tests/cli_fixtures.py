@@ -10,7 +10,7 @@ VOCABULARY = [f"w{i:02d}" for i in range(40)]
 SIZES = {"train": 61, "valid": 13, "test": 11}  # none is a multiple of 8
 
 
-def _write_corpus(folder):
+def write_corpus(folder):
     """Each target is its source reversed, with the next word for each word."""
     generator = random.Random(0)
     for split, size in SIZES.items():
@@ -31,7 +31,7 @@ def _write_corpus(folder):
 def corpus(tmp_path_factory):
     """``text``: folder of raw text; ``data``: the binarized corpus with one dictionary."""
     text, data = tmp_path_factory.mktemp("text"), tmp_path_factory.mktemp("data") / "bin"
-    _write_corpus(text)
+    write_corpus(text)
     prefixes = [word for split in SIZES for word in (f"--{split}pref", text / split)]
     call(
         "preprocess",
@@ -40,6 +40,14 @@ def corpus(tmp_path_factory):
         *prefixes,
     )
     return SimpleNamespace(text=text, data=data, sizes=SIZES)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """A small model trained on subwords: see :mod:`small_world`."""
+    from small_world import make  # which takes its text from here
+
+    return make(tmp_path_factory.mktemp("world") / "made")
 
 
 def _trained(corpus, folder, seed):

@@ -44,14 +44,21 @@ def randomize_(model, std=0.3):
         parameter.copy_(parameter + noise if parameter.dim() == 1 else noise)
 
 
+def model_options(arch="resmlp_mt_tiny", **options):
+    """All options of a model of *arch* (a name or an architecture function), as fairseq has them;
+    *options* come before the small sizes used by the tests, None for arch's own."""
+    options = {k: v for k, v in {**SMALL, **options}.items() if v is not None}
+    args = Namespace(arch=arch if isinstance(arch, str) else "resmlp_mt_tiny", **options)
+    (ARCH_CONFIG_REGISTRY[arch] if isinstance(arch, str) else arch)(args)
+    return args
+
+
 def build_model(arch="resmlp_mt_tiny", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
-    """A model of *arch* (a name or an architecture function), in evaluation mode, and its
-    dictionary; *options* come before the small sizes used by the tests, None for arch's own."""
+    """A model in evaluation mode, and its dictionary; *arch* and *options* as of
+    :func:`model_options`."""
     torch.manual_seed(seed)
     dictionary = synthetic_dictionary(vocabulary)
-    options = {k: v for k, v in {**SMALL, **options}.items() if v is not None}
-    args = Namespace(arch="resmlp_mt", **options)
-    (ARCH_CONFIG_REGISTRY[arch] if isinstance(arch, str) else arch)(args)
+    args = model_options(arch, **options)
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     model = ResMLPModel.build_model(args, task)
     if randomize:

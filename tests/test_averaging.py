@@ -84,10 +84,10 @@ def test_one_checkpoint_at_a_time(tmp_path, monkeypatch):
     read, held = [], []
     original = averaging.load_checkpoint
 
-    def counting(path, mapped=False):
+    def counting(path, mapped=False, checked=True):
         assert mapped
         held.append(sum(reference() is not None for reference in read))
-        state = original(path, mapped)
+        state = original(path, mapped, checked)
         read.append(weakref.ref(state["model"]["w"]))
         return state
 

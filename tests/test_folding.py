@@ -14,30 +14,30 @@ from helpers import (
     random_sentences,
     translate,
 )
+from model_checks import affine_names, assert_folding_changes_nothing, random_words
 
-from resmlp_mt.affine import Affine
 from resmlp_mt.folding import fold_
 
 SHARING = ({}, {"share_decoder_input_output_embed": True}, {"share_all_embeddings": True})
 
 
-def affine_names(model):
-    return [name for name, module in model.named_modules() if isinstance(module, Affine)]
+def inputs(dictionary):
+    """Sources padded on the left, the same padded on the right, and targets."""
+    sources = random_sentences(dictionary, (3, 11, 6))
+    torch.manual_seed(5)
+    prev = random_words(dictionary, 3, 9)
+    return *(pad_batch(sources, dictionary, left) for left in (True, False)), prev
 
 
 @torch.no_grad()
-def logits_of(model, dictionary, left=True):
-    source = pad_batch(random_sentences(dictionary, (3, 11, 6)), dictionary, left)
-    generator = torch.Generator().manual_seed(5)
-    prev = torch.randint(4, len(dictionary), (3, 9), generator=generator)
+def logits_of(model, dictionary):
+    source, _, prev = inputs(dictionary)
     return model(source, None, prev)[0]
 
 
 def fold_and_compare(model, dictionary):
-    before = {left: logits_of(model, dictionary, left) for left in (True, False)}
-    fold_(model)
-    for left, logits in before.items():
-        assert gap(logits_of(model, dictionary, left), logits) < 1e-4
+    *sources, prev = inputs(dictionary)
+    assert_folding_changes_nothing(model, sources, prev, 1e-4)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -132,6 +132,21 @@ def test_twice_is_harmless():
     once = logits_of(model, dictionary)
     fold_(model)
     assert torch.equal(logits_of(model, dictionary), once)
+
+
+@mixings
+@pytest.mark.parametrize("normalization", ["affine", "layernorm"])
+@pytest.mark.parametrize("place", [torch.bfloat16, torch.float64, "meta"], ids=str)
+def test_stays_in_its_type_and_place(kind, heads, normalization, place):
+    """fairseq makes a model float16, and takes it to a GPU, before it asks for this."""
+    model, _ = build_model(token_mixing=kind, token_mixing_heads=heads, normalization=normalization)
+    model.to(place)
+    before = {(t.dtype, t.device) for t in model.parameters()}
+    fold_(model)
+    tensors = [*model.parameters(), *model.buffers()]
+    assert len(before) == 1
+    # the version numbers that fairseq's modules keep stay float32
+    assert {(t.dtype, t.device) for t in tensors if t.numel() > 1} == before
 
 
 def test_fairseq_asks_for_it():

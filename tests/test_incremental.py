@@ -3,6 +3,7 @@
 import pytest
 import torch
 from helpers import POSITIONS, build_model, gap, mixings, pad_batch, random_sentences
+from model_checks import Move, assert_decodes_as_in_one_pass
 
 from resmlp_mt.folding import fold_
 
@@ -22,7 +23,6 @@ def build_pair(folded, **options):
 @norms
 @folded_
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-@torch.no_grad()
 def test_without_reordering(kind, heads, normalization, folded, bias):
     """To the last position that A has."""
     model, full, dictionary = build_pair(
@@ -33,19 +33,13 @@ def test_without_reordering(kind, heads, normalization, folded, bias):
         no_token_mixing_bias=not bias,
     )
     source = pad_batch(random_sentences(dictionary, (3, 10)), dictionary, left=True)
-    prev = torch.randint(4, len(dictionary), (2, POSITIONS))
-    expected, extra = full(source, None, prev)
-    encoder_out, state = model.encoder(source), {}
-    for t in range(POSITIONS):
-        logits, step_extra = model.decoder(prev[:, : t + 1], encoder_out, state)
-        assert gap(logits[:, 0], expected[:, t]) < 2e-4
-        assert gap(step_extra["attn"][0][:, 0], extra["attn"][0][:, t]) < 2e-4
+    moves = [Move([0, 1])] * (POSITIONS - 1)
+    assert_decodes_as_in_one_pass(model, full, dictionary, source, moves, 2e-4)
 
 
 @mixings
 @folded_
 @pytest.mark.parametrize("beam_known", [True, False])
-@torch.no_grad()
 def test_beam_reordering(kind, heads, folded, beam_known):
     """What fairseq's generator does: beams repeated, dropped and moved within a sentence, and
     finished sentences taken out of the batch."""
@@ -55,24 +49,15 @@ def test_beam_reordering(kind, heads, folded, beam_known):
     if beam_known:
         model.decoder.set_beam_size(BEAM)
     source = pad_batch(random_sentences(dictionary, (3, 10, 6)), dictionary, left=True)
-    beams = torch.arange(SENTENCES).repeat_interleave(BEAM)
-    encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), beams)
-    full_out = full.encoder.reorder_encoder_out(full.encoder(source), beams)
-    tokens, state = torch.full((len(beams), 1), dictionary.eos()), {}
     leaves = {5: 1, 9: 0}  # step: the sentence (of those left) that is finished
+    moves, left = [], SENTENCES
     for step in range(14):
-        logits, _ = model.decoder(tokens, encoder_out, state)
-        expected, _ = full.decoder(tokens, full_out)
-        assert gap(logits[:, 0], expected[:, -1]) < 2e-4
-        kept = torch.arange(len(tokens) // BEAM)
-        kept = kept[kept != leaves.get(step, -1)]
-        order = (kept.unsqueeze(1) * BEAM + torch.randint(BEAM, (len(kept), BEAM))).flatten()
-        model.decoder.reorder_incremental_state_scripting(state, order)
-        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
-        full_out = full.encoder.reorder_encoder_out(full_out, order)
-        new_words = torch.randint(4, len(dictionary), (len(order), 1))
-        tokens = torch.cat([tokens[order], new_words], dim=1)
-    assert len(tokens) == BEAM
+        kept = torch.tensor([s for s in range(left) if s != leaves.get(step)])
+        left = len(kept)
+        rows = kept.unsqueeze(1) * BEAM + torch.randint(BEAM, (left, BEAM))
+        moves.append(Move(rows.flatten().tolist()))
+    assert left == 1
+    assert_decodes_as_in_one_pass(model, full, dictionary, source, moves, 2e-4, BEAM)
 
 
 @torch.no_grad()

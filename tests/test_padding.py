@@ -8,11 +8,10 @@ from helpers import (
     build_model,
     gap,
     mixings,
-    pad_batch,
     random_sentences,
-    shift,
     translate,
 )
+from model_checks import assert_decoder_ignores_padding, assert_encoder_ignores_padding
 
 LENGTHS = (3, 12, 1, 7)
 sides = pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
@@ -29,63 +28,28 @@ def build(kind, heads, normalization="affine", **options):
 @norms
 @sides
 @pytest.mark.parametrize("given", [False, True], ids=["lookup", "token_embeddings"])
-@torch.no_grad()
 def test_encoder(kind, heads, normalization, left, given):
-    """Every entry of the encoder's output, at the positions of the tokens that were given."""
     model, dictionary = build(kind, heads, normalization)
     sentences = random_sentences(dictionary, LENGTHS)
-    tokens = pad_batch(sentences, dictionary, left)
-    vectors = torch.randn(*tokens.shape, 16) if given else None
-    batch = model.encoder(tokens, return_all_hiddens=True, token_embeddings=vectors)
-    assert torch.equal(batch["encoder_padding_mask"][0], tokens.eq(dictionary.pad()))
-    assert batch["src_lengths"][0].flatten().tolist() == list(LENGTHS)
-    for i, sentence in enumerate(sentences):
-        real = tokens[i].ne(dictionary.pad())
-        own = vectors[i : i + 1, real] if given else None
-        alone = model.encoder(sentence[None], return_all_hiddens=True, token_embeddings=own)
-        assert gap(batch["encoder_out"][0][real, i], alone["encoder_out"][0][:, 0]) < 1e-4
-        assert gap(batch["encoder_embedding"][0][i, real], alone["encoder_embedding"][0][0]) < 1e-4
-        assert len(batch["encoder_states"]) == len(alone["encoder_states"]) == 3
-        for a, b in zip(batch["encoder_states"], alone["encoder_states"]):
-            assert gap(a[real, i], b[:, 0]) < 1e-4
+    vectors = torch.randn(len(LENGTHS), max(LENGTHS), 16) if given else None
+    assert_encoder_ignores_padding(model, dictionary, sentences, left, 1e-4, vectors)
 
 
 @sides
-@torch.no_grad()
 def test_encoder_with_positional_embeddings(left):
     model, dictionary = build("linear", 1, token_positional_embeddings=True)
     assert model.encoder.embed_positions is not None
     sentences = random_sentences(dictionary, LENGTHS)
-    tokens = pad_batch(sentences, dictionary, left)
-    states = model.encoder(tokens)["encoder_out"][0]
-    for i, sentence in enumerate(sentences):
-        alone = model.encoder(sentence[None])["encoder_out"][0]
-        assert gap(states[tokens[i].ne(dictionary.pad()), i], alone[:, 0]) < 1e-4
+    assert_encoder_ignores_padding(model, dictionary, sentences, left, 1e-4)
 
 
 @mixings
 @norms
-@torch.no_grad()
 def test_decoder_pads_on_either_side(kind, heads, normalization):
-    """Features, layer by layer, and attention at the positions of the words that were given."""
     model, dictionary = build(kind, heads, normalization)
-    encoder_out = model.encoder(pad_batch(random_sentences(dictionary, LENGTHS), dictionary, True))
-    targets = [shift(s) for s in random_sentences(dictionary, (5, 2, 11, 1), seed=1)]
-    results = []
-    for left in (True, False):
-        prev = pad_batch(targets, dictionary, left)
-        features, extra = model.decoder(prev, encoder_out, features_only=True)
-        real = prev.ne(dictionary.pad())
-        states = [state.transpose(0, 1)[real] for state in extra["inner_states"]]
-        results.append([features[real], extra["attn"][0][real], *states])
-    for on_left, on_right in zip(*results):
-        assert gap(on_left, on_right) < 1e-4
-    alone, _ = model.decoder(
-        targets[0][None],
-        model.encoder.reorder_encoder_out(encoder_out, torch.tensor([0])),
-        features_only=True,
-    )
-    assert gap(results[0][0][:5], alone[0]) < 1e-4
+    sources = random_sentences(dictionary, LENGTHS)
+    targets = random_sentences(dictionary, (5, 2, 11, 1), seed=1)
+    assert_decoder_ignores_padding(model, dictionary, sources, targets, 1e-4)
 
 
 # without mixing many orders of the same words score the same: which are found is chance

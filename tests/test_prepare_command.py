@@ -14,10 +14,10 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 from prepare_text import pairs_of, write_layout, write_side
 
+from resmlp_mt.pipeline.corpus import sha256_of
 from resmlp_mt.pipeline.terminal import run_main
 from resmlp_mt.wmt14 import cleaning, encoding, space
 from resmlp_mt.wmt14 import prepare as steps
-from resmlp_mt.wmt14.layout import sha256
 from resmlp_mt.wmt14.recipes import PAIRS
 
 EN_DE, EN_FR = PAIRS["en-de"], PAIRS["en-fr"]
@@ -95,11 +95,11 @@ def test_the_manifest(tmp_path, text):
     given = results["inputs"]["corpora"]
     assert given["one"]["pairs"] == 153
     assert given["two"]["sha256"] == {
-        f"two.{tag}": sha256(text / "train-parts" / f"two.{tag}") for tag in ("eng", "deu")
+        f"two.{tag}": sha256_of(text / "train-parts" / f"two.{tag}") for tag in ("eng", "deu")
     }
     for step in ("text", "subwords", "data-bin"):
         folder = tmp_path / "out" / step
-        files = {p.name: sha256(p) for p in folder.iterdir() if p.name != "report.json"}
+        files = {p.name: sha256_of(p) for p in folder.iterdir() if p.name != "report.json"}
         assert results[step]["sha256"] == files
         assert results[step]["cost"]["wall_seconds"] > 0
     assert {"resmlp_mt", "sentencepiece", "sacremoses", "torch"} <= set(results["versions"])

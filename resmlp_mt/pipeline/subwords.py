@@ -11,8 +11,8 @@ from fairseq.data import Dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import one_line
 
-# what SentencePiece passes over when it learns: a longer line, and one with the character that it
-# marks words with
+# what SentencePiece passes over when it learns: a longer line (its own default), and one with the
+# character that it marks unknown words with
 MAX_BYTES = 4192
 RESERVED = "\N{LOWER FIVE EIGHTHS BLOCK}"
 
@@ -49,7 +49,6 @@ def train_subwords(
             bos_id=-1,
             eos_id=-1,
             pad_id=-1,
-            max_sentence_length=MAX_BYTES,
             minloglevel=2,
         )
     except RuntimeError as error:

@@ -1,0 +1,168 @@
+"""What holds of any text, function by function; each is given inputs by Hypothesis."""
+
+import io
+import sys
+import tempfile
+import unicodedata
+from pathlib import Path
+from typing import Iterator, List
+from unittest import mock
+
+from fairseq import file_chunker_utils
+from fairseq.data import Dictionary
+from fairseq.tokenizer import tokenize_line
+from fairseq_cli import interactive
+from hostile_lines import FIXED, NOT_UTF8
+from score_text import generate_log
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.corpus import one_line, read_lines, write_lines
+from resmlp_mt.pipeline.evaluation import evaluate
+from resmlp_mt.pipeline.scoring import read_generated, read_system
+from resmlp_mt.pipeline.subwords import Subwords, train_subwords
+from resmlp_mt.pipeline.text_input import read_text
+from resmlp_mt.wmt14 import cleaning
+
+DROPPED = {"invalid-utf8", "empty", "too-long"}
+
+
+def letters(text: str) -> str:
+    """The letters and digits of a text, as SentencePiece writes them (NFKC)."""
+    normal = unicodedata.normalize("NFKC", text)
+    return "".join(c for c in normal if unicodedata.category(c)[0] in "LN")
+
+
+class Properties:
+    """
+    Args:
+        folder: for files.
+
+    Attributes:
+        tried: inputs so far, by property.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = Path(tempfile.mkdtemp(dir=folder))
+        text = [line for line in FIXED if line] * 3 + ["w01 w02 w03 abc"] * 5
+        # of digits and Cyrillic alone: to it every special symbol's name is one unknown piece
+        others = [f"{number} слово" for number in range(100, 200)]
+        self.subwords = [
+            Subwords(train_subwords(text, self.folder / "hostile", 500)),
+            Subwords(train_subwords(others, self.folder / "others", 30)),
+        ]
+        cleaning.load_normalisers("en", "de")
+        self.tried = dict.fromkeys(("reading", "parts", "subwords", "cleaning", "scoring"), 0)
+
+    def reading(self, content: bytes) -> None:
+        """A file's lines are those that ``wc`` counts, or the first that is no UTF-8 is named."""
+        self.tried["reading"] += 1
+        path = self.folder / "file"
+        path.write_bytes(content)
+        expected, wrong = _lines_of(content)
+
+        def found(read) -> List[str]:
+            try:
+                return list(read())
+            except UserError as error:
+                assert wrong and f"line {wrong}: invalid UTF-8" in str(error), str(error)
+                assert "\n" not in str(error)
+                return expected
+
+        assert found(lambda: read_lines(path)) == expected
+        stdin = io.TextIOWrapper(io.BytesIO(content), "utf-8")
+        if expected or wrong:
+            assert found(lambda: read_text(path)) == expected
+            with mock.patch.object(sys, "stdin", stdin):
+                assert found(lambda: read_text(Path("-"))) == expected
+        for source in (str(path), "-"):
+            stdin = io.TextIOWrapper(io.BytesIO(content), "utf-8")
+            with mock.patch.object(sys, "stdin", stdin):
+                buffers = found(lambda s=source: interactive.buffered_read(s, 3))
+            if not wrong:
+                assert [line for buffer in buffers for line in buffer] == [
+                    line.strip() for line in expected
+                ]
+                assert all(len(buffer) == 3 for buffer in buffers[:-1])
+
+    def parts(self, content: bytes, workers: int) -> None:
+        """fairseq-preprocess reads the same lines, whichever workers share them."""
+        self.tried["parts"] += 1
+        path = self.folder / "file"
+        path.write_bytes(content)
+        expected, wrong = _lines_of(content)
+        offsets = file_chunker_utils.find_offsets(str(path), workers)
+        lines: List[str] = []
+        try:
+            for ends in zip(offsets, offsets[1:]):
+                with file_chunker_utils.Chunker(str(path), *ends) as chunk:
+                    lines.extend(chunk)
+        except UserError as error:
+            assert wrong and f"{path}, line {wrong}: invalid UTF-8" in str(error), str(error)
+        else:
+            assert not wrong and [line.rstrip("\r\n") for line in lines] == expected
+
+    def to_subwords(self, line: str) -> None:
+        """One line of pieces, which fairseq takes for text and nothing else; no letter is lost."""
+        self.tried["subwords"] += 1
+        for subwords in self.subwords:
+            encoded = subwords.encode(line)
+            pieces = encoded.split(" ") if encoded else []
+            assert tokenize_line(encoded) == pieces
+            dictionary = Dictionary()
+            assert all(dictionary.index(piece) == dictionary.unk() for piece in pieces)
+            decoded = "".join(pieces).replace("▁", " ").strip()
+            normal = subwords.processor.normalize(one_line(line)).replace("▁", " ").strip()
+            assert decoded == normal
+            assert letters(decoded) == letters(line)
+            assert subwords.encode(decoded) == encoded
+
+    def clean(self, source: str, target: str) -> None:
+        """A pair of training text is kept, each side one line, or there is a reason."""
+        self.tried["cleaning"] += 1
+        found = cleaning.clean_pair(f"{source}\n".encode(), f"{target}\n".encode())
+        if isinstance(found, str):
+            assert found in DROPPED
+            return
+        for side, before in zip(found, (source, target)):
+            text = side.decode()
+            assert text and text == one_line(text) == text.strip() and len(text.splitlines()) == 1
+            assert letters(text) == letters(before), (before, text)
+
+    def scores(self, hypotheses: List[str], references: List[str]) -> None:
+        """Translations are read out of a log, or line by line, and scored, whatever they say."""
+        self.tried["scoring"] += 1
+        size = min(len(hypotheses), len(references))
+        if not size:
+            return
+        hypotheses, references = hypotheses[:size], references[:size]
+        path = self.folder / "text"
+        write_lines(path, hypotheses)
+        assert read_system(path) == [line.rstrip("\r") for line in hypotheses]
+        printed = [one_line(line) for line in hypotheses]
+        path.write_text(generate_log(printed), encoding="utf-8", newline="\n")
+        assert read_generated(path) == read_system(path) == printed
+        found = evaluate(hypotheses, references, "en-de", edges=(1, 5))
+        assert sum(bucket["sentences"] for bucket in found["by_length"]["system"]) == size
+        for name in ("bleu", "chrf", "tokenized_bleu", "compound_split_bleu"):
+            assert 0 <= found[name] <= 100.01, (name, found[name])
+
+
+def _lines_of(content: bytes):
+    """The lines of a file, up to the first that is no UTF-8, and that one's number, or 0."""
+    lines: List[str] = []
+    for number, line in enumerate(_raw_lines(content), 1):
+        try:
+            lines.append(line.rstrip(b"\r").decode("utf-8"))
+        except UnicodeDecodeError:
+            return lines, number
+    return lines, 0
+
+
+def _raw_lines(content: bytes) -> Iterator[bytes]:
+    lines = content.split(b"\n")
+    return iter(lines if lines[-1] else lines[:-1])
+
+
+def not_utf8_alone() -> List[bytes]:
+    """Files whose third line is no UTF-8."""
+    return [b"w01\n\xc2\x85\n" + wrong + b"\nw02\n" for wrong in NOT_UTF8]

@@ -1,0 +1,222 @@
+"""A training that is killed at chosen moments, and what is looked at afterwards."""
+
+import random
+import re
+import statistics
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Protocol, Set
+
+import torch
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.averaging import load_checkpoint
+
+LAST = "checkpoint_last.pt"
+PHASES = ("step", "validation", "save")
+# what fairseq logs as each of them begins
+_BEGINS = (
+    ("step", "Start iterating over samples"),
+    ("step", '"num_updates"'),
+    ("validation", "begin validation on"),
+    ("save", "Preparing to save checkpoint"),
+    ("step", "Saved checkpoint"),
+)
+_UPDATE = re.compile(r'"num_updates": "(\d+)"')
+_LONG = 600.0  # seconds that no run of a soak should take
+
+
+class Process(Protocol):
+    """What is asked of a process: ``subprocess.Popen`` and :class:`forked.Forked` are such."""
+
+    def poll(self) -> Optional[int]: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+Start = Callable[[Path], Process]  # starts the training, with its log in that file
+
+
+class Follower:
+    """Reads a log as it grows.
+
+    Attributes:
+        phase: what the run is doing, one of ``PHASES``, or ``"start"``.
+        update: the last one that it has logged.
+        seconds: what each phase took, each time.
+    """
+
+    def __init__(self, log: Path):
+        self.log, self.phase, self.update = log, "start", 0
+        self.seconds: Dict[str, List[float]] = defaultdict(list)
+        self._read, self._since = 0, time.perf_counter()
+
+    def follow(self) -> None:
+        """Read what has been logged since the last call."""
+        if not self.log.exists():
+            return
+        with open(self.log, "rb") as file:
+            file.seek(self._read)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._read += len(whole + newline)
+        for line in whole.decode("utf-8", "replace").splitlines():
+            phase = next((phase for phase, words in _BEGINS if words in line), None)
+            update = _UPDATE.search(line)
+            if update:
+                self.update = int(update[1])
+            if phase is not None:
+                now = time.perf_counter()
+                self.seconds[self.phase].append(now - self._since)
+                self.phase, self._since = phase, now
+
+
+def train_through(start: Start, log: Path) -> Dict[str, float]:
+    """Train to the end.
+
+    Returns:
+        what a step, a validation and a save take, as medians in seconds.
+
+    Raises:
+        UserError: if it fails.
+    """
+    process, follower = start(log), Follower(log)
+    end = time.monotonic() + _LONG
+    while process.poll() is None and time.monotonic() < end:
+        follower.follow()
+        time.sleep(0.001)
+    follower.follow()
+    status = process.poll()
+    if status != 0:
+        process.kill()
+        raise UserError(f"fairseq-train ended with status {status}: see {log}")
+    return {phase: statistics.median(follower.seconds[phase]) for phase in PHASES}
+
+
+def kill_in(start: Start, log: Path, aim: str, update: int, delay: float) -> Optional[str]:
+    """Train, and kill the process without warning.
+
+    Args:
+        start, log: the training.
+        aim: the phase to kill it in.
+        update: the one after which to do so.
+        delay: seconds from the phase's first sign in the log.
+
+    Returns:
+        the phase that it was in (by its log, once it was dead), or None if it ended before.
+    """
+    process, follower = start(log), Follower(log)
+    while process.poll() is None:
+        was = follower.phase, len(follower.seconds[aim])
+        follower.follow()
+        begun = follower.phase == aim and was != (aim, len(follower.seconds[aim]))
+        if begun and follower.update >= update:
+            time.sleep(delay)
+            break
+        time.sleep(0.0005)
+    process.kill()
+    if process.wait(timeout=60) >= 0:
+        return None
+    follower.follow()
+    return follower.phase
+
+
+def half_written(folder: Path) -> Set[tuple]:
+    """Name and time of each file that has not got its final name."""
+    return {(path.name, path.stat().st_mtime_ns) for path in folder.glob("*.tmp")}
+
+
+def whole_checkpoints(folder: Path) -> List[str]:
+    """Load every checkpoint that has its final name; gives a line for each that cannot be."""
+    lost = []
+    for path in sorted(folder.glob("checkpoint*.pt")):
+        try:
+            load_checkpoint(path)
+        except UserError as error:
+            lost.append(str(error))
+    return lost
+
+
+def differences(one: Path, other: Path) -> List[str]:
+    """What two checkpoints differ in, bit for bit: weights, optimizer, place in the data.
+
+    What depends on the clock, on the folder's name or on the number of starts is not compared.
+    """
+    states = [load_checkpoint(path) for path in (one, other)]
+    found: List[str] = []
+    for name in ("model", "last_optimizer_state"):
+        _compare(states[0][name], states[1][name], name, found)
+    # one entry for each start of the run; the last is that of the optimizer's state
+    _compare(*(state["optimizer_history"][-1] for state in states), "optimizer_history", found)
+    for name in ("train_iterator", "val_loss", "best"):
+        _compare(*(state["extra_state"][name] for state in states), name, found)
+    return found
+
+
+def unlike(one: Path, other: Path) -> List[str]:
+    """No line if two checkpoints are alike (see :func:`differences`), one if they are not."""
+    found = differences(one, other)
+    return [f"ends with {len(found)} other values: {', '.join(found[:4])} ..."] if found else []
+
+
+def _compare(one, other, name: str, found: List[str]) -> None:
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            _compare(one[key], other[key], f"{name}.{key}", found)
+    elif isinstance(one, (list, tuple)) and isinstance(other, type(one)) and len(one) == len(other):
+        for number, (a, b) in enumerate(zip(one, other)):
+            _compare(a, b, f"{name}.{number}", found)
+    elif isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        if one.dtype != other.dtype or not torch.equal(one, other):
+            found.append(name)
+    elif type(one) is not type(other) or one != other:
+        found.append(name)
+
+
+def killed_run(
+    start: Start,
+    folder: Path,
+    logs: Path,
+    aims: List[str],
+    updates: int,
+    seconds: Dict[str, float],
+    seed: int,
+) -> dict:
+    """Train, killed once in each of *aims* at a random moment and started again, to the end.
+
+    Args:
+        start: the training.
+        folder: of its checkpoints.
+        logs: folder for the log of each start.
+        aims: phases to kill it in.
+        updates: length of the training.
+        seconds: how long each phase takes.
+        seed: of the moments.
+
+    Returns:
+        ``kills``: for each the aim, the phase it fell into, the update before it and how many
+        half-written files it left; ``lost``: a line for each thing that was wrong.
+    """
+    moments, kills, lost = random.Random(seed), [], []
+    # the first kill falls into the first span, and so on; updates are left after the last
+    span = 0.8 * updates / len(aims)
+    for number, aim in enumerate(aims):
+        log = logs / f"{number}.log"
+        had, left = (folder / LAST).exists(), half_written(folder)
+        update = int(moments.uniform(number, number + 1) * span)
+        phase = kill_in(start, log, aim, update, moments.uniform(0, 0.7 * seconds[aim]))
+        if phase is None:
+            lost.append(f"kill {number}: the run ended before it, see {log}")
+            continue
+        follower = Follower(log)
+        follower.follow()
+        half = len(half_written(folder) - left)
+        kills.append({"aim": aim, "fell into": phase, "update": follower.update, "half": half})
+        lost += [f"after kill {number}, {line}" for line in whole_checkpoints(folder)]
+        if had and not (folder / LAST).exists():
+            lost.append(f"after kill {number} there is no {LAST}")
+    train_through(start, logs / "end.log")
+    lost += [f"after the end, {line}" for line in whole_checkpoints(folder)]
+    return {"kills": kills, "lost": lost}

@@ -1,0 +1,88 @@
+"""A tiny corpus in subwords and a small model trained on it, and our scripts called in this
+process."""
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import List, NamedTuple
+from unittest import mock
+
+from cli import call, train
+from cli_fixtures import SIZES, write_corpus
+
+from resmlp_mt.pipeline.subwords import Subwords, train_subwords
+from resmlp_mt.pipeline.terminal import run_main
+
+EPOCHS = 4
+
+
+class World(NamedTuple):
+    """
+    Attributes:
+        text: folder with ``train.xx``, ``train.yy`` ...: raw.
+        data: the binary data of the text in subwords, with one dictionary.
+        spm: the SentencePiece model.
+        checkpoint: trained on *data*, for some updates.
+    """
+
+    text: Path
+    data: Path
+    spm: Path
+    checkpoint: Path
+
+
+def make(folder: Path) -> World:
+    """Make one; takes some two seconds."""
+    text, pieces = folder / "text", folder / "pieces"
+    for made in (text, pieces, folder / "subwords"):
+        made.mkdir(parents=True)
+    write_corpus(text)
+    lines = {path.name: path.read_text().splitlines() for path in text.iterdir()}
+    both = [line for name in ("train.xx", "train.yy") for line in lines[name]]
+    spm = train_subwords(both, folder / "subwords" / "spm", 50)
+    subwords = Subwords(spm)
+    for name, side in lines.items():
+        (pieces / name).write_text("".join(f"{subwords.encode(line)}\n" for line in side))
+    call(
+        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
+        *("--destdir", folder / "data-bin", "--workers", 1),
+        *(word for split in SIZES for word in (f"--{split}pref", pieces / split)),
+    )
+    options = ("--batch-size", 8, "--max-epoch", EPOCHS, "--save-interval", EPOCHS)
+    train(folder / "data-bin", folder / "model", *options, "--share-all-embeddings")
+    checkpoint = folder / "model" / "checkpoint_last.pt"
+    return World(text, folder / "data-bin", spm, checkpoint)
+
+
+class Said(NamedTuple):
+    """How a script ended: its exit status, and what it printed to either stream."""
+
+    status: int
+    out: str
+    err: List[str]
+
+
+def run_script(module: ModuleType, *arguments, stdin: bytes = b"") -> Said:
+    """Call a script of ours with these arguments, as a shell would; what it raises, but for what a
+    shell would show as one line, is raised.
+
+    Args:
+        module: the script.
+        arguments: its command line.
+        stdin: its input.
+    """
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
+    argv = [f"{module.__name__}.py", *map(str, arguments)]
+    with (
+        mock.patch.object(sys, "argv", argv),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        status = run_main(module.main)
+        out.flush()
+    # a progress bar goes back to the start of its line
+    lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]
+    return Said(status, out.buffer.getvalue().decode(), lines)

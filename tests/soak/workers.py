@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Two processes of fairseq's own distributed training (gloo) train to the losses of one with twice
+the --update-freq, and of fairseq-generate translate the same; one that is killed ends the run.
+
+    python tests/soak/workers.py [--quick --results DIR]
+
+Dropout is 0: processes that train together draw the same random numbers for other sentences. An
+epoch has an odd number of batches, so that its last update has one for the first process only.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import List, NamedTuple
+
+import soaking
+from cli import CRITERION
+from interrupting import LAST, unlike
+from made_up import binary_data
+from processes import installed
+from ranks import MEASURED, all_well, apart, kill_late, kill_rank, losses, shared_out, together
+
+from resmlp_mt.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.pipeline.terminal import run_main
+
+TOLERANCE = 1e-4  # of a loss, in bits
+SHARE = 0.01  # of a loss
+POSITIONS = 32
+GOES_ON = 0.6  # share of the run after which a process is killed
+
+
+class Size(NamedTuple):
+    """How much to try."""
+
+    updates: int
+    sentences: int
+    models: tuple
+
+
+RESMLP, BASELINE = ("--arch", "resmlp_mt_tiny"), ("--arch", "transformer")
+MODELS = (*((*RESMLP, "--token-mixing", kind) for kind in TOKEN_MIXING), BASELINE)
+FULL = Size(100, 400, MODELS)
+QUICK = Size(12, 24, MODELS[:1])
+
+
+def training(data: Path, model: tuple, updates: int, folder: Path, *more) -> List:
+    """The command line of a training by Adagrad that comes to the paper's rate at its end."""
+    words = [data, "--user-dir", MEASURED, "--save-dir", folder, *model, *CRITERION]
+    for side in ("encoder", "decoder"):
+        words += [f"--{side}-layers", 2, f"--{side}-embed-dim", 32, f"--{side}-attention-heads", 4]
+        words += [f"--{side}-ffn-embed-dim", 64]
+    words += ["--max-source-positions", POSITIONS, "--max-target-positions", POSITIONS]
+    words += ["--optimizer", "adagrad", "--lr", 0.2, "--lr-scheduler", "fixed", "--dropout", 0]
+    words += ["--warmup-updates", 100, "--batch-size", 16, "--max-update", updates, "--cpu"]
+    words += ["--save-interval-updates", 10, "--keep-interval-updates", 2, "--no-epoch-checkpoints"]
+    words += ["--update-epoch-batch-itr", "True", "--load-checkpoint-on-all-dp-ranks"]
+    return [*words, "--log-format", "json", "--log-interval", 1, *more]
+
+
+class Soak:
+    """
+    Args:
+        folder: for everything that is made.
+        size: how much.
+
+    Attributes:
+        details: numbers found, by what was tried.
+        lost: a line for each failure.
+    """
+
+    def __init__(self, folder: Path, size: Size):
+        self.folder, self.size = folder, size
+        sizes = {"train": 400, "valid": 40, "test": size.sentences}
+        self.data = binary_data(folder / "data", sizes)
+        self.details, self.lost = {"losses apart": {}, "killed": {}}, []
+
+    def words(self, model: tuple, folder: Path, *more) -> List:
+        return training(self.data, model, self.size.updates, folder, *more)
+
+    def one(self, model: tuple, folder: Path, *more) -> Path:
+        """Train in one process, two batches an update; gives its log."""
+        folder.mkdir()
+        log = folder / "0.log"
+        words = self.words(model, folder, "--update-freq", 2, *more)
+        status = installed("fairseq-train", words, log).wait(timeout=900)
+        if status:
+            self.lost.append(f"{folder.name} ended with status {status}")
+        return log
+
+    def two(self, words: List, folder: Path) -> Path:
+        """Two processes; gives the first one's log."""
+        program = "fairseq-train" if "--save-dir" in words else "fairseq-generate"
+        with together(installed, program, words, folder) as processes:
+            self.lost += [f"{folder.name}: {line}" for line in all_well(processes)]
+        return folder / "0.log"
+
+    def found(self, name: str, log: Path, other: Path) -> None:
+        """Compare the losses of two runs."""
+        difference = apart(log, other)
+        counts = {what: len(some) for what, some in losses(log).items()}
+        if counts["loss"] != self.size.updates or not difference < TOLERANCE:
+            self.lost.append(f"{name}: {counts['loss']} losses, {difference:.2g} apart")
+        self.details["losses apart"][name] = {"most": difference, **counts}
+        print(f"{name}: losses at most {difference:.1e} apart", flush=True)
+
+    def train(self) -> None:
+        """Each model by one process and by two."""
+        for number, model in enumerate(self.size.models):
+            name = model[-1]
+            single, double = self.folder / f"one {number}", self.folder / f"two {number}"
+            log = self.one(model, single)
+            self.found(name, log, self.two(self.words(model, double), double / "logs"))
+
+    def recompute(self) -> None:
+        """Activations computed again for the backward pass, at the paper's recipe."""
+        recipe, option = ("--warmup-updates", 32000), "--checkpoint-activations"
+        log = self.one(RESMLP, self.folder / "kept", *recipe)
+        again = self.one(RESMLP, self.folder / "recomputed", *recipe, option)
+        last, other = (losses(path)["loss"][-1] for path in (log, again))
+        if not abs(other / last - 1) < SHARE:
+            self.lost.append(f"{option}: a last loss of {other}, not {last}")
+        self.details[option] = {"last loss": other, "without": last, "most": apart(log, again)}
+        print(f"{option}: {self.details[option]}", flush=True)
+
+    def translate(self) -> None:
+        """The test set by one process and by two, and what they share out between them."""
+        words = [self.data, "--user-dir", MEASURED, "--path", self.folder / "one 0" / LAST]
+        words += ["--cpu", "--beam", 4, "--batch-size", 8]
+        whole = self.folder / "whole.log"
+        if installed("fairseq-generate", words, whole).wait(timeout=900):
+            self.lost.append("fairseq-generate by one process failed")
+        logs = self.two(words, self.folder / "translate").parent
+        parts = [(logs / f"{rank}.log").read_text(encoding="utf-8") for rank in range(2)]
+        self.lost += shared_out(whole.read_text(encoding="utf-8"), parts)
+
+    def kill(self) -> None:
+        """Either process is killed; then both are started again."""
+        for victim in range(2):
+            folder = self.folder / f"killed {victim}"
+            words, logs = self.words(RESMLP, folder), folder / "logs"
+            with together(installed, "fairseq-train", words, logs) as processes:
+                survivor = processes[1 - victim]
+                end = kill_late(processes[victim].kill, survivor, logs / "0.log", self._late)
+            said = (logs / f"{1 - victim}.log").read_text(encoding="utf-8").rstrip()
+            last = said.rpartition("\n")[2]
+            self._ended(f"process {victim} by hand", end)
+            if "error: another process of this run has ended" not in last:
+                self.lost.append(f"process {victim} killed, and the other said {last!r}")
+            self.two(words, folder / "again")
+            both = self.folder / "two 0" / LAST, folder / LAST
+            self.lost += [f"after the death of {victim}, the run {line}" for line in unlike(*both)]
+
+    def kill_below_torchrun(self) -> None:
+        """The same where torchrun has started the processes, as scripts/train.py does."""
+        folder = self.folder / "torchrun"
+        folder.mkdir()
+        log = folder / "log"
+        words = ["--standalone", "--nproc_per_node", 2, "-m", "fairseq_cli.train"]
+        words += self.words(RESMLP, folder, "--distributed-world-size", 2)
+        words += ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+        agent = installed("torchrun", words, log)
+        try:
+            end = kill_late(lambda: kill_rank(agent.pid, 1), agent, log, self._late)
+        finally:
+            agent.terminate()  # which ends the processes below it
+        self._ended("process 1 of torchrun", end)
+        if "failed (exitcode: -9)" not in log.read_text(encoding="utf-8"):
+            self.lost.append("torchrun does not say which process was killed")
+
+    @property
+    def _late(self) -> int:
+        return int(GOES_ON * self.size.updates)
+
+    def _ended(self, name: str, end: dict) -> None:
+        self.details["killed"][name] = end
+        if end["status"] is None or end["status"] <= 0:
+            self.lost.append(f"{name} killed, and the run ended with {end['status']}")
+        print(f"{name} killed: {end}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    soaking.add_options(parser)
+    args = soaking.check(parser.parse_args())
+    size = QUICK if args.quick else FULL
+    with tempfile.TemporaryDirectory() as folder:
+        soak = Soak(Path(folder), size)
+        soak.train()
+        soak.recompute()
+        soak.translate()
+        soak.kill()
+        soak.kill_below_torchrun()
+    soaking.record(
+        "workers",
+        f"two processes train to the losses of one with twice the `--update-freq`, to {TOLERANCE}, "
+        "and translate the same; one that is killed ends the run, which then goes on bit for bit",
+        f"{len(size.models)} models over {size.updates} updates, {size.sentences} sentences, "
+        f"{len(soak.details['killed'])} kills",
+        soak.lost,
+        {"updates": size.updates, "sentences": size.sentences, **soak.details},
+        args.results,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

@@ -1,0 +1,199 @@
+"""Nothing in a checkpoint is run; it is refused with one line or loaded exactly, by every way of
+loading one. The soak tries them all by every way."""
+
+import warnings
+from itertools import islice
+
+import hostile_checkpoint_states as states
+import pytest
+import torch
+from cli import load
+from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
+from hostile_checkpoint_cases import code, damaged, evaluated, foreign, same, saved
+from hostile_checkpoint_ways import Ways
+
+from resmlp_mt.checkpoint_file import check_finite, check_records
+from resmlp_mt.errors import UserError
+from resmlp_mt.plain_options import evaluate
+
+QUICK = ("hub", "average")
+
+
+@pytest.fixture(scope="module")
+def ways(world, tmp_path_factory):
+    return Ways(world, tmp_path_factory.mktemp("checkpoints"))
+
+
+@pytest.fixture(scope="module")
+def state(ways):
+    return load(ways.world.checkpoint)
+
+
+@pytest.fixture
+def check(ways, tmp_path):
+    """Load cases by some ways (default: all)."""
+
+    def check(cases, by=None):
+        tried = 0
+        for case in cases:
+            for outcome in ways.try_all(case.content, case.expected, case.other, by):
+                assert outcome.problem is None, f"{outcome.way}, {case.name}: {outcome.problem}"
+                assert not list(tmp_path.iterdir()), f"{outcome.way}, {case.name}: was run"
+                tried += 1
+        assert tried
+
+    return check
+
+
+def test_code(state, check, tmp_path):
+    cases = list(code(state, tmp_path / "marker"))
+    assert len(cases) > 30
+    check(cases, ("average",))
+    check(cases[::6], ("hub",))
+    check(cases[9:10])
+
+
+def test_the_code_would_be_run(state, tmp_path):
+    """By a loader that runs what it is asked to."""
+    marker, file = tmp_path / "marker", tmp_path / "file.pt"
+    for case in code(state, marker):
+        file.write_bytes(case.content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                torch.load(file, weights_only=False)
+            except Exception:  # what was built by running it is no checkpoint
+                assert marker.exists(), case.name
+        assert marker.exists(), case.name
+        marker.unlink()
+
+
+def test_code_in_options(state, check, tmp_path):
+    check(islice(evaluated(state, tmp_path / "marker"), 0, None, 2), ("hub",))
+
+
+def test_other_forms_of_the_same(state, check):
+    cases = list(same(state))
+    check(cases, QUICK)
+    check(cases[1:2], ("generate", "finetune", "translate"))
+
+
+def test_other_files(state, check):
+    check(foreign(state), QUICK)
+
+
+def test_weights(state, check):
+    check(islice(states.weights(state), 0, None, 2), ("hub",))
+    check(islice(states.weights(state), 0, None, 6), ("fold", "average"))
+
+
+def test_weights_that_are_no_numbers(state, check):
+    """By every way."""
+    (case,) = (case for case in states.weights(state) if case.name.startswith("nan in decoder"))
+    check([case])
+
+
+def test_options(state, check):
+    check(islice(states.options(state), 0, None, 10), ("hub", "fold"))
+
+
+def test_around_the_model(state, check):
+    check(islice(states.frames(state), 0, None, 14), ("hub", "distill"))
+    check(islice(states.frames(state), 44, None, 20), ("resume",))
+
+
+def test_damage(ways, check):
+    content = ways.world.checkpoint.read_bytes()
+    check(damaged(content, range(8), 4, 8, 4), QUICK)
+
+
+def test_a_bit_of_a_weight(ways, check, state):
+    """It still loads by PyTorch, and the model still translates; so only the checksum can tell."""
+    content = ways.world.checkpoint.read_bytes()
+    weight = state["model"]["encoder.layers.0.token_mixing.mixing.weight"]
+    offset = content.index(weight.numpy().tobytes()) + 2
+    flipped = content[:offset] + bytes([content[offset] ^ 1]) + content[offset + 1 :]
+    ways.path.write_bytes(flipped)
+    assert not torch.equal(
+        load(ways.path)["model"]["encoder.layers.0.token_mixing.mixing.weight"], weight
+    )
+    outcomes = ways.try_all(flipped, "refused", ways=("generate", "resume", *QUICK))
+    assert all("damaged" in outcome.said for outcome in outcomes), outcomes
+
+
+def test_changed_pickles(state, check):
+    check(states.mutated(state, range(3)), ("hub",))
+
+
+def test_checksums(tmp_path):
+    path = tmp_path / "file.pt"
+    path.write_bytes(saved({"model": {"w": torch.arange(1000.0)}}))
+    check_records(path)
+    content = bytearray(path.read_bytes())
+    for offset in range(0, len(content), 97):
+        content[offset] ^= 1
+        path.write_bytes(content)
+        content[offset] ^= 1
+        try:
+            check_records(path)
+        except UserError as error:
+            assert str(error) == f"{path} is damaged or cut off: copy or make it again"
+        else:  # padding between the records, or no archive any more
+            assert offset < 4 or torch.equal(load(path)["model"]["w"], torch.arange(1000.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_numbers(dtype):
+    weights = {"a": torch.ones(3, dtype=dtype), "none": torch.ones(0), "count": torch.tensor(3)}
+    check_finite({**weights, "extra": "x"}, "file")
+    for value in ("nan", "inf", "-inf"):
+        weights["a"][1] = float(value)
+        with pytest.raises(UserError, match="^file: a has values that are no numbers"):
+            check_finite(weights, "file")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[(512, 3)] * 20",
+        "True",
+        "(0.9, 0.98)",
+        "[(64, 1), (128, 2)]",
+        " 1e-4",
+        "-1 + 2 * 3 / 4",
+        "{'a': [1], 2: None}",
+        Wav2Vec2Config.conv_feature_layers,
+    ],
+)
+def test_options_are_evaluated_as_before(expression):
+    assert evaluate(expression) == eval(expression.strip())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "__import__('os').system('true')",
+        "[x for x in (1,)]",
+        "(lambda: 1)()",
+        "open",
+        "f'{1}'",
+        "1 if True else 2",
+        "[0] * 99999999999",
+        "'a' * 99999999999",
+        "2 ** 99999",
+        "[" * 500 + "]" * 500,
+        "1 +",
+        "1 / 0",
+        "\0",
+        "",
+    ],
+)
+def test_options_that_would_run_something(expression):
+    with pytest.raises(UserError, match="is refused: it may hold numbers"):
+        evaluate(expression)
+
+
+def test_only_strings_are_evaluated():
+    """fairseq takes the error for a value that needs no evaluation."""
+    with pytest.raises(TypeError):
+        evaluate(3)
