@@ -27,7 +27,7 @@ from small_world import make
 
 from resmlp_mt.pipeline.terminal import run_main
 
-CUTS, BITS, CHANGES, PICKLES = 50, 200, 50, 50
+CUTS, BITS, CHANGES, PICKLES = 50, 200, 30, 20
 SHOWN = 25  # of the lines that were said, in the result
 
 
