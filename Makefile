@@ -12,7 +12,7 @@ demo: env
 	$(RUN) examples/quickstart/run.py
 
 test: env lint
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2 --dist loadfile
 
 soak: env
 	$(RUN) tests/soak/soaking.py --run

@@ -11,7 +11,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2", *PLOT]  # beside which scripts/benchmark.py can measure
 WMT14 = ["mtdata>=0.5.1", "requests"]  # with which scripts/prepare.py fetches the corpora
-TEST = ["hypothesis", "pytest", "ruff", *BENCHMARK, *WMT14]
+TEST = ["hypothesis", "pytest", "pytest-xdist", "ruff", *BENCHMARK, *WMT14]
 
 setup(
     name="resmlp-mt",
