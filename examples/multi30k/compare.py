@@ -7,7 +7,6 @@ reads the translations that study.py left in out/study/ and writes results/compa
 file has of runs whose translations are gone stays in it.
 """
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Dict
@@ -15,7 +14,7 @@ from typing import Dict
 from fetch import find_corpora
 from plan import rows
 from run import HERE
-from study import OUT, RESULTS
+from study import folder_options
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_lines
@@ -45,12 +44,7 @@ def translations(out: Path, name: str) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=OUT, help="folder of study.py's runs")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
-    args = parser.parse_args()
+    args = folder_options(__doc__).parse_args()
     file = args.results / "compare.json"
     made = read_json(file)["rows"] if file.exists() else {}
     for name, against in pairs().items():

@@ -8,7 +8,6 @@ extended past the positions that training reached (token_mixing_reach), whose nu
 set chooses. results/long_sentences.json has what came of it.
 """
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
@@ -18,7 +17,7 @@ from compare import TEST
 from fetch import find_corpora
 from plan import rows
 from run import HERE
-from study import OUT, RESULTS
+from study import folder_options
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_parallel
@@ -85,12 +84,7 @@ def study(name: str, out: Path, valid: Pairs, tests: List[Pairs]) -> Dict[str, L
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=OUT, help="folder of study.py's runs")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
-    args = parser.parse_args()
+    args = folder_options(__doc__).parse_args()
     torch.set_num_threads(1)
     file = args.results / "long_sentences.json"
     made = read_json(file)["rows"] if file.exists() else {}

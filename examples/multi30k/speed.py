@@ -8,7 +8,6 @@ translates the first sentences of test_2016_flickr with every model that study.p
 that does nothing else; results/speed.json has what it found.
 """
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Callable, Dict
@@ -16,7 +15,7 @@ from typing import Callable, Dict
 import torch
 from compare import BASELINE, TEST
 from plan import table5
-from study import OUT, RESULTS
+from study import folder_options
 
 from resmlp_mt.benchmark.timing import alternate, ratio, spread
 from resmlp_mt.errors import UserError, check_positive
@@ -49,11 +48,7 @@ def decoder(model: Path, data: Path, args) -> Callable[[], int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=OUT, help="folder of study.py's runs")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
+    parser = folder_options(__doc__)
     parser.add_argument("--sentences", type=int, default=256)
     parser.add_argument("--batch", type=int, default=64, help="sentences at a time")
     parser.add_argument("--beam", type=int, default=4)

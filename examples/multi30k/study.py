@@ -136,16 +136,22 @@ def run_side_by_side(todo: List[Row], args) -> None:
         raise UserError(f"{row.name} failed: {last} (its whole output: {log})")
 
 
-def main() -> None:
+def folder_options(doc: str) -> argparse.ArgumentParser:
+    """The options of all that works on the study's runs: where they are, and their results."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of study.py's runs")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
+    return parser
+
+
+def main() -> None:
+    parser = folder_options(__doc__)
     parser.add_argument("action", choices=["list", "run"])
     parser.add_argument("rows", nargs="*", metavar="ROW")
     parser.add_argument("--all", action="store_true", help="every row")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side, a core each")
-    parser.add_argument("--out", type=Path, default=OUT, help="folder for what is no result file")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for result files")
     args = parser.parse_intermixed_args()
     check_positive(args, "jobs")
     some = chosen(args.rows, args.all or (args.action == "list" and not args.rows))
