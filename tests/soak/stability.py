@@ -114,10 +114,10 @@ def main() -> None:
     peak = runs["short"][0].recipe
     soaking.record(
         "stability",
-        f"Adagrad at the paper's rate {RATE}, LayerScale 0.2: {soak.updates:,} updates of the "
-        f"warm-up of {PAPER_WARM_UP:,}, and {peak.updates:,} with one of {peak.warm_up}, train "
-        f"{', '.join(map(str, soak.depths))} layers; where a training without warm-up diverged, "
-        "the plugin had warned",
+        f"Adagrad at the paper's rate of {RATE} does not diverge at "
+        f"{', '.join(map(str, soak.depths))} layers, LayerScale 0.2, in {soak.updates:,} updates "
+        f"of its warm-up of {PAPER_WARM_UP:,} nor in {peak.updates:,} with one of {peak.warm_up}; "
+        "where a training without warm-up diverged, the plugin had warned",
         f"{len(soak.curves)} trainings, {sum(len(c.losses) for c in soak.curves):,} updates",
         failures(soak.curves, runs["paper"] + runs["short"]),
         {
