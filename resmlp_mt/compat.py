@@ -179,6 +179,20 @@ def search_with_own_generator() -> None:
         return build_generator(self, models, args, seq_gen_cls, *others, **kwargs)
 
 
+def forget_translated_sentences() -> None:
+    """Let go of sentences that are translated.
+
+    fairseq keeps the iterator over every data set that could be gone through again, for the next
+    epoch. That is of use for the splits that a task has loaded. fairseq-interactive and the hub
+    interface make a data set of each few lines, and kept them all.
+    """
+
+    @_replace_once(FairseqTask, "can_reuse_epoch_itr")
+    def can_reuse_epoch_itr(original, task, dataset):
+        loaded = any(dataset is split for split in task.datasets.values())
+        return loaded and original(task, dataset)
+
+
 def explain_divergence() -> None:
     """Have fairseq say where numbers stopped being finite, and warn of Adagrad without warm-up.
 

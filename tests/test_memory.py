@@ -4,6 +4,9 @@ import gc
 
 import pytest
 import torch
+from cli import call
+from fairseq.data import LanguagePairDataset
+from fairseq_cli import interactive
 from helpers import build_model, pad_batch, random_sentences
 from memory import grew, growth, watch
 
@@ -40,6 +43,22 @@ def test_no_tensor_outlives_its_batch(kind):
     for seed, lengths in enumerate([(3, 5), (9, 9, 2, 1), (1,), (6, 8)]):
         translate(lengths, seed)
     assert tensors() <= held
+
+
+def test_interactive_lets_go_of_its_lines(trained, monkeypatch):
+    """A data set is made of each buffer of lines; fairseq kept them for a next epoch."""
+    held, read = [], interactive.buffered_read
+
+    def counted(*arguments):
+        for lines in read(*arguments):
+            gc.collect()
+            held.append(sum(type(thing) is LanguagePairDataset for thing in gc.get_objects()))
+            yield lines
+
+    monkeypatch.setattr(interactive, "buffered_read", counted)
+    options = ("--path", trained.path, "--beam", 2, "--cpu", "--buffer-size", 2)
+    call("interactive", trained.data, *options, stdin="w01 w02\nw03\n" * 6)
+    assert len(held) == 6 and held[-1] <= held[1]
 
 
 @pytest.mark.parametrize(

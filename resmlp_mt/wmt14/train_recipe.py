@@ -111,7 +111,8 @@ def recipe(pair: Pair, arch: str, precision: str = "fp32") -> Options:
     if model not in _MODEL:
         raise UserError(
             f"--arch {arch}: there is a recipe for resmlp_mt_6, resmlp_mt_12, the same two as "
-            "resmlp_mt_toeplitz_*, resmlp_mt_tiny and for fairseq's transformer_wmt_en_de and its other transformer_*"
+            "resmlp_mt_toeplitz_*, resmlp_mt_tiny and for fairseq's transformer_wmt_en_de and its "
+            "other transformer_*"
         )
     return {
         "--arch": [arch],
