@@ -9,7 +9,6 @@ line in the log; the result file says where each kill fell by the log's last lin
 a small file system (root, or ``unshare --map-root-user --mount``).
 """
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -107,9 +106,7 @@ def fill(size: Size, architecture: str, data: Path, folder: Path) -> List[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    soaking.add_options(parser)
-    args = soaking.check(parser.parse_args())
+    args = soaking.parse(__doc__)
     size = QUICK if args.quick else FULL
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)

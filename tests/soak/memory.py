@@ -5,7 +5,6 @@ memory is flat after the first quarter, and no file stays open.
     python tests/soak/memory.py [--quick --results DIR]
 """
 
-import argparse
 import random
 import subprocess
 import sys
@@ -159,9 +158,7 @@ def programs(made: dict) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    soaking.add_options(parser)
-    args = soaking.check(parser.parse_args())
+    args = soaking.parse(__doc__)
     sentences = 2000 if args.quick else 20000
     details, lost = {}, []
     with tempfile.TemporaryDirectory() as folder:

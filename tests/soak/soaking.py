@@ -59,6 +59,13 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
     return args
 
 
+def parse(doc: str) -> argparse.Namespace:
+    """The command line of a soak that takes these options alone; *doc* is its docstring."""
+    parser = argparse.ArgumentParser(description=doc.split("\n\n")[0])
+    add_options(parser)
+    return check(parser.parse_args())
+
+
 def cpu_minutes() -> float:
     """CPU minutes of this process and of all its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -8,7 +8,6 @@ Dropout is 0: processes that train together draw the same random numbers for oth
 epoch has an odd number of batches, so that its last update has one for the first process only.
 """
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -180,9 +179,7 @@ class Soak:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    soaking.add_options(parser)
-    args = soaking.check(parser.parse_args())
+    args = soaking.parse(__doc__)
     size = QUICK if args.quick else FULL
     with tempfile.TemporaryDirectory() as folder:
         soak = Soak(Path(folder), size)
