@@ -10,7 +10,7 @@ import os
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Iterator, List, Tuple
+from typing import BinaryIO, Iterable, Iterator, List, Tuple
 
 from resmlp_mt.errors import UserError
 
@@ -63,13 +63,29 @@ def read_lines(path: Path) -> Iterator[str]:
         UserError: naming the file, and the line where there is one: missing, unreadable, a corrupt
             gzip, invalid UTF-8.
     """
-    for number, line in enumerate(read_raw_lines(path), 1):
+    yield from decode_lines(
+        read_raw_lines(path), str(path), "convert the file to UTF-8 or remove the line"
+    )
+
+
+def decode_lines(lines: Iterable[bytes], name: str, remedy: str) -> Iterator[str]:
+    """Lines of UTF-8 without their line ends.
+
+    Args:
+        lines: as they are in the file.
+        name: what the message calls the file.
+        remedy: what it tells the user to do.
+
+    Raises:
+        UserError: naming the first line that is not UTF-8.
+    """
+    for number, line in enumerate(lines, 1):
         try:
             yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{path}, line {number}: invalid UTF-8 (byte {error.start + 1} of the "
-                "line): convert the file to UTF-8 or remove the line"
+                f"{name}, line {number}: invalid UTF-8 (byte {error.start + 1} of the line): "
+                f"{remedy}"
             ) from None
 
 

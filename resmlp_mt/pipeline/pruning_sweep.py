@@ -1,12 +1,12 @@
 """BLEU against the share of weights that are pruned: A, B, C, and all of them, by threshold."""
 
 import shutil
-from hashlib import sha256
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.checkpoints import check_matrices, load_ours, parameter_names
+from resmlp_mt.pipeline.corpus import sha256_of
 from resmlp_mt.pipeline.programs import run_program
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.pruning import KINDS, Count, check_threshold, prune_checkpoint
@@ -55,8 +55,8 @@ class Sweep:
         self.threads = threads
         # what the points depend on
         self.head = {
-            "checkpoint_sha256": _digest(checkpoint),
-            "references_sha256": _digest(references),
+            "checkpoint_sha256": sha256_of(checkpoint)[:16],
+            "references_sha256": sha256_of(references)[:16],
             "subset": subset,
             "beam": beam,
             "lenpen": lenpen,
@@ -173,13 +173,6 @@ class Sweep:
 def _share(counts: Dict[str, Count], matrices: Optional[Sequence[str]]) -> float:
     chosen = [counts[name] for name in (counts if matrices is None else matrices)]
     return sum(chosen, Count(0, 0)).share if chosen else 0.0
-
-
-def _digest(path: Path) -> str:
-    try:
-        return sha256(Path(path).read_bytes()).hexdigest()[:16]
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: give a file that is there") from None
 
 
 def read_sweep(path: Path) -> dict:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Iterator, List, Optional
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import read_lines
+from resmlp_mt.pipeline.corpus import decode_lines, read_lines
 
 STDIN = "-"
 
@@ -70,11 +70,4 @@ def check_same_lines(
 
 
 def _stdin_lines() -> Iterator[str]:
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.rstrip(b"\r\n").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{name_of(Path(STDIN))}, line {number}: invalid UTF-8 (byte {error.start + 1} of "
-                "the line): give UTF-8, not compressed"
-            ) from None
+    return decode_lines(sys.stdin.buffer, name_of(Path(STDIN)), "give UTF-8, not compressed")

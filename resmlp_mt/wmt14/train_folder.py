@@ -75,8 +75,8 @@ class TrainingFolder:
 
     @property
     def checkpoints(self) -> list:
-        """Checkpoints that are whole, the newest first: fairseq copies ``checkpoint_last.pt``
-        from another, and a run that is killed meanwhile leaves half of it."""
+        """Checkpoints that are whole, the newest first: fairseq without this package copies
+        ``checkpoint_last.pt`` from another in place, and if it is killed leaves half of it."""
         paths = [
             path
             for path in self.root.glob("checkpoint*.pt")
