@@ -5,7 +5,7 @@ import pytest
 import torch
 from fairseq.data import data_utils
 
-from resmlp_mt import compat
+from resmlp_mt.compat import data, training
 from resmlp_mt.errors import UserError
 
 
@@ -24,7 +24,7 @@ def test_every_sentence_is_in_a_batch_once(count, max_sentences):
 
 def test_importing_twice_wraps_once():
     wrapped = data_utils.batch_by_size
-    compat.keep_last_batch()
+    data.keep_last_batch()
     assert data_utils.batch_by_size is wrapped
 
 
@@ -32,13 +32,13 @@ def test_matmul_precision(monkeypatch):
     before = torch.get_float32_matmul_precision()
     try:
         monkeypatch.setenv("RESMLP_MT_MATMUL_PRECISION", "medium")
-        compat.set_matmul_precision()
+        training.set_matmul_precision()
         assert torch.get_float32_matmul_precision() == "medium"
         monkeypatch.delenv("RESMLP_MT_MATMUL_PRECISION")
-        compat.set_matmul_precision()
+        training.set_matmul_precision()
         assert torch.get_float32_matmul_precision() == "medium"
         monkeypatch.setenv("RESMLP_MT_MATMUL_PRECISION", "half")
         with pytest.raises(UserError, match="RESMLP_MT_MATMUL_PRECISION=half: choose one of"):
-            compat.set_matmul_precision()
+            training.set_matmul_precision()
     finally:
         torch.set_float32_matmul_precision(before)

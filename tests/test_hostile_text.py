@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_world import run_script
 
-from resmlp_mt import compat
+from resmlp_mt.compat.data import end_lines_at_line_feeds
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.scoring import read_system
 from resmlp_mt.pipeline.subwords import MAX_BYTES, Subwords, train_subwords
@@ -119,14 +119,14 @@ def test_interactive_as_the_main_module(monkeypatch):
     main.__spec__ = ModuleSpec("fairseq_cli.interactive", None)
     main.buffered_read = original = lambda input, buffer_size: iter([])
     monkeypatch.setitem(sys.modules, "__main__", main)
-    compat.end_lines_at_line_feeds()
+    end_lines_at_line_feeds()
     assert main.buffered_read is not original
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"w01\rw02\n\xc2\x85\nw03"), "utf-8"))
     assert list(main.buffered_read("-", 2)) == [["w01\rw02", ""], ["w03"]]
     other = ModuleType("__main__")
     other.buffered_read = original
     monkeypatch.setitem(sys.modules, "__main__", other)
-    compat.end_lines_at_line_feeds()
+    end_lines_at_line_feeds()
     assert other.buffered_read is original
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from soaking import RESULTS, load, record, run, table
+from soaking import ORDER, RESULTS, load, record, run, table
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.markdown import fill, fill_file
@@ -16,8 +16,9 @@ def test_table_of_the_readme():
     assert fill(text, {"what is tested": table(load())}) == text
 
 
-def test_every_result_has_its_soak():
-    assert [name for name in load() if not (RESULTS.parent / f"{name}.py").exists()] == []
+def test_every_soak_is_there():
+    assert [name for name in ORDER if not (RESULTS.parent / f"{name}.py").exists()] == []
+    assert {path.stem for path in RESULTS.glob("*.json")} <= set(ORDER)
 
 
 @pytest.mark.parametrize("name, result", load().items())

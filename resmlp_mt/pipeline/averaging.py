@@ -1,6 +1,5 @@
 """Average the weights of several checkpoints of one run."""
 
-import os
 import pickle
 import re
 import zipfile
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from resmlp_mt.checkpoint_file import check_finite, check_records, is_dense
 from resmlp_mt.errors import UserError
+from resmlp_mt.safe_saving import whole_file
 
 # a run's checkpoints: one an epoch, and one every so many updates (--save-interval-updates)
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -71,13 +71,11 @@ def save_checkpoint(state: dict, output: Path) -> None:
     if output.is_dir() or not output.parent.is_dir():
         wrong = "is a folder" if output.is_dir() else f"has no folder {output.parent} to be in"
         raise UserError(f"{output} {wrong}: name a file in a folder that is there")
-    partial = Path(f"{output}.partial")
     try:
-        torch.save(state, partial)
-        os.replace(partial, output)
+        with whole_file(str(output)) as partial:
+            torch.save(state, partial)
     except (OSError, RuntimeError) as error:  # PyTorch's writer raises the second on a full disk
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        partial.unlink(missing_ok=True)
         raise UserError(
             f"{output} could not be written ({reason}): choose a folder with room that can be"
         ) from None

@@ -36,7 +36,7 @@ class Recipe:
         lenpen: length penalties to try; the one with the best BLEU on ``valid`` is taken.
         seed: of training.
         threads: CPU threads; None takes PyTorch's default.
-        matmul_precision: of training, see :func:`resmlp_mt.compat.set_matmul_precision`.
+        matmul_precision: of training, see :func:`resmlp_mt.compat.training.set_matmul_precision`.
     """
 
     arch: str

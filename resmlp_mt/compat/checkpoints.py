@@ -1,0 +1,52 @@
+"""What is mended in how fairseq reads and writes checkpoints."""
+
+import argparse
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+
+from resmlp_mt import plain_options, safe_saving
+from resmlp_mt.checkpoint_file import check_file, check_finite
+from resmlp_mt.compat.replacing import replace_once
+
+
+def allow_translation_checkpoints() -> None:
+    """Let PyTorch's weights-only loader read the options in a fairseq checkpoint.
+
+    A translation checkpoint holds its options in an ``argparse.Namespace`` and, after
+    ``--eval-bleu``, n-gram counts in NumPy arrays of int64: neither is on the loader's list. Both
+    are plain data; whatever else a file asks to have built is still refused.
+    """
+    rebuild_array = np.empty(0).__reduce__()[0]  # its module's name depends on NumPy's version
+    torch.serialization.add_safe_globals(
+        [argparse.Namespace, rebuild_array, np.ndarray, np.dtype, np.dtypes.Int64DType]
+    )
+
+
+def check_checkpoints() -> None:
+    """Have fairseq refuse a checkpoint that is damaged, or whose weights are no numbers.
+
+    PyTorch compares no checksum, so that a flipped bit goes into the translations unseen; weights
+    that are NaN translate into something, too. What fairseq's models would hand from a checkpoint's
+    options to ``eval`` is read without running it.
+    """
+    plain_options.install()
+
+    @replace_once(checkpoint_utils, "load_checkpoint_to_cpu")
+    def checking(load_checkpoint_to_cpu, path, *args, **kwargs):
+        check_file(path)
+        state = load_checkpoint_to_cpu(path, *args, **kwargs)
+        if isinstance(state.get("model"), dict):
+            check_finite(state["model"], path)
+        return state
+
+
+def save_whole_checkpoints() -> None:
+    """Have a run that is killed, or whose disk is full, leave whole checkpoints only.
+
+    See :mod:`resmlp_mt.safe_saving`.
+    """
+    replace_once(checkpoint_utils, "torch_persistent_save")(safe_saving.save)
+    replace_once(PathManager, "copy")(safe_saving.copy)
