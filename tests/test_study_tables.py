@@ -5,6 +5,7 @@ import long_sentences
 import pytest
 import report
 import speed
+from plan import BEFORE, rows
 
 from resmlp_mt.pipeline.steps import read_json, write_json
 from resmlp_mt.pipeline.terminal import run_main
@@ -60,6 +61,37 @@ def test_table5():
         "50.0 (50.0 .. 50.0) | 31.0 (31.0 .. 31.0) | 1.50 |"
     )
     assert report.table5(results, "en-fr").startswith("No run")
+
+
+def changed(row, table, label, nll):
+    result = {"row": row, "table": table, "label": label, "parameters": 1.5e6}
+    result |= {"valid_curve": [[9, 4.0], [18, 3.0], [20, nll]], "valid_nll": {"last": nll}}
+    scores = {"valid": {"bleu": 30.0}, report.TEST: {"bleu": 31.0}}
+    return result | {"cost": {"cpu_minutes": 7.2}, "scores": scores}
+
+
+def test_changes():
+    results = as_results(
+        changed("ablation.00", "ablations", "the paper", 2.8),
+        changed(BEFORE, "ablations", "Toeplitz, 8 heads", 2.7),
+        changed("further.00", "further", "32 heads", 2.65),
+    )
+    lines = report.TABLES["ablations"](results).splitlines()[2:]
+    assert lines[0] == "| the paper | 1.50 | 7.2 | 4.00 | 3.00 | - | - | 2.800 | 30.0 | 31.0 |"
+    # what they change stands first
+    more = report.TABLES["further"](results).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in more] == ["| Toeplitz, 8 heads", "| 32 heads"]
+    assert more[0] == lines[1]
+
+
+def test_further_changes_are_of_what_stands_first():
+    known = rows()
+    before, full = known[BEFORE], known["table5.en-de.toeplitz-3.1"]
+    assert sorted(before.options) == sorted(full.options) and before.updates < full.updates
+    for row in known.values():
+        if row.table == "further":
+            assert row.options[: len(full.options)] == full.options != row.options
+            assert row.updates == before.updates
 
 
 def test_other_texts_stand_beside_the_original():

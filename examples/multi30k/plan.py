@@ -8,7 +8,7 @@ measured.
 from dataclasses import dataclass, replace
 from typing import Dict, List, Tuple
 
-from systems import SYSTEMS, TOEPLITZ, adagrad, both_sides
+from systems import SYSTEMS, TOEPLITZ, WIDTH, adagrad, adam, both_sides
 
 VOCABULARY, MAX_TOKENS, POSITIONS = 4000, 1024, 128
 SEEDS = (1, 2)
@@ -146,21 +146,39 @@ ABLATIONS: Dict[str, Tuple[str, ...]] = {
     "12 + 12 layers": tuple(both_sides(layers=12)),
     "Adagrad, 0.05": adagrad(0.05),
 }
+# one change each from toeplitz-3, in search of more; unchanged it is the row BEFORE
+BEFORE = "ablation.08"
+FURTHER: Dict[str, Tuple[str, ...]] = {
+    "32 heads": ("--token-mixing-heads", "32"),
+    "128 heads, a matrix a channel": ("--token-mixing-heads", str(WIDTH)),
+    "lr 0.006": adam(0.006),
+    "dropout 0.2": ("--dropout", "0.2"),
+    "5 + 2 layers": ("--encoder-layers", "5", "--decoder-layers", "2"),
+}
 ABLATION_UPDATES = UPDATES["resmlp-3"] // 2
 
 
-def ablations() -> List[Row]:
+def _changed(table: str, name: str, system: str, changes: Dict[str, Tuple[str, ...]]) -> List[Row]:
+    """A row for each change of a system's options."""
     return [
         Row(
-            name=f"ablation.{number:02}",
-            table="ablations",
+            name=f"{name}.{number:02}",
+            table=table,
             label=label,
-            arch="resmlp_mt_6",
-            options=(*SYSTEMS["resmlp-3"].options, *recipe_of("resmlp-3"), *change),
+            arch=SYSTEMS[system].arch,
+            options=(*SYSTEMS[system].options, *recipe_of(system), *change),
             updates=ABLATION_UPDATES,
         )
-        for number, (label, change) in enumerate(ABLATIONS.items())
+        for number, (label, change) in enumerate(changes.items())
     ]
+
+
+def ablations() -> List[Row]:
+    return _changed("ablations", "ablation", "resmlp-3", ABLATIONS)
+
+
+def further() -> List[Row]:
+    return _changed("further", "further", "toeplitz-3", FURTHER)
 
 
 def other_texts() -> List[Row]:
@@ -175,4 +193,5 @@ def other_texts() -> List[Row]:
 
 def rows() -> Dict[str, Row]:
     """All runs by name, in the order in which they are made."""
-    return {row.name: row for row in [*trials(), *table5(), *ablations(), *other_texts()]}
+    made = [*trials(), *table5(), *ablations(), *further(), *other_texts()]
+    return {row.name: row for row in made}

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Callable, Dict, List
 
+from plan import BEFORE
 from run import HERE
 from systems import SYSTEMS
 from table import option
@@ -161,8 +162,8 @@ def long_sentences(results: Dict[str, dict]) -> str:
     return markdown(["run", "A", *joined], lines)
 
 
-def ablations(results: Dict[str, dict]) -> str:
-    rows = of_table(results, "ablations")
+def changes(rows: List[dict]) -> str:
+    """One change of a model a row; the first has none."""
     lines = []
     for r in rows:
         ends = [nll_at(r, epoch) for epoch in (1, 2, 3, 4)]
@@ -174,11 +175,17 @@ def ablations(results: Dict[str, dict]) -> str:
     return markdown([*head, "BLEU, validation", "BLEU, test 2016"], lines)
 
 
+def further(results: Dict[str, dict]) -> str:
+    rows = of_table(results, "further")
+    return changes([results[BEFORE], *rows] if rows and BEFORE in results else rows)
+
+
 TABLES: Dict[str, Callable[[Dict[str, dict]], str]] = {
     "trials": trials,
     "table5 en-de": lambda results: table5(results, "en-de"),
     "table5 en-fr": lambda results: table5(results, "en-fr"),
-    "ablations": ablations,
+    "ablations": lambda results: changes(of_table(results, "ablations")),
+    "further": further,
     "other texts": other_texts,
     "long sentences": long_sentences,
 }
