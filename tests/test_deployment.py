@@ -1,6 +1,7 @@
 """A folded checkpoint translates as before, from a smaller file, and does nothing else."""
 
 from argparse import Namespace
+from pathlib import Path
 
 import fold
 import pytest
@@ -162,7 +163,7 @@ def test_output_that_cannot_be_written(trained, tmp_path, monkeypatch, capsys):
 
 def test_a_full_disk(trained, tmp_path, monkeypatch, capsys):
     def full(state, path):
-        path.write_bytes(b"half")
+        Path(path).write_bytes(b"half")
         raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
 
     monkeypatch.setattr(torch, "save", full)
