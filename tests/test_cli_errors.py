@@ -97,6 +97,22 @@ def test_checkpoint_of_other_sizes(trained, tmp_path, capsys):
         assert str(trained.path) in message and "does not fit" in message
 
 
+def test_checkpoint_without_the_optimizers_state(trained, tmp_path, capsys):
+    """It is never continued as if its warm-up had not been yet; its weights can be had."""
+    state = load(trained.path)
+    state.pop("last_optimizer_state")
+    path = tmp_path / "averaged.pt"
+    torch.save(state, path)
+    message = one_line(capsys, train, trained.data, tmp_path / "on", *SHORT, "--restore-file", path)
+    assert str(path) in message and "has no optimizer's state" in message
+    assert not list((tmp_path / "on").glob("*.pt"))
+    more = ("--batch-size", 8, "--max-epoch", 20)
+    for options in (["--finetune-from-model", path], ["--restore-file", path, "--reset-optimizer"]):
+        save_dir = tmp_path / options[0]
+        train(trained.data, save_dir, *more, *options)
+        assert (save_dir / "checkpoint_last.pt").exists()
+
+
 def test_checkpoint_of_a_transformer(corpus, tmp_path, capsys):
     other = tmp_path / "transformer"
     options = ("--arch", "transformer", "--encoder-attention-heads", 2)

@@ -6,6 +6,7 @@ Each function here mends one thing, and does nothing when called again.
 from resmlp_mt.compat.checkpoints import (
     allow_translation_checkpoints,
     check_checkpoints,
+    need_optimizer_state,
     save_whole_checkpoints,
 )
 from resmlp_mt.compat.data import (
@@ -35,6 +36,7 @@ def install(package_dir: str) -> None:
     """
     allow_translation_checkpoints()
     check_checkpoints()
+    need_optimizer_state()
     save_whole_checkpoints()
     set_matmul_precision()
     explain_divergence()

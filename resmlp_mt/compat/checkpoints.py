@@ -6,10 +6,12 @@ import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
+from fairseq.trainer import Trainer
 
 from resmlp_mt import plain_options, safe_saving
 from resmlp_mt.checkpoint_file import check_file, check_finite
 from resmlp_mt.compat.replacing import replace_once
+from resmlp_mt.errors import UserError
 
 
 def allow_translation_checkpoints() -> None:
@@ -41,6 +43,28 @@ def check_checkpoints() -> None:
         if isinstance(state.get("model"), dict):
             check_finite(state["model"], path)
         return state
+
+
+def need_optimizer_state() -> None:
+    """Have a training go on with its optimizer's state, or not at all.
+
+    From a file without one (of ``--no-save-optimizer-state``, averaged, pruned) fairseq 0.12 takes
+    the weights and the place in the data, says nothing, and counts updates from 0: warm-up and
+    Adagrad's sums begin again in the middle of a run.
+    """
+
+    @replace_once(Trainer, "load_checkpoint")
+    def load_checkpoint(load, self, filename, reset_optimizer=False, *args, **kwargs):
+        extra_state = load(self, filename, reset_optimizer, *args, **kwargs)
+        if extra_state is None or reset_optimizer:
+            return extra_state
+        if self.get_num_updates() != self._optim_history[-1]["num_updates"]:
+            raise UserError(
+                f"{filename} has no optimizer's state: training cannot go on from it: "
+                "--finetune-from-model takes its weights alone (and --reset-optimizer its place in "
+                "the data, too)"
+            )
+        return extra_state
 
 
 def save_whole_checkpoints() -> None:

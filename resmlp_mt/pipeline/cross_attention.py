@@ -77,8 +77,8 @@ def cross_attention(
 def _load(path: Path, data_bin: Path):
     state = load_ours(path)
     options = state["cfg"]["task"]
-    options = options if isinstance(options, dict) else vars(options)
-    languages = options["source_lang"], options["target_lang"]
+    options = options if isinstance(options, dict) else getattr(options, "__dict__", {})
+    languages = options.get("source_lang"), options.get("target_lang")
     if None in languages and Path(data_bin).is_dir():  # fairseq reads them off the files' names
         languages = infer_language_pair(str(data_bin))
     for language in languages:
