@@ -35,9 +35,9 @@ def case(dtype, **options):
     return Case(options, dtype, 0, [3, 2], [2, 4], True)
 
 
-def test_tolerance_of_bfloat16_is_measured():
+def test_tolerance_of_16_bits_is_measured():
     """Small weights, little rounding; and never so much that a wrong result could pass."""
     assert tolerance_of(case(torch.float64)) == 1e-9
     assert tolerance_of(case(torch.float32)) == 1e-3
-    tolerance = tolerance_of(case(torch.bfloat16))
-    assert 0.02 < tolerance < 0.22
+    half, tolerance = (tolerance_of(case(dtype)) for dtype in (torch.float16, torch.bfloat16))
+    assert 0.02 < half < tolerance < 0.22

@@ -1,6 +1,7 @@
 """What a result file says of how the result was made."""
 
 import platform
+import shutil
 import subprocess
 
 import torch
@@ -17,13 +18,20 @@ def count_parameters(weights: dict) -> int:
     )
 
 
+def _git(*arguments: str) -> str:
+    """What git says of this repository; nothing where there is no git, or it is no checkout."""
+    if shutil.which("git") is None:
+        return ""
+    command = ["git", "-C", str(USER_DIR.parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
 def versions() -> dict:
-    """What made a result: the versions of the software and the commit of this repository."""
-    commit = subprocess.run(
-        ["git", "-C", str(USER_DIR), "rev-parse", "--short", "HEAD"],
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    """What made a result: the versions of the software and the commit of this repository, with a
+    word if its code had been changed since."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    if _git("status", "--porcelain", "--untracked-files=no", "--", "*.py"):
+        commit += " and changes"
     return {
         "resmlp_mt": resmlp_mt.__version__,
         "commit": commit or "not a git checkout",

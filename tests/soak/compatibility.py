@@ -59,7 +59,8 @@ def run_suite(python: Path, tests: List[str], log: Path) -> str:
     Raises:
         UserError: if a test fails; the output is in *log*.
     """
-    done = run(python, "-m", "pytest", "-p", "no:cacheprovider", *tests)
+    both_cores = ("-n", "2", "--dist", "loadfile")  # as make test
+    done = run(python, "-m", "pytest", "-p", "no:cacheprovider", *both_cores, *tests)
     log.write_text(done.stdout + done.stderr, encoding="utf-8")
     if done.returncode or not re.search(r"\d+ passed", done.stdout):
         raise UserError(f"{last_line(done.stdout)} (output: {log})")

@@ -43,7 +43,7 @@ GELU_TOLERANCE = 1e-4  # in float64: fairseq computes gelu in float32
 def tolerance_of(case: Case) -> float:
     """The gap that rounding may make.
 
-    bfloat16 has eight bits, and how far a few random layers carry their rounding depends on the
+    16 bits round coarsely, and how far a few random layers carry their rounding depends on the
     weights. It is measured: two ways of computing one thing are each about as far from the exact
     result as the model is from its copy in float64. Where that is too far to tell a wrong result
     from a rounded one, Hypothesis draws another example.

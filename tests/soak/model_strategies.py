@@ -17,8 +17,8 @@ from resmlp_mt.mixing_kinds import CONVOLUTIONS
 from resmlp_mt.token_mixing import MATRICES
 
 VOCABULARY = 30
-# of the weights; with eight bits larger ones make attention, now and then, turn on the rounding
-STD = {torch.float64: 0.3, torch.float32: 0.3, torch.bfloat16: 0.1}
+# of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
+STD = {torch.float64: 0.3, torch.float32: 0.3, torch.float16: 0.1, torch.bfloat16: 0.1}
 
 
 @dataclass

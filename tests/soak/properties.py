@@ -19,7 +19,7 @@ from model_properties import PROPERTIES, hold
 from resmlp_mt.mixing_kinds import TOKEN_MIXING
 from resmlp_mt.pipeline.terminal import run_main
 
-ROUNDING = "float64 to 1e-9, float32 to 1e-3, bfloat16 to four times its own rounding"
+ROUNDING = "float64 to 1e-9, float32 to 1e-3, 16 bits to four times their own rounding"
 
 
 def search(

@@ -7,7 +7,8 @@ It takes every pin's files from the package registry, shows that pip refuses eac
 scripts/requirements.txt were another, and has pip-audit (in a throw-away environment) look every
 pin up among the known vulnerabilities. A registry that knows nothing of single releases, as some
 mirrors do, is asked for each project, which tells of its newest release. A release that is known
-to be vulnerable is looked up with them: it must be told, or the audit is blind.
+to be vulnerable is looked up with them: it must be told, or the audit is blind. Last, what the
+weekly scripts/outdated.py says.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from resmlp_mt.pipeline.terminal import run_main
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 SOURCES = ("antlr4-python3-runtime", "fairseq-fixed")  # built, where there is no wheel
 CONTROL = ("pycrypto", "2.6.1")  # the last release of a package that nobody mends
+BEHIND = 3  # exit status of outdated.py
 PYTHONS = ("3.11", "3.12", "3.13")
 LINUX = ["manylinux1_{0}", "manylinux2014_{0}", *(f"manylinux_2_{n}_{{0}}" for n in range(17, 29))]
 PLATFORMS = {
@@ -169,6 +171,16 @@ def audit(pins: List[Pin], folder: Path) -> dict:
     }
 
 
+def behind() -> dict:
+    """What the weekly scripts/outdated.py says of the registry as it is: ``said``, ``lost``."""
+    done = subprocess.run([sys.executable, SCRIPTS / "outdated.py"], capture_output=True, text=True)
+    said = (done.stdout.splitlines() or [""])[0]
+    told = re.fullmatch(r"(\d+) of \d+ pins are behind", said)
+    if not told or done.returncode != (BEHIND if int(told[1]) else 0):
+        return {"said": said, "lost": [f"outdated.py: {last_line(done.stderr)}"]}
+    return {"said": said, "lost": []}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="five pins, this Python only")
@@ -191,12 +203,14 @@ def main() -> None:
             (folder / "everywhere").mkdir()
             lost += download_everywhere(pins, folder / "everywhere")
         found = audit([*pins, *torch], folder)
-    lost += found.pop("lost")
+    weekly = behind()
+    lost += found.pop("lost") + weekly["lost"]
     places = 1 if args.quick else len(PYTHONS) * len(PLATFORMS)
     audited = len(found["audited_by_release"]) + len(found["audited_as_newest"])
     tried = (
         f"{len(pins)} pins on {places} platforms, each with a wrong hash, too; {audited} audited"
     )
+    tried += f"; {weekly['said']}"
     if found["not_audited"]:
         tried += f" (unknown to the registry: {', '.join(found['not_audited'])})"
     what = "every pinned package has hashes, is refused with others, and has no known vulnerability"
