@@ -170,8 +170,9 @@ def main() -> None:
             print(name, details[name], flush=True)
     soaking.record(
         "memory",
-        f"memory and open files stay flat over {sentences:,} sentences translated in one process",
-        f"{len(details)} programs",
+        f"memory (to {SLACK_MB} MB) and open files stay flat over {sentences:,} sentences translated in "
+        "one process",
+        " and ".join(details),
         lost,
         {"sentences": sentences, "slack_megabytes": SLACK_MB, **details},
         args.results,

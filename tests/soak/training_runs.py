@@ -23,6 +23,7 @@ import grammar
 LONGEST = 10  # words of a sentence
 POSITIONS = 32
 PATIENCE = 100  # so many updates in a row above the first loss are a divergence
+END = 20  # updates at the end of a run over which its loss is averaged; of short ones a third
 
 
 def prepare(folder: Path, pairs: int = 600) -> Path:
@@ -93,9 +94,20 @@ class Curve:
         return len(self.losses) > PATIENCE and min(recent) > self.losses[0]
 
     @property
+    def last_loss(self) -> float:
+        """The mean of the last losses, see :data:`END`."""
+        recent = self.losses[-max(1, min(END, len(self.losses) // 3)) :]
+        return sum(recent) / len(recent)
+
+    @property
+    def ended_above(self) -> bool:
+        """Whether the run is finished, and its last losses are above its first on average."""
+        return len(self.losses) == self.recipe.updates and self.last_loss > self.losses[0]
+
+    @property
     def diverged(self) -> bool:
-        """Numbers that are not finite, or a loss that stays above its first value."""
-        return self.not_finite is not None or self.exploded
+        """Numbers that are not finite, or a loss that stays or ends above its first value."""
+        return self.not_finite is not None or self.exploded or self.ended_above
 
     def summary(self) -> dict:
         """The numbers, as JSON values."""
@@ -105,7 +117,7 @@ class Curve:
             "first_loss": self.losses[0],
             "highest_loss": max(self.losses),
             "highest_at_update": 1 + self.losses.index(max(self.losses)),
-            "last_loss": round(sum(self.losses[-20:]) / len(self.losses[-20:]), 3),
+            "last_loss": round(self.last_loss, 3),
             "last_rate": self.last_rate,
             "not_finite": self.not_finite,
             "diverged": self.diverged,
