@@ -170,8 +170,8 @@ def main() -> None:
             print(name, details[name], flush=True)
     soaking.record(
         "memory",
-        f"memory (to {SLACK_MB} MB) and open files stay flat over {sentences:,} sentences translated in "
-        "one process",
+        f"memory (to {SLACK_MB} MB) and open files stay flat over {sentences:,} sentences "
+        "translated in one process",
         " and ".join(details),
         lost,
         {"sentences": sentences, "slack_megabytes": SLACK_MB, **details},
