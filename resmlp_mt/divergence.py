@@ -4,7 +4,6 @@
 """
 
 import logging
-import math
 from functools import partial
 from typing import Optional
 
@@ -101,12 +100,12 @@ def warning(cfg) -> Optional[str]:
     rate, warm_up = cfg.optimization.lr[0], getattr(cfg.lr_scheduler, "warmup_updates", None)
     if getattr(cfg.optimizer, "_name", None) != "adagrad" or warm_up is None or rate < WARN_FROM:
         return None
-    enough = math.ceil((rate / LARGEST_STEP) ** 2)
+    enough = rate * rate / LARGEST_STEP**2
     if warm_up >= enough:
         return None
     given = f"with --warmup-updates {warm_up}" if warm_up else "without --warmup-updates"
     return (
         f"--optimizer adagrad --lr {rate:g} {given}: the first updates move every weight so far "
         "that training is likely to diverge: give --warmup-updates of at least "
-        f"{enough} (the paper: 32000 for --lr 0.2) or lower --lr"
+        f"{enough // 1 + 1:.0f} (the paper: 32000 for --lr 0.2) or lower --lr"
     )

@@ -7,7 +7,11 @@ an error, behind what it had written the first time.
 """
 
 import contextlib
+import errno
+import glob
 import os
+import re
+import socket
 import time
 from typing import Callable, Iterator, Optional
 
@@ -17,6 +21,27 @@ from fairseq.file_io import PathManager
 from resmlp_mt.errors import UserError
 
 TRIES, PAUSE = 3, 2.5  # fairseq's own, in seconds: a network's file system may come back
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _own_name(path: str) -> str:
+    """The name to write *path* under, by this process alone; what dead ones left is removed.
+
+    Two runs may have one folder, as when a job is started again while it still writes. Whether a
+    process of another computer is alive cannot be told from here: its files stay.
+    """
+    host = re.sub(r"[^\w-]", "_", socket.gethostname())
+    for left in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
+        process = left.split(".")[-2]
+        if process.isdecimal():
+            try:
+                os.kill(int(process), 0)  # no signal: looks whether there is such a process
+            except (ProcessLookupError, OverflowError):
+                with contextlib.suppress(OSError):
+                    os.remove(left)
+            except OSError:
+                pass  # it is another user's
+    return f"{path}.{host}.{os.getpid()}.tmp"
 
 
 @contextlib.contextmanager
@@ -28,7 +53,7 @@ def whole_file(path: str) -> Iterator[str]:
     Raises:
         OSError: if it cannot be brought to the disk or renamed.
     """
-    partial = f"{path}.tmp"
+    partial = _own_name(path)
     try:
         yield partial
         with open(partial, "rb") as file:
@@ -48,10 +73,35 @@ def _cause(error: Optional[BaseException]) -> Optional[OSError]:
 
 
 def _failed(path: str, error: OSError) -> UserError:
+    remedy = "make room" if error.errno in _FULL else "see to it"
     return UserError(
-        f"{path} could not be written ({error.strerror or error}): make room and give the same "
+        f"{path} could not be written ({error.strerror or error}): {remedy} and give the same "
         "command again, which goes on from the last checkpoint"
     )
+
+
+def _trying(path: str, write: Callable[[str], None]) -> None:
+    """Write a file whole, at the third try at the latest.
+
+    Args:
+        path: file to write.
+        write: called with the name to write it under.
+
+    Raises:
+        UserError: if it cannot be written; what was at *path* is still there.
+    """
+    for number in range(1, TRIES + 1):
+        try:
+            with whole_file(path) as partial:
+                write(partial)
+            return
+        except (OSError, RuntimeError) as error:
+            cause = _cause(error)
+            if cause is None:
+                raise
+            if number == TRIES:
+                raise _failed(path, cause) from error
+            time.sleep(PAUSE)
 
 
 def save(original: Callable, state: dict, path: str, async_write: bool = False) -> None:
@@ -68,18 +118,12 @@ def save(original: Callable, state: dict, path: str, async_write: bool = False) 
     """
     if async_write or not PathManager.supports_rename(path):
         return original(state, path, async_write=async_write)
-    for number in range(1, TRIES + 1):
-        try:
-            with whole_file(path) as partial, open(partial, "wb") as file:
-                torch.save(state, file)
-            return None
-        except (OSError, RuntimeError) as error:
-            cause = _cause(error)
-            if cause is None:
-                raise
-            if number == TRIES:
-                raise _failed(path, cause) from error
-            time.sleep(PAUSE)
+
+    def write(partial: str) -> None:
+        with open(partial, "wb") as file:
+            torch.save(state, file)
+
+    return _trying(path, write)
 
 
 def copy(original: Callable, source: str, path: str, overwrite: bool = False) -> bool:
@@ -92,14 +136,14 @@ def copy(original: Callable, source: str, path: str, overwrite: bool = False) ->
         overwrite: whether there may be one already.
 
     Raises:
-        UserError: if it cannot be written; what was at *path* is still there.
+        UserError: if it cannot be written at the third try; what was at *path* is still there.
     """
     if not overwrite or not PathManager.supports_rename(path):
         return original(source, path, overwrite=overwrite)
-    try:
-        with whole_file(path) as partial:
-            if not original(source, partial, overwrite=True):
-                raise OSError(f"copying {source} failed")  # iopath has logged why
-        return True
-    except OSError as error:
-        raise _failed(path, error) from error
+
+    def write(partial: str) -> None:
+        if not original(source, partial, overwrite=True):
+            raise OSError(f"copying {source} failed")  # iopath has logged why
+
+    _trying(path, write)
+    return True

@@ -8,6 +8,7 @@ subwords.py encode --model spm.model train.en valid.en     (writes train.sp.en, 
 import argparse
 import sys
 from pathlib import Path
+from typing import Dict, List
 
 from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.corpus import read_lines, write_lines
@@ -36,6 +37,22 @@ def pieces_path(path: Path) -> Path:
     return plain.with_suffix(f".sp{plain.suffix}")
 
 
+def outputs(files: List[Path]) -> Dict[Path, Path]:
+    """Each file by what is written of it.
+
+    Raises:
+        UserError: if two of them would be written to the same file.
+    """
+    found: Dict[Path, Path] = {}
+    for path in files:
+        output = pieces_path(path)
+        same = next((other for other in found if other.resolve() == output.resolve()), None)
+        if same is not None:
+            raise UserError(f"{found[same]} and {path} would both be written to {output}: give one")
+        found[output] = path
+    return found
+
+
 def main() -> None:
     args = parse_args()
     if args.action == "train":
@@ -47,9 +64,9 @@ def main() -> None:
         raise UserError(f"{args.model}: no such model: train one with subwords.py train")
     wrong = f"{args.model} is no SentencePiece model: give what subwords.py train wrote"
     model = load_subwords(args.model, wrong)
-    for path in args.files:
-        write_lines(pieces_path(path), map(model.encode, read_lines(path)))
-        print(pieces_path(path))
+    for output, path in outputs(args.files).items():
+        write_lines(output, map(model.encode, read_lines(path)))
+        print(output)
 
 
 if __name__ == "__main__":

@@ -90,3 +90,14 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     with pytest.raises(RuntimeError):
         write_lines(tmp_path / "a", lines())
     assert (tmp_path / "a").read_text() == "old\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_write_that_the_system_refuses(tmp_path):
+    """There is nothing to remove then: the error is the system's own."""
+    with pytest.raises(FileNotFoundError, match="a.partial"):
+        write_lines(tmp_path / "none" / "a", ["new"])
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_lines(tmp_path / "folder", ["new"])
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

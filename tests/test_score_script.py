@@ -212,6 +212,31 @@ def test_standard_input_that_is_no_good(run, stdin, said):
     assert status == 1 and not out and said in err and len(err.splitlines()) == 1
 
 
+def test_standard_input_that_is_closed(run, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    status, out, err = run("--hypotheses", "-", *REF)
+    assert status == 1 and not out
+    assert err.startswith("score.py: error: standard input is closed: ") and err.count("\n") == 1
+
+
+def test_a_byte_order_mark_is_no_text(run, folder):
+    """At the start of a file; elsewhere it is a character as any other."""
+    marked = b"\xef\xbb\xbf" + (folder / "ref").read_bytes()
+    (folder / "marked").write_bytes(marked)
+    for given in (
+        ("--hypotheses", "ref", "--references", "marked"),
+        ("--hypotheses", "marked", "--references", "ref"),
+        ("--hypotheses", "-", "--references", "ref"),
+        ("--hypotheses", "marked", "--references", "marked"),
+    ):
+        status, out, err = run(*given, stdin=marked)
+        assert status == 0 and out.startswith("BLEU 100.00") and not err
+    (folder / "within").write_bytes(b"\n".join([b"word", marked, b""]))
+    (folder / "after").write_bytes(b"word\n" + (folder / "ref").read_bytes() + b"\n")
+    status, out, _ = run("--hypotheses", "within", "--references", "after")
+    assert status == 0 and not out.startswith("BLEU 100.00")
+
+
 def test_options_that_do_not_go_together(run):
     for arguments in (REF, (*HYP, "--generated", "gen.log"), (*HYP, "--source", "src")):
         with pytest.raises(SystemExit):

@@ -1,11 +1,13 @@
 """Training that diverges: how it is told from training that does not, and what its user reads."""
 
 import logging
+import runpy
+import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
-from cli import RECIPE, SMALL_MODEL, console_script, process, train
+from cli import RECIPE, ROOT, SMALL_MODEL, console_script, process, train
 from fairseq.nan_detector import NanDetector
 from helpers import build_model, pad_batch, random_sentences
 from stability import failures
@@ -14,6 +16,8 @@ from training_runs import train as train_run
 
 from resmlp_mt import divergence
 from resmlp_mt.cli_errors import explain
+from resmlp_mt.wmt14.recipes import PAIRS
+from resmlp_mt.wmt14.train_recipe import command_line, recipe
 
 SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
 NO_WARM_UP = ("--warmup-updates", 0)
@@ -25,7 +29,7 @@ def data(tmp_path_factory):
 
 
 def test_with_warm_up(data, tmp_path):
-    curve = train_run(Recipe(2, 0.05, 20, 30, channels=32), data, tmp_path)
+    curve = train_run(Recipe(2, 0.05, 25, 30, channels=32), data, tmp_path)
     assert not curve.diverged and not curve.warned and len(curve.losses) == 30
     assert curve.last_rate == 0.05
     numbers = curve.summary()
@@ -52,6 +56,20 @@ def test_a_loss_that_stays_above_its_first_value():
     assert curve.diverged
 
 
+@pytest.mark.parametrize("updates, end", [(15, 5), (60, 20), (1000, 20), (2, 1)])
+def test_a_run_that_ends_above_its_first_loss(updates, end):
+    """As seen: above 10**6 in between, and at 13.7 in the end where it had begun at 12.8."""
+    losses = [5.0] + [1e6] * (updates - end - 1) + [5.1] * end
+    losses[updates // 2 : updates - end] = [4.0] * (updates - end - updates // 2)
+    curve = Curve(Recipe(6, 0.2, 0, updates), losses[:-1])
+    assert not curve.diverged  # not finished
+    curve.losses.append(5.1)
+    assert curve.diverged and not curve.exploded
+    assert curve.summary()["last_loss"] == pytest.approx(5.1)
+    curve.losses[-1] = 5.0 - 0.1 * end
+    assert not curve.diverged
+
+
 @pytest.mark.parametrize("stable_from", [0, 1, 3, 5])
 def test_least_stable(stable_from):
     values, tried = (0, 10, 30, 100, 300), []
@@ -69,10 +87,13 @@ def test_what_is_lost():
     def curve(warm_up, not_finite, warned=False):
         return Curve(Recipe(6, 0.2, warm_up, 9), [5.0, 4.0], not_finite, 0.1, warned)
 
-    fine, unwarned = curve(100, None), curve(0, "gradients, update 2")
+    fine, unwarned, short = curve(100, None), curve(0, "gradients"), curve(30, "gradients")
     warned, unseen = curve(0, "gradients, update 2", warned=True), curve(9, "weights at the end")
     assert failures([fine, warned], [fine]) == []
-    assert failures([unwarned], []) == [f"{unwarned.recipe}: diverged without a warning"]
+    assert failures([fine, unwarned, short], [fine]) == [
+        f"{unwarned.recipe}: diverged without a warning",
+        f"{short.recipe}: diverged without a warning",
+    ]
     assert failures([unseen], [unseen]) == [
         f"{unseen.recipe}: diverged",
         f"{unseen.recipe}: fairseq's trainer went on with weights at the end",
@@ -88,24 +109,58 @@ def configuration(name="adagrad", rate=0.2, warm_up=0):
 
 
 def test_which_recipes_are_warned_of():
-    assert "--lr 0.2 without --warmup-updates" in divergence.warning(configuration())
-    for other in (dict(name="adam"), dict(rate=0.001), dict(warm_up=1), dict(warm_up=None)):
+    none = divergence.warning(configuration())
+    assert "--lr 0.2 without --warmup-updates: " in none and "\n" not in none
+    for other in (dict(name="adam"), dict(rate=0.001), dict(warm_up=331), dict(warm_up=None)):
         assert divergence.warning(configuration(**other)) is None
     assert divergence.warning(configuration(rate=divergence.WARN_FROM)) is not None
+    for warm_up in (1, 100, 330):
+        short = divergence.warning(configuration(warm_up=warm_up))
+        assert f"--lr 0.2 with --warmup-updates {warm_up}: " in short
+        assert "give --warmup-updates of at least 331 " in short and "\n" not in short
+
+
+@pytest.mark.parametrize(
+    "layers, rate, warm_up",
+    [(6, 0.2, 30), (12, 0.2, 10), (24, 0.2, 100), (6, 0.1, 0), (24, 0.05, 0), (6, 0.02, 0)],
+)
+def test_what_diverged_is_warned_of(layers, rate, warm_up):
+    """Every kind of training that has been seen to diverge."""
+    assert divergence.warning(configuration(rate=rate, warm_up=warm_up)) is not None
+
+
+def given(words, option):
+    return float(words[words.index(option) + 1])
+
+
+def test_recipes_here_are_not_warned_of(monkeypatch):
+    """Those of the two examples, of the paper and of the README."""
+    commands = [(ROOT / "README.md").read_text(encoding="utf-8").split()]
+    commands.append(command_line(recipe(PAIRS["en-de"], "resmlp_mt_6")))
+    for folder, before in (("quickstart", ()), ("multi30k", ("resmlp_mt_6", 6000))):
+        script = ROOT / "examples" / folder / "run.py"
+        monkeypatch.setattr(sys, "argv", [script.name])
+        monkeypatch.syspath_prepend(script.parent)
+        names = runpy.run_path(str(script))
+        commands.append(names["training_options"](*before, names["parse_args"]()))
+    for words in commands:
+        rate, warm_up = given(words, "--lr"), given(words, "--warmup-updates")
+        assert rate >= 0.05 and divergence.warning(configuration("adagrad", rate, warm_up)) is None
 
 
 @pytest.mark.parametrize(
     "options, times",
     [
         (NO_WARM_UP, 1),
-        ((), 0),
+        ((), 1),
+        (("--warmup-updates", 21), 0),
         ((*NO_WARM_UP, "--arch", "transformer", "--encoder-attention-heads", 2), 0),
     ],
-    ids=["without", "with", "transformer"],
+    ids=["without", "short", "with", "transformer"],
 )
 def test_warned_once_when_training_begins(corpus, tmp_path, options, times):
     log = train(corpus.data, tmp_path, *SHORT, *options).log
-    assert log.count("without --warmup-updates") == times
+    assert log.count("training is likely to diverge: give --warmup-updates") == times
 
 
 def test_divergence_ends_in_one_line(corpus, tmp_path):

@@ -12,8 +12,7 @@ from fairseq_cli import interactive
 
 from resmlp_mt import line_ends
 from resmlp_mt.compat.replacing import replace_once
-from resmlp_mt.pipeline.corpus import one_line
-from resmlp_mt.pipeline.subwords import plain_pieces
+from resmlp_mt.pipeline.subwords import one_line_of_text, plain_pieces
 
 
 def keep_last_batch() -> None:
@@ -53,7 +52,7 @@ def end_lines_at_line_feeds() -> None:
 
     @replace_once(SentencepieceBPE, "encode")
     def as_in_training(encode, self, line):
-        return " ".join(plain_pieces(encode(self, one_line(line)).split(" "), self.sp))
+        return " ".join(plain_pieces(encode(self, one_line_of_text(line)).split(" "), self.sp))
 
 
 def forget_translated_sentences() -> None:

@@ -4,18 +4,18 @@ A line ends at ``\n`` and nowhere else, so that the other characters that Python
 (a lone CR, U+2028 ...) cannot shift one side against the other.
 """
 
+import contextlib
 import gzip
 import hashlib
 import os
 import zlib
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Iterable, Iterator, List, Tuple
 
 from resmlp_mt.errors import UserError
 
 
-@contextmanager
+@contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
     """While a file is read, plain or gzip: what goes wrong becomes one line that names it.
 
@@ -120,8 +120,14 @@ def one_line(text: str) -> str:
 
 
 def write_lines(path: Path, lines) -> None:
-    """Write all lines or nothing: the file takes its name when it is complete."""
+    """Write all lines or nothing: the file takes its name when it is complete, and what is written
+    of it before an error, of the disk or of *lines*, is removed."""
     partial = Path(f"{path}.partial")
-    with open(partial, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
-    os.replace(partial, path)
+    try:
+        with open(partial, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise

@@ -117,14 +117,23 @@ class Subwords:
         Raises:
             UserError: for what is no text, such as a command line's word that is not UTF-8.
         """
-        line = one_line(line)
-        try:
-            pieces = self.processor.encode(line, out_type=str)
-        except RuntimeError:
-            if line.isascii() or line.encode("utf-8", "ignore").decode() == line:
-                raise
-            raise UserError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
+        pieces = self.processor.encode(one_line_of_text(line), out_type=str)
         return " ".join(plain_pieces(pieces, self.processor))
+
+
+def one_line_of_text(line: str) -> str:
+    """:func:`resmlp_mt.pipeline.corpus.one_line` of a line that SentencePiece can take.
+
+    Raises:
+        UserError: for a lone surrogate, which is no text: Python reads bytes that are not UTF-8 on
+            a command line as such.
+    """
+    line = one_line(line)
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
+    return line
 
 
 def plain_pieces(

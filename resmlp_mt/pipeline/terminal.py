@@ -12,11 +12,22 @@ def run_main(main: Callable[[], None], resumes: bool = False) -> int:
     """Call *main*; returns the exit status: 0, 1 after a user's error, 130 after Ctrl-C, 141 where
     nobody reads on, as a shell counts it.
 
+    With standard output closed (``>&-``) *main* is not called, for what it prints would be lost:
+    that is a user's error. With standard error closed, messages go nowhere.
+
     Args:
         main: the command.
         resumes: whether a stopped run goes on when it is started again.
     """
     program = os.path.basename(sys.argv[0])
+    if sys.stderr is None:  # print() would take standard output in its place
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it stays open as long as the process)
+    if sys.stdout is None:
+        print(
+            f"{program}: error: standard output is closed: send it to a file, or to {os.devnull}",
+            file=sys.stderr,
+        )
+        return 1
     logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
     try:
         main()

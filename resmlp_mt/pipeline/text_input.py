@@ -1,13 +1,18 @@
-"""A text that a command was given: a file, plain or gzip, or standard input."""
+"""A text that a command was given: a file, plain or gzip, or standard input.
+
+A byte order mark (U+FEFF) at its start, which some editors write, is no part of its first line: to
+BLEU it would be a letter of the first word. SentencePiece drops it too.
+"""
 
 import sys
 from pathlib import Path
-from typing import Iterator, List, Optional
+from typing import Iterable, Iterator, List, Optional
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import decode_lines, read_lines
 
 STDIN = "-"
+MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
 def name_of(path: Path) -> str:
@@ -19,7 +24,7 @@ def read_text(path: Path) -> List[str]:
     """The lines of a UTF-8 file, plain or ``.gz``, or with ``-`` of standard input (plain).
 
     Raises:
-        UserError: what :func:`resmlp_mt.pipeline.corpus.read_lines` raises; no lines at all.
+        UserError: what :func:`iterate_text` raises; no lines at all.
     """
     lines = list(iterate_text(path))
     if not lines:
@@ -31,9 +36,10 @@ def iterate_text(path: Path) -> Iterator[str]:
     """The same lines one by one, as they come; there may be none.
 
     Raises:
-        UserError: what :func:`resmlp_mt.pipeline.corpus.read_lines` raises.
+        UserError: what :func:`resmlp_mt.pipeline.corpus.read_lines` raises; standard input is
+            closed.
     """
-    return _stdin_lines() if str(path) == STDIN else read_lines(path)
+    return _without_mark(_stdin_lines() if str(path) == STDIN else read_lines(path))
 
 
 def check_one_stdin(**paths: Optional[Path]) -> None:
@@ -69,5 +75,12 @@ def check_same_lines(
         )
 
 
+def _without_mark(lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        yield line if number else line.removeprefix(MARK)
+
+
 def _stdin_lines() -> Iterator[str]:
+    if sys.stdin is None:  # so Python has it where a shell was told <&-
+        raise UserError("standard input is closed: give a file, or pipe the text in")
     return decode_lines(sys.stdin.buffer, name_of(Path(STDIN)), "give UTF-8, not compressed")

@@ -206,7 +206,8 @@ def killed_run(
         log = logs / f"{number}.log"
         had, left = (folder / LAST).exists(), half_written(folder)
         update = int(moments.uniform(number, number + 1) * span)
-        phase = kill_in(start, log, aim, update, moments.uniform(0, 0.7 * seconds[aim]))
+        # past the median: the end of a save is where its copies are made and old ones are deleted
+        phase = kill_in(start, log, aim, update, moments.uniform(0, 1.1 * seconds[aim]))
         if phase is None:
             lost.append(f"kill {number}: the run ended before it, see {log}")
             continue

@@ -55,7 +55,10 @@ QUICK = Size(100, 24, 3, ROOMS[-1:], ARCHITECTURES[:1])
 
 
 def training(data: Path, architecture: str, updates: int, folder: Path) -> Start:
-    """Starts a training whose checkpoints are of some 5 MB, with dropout, a save in 5 updates."""
+    """Starts a training whose checkpoints are of some 5 MB, with dropout, a save in 5 updates.
+
+    Of those two are kept: the older are deleted at the end of a save, which a kill may interrupt.
+    """
     words = [data, "--user-dir", PACKAGE, "--save-dir", folder, "--arch", architecture, *CRITERION]
     for side in ("encoder", "decoder"):
         words += [f"--{side}-layers", 2, f"--{side}-embed-dim", 64, f"--{side}-attention-heads", 4]
@@ -63,8 +66,9 @@ def training(data: Path, architecture: str, updates: int, folder: Path) -> Start
     words += ["--max-source-positions", 32, "--max-target-positions", 32, "--dropout", 0.1]
     words += ["--optimizer", "adagrad", "--lr", 0.05, "--lr-scheduler", "fixed"]
     words += ["--warmup-updates", 20, "--batch-size", 16, "--max-update", updates, "--cpu"]
-    words += ["--save-interval-updates", 5, "--update-epoch-batch-itr", "True"]
-    words += ["--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1]
+    words += ["--save-interval-updates", 5, "--keep-interval-updates", 2]
+    words += ["--update-epoch-batch-itr", "True", "--no-epoch-checkpoints"]
+    words += ["--log-format", "json", "--log-interval", 1]
     return partial(installed, "fairseq-train", words)
 
 

@@ -1,0 +1,160 @@
+"""Our scripts on hostile lines: each line comes out again at its place, or is counted."""
+
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import List, Optional
+
+import distill
+import prepare
+import score
+import subwords
+import translate
+from hostile_text_fairseq import FairseqPrograms
+from hostile_text_properties import without_mark
+from hostile_text_runs import Refused, largest_vocabulary, succeeded, text_of
+from prepare_text import pairs_of, write_layout, write_side
+from sacrebleu.metrics import BLEU, CHRF
+from small_world import run_script
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.corpus import read_lines
+from resmlp_mt.pipeline.cross_attention import cross_attention
+from resmlp_mt.pipeline.subwords import Subwords
+from resmlp_mt.quiet import logging_as_before
+from resmlp_mt.wmt14.recipes import PAIRS
+
+PAIR = PAIRS["en-de"]
+MOST_PIECES = 31  # of a sentence: the small model has 32 positions, and the end takes one
+
+
+class Scripts(FairseqPrograms):
+    """subwords.py, translate.py, distill.py, score.py, prepare.py, plot.py attention."""
+
+    def _subwords_train(self, lines: List[bytes], folder: Path) -> None:
+        write_side(folder / "train.xx", lines)
+        options = ("train", "--prefix", folder / "spm", folder / "train.xx", "--vocab-size")
+        largest_vocabulary(lambda size: run_script(subwords, *options, size))
+        assert Subwords(folder / "spm.model").encode("w01")
+
+    def _subwords_encode(self, lines: List[bytes], folder: Path) -> None:
+        write_side(folder / "text.xx", lines)
+        said = run_script(subwords, "encode", "--model", self.world.spm, folder / "text.xx")
+        succeeded(said)
+        pieces = (folder / "text.sp.xx").read_bytes().split(b"\n")
+        assert pieces.pop() == b""
+        assert pieces == [self.encode(text_of(line)).encode() for line in lines]
+
+    def _translate(self, lines: List[bytes], folder: Path, truncate: bool = False) -> None:
+        write_side(folder / "input", lines)
+        said = run_script(
+            translate,
+            *("--checkpoint", self.world.checkpoint, "--data", self.world.data),
+            *("--input", folder / "input", "--output", folder / "output", "--no-normalise"),
+            *("--beam", 1, "--max-len-b", 5, "--cpu", "--spm", self.world.spm, "--threads", 1),
+            *(["--truncate"] if truncate else []),
+        )
+        succeeded(said, notes=r"sentences in .* lines without a word|not in the dictionary")
+        output = (folder / "output").read_bytes().decode().split("\n")
+        assert output.pop() == "" and len(output) == len(lines)
+        cut = [self.encode(text_of(line)).split()[:MOST_PIECES] for line in lines]
+        pieces = list(map(" ".join, cut))
+        expected = {"": "", **self._translations(list(filter(None, pieces)))}
+        for number, (line, found) in enumerate(zip(lines, output)):
+            assert found == expected[pieces[number]], (number, line[:60], found)
+        without = pieces.count("")
+        assert f", {without} lines without a word" in said.err[-1], said.err
+
+    def _distill(self, lines: List[bytes], folder: Path) -> None:
+        write_side(folder / "text.xx", lines)
+        write_side(folder / "text.yy", lines[::-1])
+        said = run_script(
+            distill,
+            *("--teacher", self.world.checkpoint, "--data", self.world.data),
+            *("--spm", self.world.spm, "--source", folder / "text.xx", "--cpu"),
+            *("--target", folder / "text.yy", "--output-prefix", folder / "out" / "train"),
+            *("--beam", 1, "--max-len", 5),
+        )
+        succeeded(said)
+        source, target = (list(read_lines(folder / "out" / f"train.{x}")) for x in ("xx", "yy"))
+        assert source == list(map(text_of, lines)) and len(target) == len(lines)
+        made = json.loads((folder / "out" / "train.json").read_text(encoding="utf-8"))["results"]
+        assert made["lines"] == made["pairs"] == len(lines)
+        failed: List[str] = []
+        if made["failures"]:
+            failed = (folder / "out" / "train.failures.tsv").read_bytes().decode().split("\n")[1:-1]
+            assert all(row.count("\t") == 3 for row in failed)
+        assert len(failed) == sum(made["failures"].values())
+        for row in failed:  # where the teacher failed there is the reference
+            number = int(row.split("\t")[0]) - 1
+            assert target[number] == text_of(lines[::-1][number])
+
+    def _score(self, lines: List[bytes], folder: Path) -> None:
+        write_side(folder / "hypotheses", lines)
+        write_side(folder / "references", lines[::-1])
+        said = run_script(
+            score,
+            *("--hypotheses", folder / "hypotheses", "--references", folder / "references"),
+            *("--pair", "en-de", "--json", folder / "json"),
+            *("--baseline", folder / "references", "--samples", 2),
+        )
+        succeeded(said)
+        found = json.loads((folder / "json").read_text(encoding="utf-8"))
+        assert found["sentences"] == len(lines)
+        texts = list(map(text_of, lines))
+        texts, reversed_ = without_mark(texts), without_mark(texts[::-1])
+        for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
+            expected = round(metric.corpus_score(texts, [reversed_]).score, 2)
+            assert found[name] == expected, (name, found[name], expected)
+        itself = BLEU().corpus_score(reversed_, [reversed_])
+        if itself.totals[-1]:  # there are four words in a row
+            assert round(itself.score, 2) == 100
+        found_itself = found["paired_bootstrap"]["bleu"]["baseline"]
+        assert abs(found_itself - itself.score) < 0.01, (found_itself, itself.score)
+
+    def _prepare(self, lines: List[bytes], folder: Path, held_out: Optional[List[bytes]] = None):
+        plain = pairs_of(300, 1)
+        corpora = {"hostile": list(zip(lines, lines[::-1])), "plain": plain}
+        raw = write_layout(folder / "raw", PAIR, corpora)
+        if held_out is not None:
+            for tag in PAIR.tags:
+                write_side(raw / f"test1.{tag}", held_out)
+        out = folder / "out"
+
+        def run(vocab_size):
+            shutil.rmtree(out, ignore_errors=True)
+            options = ("--from", raw, "--out", out, "--workers", 1, "--vocab-size", vocab_size)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a fork beside other threads
+                return run_script(prepare, "en-de", *options)
+
+        largest_vocabulary(run)
+        results = json.loads((folder / "out" / "manifest.json").read_text(encoding="utf-8"))
+        found = results["results"]["text"]["corpora"]["hostile"]
+        assert found["read"] == len(lines) == sum(found.values()) - found["read"], found
+        kept = (folder / "out" / "text" / "keep.u8").read_bytes()
+        for side in (PAIR.source, PAIR.target):
+            text = (folder / "out" / "text" / f"train.{side}").read_bytes()
+            assert text.count(b"\n") == len(kept)
+        encoded = results["results"]["data-bin"]
+        pairs = results["results"]["text"]["pairs"]
+        assert encoded["splits"]["train"]["pairs"] == pairs - sum(encoded["dropped"].values())
+        if held_out is not None:
+            assert encoded["splits"]["test"]["pairs"] == len(held_out)
+
+    def _attention(self, lines: List[bytes], folder: Path) -> None:
+        """On the command line a line is what the shell passes: there it may be no UTF-8."""
+        with logging_as_before():
+            for line in lines:
+                try:
+                    found = cross_attention(
+                        *(self.world.checkpoint, self.world.data),
+                        *(os.fsdecode(line), self.world.spm, "w01"),
+                    )
+                except UserError as error:
+                    if "is empty" not in str(error) or self.encode(text_of(line)):
+                        raise Refused(str(error)) from None
+                else:
+                    assert len(found.source) == len(self.encode(text_of(line)).split()) + 1
