@@ -54,14 +54,22 @@ def _check_record(archive: zipfile.ZipFile, record: zipfile.ZipInfo) -> None:
 def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
     """
     Args:
-        weights: parameters by name; what is no dense tensor of real numbers is left alone.
+        weights: parameters by name; what is no tensor of real numbers in memory is left alone.
         path: their file.
 
     Raises:
-        UserError: naming the first of them that has an infinite value or one that is no number.
+        UserError: naming the first of them that has an infinite value or one that is no number, or
+            that repeats its values in memory: to read it takes the time of the size it claims.
     """
     for name, weight in weights.items():
-        if not (is_dense(weight) and weight.is_floating_point() and weight.numel()):
+        if not is_strided(weight):
+            continue
+        if not is_dense(weight):
+            raise UserError(
+                f"{path}: {name} claims more values than there are in the file: give a checkpoint "
+                "that fairseq wrote"
+            )
+        if not (weight.is_floating_point() and weight.numel()):
             continue
         # both are NaN if any value is; this takes a tenth of the time of torch.isfinite on all
         extremes = torch.stack(torch.aminmax(weight.detach()))
@@ -73,7 +81,15 @@ def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
 
 
 def is_dense(value) -> bool:
-    """Whether it is a tensor whose values are in memory one by one."""
+    """Whether it is a tensor whose values are in memory one by one, and not some of them repeated
+    (as :meth:`torch.Tensor.expand` does), which lets a small file claim any size."""
+    if not is_strided(value):
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+
+
+def is_strided(value) -> bool:
+    """Whether it is a tensor with values in memory, at steps of any length, which may be 0."""
     return (
         isinstance(value, Tensor)
         and value.layout == torch.strided

@@ -17,7 +17,7 @@ _OPERATORS = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_LONGEST = 1 << 20  # items of a list that is written as a product
+_LONGEST = 1 << 20  # items, of all lists and strings that sums and products make together
 
 
 def evaluate(expression):
@@ -30,7 +30,7 @@ def evaluate(expression):
     if not isinstance(expression, str):
         raise TypeError("evaluate() arg 1 must be a string")
     try:
-        return _value(ast.parse(expression.strip(), mode="eval").body)
+        return _Value().of(ast.parse(expression.strip(), mode="eval").body)
     except (ValueError, SyntaxError, TypeError, ArithmeticError, MemoryError, RecursionError):
         raise UserError(
             f"the option {expression[:60]!r} is refused: it may hold numbers, words, lists, sums "
@@ -38,23 +38,33 @@ def evaluate(expression):
         ) from None
 
 
-def _value(node: ast.AST):
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _value(node.left), _value(node.right)
-        if isinstance(node.op, ast.Mult):
-            _check_product(left, right)
-        return _OPERATORS[type(node.op)](left, right)
-    if isinstance(node, ast.List):
-        return [_value(item) for item in node.elts]
-    if isinstance(node, ast.Tuple):
-        return tuple(_value(item) for item in node.elts)
-    return ast.literal_eval(node)
+class _Value:
+    """Of one expression; in all its parts no more than ``_LONGEST`` items are made."""
+
+    def __init__(self):
+        self.made = 0
+
+    def of(self, node: ast.AST):
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            left, right = self.of(node.left), self.of(node.right)
+            self.made += _items(node.op, left, right)
+            if self.made > _LONGEST:
+                raise ValueError
+            return _OPERATORS[type(node.op)](left, right)
+        if isinstance(node, ast.List):
+            return [self.of(item) for item in node.elts]
+        if isinstance(node, ast.Tuple):
+            return tuple(self.of(item) for item in node.elts)
+        return ast.literal_eval(node)
 
 
-def _check_product(left, right) -> None:
-    for many, times in ((left, right), (right, left)):
-        if hasattr(many, "__len__") and isinstance(times, int) and len(many) * times > _LONGEST:
-            raise ValueError
+def _items(sign: ast.operator, left, right) -> int:
+    """How many items the sum or product of the two has; 0 where it is a number."""
+    lengths = [len(value) for value in (left, right) if hasattr(value, "__len__")]
+    if isinstance(sign, ast.Mult) and len(lengths) == 1:
+        times = right if hasattr(left, "__len__") else left
+        return max(times, 0) * lengths[0] if isinstance(times, int) else 0
+    return sum(lengths)
 
 
 def install() -> None:

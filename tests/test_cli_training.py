@@ -87,14 +87,10 @@ def test_eval_bleu(corpus, tmp_path):
     watched, plain = tmp_path / "watched", tmp_path / "plain"
     options = ("--batch-size", 8, "--max-epoch", 12, "--validate-interval", 4)
     options = (*options, "--valid-subset", "train", "--ignore-unused-valid-subsets")
-    log = train(
-        corpus.data,
-        watched,
-        *options,
-        *("--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 10}'),
-        *("--eval-bleu-remove-bpe", "--best-checkpoint-metric", "bleu"),
-        "--maximize-best-checkpoint-metric",
-    ).log
+    watching = ("--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 10}')
+    watching += ("--eval-bleu-remove-bpe", "--best-checkpoint-metric", "bleu")
+    watching += ("--maximize-best-checkpoint-metric",)
+    log = train(corpus.data, watched, *options, *watching).log
     train(corpus.data, plain, *options)
     assert_same_weights(watched, plain)
     bleu = values(log, "train_bleu")  # the name of the subset
@@ -107,6 +103,10 @@ def test_eval_bleu(corpus, tmp_path):
         *("--max-len-b", 10, "--scoring", "sacrebleu", "--post-process"),
     )
     assert f"BLEU = {bleu[-1]:.2f}" in out or f'"score": {bleu[-1]:.1f}' in out, out[-300:]
+
+    # the counts that BLEU is made of are in the checkpoint, and it goes on from there
+    log = train(corpus.data, watched, *options, *watching, "--max-epoch", 16).log
+    assert len(values(log, "train_bleu")) == 1
 
 
 def test_validate(trained):

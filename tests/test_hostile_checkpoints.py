@@ -1,18 +1,24 @@
 """Nothing in a checkpoint is run; it is refused with one line or loaded exactly, by every way of
 loading one. The soak tries them all by every way."""
 
+import copy
+import io
+import pickle
 import warnings
 from itertools import islice
 
 import hostile_checkpoint_states as states
+import numpy as np
 import pytest
 import torch
-from cli import load
+from cli import ROOT, load, process
+from fairseq import file_utils
 from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
-from hostile_checkpoint_cases import code, damaged, evaluated, foreign, same, saved
+from hostile_checkpoint_cases import arrays, code, damaged, evaluated, foreign, same, saved
 from hostile_checkpoint_ways import Ways
 
-from resmlp_mt.checkpoint_file import check_finite, check_records
+from resmlp_mt import ResMLPModel
+from resmlp_mt.checkpoint_file import check_finite, check_records, is_dense
 from resmlp_mt.errors import UserError
 from resmlp_mt.plain_options import evaluate
 
@@ -68,6 +74,37 @@ def test_the_code_would_be_run(state, tmp_path):
         marker.unlink()
 
 
+def test_arrays(state, check):
+    cases = list(arrays(state))
+    check(cases, QUICK)
+    check(cases[:1])
+
+
+def test_an_array_of_pointers_ends_no_process(state, tmp_path):
+    """Whoever looks at one ends by a signal."""
+    path = tmp_path / "checkpoint1.pt"
+    path.write_bytes(next(arrays(state)).content)
+    average = ROOT / "scripts" / "average.py"
+    result = process(average, tmp_path, "-n", 1, "-o", tmp_path / "out.pt", path=ROOT)
+    assert result.returncode == 1, result.returncode
+    (line,) = result.stderr.splitlines()
+    assert str(path) in line and line.endswith("carries more than data (such as code): refused")
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_counts_of_ngrams_stay_plain_arrays():
+    for saved_array in (np.arange(4), np.asfortranarray(np.arange(6).reshape(2, 3)), np.array(7)):
+        array = torch.load(io.BytesIO(saved({"a": saved_array})), weights_only=True)["a"]
+        assert np.array_equal(array, saved_array) and array.dtype == np.int64
+        again = [pickle.loads(pickle.dumps(array, protocol)) for protocol in range(6)]
+        again += [pickle.loads(pickle.dumps(copy.deepcopy(array)))]
+        again += [torch.load(io.BytesIO(saved({"a": array})), weights_only=False)["a"]]
+        assert all(type(other) is np.ndarray for other in again)
+        assert type(array + 0) is type(saved_array + 0)
+        assert all(np.array_equal(other, saved_array) for other in [*again, array + 0])
+        assert type(array.sum()) is np.int64
+
+
 def test_code_in_options(state, check, tmp_path):
     check(islice(evaluated(state, tmp_path / "marker"), 0, None, 2), ("hub",))
 
@@ -91,6 +128,47 @@ def test_weights_that_are_no_numbers(state, check):
     """By every way."""
     (case,) = (case for case in states.weights(state) if case.name.startswith("nan in decoder"))
     check([case])
+
+
+def test_an_optimizers_state_that_is_no_numbers(state, ways):
+    cases = list(states.optimizers(state))
+    for case in cases:
+        (outcome,) = ways.try_all(case.content, case.expected, case.other, ("resume",))
+        assert outcome.problem is None, f"{case.name}: {outcome.problem}"
+        assert "the optimizer's state 2.sum" in outcome.said
+    outcomes = ways.try_all(cases[0].content, "loaded", ways=(*QUICK, "finetune"))
+    assert all(outcome.problem is None for outcome in outcomes), outcomes
+
+
+def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
+    fetched = []
+
+    def fetch(address, *args, **kwargs):
+        if "://" not in str(address):
+            return local(address, *args, **kwargs)
+        fetched.append(address)
+        raise OSError("no network")
+
+    local = file_utils.cached_path
+
+    monkeypatch.setattr(file_utils, "cached_path", fetch)
+    address = "http://localhost:9/encoder.json"
+    options = {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}
+    for kind in ("bpe", "tokenizer"):
+        path = tmp_path / f"{kind}.pt"
+        torch.save({**state, "cfg": {**state["cfg"], kind: options}}, path)
+        hub = (str(tmp_path), path.name, str(ways.world.data))
+        with pytest.raises(UserError) as refused:
+            ResMLPModel.from_pretrained(*hub)
+        assert str(path) in str(refused.value) and "gpt2_encoder_json" in str(refused.value)
+        assert not fetched
+    # what the caller himself asks for is
+    with pytest.raises(OSError, match="no network"):
+        ResMLPModel.from_pretrained(
+            *(str(tmp_path), "bpe.pt", str(ways.world.data)),
+            **{"bpe": "gpt2", "gpt2_encoder_json": address},
+        )
+    assert fetched == [address]
 
 
 def test_options(state, check):
@@ -152,6 +230,34 @@ def test_numbers(dtype):
             check_finite(weights, "file")
 
 
+def test_tensors_that_claim_more_than_they_hold(tmp_path):
+    matrix = torch.arange(12.0).view(3, 4)
+    legitimate = {
+        "transposed": matrix.T,
+        "a column": matrix[:, 1],
+        "a part": matrix[1:, 1:],
+        "every other": matrix[:, ::2],
+        "shared": matrix,
+        "a scalar": matrix[0, 0],
+        "none": torch.ones(0),
+        "none of many": torch.ones(0).expand(5, 0),
+        "parameter": torch.nn.Parameter(matrix),
+        "half": matrix.half(),
+        "whole": torch.arange(5),
+    }
+    path = tmp_path / "file.pt"
+    torch.save(legitimate, path)
+    for mapped in (False, True):
+        weights = torch.load(path, weights_only=True, mmap=mapped)
+        assert all(is_dense(weight) for weight in weights.values())
+        check_finite(weights, "file")
+    for one in (torch.zeros(1), torch.zeros(1, dtype=torch.long)):
+        weights = {"w": one.expand(1 << 40)}
+        assert not is_dense(weights["w"])
+        with pytest.raises(UserError, match="^file: w claims more values than there are in"):
+            check_finite(weights, "file")
+
+
 @pytest.mark.parametrize(
     "expression",
     [
@@ -161,6 +267,9 @@ def test_numbers(dtype):
         "[(64, 1), (128, 2)]",
         " 1e-4",
         "-1 + 2 * 3 / 4",
+        "[1] * 2 + 2 * [3] + [4] * -1",
+        "(1,) + (2,) * True",
+        "'a' * 3 + 'b'",
         "{'a': [1], 2: None}",
         Wav2Vec2Config.conv_feature_layers,
     ],
@@ -179,6 +288,10 @@ def test_options_are_evaluated_as_before(expression):
         "f'{1}'",
         "1 if True else 2",
         "[0] * 99999999999",
+        "99999999999 * [0]",
+        "+".join(["[0] * 1048576"] * 2),
+        "[" + ", ".join(["[0] * 1048576"] * 2) + "]",
+        "'a' * 1048576 + 'a'",
         "'a' * 99999999999",
         "2 ** 99999",
         "[" * 500 + "]" * 500,

@@ -1,15 +1,17 @@
 """What is mended in how fairseq reads and writes checkpoints."""
 
 import argparse
+from typing import Dict
 
-import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
+from fairseq.optim import FairseqOptimizer
 from fairseq.trainer import Trainer
 
 from resmlp_mt import plain_options, safe_saving
 from resmlp_mt.checkpoint_file import check_file, check_finite
+from resmlp_mt.compat import plain_arrays
 from resmlp_mt.compat.replacing import replace_once
 from resmlp_mt.errors import UserError
 
@@ -21,10 +23,8 @@ def allow_translation_checkpoints() -> None:
     ``--eval-bleu``, n-gram counts in NumPy arrays of int64: neither is on the loader's list. Both
     are plain data; whatever else a file asks to have built is still refused.
     """
-    rebuild_array = np.empty(0).__reduce__()[0]  # its module's name depends on NumPy's version
-    torch.serialization.add_safe_globals(
-        [argparse.Namespace, rebuild_array, np.ndarray, np.dtype, np.dtypes.Int64DType]
-    )
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    plain_arrays.allow()
 
 
 def check_checkpoints() -> None:
@@ -46,11 +46,12 @@ def check_checkpoints() -> None:
 
 
 def need_optimizer_state() -> None:
-    """Have a training go on with its optimizer's state, or not at all.
+    """Have a training go on with its optimizer's state, and that of numbers, or not at all.
 
     From a file without one (of ``--no-save-optimizer-state``, averaged, pruned) fairseq 0.12 takes
     the weights and the place in the data, says nothing, and counts updates from 0: warm-up and
-    Adagrad's sums begin again in the middle of a run.
+    Adagrad's sums begin again in the middle of a run. From a state that is NaN all weights are NaN
+    after one update, and are saved.
     """
 
     @replace_once(Trainer, "load_checkpoint")
@@ -64,7 +65,19 @@ def need_optimizer_state() -> None:
                 "--finetune-from-model takes its weights alone (and --reset-optimizer its place in "
                 "the data, too)"
             )
+        check_finite(_optimizer_state(self.optimizer), filename)
         return extra_state
+
+
+def _optimizer_state(optimizer: FairseqOptimizer) -> Dict[str, object]:
+    """What the optimizer keeps for each parameter, tensors or not, by names to tell a user."""
+    # a composite optimizer has no state of its own, but those of its parts
+    of_parameters = getattr(optimizer.optimizer, "state", {}).values()
+    return {
+        f"the optimizer's state {number}.{name}": value
+        for number, values in enumerate(of_parameters)
+        for name, value in values.items()
+    }
 
 
 def save_whole_checkpoints() -> None:

@@ -10,6 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Callable, Dict, Iterator, NamedTuple
 
+import numpy as np
 import torch
 from omegaconf import OmegaConf
 
@@ -99,6 +100,51 @@ def code(state: dict, marker: Path) -> Iterator[Case]:
         yield Case(f"command by {name} in an archive", repacked(saved(state), content), "refused")
 
 
+class _Made:
+    """Pickled, it asks whoever loads it to call something, and to give the result a state."""
+
+    def __init__(self, *how):
+        self.how = how
+
+    def __reduce__(self):
+        return self.how
+
+
+def arrays(state: dict) -> Iterator[Case]:
+    """NumPy's own functions, called so as to read memory that the file chooses, or claims."""
+    rebuild, empty = np.empty(0).__reduce__()[:2]
+    pointers = _Made(np.ndarray, ((1,), "O", b"AAAAAAAA"))
+    dtype, flags = np.dtype, ("i8", False, True)
+    far = (4, "<", None, ("a",), {"a": (np.dtype("i8"), 1 << 40)}, 8, 1, 0)
+
+    def array(shape, kind, raw=b"AAAAAAAA"):
+        return _Made(rebuild, empty, (1, shape, kind, False, raw))
+
+    places: Dict[str, Callable[[dict], object]] = {
+        "extra_state": lambda s: s["extra_state"].update(best=pointers),
+        "options": lambda s: setattr(s["cfg"]["model"], "dropout", pointers),
+        "args": lambda s: s.update(args=Namespace(dropout=pointers)),
+        "model": lambda s: s["model"].update(surplus=pointers),
+    }
+    for place, change in places.items():
+        yield Case(f"pointers in {place}", saved(with_change(state, change)), "refused")
+    for name, thing in {
+        "an array with a field far away": array((1,), _Made(dtype, flags, far)),
+        "a type with a field far away": _Made(dtype, flags, far),
+        "an array of pointers by its state": array((1,), np.dtype("O")),
+        "an array of records": _Made(np.ndarray, ((1,), [("a", "O")], b"AAAAAAAA")),
+        "an array without bytes": _Made(np.ndarray, ((1 << 30,), "i8")),
+        "an array that is too long for its bytes": array((1 << 40,), np.dtype("i8")),
+        "an array of negative lengths": array((-1, -1), np.dtype("i8")),
+        "an array of floats": np.ones(2),
+        "an array of 32 bits": np.ones(2, np.int32),
+        "an array with its bytes in the other order": np.ones(2, ">i8"),
+        "an array's bytes in a list": array((1,), np.dtype("i8"), [pointers]),
+    }.items():
+        change = lambda s, t=thing: s["extra_state"].update(best=t)  # noqa: E731
+        yield Case(name, saved(with_change(state, change)), "refused")
+
+
 def repacked(archive: bytes, pickled: bytes) -> bytes:
     """The archive with another ``data.pkl`` and the checksums to go with it."""
     out = io.BytesIO()
@@ -145,6 +191,19 @@ def same(state: dict) -> Iterator[Case]:
     by_hydra = {**vars(state["cfg"]["model"])}
     cfg = {**state["cfg"], "model": OmegaConf.to_container(OmegaConf.create(by_hydra))}
     yield Case("options saved by hydra", saved({**state, "cfg": cfg}), "loaded")
+    counted = saved({**state, "extra_state": {**state["extra_state"], "counts": np.arange(4)}})
+    yield Case("with counts of n-grams", counted, "loaded")
+    yield Case("with counts of n-grams by NumPy 1", by_numpy(1, counted), "loaded")
+    yield Case("with counts of n-grams by NumPy 2", by_numpy(2, counted), "loaded")
+
+
+def by_numpy(version: int, archive: bytes) -> bytes:
+    """The archive with the name that NumPy's module had in that version."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        pickled = file.read(next(n for n in file.namelist() if n.endswith("data.pkl")))
+    names = [b"cnumpy.core.multiarray\n", b"cnumpy._core.multiarray\n"]
+    here = next(name for name in names if name in pickled)
+    return repacked(archive, pickled.replace(here, names[version - 1]))
 
 
 def foreign(state: dict) -> Iterator[Case]:

@@ -43,12 +43,34 @@ def weights(state: dict) -> Iterator[Case]:
                 m[name].view(-1)[5] = float(value)
 
             yield case(f"{value} in {name}", broken, frozenset())
+    for size in (16, 1 << 40):
+        repeated = torch.ones(1).expand(size)
+        change = lambda m, v=repeated: m.update({_VECTOR: v})  # noqa: E731
+        yield case(f"a tensor of {size} times the same", change, frozenset())
     half = {name: weight.half() for name, weight in state["model"].items()}
     half[_VECTOR][3] = float("nan")
     yield case("nan in 16 bits", lambda m: m.update(half), frozenset())
     yield Case("no weights", saved({**state, "model": {}}), "refused", AVERAGE)
     for model in ([1], None, "x"):
         yield Case(f"the weights are {model!r}", saved({**state, "model": model}), "refused")
+
+
+def optimizers(state: dict) -> Iterator[Case]:
+    """The optimizer's state is no numbers: the weights are, and can be had."""
+
+    def case(name: str, change) -> Case:
+        content = saved(with_change(state, lambda s: change(s["last_optimizer_state"]["state"])))
+        return Case(f"{name} in the optimizer's state", content, "refused", ANY - {"resume"})
+
+    for value in ("nan", "inf"):
+
+        def broken(of_parameters, value=value):
+            sums = of_parameters[2]["sum"].clone()
+            sums.view(-1)[-1] = float(value)
+            of_parameters[2]["sum"] = sums
+
+        yield case(value, broken)
+    yield case("a tensor repeated", lambda s: s[2].update(sum=torch.ones(1).expand(16)))
 
 
 def options(state: dict) -> Iterator[Case]:

@@ -21,7 +21,7 @@ from typing import Dict, Iterator, List, Tuple
 import hostile_checkpoint_states as states
 import soaking
 from cli import load
-from hostile_checkpoint_cases import Case, code, damaged, evaluated, foreign, same
+from hostile_checkpoint_cases import Case, arrays, code, damaged, evaluated, foreign, same
 from hostile_checkpoint_ways import Ways
 from small_world import make
 
@@ -35,9 +35,11 @@ def groups(state: dict, content: bytes, marker: Path) -> Iterator[Tuple[str, Ite
     """All cases, by what is wrong."""
     yield "same", same(state)
     yield "code", code(state, marker)
+    yield "arrays", arrays(state)
     yield "code in options", evaluated(state, marker)
     yield "another file", foreign(state)
     yield "weights", states.weights(state)
+    yield "optimizer", states.optimizers(state)
     yield "options", states.options(state)
     yield "around the model", states.frames(state)
     yield "damaged", damaged(content, range(max(CUTS, BITS, CHANGES)), CUTS, BITS, CHANGES)

@@ -1,0 +1,68 @@
+"""NumPy's arrays of int64 in a checkpoint, read without NumPy's own constructors.
+
+To allow PyTorch's weights-only loader ``numpy.ndarray`` and ``numpy.dtype`` is to let a file call
+them: ``ndarray((1,), "O", b"AAAAAAAA")`` is an array of pointers of the file's choosing. So the
+loader is given what stands here under NumPy's names, and it makes arrays of int64 alone.
+"""
+
+import pickle
+
+import numpy as np
+import torch
+
+
+class _Int64:
+    """Stands for ``numpy.dtype``: little-endian int64, whatever else it is given is refused."""
+
+    def __init__(self, name, *flags):
+        if name != "i8":
+            raise pickle.UnpicklingError(f"an array of {name}")
+
+    def __setstate__(self, state):
+        if tuple(state[1:5]) != ("<", None, None, None):  # byte order, sub-array, names, fields
+            raise pickle.UnpicklingError("an array of another type than int64")
+
+
+class _Array(np.ndarray):
+    """Stands for ``numpy.ndarray``: what it gets is copied from bytes that are as many as its
+    shape needs. It is pickled, and what is computed from it is, as if it were a plain array."""
+
+    def __new__(cls, *args, **kwargs):
+        raise pickle.UnpicklingError("an array in a form that NumPy does not pickle")
+
+    def __setstate__(self, state):
+        try:
+            _, shape, dtype, by_columns, raw = state
+            if type(dtype) is not _Int64 or type(raw) is not bytes:
+                raise ValueError
+            # it refuses shapes that are none and those that need more or fewer bytes
+            array = np.frombuffer(raw, "<i8").reshape(shape, order="F" if by_columns else "C")
+        except (ValueError, TypeError, OverflowError):
+            raise pickle.UnpicklingError("an array of another type than int64") from None
+        super().__setstate__((1, array.shape, np.dtype(np.int64), False, array.tobytes()))
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        return np.asarray(array)[()]
+
+    def __reduce__(self):
+        return np.array(self).__reduce__()
+
+    def __reduce_ex__(self, protocol):
+        return np.array(self).__reduce_ex__(protocol)
+
+
+def _rebuild(kind, shape, code):
+    """Stands for NumPy's function of that use: an empty array, whose state is to come."""
+    return np.ndarray.__new__(_Array, (0,), np.int64)
+
+
+def allow() -> None:
+    """Let PyTorch's weights-only loader read arrays of int64 by NumPy 1 and 2."""
+    torch.serialization.add_safe_globals(
+        [
+            (_Array, "numpy.ndarray"),
+            (_Int64, "numpy.dtype"),
+            (_rebuild, "numpy.core.multiarray._reconstruct"),
+            (_rebuild, "numpy._core.multiarray._reconstruct"),
+        ]
+    )
