@@ -57,7 +57,8 @@ def need_optimizer_state() -> None:
     @replace_once(Trainer, "load_checkpoint")
     def load_checkpoint(load, self, filename, reset_optimizer=False, *args, **kwargs):
         extra_state = load(self, filename, reset_optimizer, *args, **kwargs)
-        if extra_state is None or reset_optimizer:
+        # a folded model refuses to train by itself, and says why
+        if extra_state is None or reset_optimizer or getattr(self.cfg.model, "folded", False):
             return extra_state
         if self.get_num_updates() != self._optim_history[-1]["num_updates"]:
             raise UserError(
