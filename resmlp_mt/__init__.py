@@ -3,8 +3,9 @@
 Importing this package, or naming it as ``--user-dir``, registers the model and its architectures.
 """
 
-from resmlp_mt.quiet import logging_as_before
+from resmlp_mt.quiet import ignore_old_scripting, logging_as_before
 
+ignore_old_scripting()
 with logging_as_before():
     from resmlp_mt import cli_errors, compat
     from resmlp_mt.model import ResMLPModel

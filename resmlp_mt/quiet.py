@@ -1,7 +1,14 @@
-"""Import fairseq without its taking over the importer's logging."""
+"""Import fairseq without its taking over the importer's logging, or warnings of its own."""
 
 import contextlib
 import logging
+import warnings
+
+
+def ignore_old_scripting() -> None:
+    """fairseq compiles functions by ``torch.jit.script`` when it is imported, of which PyTorch 2.15
+    warns on standard error, each time: nothing that a user can mend."""
+    warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
 
 
 @contextlib.contextmanager
