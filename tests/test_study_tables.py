@@ -3,8 +3,10 @@
 import compare
 import long_sentences
 import pytest
+import repetitions
 import report
 import speed
+import study_tables as tables
 from plan import BEFORE, rows
 
 from resmlp_mt.pipeline.steps import read_json, write_json
@@ -32,7 +34,7 @@ def result(name, target="de", table="table5", seed=1, bleu=30.0, nll=2.5):
         "versions": {},
         "parameters": 1500000,
         "valid_nll": {"last": nll},
-        "scores": {report.TEST: scores},
+        "scores": {tables.TEST: scores},
     }
 
 
@@ -53,20 +55,20 @@ def test_table5():
     results["compare"] = {"rows": {"table5.en-de.toeplitz-3.1": bootstrap(1.04, 0.0004)}}
     results["compare"]["rows"]["table5.en-de.toeplitz-3.2"] = bootstrap(-0.5, 0.25)
     results["speed"] = {"rows": {"toeplitz-3": {"relative": {"median": 1.5}}}}
-    table = report.table5(results, "en-de").splitlines()
+    table = tables.table5(results, "en-de").splitlines()
     assert table[2] == ("| transformer-3 | 1.50 | 9 | 15 | 1 | 2.50 | 30.0 | - | 50.0 | 31.0 | - |")
     assert table[3] == (
         "| toeplitz-3 | 1.50 | 9 | 15 (15 .. 15) | 1, 2 | 2.45 (2.40 .. 2.50) | "
         "31.5 (31.0 .. 32.0) | +1.0 (p < 0.001); -0.5 (p = 0.250) | "
         "50.0 (50.0 .. 50.0) | 31.0 (31.0 .. 31.0) | 1.50 |"
     )
-    assert report.table5(results, "en-fr").startswith("No run")
+    assert tables.table5(results, "en-fr").startswith("No run")
 
 
 def changed(row, table, label, nll):
     result = {"row": row, "table": table, "label": label, "parameters": 1.5e6}
     result |= {"valid_curve": [[9, 4.0], [18, 3.0], [20, nll]], "valid_nll": {"last": nll}}
-    scores = {"valid": {"bleu": 30.0}, report.TEST: {"bleu": 31.0}}
+    scores = {"valid": {"bleu": 30.0}, tables.TEST: {"bleu": 31.0}}
     return result | {"cost": {"cpu_minutes": 7.2}, "scores": scores}
 
 
@@ -76,8 +78,11 @@ def test_changes():
         changed(BEFORE, "ablations", "Toeplitz, 8 heads", 2.7),
         changed("further.00", "further", "32 heads", 2.65),
     )
+    results["repetitions"] = {"rows": {"ablation.00": {"repeats": 0.149}}}
     lines = report.TABLES["ablations"](results).splitlines()[2:]
-    assert lines[0] == "| the paper | 1.50 | 7.2 | 4.00 | 3.00 | - | - | 2.800 | 30.0 | 31.0 |"
+    assert (
+        lines[0] == "| the paper | 1.50 | 7.2 | 4.00 | 3.00 | - | - | 2.800 | 30.0 | 31.0 | 14.9 |"
+    )
     # what they change stands first
     more = report.TABLES["further"](results).splitlines()[2:]
     assert [line.split(" | ")[0] for line in more] == ["| Toeplitz, 8 heads", "| 32 heads"]
@@ -99,15 +104,49 @@ def test_other_texts_stand_beside_the_original():
         result("toeplitz-3", bleu=31), result("toeplitz-3", table="distilled", bleu=33)
     )
     results["compare"] = {"rows": {"distilled.en-de.toeplitz-3.1": bootstrap(2, 0.01)}}
-    line = report.other_texts(results).splitlines()[2]
+    line = tables.other_texts(results).splitlines()[2]
     assert line == "| distilled | toeplitz-3 | 2.50 | 33.0 | 31.0 | +2.0 (p = 0.010) |"
 
 
 def test_long_sentences():
     found = {"words": [12.2, 24.4], "rows": {"run": {"as it is": [30.04, 11.0]}}}
-    table = report.long_sentences({"long_sentences": found}).splitlines()
+    table = tables.long_sentences({"long_sentences": found}).splitlines()
     assert table[0] == "| run | A | 1 (12 words) | 2 (24 words) |"
     assert table[2] == "| run | as it is | 30.0 | 11.0 |"
+
+
+def test_repetitions():
+    runs = [result("toeplitz-3", bleu=31), result("toeplitz-3", seed=2), result("transformer-3")]
+    without = {"repeats": 0.0, "size": 4, "bleu": 32.0}
+    found = {r["row"]: {"repeats": 0.05, "words": 1.0, "forbidden": without} for r in runs[1:]}
+    found[runs[0]["row"]] = {"repeats": 0.025, "words": 1.0}
+    found[runs[0]["row"]]["forbidden"] = {**without, "against": bootstrap(0.52, 0.03)}
+    table = tables.repetitions({**as_results(*runs), "repetitions": {"rows": found}})
+    assert table.splitlines()[2:] == [
+        "| en-de | transformer-3 | 5.0 | 30.0 | 4 | 0.0 | 32.0 | - |",
+        "| en-de | toeplitz-3 | 3.8 (2.5 .. 5.0) | 30.5 (30.0 .. 31.0) | 4, 4 | "
+        "0.0 (0.0 .. 0.0) | 32.0 (32.0 .. 32.0) | +0.5 (p = 0.030) |",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("a man a man a man", True),
+        ("a man in a hat", False),
+        ("a man sees a man", False),
+        ("in a hat and in a hat", True),
+        ("a man", False),
+        ("", False),
+    ],
+)
+def test_what_repeats(line, expected):
+    assert repetitions.repeats(line) is expected
+
+
+def test_counted():
+    found = repetitions.counted(["a b c a b c", "x"], ["a b c", "x y"])
+    assert found == {"repeats": 0.5, "words": 7 / 5}
 
 
 def test_joined_sentences():
@@ -156,7 +195,7 @@ def test_compare(translated, tmp_path, monkeypatch, capsys):
     assert test["against"] == "table5.en-de.transformer-3.1"
 
 
-@pytest.mark.parametrize("main", [compare.main, speed.main, long_sentences.main])
+@pytest.mark.parametrize("main", [compare.main, speed.main, long_sentences.main, repetitions.main])
 def test_nothing_to_work_on(main, tmp_path, hundred_lines, monkeypatch, capsys):
     monkeypatch.setenv("MULTI30K", str(hundred_lines))
     arguments = ("--out", tmp_path / "none", "--results", tmp_path)
@@ -165,7 +204,7 @@ def test_nothing_to_work_on(main, tmp_path, hundred_lines, monkeypatch, capsys):
     assert not list(tmp_path.glob("*.json"))
 
 
-@pytest.mark.parametrize("name", ["compare", "speed", "long_sentences", "table5.x"])
+@pytest.mark.parametrize("name", ["compare", "speed", "long_sentences", "repetitions", "table5.x"])
 def test_a_file_that_lacks_something(name, tmp_path, monkeypatch, capsys):
     (tmp_path / f"{name}.json").write_text('{"row": "x"}' if "." in name else "{}")
     status, _, error = call(monkeypatch, capsys, report.main, "--results", tmp_path)

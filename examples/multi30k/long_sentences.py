@@ -14,6 +14,7 @@ from typing import Dict, List, Optional, Tuple
 
 import torch
 from compare import TEST
+from decoding import translate
 from fetch import find_corpora
 from plan import rows
 from run import HERE
@@ -24,9 +25,7 @@ from resmlp_mt.pipeline.corpus import read_parallel
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
 from resmlp_mt.pipeline.steps import read_json, write_json
-from resmlp_mt.pipeline.subwords import Subwords
 from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.pipeline.translator import Translator, by_length
 
 MOST = 4  # sentences in a line
 REACHES = (16, 24, 32)  # tried on lines of three sentences
@@ -44,42 +43,20 @@ def joined(pairs: Pairs, number: int) -> Pairs:
     return [tuple(" ".join(side) for side in zip(*group)) for group in groups]
 
 
-def bleu(folder: Path, out: Path, pairs: Pairs, reach: Optional[int]) -> float:
-    """sacreBLEU of a run's model on *pairs*, with the length penalty that the run chose."""
-    data = out / "data.en-de"
-    subwords = Subwords(data / "subwords" / "spm.model")
-    lenpen = read_json(folder / "lenpen.json")["chosen"]
-    translator = Translator(
-        torch.device("cpu"),
-        [folder / "model.pt"],
-        data / "data-bin",
-        {"beam": 4, "lenpen": lenpen},
-        max_tokens=4096,
-        overrides={"token_mixing_reach": reach} if reach else None,
-    )
-    pieces = [subwords.encode(source).split() for source, _ in pairs]
-    lengths = [len(sentence) + 1 for sentence in pieces]
-    if max(lengths) > translator.about.positions:
-        raise UserError(
-            f"{folder}: a line has {max(lengths)} subwords, the model "
-            f"{translator.about.positions} positions: join fewer sentences"
-        )
-    texts = [""] * len(pairs)
-    for batch in by_length(list(range(len(pairs))), lengths, 4096):
-        (found,) = translator.work([pieces[i] for i in batch])
-        for i, text in zip(batch, found):
-            texts[i] = text
-    return score(texts, [target for _, target in pairs])["bleu"]
+def bleu(name: str, out: Path, pairs: Pairs, reach: Optional[int]) -> float:
+    """sacreBLEU of a run's model on *pairs*."""
+    sources, references = map(list, zip(*pairs))
+    overrides = {"token_mixing_reach": reach} if reach else None
+    return score(translate(out, name, sources, overrides), references)["bleu"]
 
 
 def study(name: str, out: Path, valid: Pairs, tests: List[Pairs]) -> Dict[str, List[float]]:
     """BLEU by number of sentences, for each way to use a run's model."""
-    folder = out / name / "generate"
-    found = {"as it is": [bleu(folder, out, pairs, None) for pairs in tests]}
+    found = {"as it is": [bleu(name, out, pairs, None) for pairs in tests]}
     if rows()[name].arch.startswith("resmlp"):
-        on_valid = {reach: bleu(folder, out, joined(valid, 3), reach) for reach in REACHES}
+        on_valid = {reach: bleu(name, out, joined(valid, 3), reach) for reach in REACHES}
         reach = max(on_valid, key=on_valid.get)
-        found[f"extended from {reach}"] = [bleu(folder, out, pairs, reach) for pairs in tests]
+        found[f"extended from {reach}"] = [bleu(name, out, pairs, reach) for pairs in tests]
     return found
 
 

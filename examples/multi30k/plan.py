@@ -145,6 +145,11 @@ ABLATIONS: Dict[str, Tuple[str, ...]] = {
     "6 + 6 layers": tuple(both_sides(layers=6)),
     "12 + 12 layers": tuple(both_sides(layers=12)),
     "Adagrad, 0.05": adagrad(0.05),
+    # two changes: whether the convolutions repeat words because they know no positions
+    "A: convolution of 3, positional embeddings": (
+        *("--token-mixing", "conv"),
+        "--token-positional-embeddings",
+    ),
 }
 # one change each from toeplitz-3, in search of more; unchanged it is the row BEFORE
 BEFORE = "ablation.08"

@@ -6,28 +6,34 @@ puts each between its marks, <!-- NAME --> and <!-- /NAME -->.
 import argparse
 import sys
 from pathlib import Path
-from statistics import mean
-from typing import Callable, Dict, List
+from typing import Callable, Dict
 
-from plan import BEFORE
 from run import HERE
-from systems import SYSTEMS
-from table import option
+from study_tables import (
+    ablations,
+    further,
+    long_sentences,
+    other_texts,
+    repetitions,
+    table5,
+    trials,
+)
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.markdown import fill_file, markdown_table
+from resmlp_mt.pipeline.markdown import fill_file
 from resmlp_mt.pipeline.steps import read_json
 from resmlp_mt.pipeline.terminal import run_main
 
-TEST = "test_2016_flickr"
 FIELDS = {"row", "table", "label", "command", "recipe", "cost", "versions"}
 # files that are no row's, and what they must have
-OTHERS = {name: {"command", "versions", "rows"} for name in ("compare", "speed", "long_sentences")}
+OTHERS = {
+    name: {"command", "versions", "rows"}
+    for name in ("compare", "speed", "long_sentences", "repetitions")
+}
 
 
 def load(folder: Path) -> Dict[str, dict]:
-    """The result files of study.py in a folder, by row, and those of compare.py, speed.py and
-    long_sentences.py under these names.
+    """The result files of study.py in a folder, by row, and :data:`OTHERS` under their names.
 
     Raises:
         UserError: if one is cut off or no result of these.
@@ -49,143 +55,13 @@ def load(folder: Path) -> Dict[str, dict]:
     return results
 
 
-def of_table(results: Dict[str, dict], table: str) -> List[dict]:
-    return [result for result in results.values() if result.get("table") == table]
-
-
-def markdown(head: List[str], lines: List[List[str]]) -> str:
-    return markdown_table(head, lines) if lines else "No run of this table is finished yet."
-
-
-def optimizer(result: dict) -> str:
-    return f"{option(result, '--optimizer')}, {option(result, '--lr')}"
-
-
-def spread(values: List[float], digits: int = 1) -> str:
-    """The mean and, of more than one, the range."""
-    if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    return f"{mean(values):.{digits}f} ({min(values):.{digits}f} .. {max(values):.{digits}f})"
-
-
-def nll_at(result: dict, epoch: int) -> str:
-    """Validation nll after an epoch, or a dash where training ended before it."""
-    ends = [nll for _, nll in result["valid_curve"]]
-    # the last point is the end of training, whole epoch or not
-    return f"{ends[epoch - 1]:.2f}" if epoch < len(ends) else "-"
-
-
-def difference(test: dict) -> str:
-    """BLEU against the other system, and how often chance alone makes as much."""
-    bleu = test["bleu"]
-    p = "< 0.001" if bleu["p_value"] < 0.001 else f"= {bleu['p_value']:.3f}"
-    return f"{bleu['system'] - bleu['baseline']:+.1f} (p {p})"
-
-
-def trials(results: Dict[str, dict]) -> str:
-    rows = of_table(results, "trials")
-    labels = list(dict.fromkeys(r["label"] for r in rows))
-    lines = []
-    for label in labels:
-        tried = [r for r in rows if r["label"] == label]
-        best = min(tried, key=lambda r: r["valid_nll"]["last"])
-        cells = [
-            f"{'**' if r is best else ''}{optimizer(r)}: {r['valid_nll']['last']:.2f}"
-            f"{'**' if r is best else ''}"
-            for r in tried
-        ]
-        minutes = mean(r["cost"]["cpu_minutes"] for r in tried)
-        lines.append([label, *cells, str(best["recipe"]["updates"]), f"{minutes:.1f}"])
-    head = ["system", "trial 1", "trial 2", "trial 3", "updates", "CPU minutes"]
-    return markdown(head, lines)
-
-
-def table5(results: Dict[str, dict], pair: str) -> str:
-    rows = [r for r in of_table(results, "table5") if f"en-{r['recipe']['target']}" == pair]
-    compared = results.get("compare", {}).get("rows", {})
-    speeds = results.get("speed", {}).get("rows", {})
-    lines = []
-    for label in SYSTEMS:
-        runs = [r for r in rows if r["label"] == label]
-        if not runs:
-            continue
-        scores = [r["scores"][TEST] for r in runs]
-        tokenized = "compound_split_bleu" if pair == "en-de" else "tokenized_bleu"
-        tests = [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
-        speed = speeds.get(label)
-        lines.append(
-            [
-                label,
-                f"{runs[0]['parameters'] / 1e6:.2f}",
-                str(runs[0]["recipe"]["updates"]),
-                spread([r["cost"]["cpu_minutes"] for r in runs], 0),
-                ", ".join(str(r["recipe"]["seed"]) for r in runs),
-                spread([r["valid_nll"]["last"] for r in runs], 2),
-                spread([s["bleu"] for s in scores]),
-                "; ".join(tests) or "-",
-                spread([s["chrf"] for s in scores]),
-                spread([s[tokenized] for s in scores]),
-                f"{speed['relative']['median']:.2f}" if speed else "-",
-            ]
-        )
-    head = ["system", "parameters, M", "updates", "CPU minutes", "seeds", "validation nll"]
-    head += ["sacreBLEU", "against the Transformer, by seed", "chrF", "tokenized BLEU"]
-    return markdown([*head, "decoding, times the Transformer's speed"], lines)
-
-
-def other_texts(results: Dict[str, dict]) -> str:
-    """What a system learned from another training text, beside the original one."""
-    compared = results.get("compare", {}).get("rows", {})
-    lines = []
-    for r in [r for table in ("distilled", "concatenated") for r in of_table(results, table)]:
-        name = r["row"].replace(r["table"], "table5", 1)
-        bleu = r["scores"][TEST]["bleu"]
-        nll = f"{r['valid_nll']['last']:.2f}"
-        original = results.get(name, {"scores": {TEST: {"bleu": float("nan")}}})
-        without = f"{original['scores'][TEST]['bleu']:.1f}"
-        test = difference(compared[r["row"]]) if r["row"] in compared else "-"
-        lines.append([r["table"], r["label"], nll, f"{bleu:.1f}", without, test])
-    head = ["training text", "system", "validation nll", "sacreBLEU", "on the original text"]
-    return markdown([*head, "difference"], lines)
-
-
-def long_sentences(results: Dict[str, dict]) -> str:
-    """BLEU of 1 to 4 sentences in one line, as the model is and with its A extended."""
-    found = results.get("long_sentences")
-    if found is None:
-        return markdown([], [])
-    lines = []
-    for name, row in found["rows"].items():
-        for how, scores in row.items():
-            lines.append([name, how, *(f"{bleu:.1f}" for bleu in scores)])
-    joined = [f"{n} ({words:.0f} words)" for n, words in enumerate(found["words"], 1)]
-    return markdown(["run", "A", *joined], lines)
-
-
-def changes(rows: List[dict]) -> str:
-    """One change of a model a row; the first has none."""
-    lines = []
-    for r in rows:
-        ends = [nll_at(r, epoch) for epoch in (1, 2, 3, 4)]
-        minutes = f"{r['cost']['cpu_minutes']:.1f}"
-        scores = [f"{r['scores'][split]['bleu']:.1f}" for split in ("valid", TEST)]
-        last = f"{r['valid_nll']['last']:.3f}"
-        lines.append([r["label"], f"{r['parameters'] / 1e6:.2f}", minutes, *ends, last, *scores])
-    head = ["change", "parameters, M", "CPU minutes", "nll, epoch 1", "2", "3", "4", "end"]
-    return markdown([*head, "BLEU, validation", "BLEU, test 2016"], lines)
-
-
-def further(results: Dict[str, dict]) -> str:
-    rows = of_table(results, "further")
-    return changes([results[BEFORE], *rows] if rows and BEFORE in results else rows)
-
-
 TABLES: Dict[str, Callable[[Dict[str, dict]], str]] = {
     "trials": trials,
     "table5 en-de": lambda results: table5(results, "en-de"),
     "table5 en-fr": lambda results: table5(results, "en-fr"),
-    "ablations": lambda results: changes(of_table(results, "ablations")),
+    "ablations": ablations,
     "further": further,
+    "repetitions": repetitions,
     "other texts": other_texts,
     "long sentences": long_sentences,
 }

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Translations that say something twice, and what forbidding it gives.
+
+    MULTI30K=DIR python examples/multi30k/repetitions.py
+
+counts, for every run that study.py left in out/study/, the translations of test_2016_flickr in
+which the same three words follow each other twice, and their words against the references'. The
+Transformer and the ResMLPs of Table 5 then translate again under --no-repeat-ngram-size, whose
+value the validation set chooses. results/repetitions.json has what came of it.
+"""
+
+import sys
+from pathlib import Path
+from typing import Dict, List
+
+import torch
+from compare import BASELINE, TEST, translations
+from decoding import translate
+from fetch import find_corpora
+from plan import rows
+from run import HERE
+from study import folder_options
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
+from resmlp_mt.pipeline.provenance import versions
+from resmlp_mt.pipeline.scoring import score
+from resmlp_mt.pipeline.significance import paired_bootstrap
+from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.terminal import run_main
+
+WORDS = 3  # that say something twice
+SIZES = (3, 4)  # of --no-repeat-ngram-size, in pieces
+SYSTEMS = (BASELINE, "resmlp-3", "toeplitz-3")
+
+
+def repeats(line: str) -> bool:
+    """Whether the same :data:`WORDS` words follow each other twice."""
+    words = line.split()
+    runs = list(zip(*(words[start:] for start in range(WORDS))))
+    return len(set(runs)) < len(runs)
+
+
+def counted(texts: List[str], references: List[str]) -> Dict[str, float]:
+    """Share of lines that repeat, and the number of words against the references'."""
+    lengths = [sum(len(line.split()) for line in lines) for lines in (texts, references)]
+    return {"repeats": sum(map(repeats, texts)) / len(texts), "words": lengths[0] / lengths[1]}
+
+
+def search(name: str, out: Path, corpora: Dict[str, tuple], file: Path) -> dict:
+    """Translate without repetitions into *file*; gives the size that is forbidden and BLEU."""
+    valid, test = (tuple(zip(*read_parallel(*corpora[split]))) for split in ("valid", TEST))
+    on_valid = {
+        size: score(translate(out, name, valid[0], no_repeat_ngram_size=size), valid[1])["bleu"]
+        for size in SIZES
+    }
+    best = max(on_valid, key=on_valid.get)
+    texts = translate(out, name, test[0], no_repeat_ngram_size=best)
+    file.parent.mkdir(exist_ok=True)
+    write_lines(file, texts)
+    scores = score(texts, test[1])
+    return {"size": best, "valid_bleu": on_valid, **counted(texts, test[1]), **scores}
+
+
+def study(name: str, out: Path, known: dict) -> dict:
+    """What is found of a run, beside what is *known* of it from an earlier call."""
+    row = rows()[name]
+    corpora = find_corpora(row.target, HERE / "corpus")
+    references = list(read_lines(corpora[TEST][1]))
+    found = {**known, **counted(list(read_lines(translations(out, name))), references)}
+    if row.table == "table5" and row.label in SYSTEMS:
+        file, baseline = (
+            out / run / "no-repeat" / f"{TEST}.{row.target}"
+            for run in (name, name.replace(row.label, BASELINE))
+        )
+        if "forbidden" not in known or not file.exists():
+            found["forbidden"] = search(name, out, corpora, file)
+        if row.label != BASELINE and baseline.exists():
+            texts = (list(read_lines(path)) for path in (baseline, file))
+            found["forbidden"]["against"] = paired_bootstrap(*texts, references)
+    return found
+
+
+def main() -> None:
+    args = folder_options(__doc__).parse_args()
+    torch.set_num_threads(1)
+    file = args.results / "repetitions.json"
+    made = read_json(file)["rows"] if file.exists() else {}
+    head = {"command": "examples/multi30k/repetitions.py", "versions": versions(), "test": TEST}
+    for name in rows():
+        if not translations(args.out, name).exists():
+            continue
+        made[name] = study(name, args.out, made.get(name, {}))
+        shares = [made[name]["repeats"]]
+        if "forbidden" in made[name]:
+            shares.append(made[name]["forbidden"]["repeats"])
+        print(f"{name:30} {', forbidden: '.join(f'{share:.1%}' for share in shares)}", flush=True)
+        write_json(file, {**head, "rows": made})
+    if not made:
+        raise UserError(f"{args.out}: no translations there: study.py run 'table5.*'")
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main, resumes=True))

@@ -1,0 +1,60 @@
+"""The ways to decode the study's models other than the runs' own, on one of few updates."""
+
+import compare
+import decoding
+import long_sentences
+import pytest
+import repetitions
+import study
+from plan import Row
+
+from resmlp_mt.pipeline.steps import read_json
+from resmlp_mt.pipeline.terminal import run_main
+
+NAME = "table5.en-de.toeplitz-3.1"
+TINY = ("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32", "--encoder-layers", "1")
+TINY += ("--decoder-layers", "1", "--decoder-attention-heads", "2", "--optimizer", "adam")
+
+
+@pytest.fixture
+def trained(hundred_lines, tmp_path, monkeypatch):
+    """A row of eight updates, its translations and the options for the folders."""
+    row = Row(NAME, "table5", "toeplitz-3", "resmlp_mt_tiny", TINY, 8)
+    monkeypatch.setenv("MULTI30K", str(hundred_lines))
+    monkeypatch.setattr(study, "VOCABULARY", 120)
+    for module in (study, compare, decoding, repetitions, long_sentences):
+        monkeypatch.setattr(module, "rows", lambda: {NAME: row})
+    folders = "--out", str(tmp_path / "out"), "--results", str(tmp_path / "results")
+    monkeypatch.setattr("sys.argv", ["study.py", "run", NAME, "--jobs", "1", *folders])
+    assert run_main(study.main) == 0
+    monkeypatch.setattr("sys.argv", ["program", *folders])
+    return tmp_path
+
+
+def test_other_ways_to_decode(trained, capsys):
+    capsys.readouterr()
+    file = compare.translations(trained / "out", NAME)
+    # what the run itself wrote, by fairseq-generate
+    corpora = study.find_corpora("de", trained)
+    sources = [source for source, _ in long_sentences.read_parallel(*corpora[compare.TEST])]
+    assert decoding.translate(trained / "out", NAME, sources) == list(compare.read_lines(file))
+
+    assert run_main(repetitions.main) == 0 and NAME in capsys.readouterr().out
+    result = read_json(trained / "results" / "repetitions.json")
+    found = result["rows"][NAME]
+    again = found["forbidden"]
+    assert result["command"] and result["versions"] and found["words"] > 0
+    assert again["size"] in repetitions.SIZES and again["bleu_signature"]
+    assert again["repeats"] <= found["repeats"] and "against" not in again
+    texts = list(compare.read_lines(file.parents[1] / "no-repeat" / file.name))
+    assert repetitions.counted(texts, texts)["repeats"] == again["repeats"]
+    # a second call takes what the first one searched
+    before = (file.parents[1] / "no-repeat" / file.name).stat().st_mtime_ns
+    assert run_main(repetitions.main) == 0
+    assert read_json(trained / "results" / "repetitions.json")["rows"][NAME] == found
+    assert (file.parents[1] / "no-repeat" / file.name).stat().st_mtime_ns == before
+
+    assert run_main(long_sentences.main) == 0
+    found = read_json(trained / "results" / "long_sentences.json")
+    assert len(found["words"]) == long_sentences.MOST == len(found["rows"][NAME]["as it is"])
+    assert len(found["rows"][NAME]) == 2
