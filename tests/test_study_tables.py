@@ -78,7 +78,7 @@ def test_changes():
         changed(BEFORE, "ablations", "Toeplitz, 8 heads", 2.7),
         changed("further.00", "further", "32 heads", 2.65),
     )
-    results["repetitions"] = {"rows": {"ablation.00": {"repeats": 0.149}}}
+    results["repetitions"] = {"rows": {"ablation.00": {"repeats": 0.149}}, "references": {}}
     lines = report.TABLES["ablations"](results).splitlines()[2:]
     assert (
         lines[0] == "| the paper | 1.50 | 7.2 | 4.00 | 3.00 | - | - | 2.800 | 30.0 | 31.0 | 14.9 |"
@@ -121,11 +121,14 @@ def test_repetitions():
     found = {r["row"]: {"repeats": 0.05, "words": 1.0, "forbidden": without} for r in runs[1:]}
     found[runs[0]["row"]] = {"repeats": 0.025, "words": 1.0}
     found[runs[0]["row"]]["forbidden"] = {**without, "against": bootstrap(0.52, 0.03)}
-    table = tables.repetitions({**as_results(*runs), "repetitions": {"rows": found}})
+    found = {"rows": found, "references": {"de": 0.007, "fr": 0.004}}
+    table = tables.repetitions({**as_results(*runs), "repetitions": found})
     assert table.splitlines()[2:] == [
+        "| en-de | (the references) | 0.7 | - | - | - | - | - |",
         "| en-de | transformer-3 | 5.0 | 30.0 | 4 | 0.0 | 32.0 | - |",
         "| en-de | toeplitz-3 | 3.8 (2.5 .. 5.0) | 30.5 (30.0 .. 31.0) | 4, 4 | "
         "0.0 (0.0 .. 0.0) | 32.0 (32.0 .. 32.0) | +0.5 (p = 0.030) |",
+        "| en-fr | (the references) | 0.4 | - | - | - | - | - |",
     ]
 
 

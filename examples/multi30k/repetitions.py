@@ -17,7 +17,7 @@ import torch
 from compare import BASELINE, TEST, translations
 from decoding import translate
 from fetch import find_corpora
-from plan import rows
+from plan import LANGUAGES, rows
 from run import HERE
 from study import folder_options
 
@@ -87,6 +87,10 @@ def main() -> None:
     file = args.results / "repetitions.json"
     made = read_json(file)["rows"] if file.exists() else {}
     head = {"command": "examples/multi30k/repetitions.py", "versions": versions(), "test": TEST}
+    head["references"] = {}
+    for target in LANGUAGES:
+        references = list(read_lines(find_corpora(target, HERE / "corpus")[TEST][1]))
+        head["references"][target] = counted(references, references)["repeats"]
     for name in rows():
         if not translations(args.out, name).exists():
             continue

@@ -156,36 +156,33 @@ def percent(share: float) -> str:
 
 def repetitions(results: Dict[str, dict]) -> str:
     """Translations that repeat, by system and pair, with and without --no-repeat-ngram-size."""
-    found = results.get("repetitions", {}).get("rows", {})
-    groups: Dict[tuple, List[dict]] = {}
-    for r in of_table(results, "table5"):
-        if "forbidden" in found.get(r["row"], {}):
-            groups.setdefault((r["recipe"]["target"], r["label"]), []).append(r)
+    made = results.get("repetitions", {"rows": {}, "references": {}})
     lines = []
-    for (target, label), runs in sorted(
-        groups.items(), key=lambda g: (g[0][0], list(SYSTEMS).index(g[0][1]))
-    ):
-        plain = [found[r["row"]] for r in runs]
-        without = [row["forbidden"] for row in plain]
-        lines.append(
-            [
-                f"en-{target}",
-                label,
-                spread([100 * row["repeats"] for row in plain]),
-                spread([r["scores"][TEST]["bleu"] for r in runs]),
-                ", ".join(str(row["size"]) for row in without),
-                spread([100 * row["repeats"] for row in without]),
-                spread([row["bleu"] for row in without]),
-                "; ".join(difference(row["against"]) for row in without if "against" in row) or "-",
+    for target, share in made["references"].items():
+        lines.append([f"en-{target}", "(the references)", percent(share), *["-"] * 5])
+        for label in SYSTEMS:
+            runs = [
+                r
+                for r in of_table(results, "table5")
+                if (r["recipe"]["target"], r["label"]) == (target, label)
+                and "forbidden" in made["rows"].get(r["row"], {})
             ]
-        )
-    head = [
-        "pair",
-        "system",
-        "repeating, %",
-        "sacreBLEU",
-        "n, by seed",
-        "repeating, %",
-        "sacreBLEU",
-    ]
-    return markdown([*head, "against the Transformer, by seed"], lines)
+            if not runs:
+                continue
+            plain = [made["rows"][r["row"]] for r in runs]
+            without = [row["forbidden"] for row in plain]
+            against = [difference(row["against"]) for row in without if "against" in row]
+            lines.append(
+                [
+                    f"en-{target}",
+                    label,
+                    spread([100 * row["repeats"] for row in plain]),
+                    spread([r["scores"][TEST]["bleu"] for r in runs]),
+                    ", ".join(str(row["size"]) for row in without),
+                    spread([100 * row["repeats"] for row in without]),
+                    spread([row["bleu"] for row in without]),
+                    "; ".join(against) or "-",
+                ]
+            )
+    head = ["pair", "system", "repeating, %", "sacreBLEU", "n, by seed", "repeating, %"]
+    return markdown([*head, "sacreBLEU", "against the Transformer, by seed"], lines)
