@@ -17,7 +17,7 @@ import torch
 from compare import BASELINE, TEST, translations
 from decoding import translate
 from fetch import find_corpora
-from plan import LANGUAGES, rows
+from plan import rows
 from run import HERE
 from study import folder_options
 
@@ -62,11 +62,9 @@ def search(name: str, out: Path, corpora: Dict[str, tuple], file: Path) -> dict:
     return {"size": best, "valid_bleu": on_valid, **counted(texts, test[1]), **scores}
 
 
-def study(name: str, out: Path, known: dict) -> dict:
+def study(name: str, out: Path, references: List[str], known: dict) -> dict:
     """What is found of a run, beside what is *known* of it from an earlier call."""
     row = rows()[name]
-    corpora = find_corpora(row.target, HERE / "corpus")
-    references = list(read_lines(corpora[TEST][1]))
     found = {**known, **counted(list(read_lines(translations(out, name))), references)}
     if row.table == "table5" and row.label in SYSTEMS:
         file, baseline = (
@@ -74,6 +72,7 @@ def study(name: str, out: Path, known: dict) -> dict:
             for run in (name, name.replace(row.label, BASELINE))
         )
         if "forbidden" not in known or not file.exists():
+            corpora = find_corpora(row.target, HERE / "corpus")
             found["forbidden"] = search(name, out, corpora, file)
         if row.label != BASELINE and baseline.exists():
             texts = (list(read_lines(path)) for path in (baseline, file))
@@ -85,21 +84,20 @@ def main() -> None:
     args = folder_options(__doc__).parse_args()
     torch.set_num_threads(1)
     file = args.results / "repetitions.json"
-    made = read_json(file)["rows"] if file.exists() else {}
+    known = read_json(file) if file.exists() else {"references": {}, "rows": {}}
+    of_references, made = known["references"], known["rows"]
     head = {"command": "examples/multi30k/repetitions.py", "versions": versions(), "test": TEST}
-    head["references"] = {}
-    for target in LANGUAGES:
-        references = list(read_lines(find_corpora(target, HERE / "corpus")[TEST][1]))
-        head["references"][target] = counted(references, references)["repeats"]
-    for name in rows():
+    for name, row in rows().items():
         if not translations(args.out, name).exists():
             continue
-        made[name] = study(name, args.out, made.get(name, {}))
+        references = list(read_lines(find_corpora(row.target, HERE / "corpus")[TEST][1]))
+        of_references[row.target] = counted(references, references)["repeats"]
+        made[name] = study(name, args.out, references, made.get(name, {}))
         shares = [made[name]["repeats"]]
         if "forbidden" in made[name]:
             shares.append(made[name]["forbidden"]["repeats"])
         print(f"{name:30} {', forbidden: '.join(f'{share:.1%}' for share in shares)}", flush=True)
-        write_json(file, {**head, "rows": made})
+        write_json(file, {**head, "references": of_references, "rows": made})
     if not made:
         raise UserError(f"{args.out}: no translations there: study.py run 'table5.*'")
 
