@@ -103,8 +103,9 @@ def test_a_failed_row_ends_the_others(tiny_plan, tmp_path, monkeypatch, capsys):
 
 
 def test_tables_in_the_readme():
-    text = (MULTI30K / "README.md").read_text(encoding="utf-8")
-    assert fill(text, {name: make(RESULTS) for name, make in report.TABLES.items()}) == text
+    for folder, tables in ((MULTI30K, report.TABLES), (MULTI30K.parents[1], report.SUMMARY)):
+        text = (folder / "README.md").read_text(encoding="utf-8")
+        assert fill(text, {name: make(RESULTS) for name, make in tables.items()}) == text
 
 
 def test_a_readme_without_a_place_for_a_table():

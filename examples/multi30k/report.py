@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The study's tables, from its result files: report.py prints them, report.py --write README.md
-puts each between its marks, <!-- NAME --> and <!-- /NAME -->.
+"""The study's tables, from its result files: report.py prints them, report.py --write FILE
+--summary FILE puts each between its marks, <!-- NAME --> and <!-- /NAME -->.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from study_tables import (
     long_sentences,
     other_texts,
     repetitions,
+    summary,
     table5,
     trials,
 )
@@ -65,20 +66,24 @@ TABLES: Dict[str, Callable[[Dict[str, dict]], str]] = {
     "other texts": other_texts,
     "long sentences": long_sentences,
 }
+# of the repository's README
+SUMMARY = {"table5 summary": summary}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--write", type=Path, help="a Markdown file with the marks")
+    parser.add_argument("--summary", type=Path, help="one with the marks of the summary")
     args = parser.parse_args()
     results = load(args.results)
-    tables = {name: make(results) for name, make in TABLES.items()}
-    if args.write is None:
-        for name, table in tables.items():
-            print(f"\n{name}\n\n{table}")
-    else:
-        fill_file(args.write, tables)
+    for file, makers in ((args.write, TABLES), (args.summary, SUMMARY)):
+        tables = {name: make(results) for name, make in makers.items()}
+        if file is not None:
+            fill_file(file, tables)
+        elif args.write is args.summary is None:
+            for name, table in tables.items():
+                print(f"\n{name}\n\n{table}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,15 @@ def of_table(results: Dict[str, dict], table: str) -> List[dict]:
     return [result for result in results.values() if result.get("table") == table]
 
 
+def of_system(results: Dict[str, dict], label: str, target: str) -> List[dict]:
+    """Table 5's runs of a system and a language pair, by seed."""
+    return [
+        r
+        for r in of_table(results, "table5")
+        if (r["label"], r["recipe"]["target"]) == (label, target)
+    ]
+
+
 def markdown(head: List[str], lines: List[List[str]]) -> str:
     return markdown_table(head, lines) if lines else "No run of this table is finished yet."
 
@@ -64,12 +73,11 @@ def trials(results: Dict[str, dict]) -> str:
 
 
 def table5(results: Dict[str, dict], pair: str) -> str:
-    rows = [r for r in of_table(results, "table5") if f"en-{r['recipe']['target']}" == pair]
     compared = results.get("compare", {}).get("rows", {})
     speeds = results.get("speed", {}).get("rows", {})
     lines = []
     for label in SYSTEMS:
-        runs = [r for r in rows if r["label"] == label]
+        runs = of_system(results, label, pair.removeprefix("en-"))
         if not runs:
             continue
         scores = [r["scores"][TEST] for r in runs]
@@ -94,6 +102,28 @@ def table5(results: Dict[str, dict], pair: str) -> str:
     head = ["system", "parameters, M", "updates", "CPU minutes", "seeds", "validation nll"]
     head += ["sacreBLEU", "against the Transformer, by seed", "chrF", "tokenized BLEU"]
     return markdown([*head, "decoding, times the Transformer's speed"], lines)
+
+
+SUMMARY = {
+    "transformer-3": "fairseq `transformer`, 3 + 3 layers",
+    "resmlp-3": "ResMLP with the paper's matrices, 3 + 3",
+    "toeplitz-3": "ResMLP with Toeplitz matrices in 8 heads, 3 + 3",
+}
+
+
+def summary(results: Dict[str, dict]) -> str:
+    """Table 5's main rows: sacreBLEU and, against the Transformer, p by seed."""
+    compared = results.get("compare", {}).get("rows", {})
+    lines = []
+    for label, title in SUMMARY.items():
+        line = [title]
+        for target in ("de", "fr"):
+            runs = of_system(results, label, target)
+            cell = spread([r["scores"][TEST]["bleu"] for r in runs]) if runs else "-"
+            tests = [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
+            line.append("; ".join([cell, *tests]))
+        lines.append(line)
+    return markdown(["", "En-De", "En-Fr"], lines)
 
 
 def other_texts(results: Dict[str, dict]) -> str:
@@ -161,15 +191,10 @@ def repetitions(results: Dict[str, dict]) -> str:
     for target, share in made["references"].items():
         lines.append([f"en-{target}", "(the references)", percent(share), *["-"] * 5])
         for label in SYSTEMS:
-            runs = [
-                r
-                for r in of_table(results, "table5")
-                if (r["recipe"]["target"], r["label"]) == (target, label)
-                and "forbidden" in made["rows"].get(r["row"], {})
-            ]
-            if not runs:
+            runs = of_system(results, label, target)
+            plain = [made["rows"].get(r["row"], {}) for r in runs]
+            if not runs or not all("forbidden" in row for row in plain):
                 continue
-            plain = [made["rows"][r["row"]] for r in runs]
             without = [row["forbidden"] for row in plain]
             against = [difference(row["against"]) for row in without if "against" in row]
             lines.append(
