@@ -64,7 +64,12 @@ def main() -> None:
         raise UserError(f"{args.model}: no such model: train one with subwords.py train")
     wrong = f"{args.model} is no SentencePiece model: give what subwords.py train wrote"
     model = load_subwords(args.model, wrong)
-    for output, path in outputs(args.files).items():
+    pieces = outputs(args.files)
+    for output, path in pieces.items():
+        if path.resolve() in {other.resolve() for other in pieces}:
+            # of an earlier call: text/*.en names it, too
+            print(f"note: {path} is written, not read: it holds pieces", file=sys.stderr)
+            continue
         write_lines(output, map(model.encode, read_lines(path)))
         print(output)
 

@@ -79,6 +79,14 @@ def test_files_that_would_be_written_over_one_another(encode):
     assert there == ["a.en", "a.en.gz", "b.en"]
 
 
+def test_pieces_of_an_earlier_call_are_no_text(encode):
+    """As in a second "encode text/*.en"."""
+    said, there = encode(a_en=b"the old cat\n", a_sp_en=b"before\n")
+    assert said.status == 0 and there == ["a.en", "a.sp.en"]
+    assert "a.sp.en is written, not read" in said.err[0]
+    assert [line.rsplit("/")[-1] for line in said.out.splitlines()] == ["a.sp.en"]
+
+
 def test_text_that_sentencepiece_cannot_take():
     assert one_line_of_text(" ä\u2028b\0") == "ä b"
     with pytest.raises(UserError, match=r"'w01 \\udcff': invalid UTF-8"):

@@ -39,5 +39,4 @@ def write_output(path: Path, lines: List[str]) -> None:
     try:
         write_lines(path, lines)
     except OSError as error:
-        Path(f"{path}.partial").unlink(missing_ok=True)
         raise UserError(f"{path} could not be written: {error.strerror}") from None
