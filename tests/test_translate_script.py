@@ -208,11 +208,11 @@ def test_bad_input_writes_nothing(prepared, run, tmp_path):
 
 
 def test_a_disk_that_is_full(prepared, run, tmp_path, monkeypatch):
-    def full(path, lines):
-        path.with_name(f"{path.name}.partial").write_text("half")
+    def full(source, target):
+        assert source.read_text()
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("resmlp_mt.wmt14.translate_output.write_lines", full)
+    monkeypatch.setattr("resmlp_mt.pipeline.corpus.os.replace", full)
     refused(run(prepared.source, tmp_path / "out"), "could not be written: No space left")
     assert not list(tmp_path.iterdir())
 
