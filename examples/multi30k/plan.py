@@ -159,6 +159,7 @@ FURTHER: Dict[str, Tuple[str, ...]] = {
     "lr 0.006": adam(0.006),
     "dropout 0.2": ("--dropout", "0.2"),
     "5 + 2 layers": ("--encoder-layers", "5", "--decoder-layers", "2"),
+    "LayerScale 1": ("--layerscale-init", "1"),
 }
 ABLATION_UPDATES = UPDATES["resmlp-3"] // 2
 
