@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import report
 import study
-from plan import CHOSEN, Row, recipe_of, rows
+from fairseq.options import get_training_parser, parse_args_and_arch
+from plan import CHOSEN, MAX_TOKENS, Row, recipe_of, rows
 from systems import SYSTEMS
 from texts import concatenate
 
@@ -111,6 +112,14 @@ def test_tables_in_the_readme():
 def test_a_readme_without_a_place_for_a_table():
     with pytest.raises(UserError, match="<!-- trials -->"):
         fill("", {"trials": report.trials(RESULTS)})
+
+
+@pytest.mark.parametrize("row", rows().values(), ids=rows())
+def test_fairseq_takes_every_row_s_options(row):
+    """Not only those that were run: a row that is refused would stop the study after hours."""
+    parser = get_training_parser()
+    args = parse_args_and_arch(parser, ["data-bin", "--arch", row.arch, *row.train_options])
+    assert args.arch == row.arch and args.max_tokens == MAX_TOKENS
 
 
 @pytest.mark.parametrize("name", [name for name in RESULTS if name in rows()])

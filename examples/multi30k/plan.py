@@ -172,7 +172,12 @@ def _changed(table: str, name: str, system: str, changes: Dict[str, Tuple[str, .
             table=table,
             label=label,
             arch=SYSTEMS[system].arch,
-            options=(*SYSTEMS[system].options, *recipe_of(system), *change),
+            # another optimizer has other options
+            options=(
+                *SYSTEMS[system].options,
+                *(() if "--optimizer" in change else recipe_of(system)),
+                *change,
+            ),
             updates=ABLATION_UPDATES,
         )
         for number, (label, change) in enumerate(changes.items())
