@@ -124,6 +124,7 @@ def table5() -> List[Row]:
     ]
 
 
+PLACED = ["--token-mixing", "conv", "--token-positional-embeddings"]
 # one change each from resmlp-3, the paper's model
 ABLATIONS: Dict[str, Tuple[str, ...]] = {
     "the paper": (),
@@ -145,11 +146,9 @@ ABLATIONS: Dict[str, Tuple[str, ...]] = {
     "6 + 6 layers": tuple(both_sides(layers=6)),
     "12 + 12 layers": tuple(both_sides(layers=12)),
     "Adagrad, 0.05": adagrad(0.05),
-    # two changes: whether the convolutions repeat words because they know no positions
-    "A: convolution of 3, positional embeddings": (
-        *("--token-mixing", "conv"),
-        "--token-positional-embeddings",
-    ),
+    # more than one change: whether the convolutions repeat words because they know no positions
+    "A: convolution of 3, positional embeddings": tuple(PLACED),
+    "A: convolution of 3, positional embeddings, LayerScale 1": (*PLACED, "--layerscale-init", "1"),
 }
 # one change each from toeplitz-3, in search of more; unchanged it is the row BEFORE
 BEFORE = "ablation.08"
