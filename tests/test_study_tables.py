@@ -7,6 +7,7 @@ import repetitions
 import report
 import speed
 import study_tables as tables
+from dots import draw_changes
 from plan import BEFORE, recipe_of, rows
 
 from resmlp_mt.pipeline.steps import read_json, write_json
@@ -87,6 +88,26 @@ def test_changes():
     more = report.TABLES["further"](results).splitlines()[2:]
     assert [line.split(" | ")[0] for line in more] == ["| Toeplitz, 8 heads", "| 32 heads"]
     assert more[0] == lines[1]
+
+
+def test_picture_of_the_changes():
+    """A panel each for nll, BLEU and, where they were counted, repetitions; the best above."""
+    rows = [
+        changed("ablation.00", "ablations", "the paper", 2.8),
+        changed("ablation.01", "ablations", "A: none", 3.1),
+        changed("ablation.02", "ablations", "a label that is far too long for a single line", 2.7),
+    ]
+    repeats = {"ablation.00": {"repeats": 0.1}, "ablation.02": {"repeats": 0.2}}
+    (nll, bleu) = draw_changes(rows, {}, "title").axes
+    assert [line.get_label() for line in bleu.lines if line.get_label().startswith("sacre")] == [
+        "sacreBLEU, valid",
+        "sacreBLEU, test_2016_flickr",
+    ]
+    assert list(nll.lines[0].get_xdata()) == [3.1, 2.8, 2.7]
+    labels = [label.get_text() for label in nll.get_yticklabels()]
+    assert labels[:2] == ["A: none", "the paper"] and "\n" in labels[2]
+    shares = draw_changes(rows, repeats, "title").axes[2].lines[0].get_xdata()
+    assert list(shares) == pytest.approx([float("nan"), 10, 20], nan_ok=True)
 
 
 def test_further_changes_are_of_what_stands_first():

@@ -3,8 +3,8 @@
 
     python examples/multi30k/pictures.py [--results DIR] [--out DIR]
 
-learning curves of Table 5's systems over CPU time, BLEU of several sentences in one line, and BLEU
-against the share of weights pruned, as far as there are results for it.
+learning curves of Table 5's systems over CPU time, the ablations, BLEU of several sentences in one
+line, and BLEU against the share of weights pruned, as far as there are results for it.
 """
 
 import argparse
@@ -12,9 +12,11 @@ import sys
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
+from dots import draw_changes
 from matplotlib.figure import Figure
-from report import load, of_table
+from report import load
 from run import HERE
+from study_tables import of_table
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.make import pruning
@@ -84,6 +86,13 @@ def long_sentences(results: Dict[str, dict]) -> Optional[Figure]:
     )
 
 
+def ablations(results: Dict[str, dict]) -> Optional[Figure]:
+    """The ablations' nll, BLEU and repetitions, by nll."""
+    rows = of_table(results, "ablations")
+    repeats = results.get("repetitions", {}).get("rows", {})
+    return draw_changes(rows, repeats, "Changes of the paper's model (dotted)") if rows else None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -96,6 +105,7 @@ def main() -> None:
     figures: Dict[str, Callable[[], Optional[Figure]]] = {
         "curves.en-de": lambda: learning_curves(results, "en-de"),
         "curves.en-fr": lambda: learning_curves(results, "en-fr"),
+        "ablations": lambda: ablations(results),
         "long_sentences": lambda: long_sentences(results),
         "pruning": lambda: pruning(sweep, None) if sweep.exists() else None,
     }
