@@ -8,7 +8,7 @@ measured.
 from dataclasses import dataclass, replace
 from typing import Dict, List, Tuple
 
-from systems import SYSTEMS, TOEPLITZ, WIDTH, adagrad, adam, both_sides
+from systems import PLACED, SCALE_1, SYSTEMS, TOEPLITZ, WIDTH, adagrad, adam, both_sides
 
 VOCABULARY, MAX_TOKENS, POSITIONS = 4000, 1024, 128
 SEEDS = (1, 2)
@@ -83,9 +83,9 @@ def trials() -> List[Row]:
     ]
 
 
-# what the trials chose, by system of half the depth where that was tried (a test compares)
+# what the trials chose (a test compares)
 CHOSEN = {"lstm": 3, "fconv": 2, "transformer": 3, "resmlp": 2, "toeplitz": 2}
-# BUDGET minutes at the speed of the chosen trial, in CPU minutes; the deeper ones by their own
+# BUDGET minutes at the speed of the chosen trial, in CPU minutes; those without trials by their own
 BUDGET = 15
 UPDATES = {
     "lstm": 4300,
@@ -95,14 +95,15 @@ UPDATES = {
     "resmlp-6": 3100,
     "toeplitz-3": 5000,
     "toeplitz-6": 3000,
+    "toeplitz-3-scale-1": 5000,
+    "conv-3": 4700,
 }
 
 
 def recipe_of(system: str) -> Tuple[str, ...]:
-    """The chosen recipe of a system, or of the one of its kind that was tried."""
-    kind = system.split("-")[0]
-    tried = next(name for name in SYSTEMS if name.split("-")[0] == kind and SYSTEMS[name].trials)
-    return SYSTEMS[tried].trials[CHOSEN[kind] - 1]
+    """The chosen recipe of a system, or of the one that it is like."""
+    tried = SYSTEMS[system].like or system
+    return SYSTEMS[tried].trials[CHOSEN[tried.split("-")[0]] - 1]
 
 
 def table5() -> List[Row]:
@@ -124,7 +125,6 @@ def table5() -> List[Row]:
     ]
 
 
-PLACED = ["--token-mixing", "conv", "--token-positional-embeddings"]
 # one change each from resmlp-3, the paper's model
 ABLATIONS: Dict[str, Tuple[str, ...]] = {
     "the paper": (),
@@ -140,7 +140,7 @@ ABLATIONS: Dict[str, Tuple[str, ...]] = {
     "LayerNorm for Aff": ("--normalization", "layernorm"),
     "ReLU for GELU": ("--activation-fn", "relu"),
     "positional embeddings": ("--token-positional-embeddings",),
-    "LayerScale 1": ("--layerscale-init", "1"),
+    "LayerScale 1": tuple(SCALE_1),
     "LayerScale 0.1": ("--layerscale-init", "0.1"),
     "LayerScale 1e-4": ("--layerscale-init", "1e-4"),
     "6 + 6 layers": tuple(both_sides(layers=6)),
@@ -148,7 +148,7 @@ ABLATIONS: Dict[str, Tuple[str, ...]] = {
     "Adagrad, 0.05": adagrad(0.05),
     # more than one change: whether the convolutions repeat words because they know no positions
     "A: convolution of 3, positional embeddings": tuple(PLACED),
-    "A: convolution of 3, positional embeddings, LayerScale 1": (*PLACED, "--layerscale-init", "1"),
+    "A: convolution of 3, positional embeddings, LayerScale 1": (*PLACED, *SCALE_1),
 }
 # one change each from toeplitz-3, in search of more; unchanged it is the row BEFORE
 BEFORE = "ablation.08"
@@ -158,7 +158,7 @@ FURTHER: Dict[str, Tuple[str, ...]] = {
     "lr 0.006": adam(0.006),
     "dropout 0.2": ("--dropout", "0.2"),
     "5 + 2 layers": ("--encoder-layers", "5", "--decoder-layers", "2"),
-    "LayerScale 1": ("--layerscale-init", "1"),
+    "LayerScale 1": tuple(SCALE_1),
 }
 ABLATION_UPDATES = UPDATES["resmlp-3"] // 2
 

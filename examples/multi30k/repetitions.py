@@ -31,7 +31,7 @@ from resmlp_mt.pipeline.terminal import run_main
 
 WORDS = 3  # that say something twice
 SIZES = (3, 4)  # of --no-repeat-ngram-size, in pieces
-SYSTEMS = (BASELINE, "resmlp-3", "toeplitz-3")
+SYSTEMS = (BASELINE, "resmlp-3", "toeplitz-3", "conv-3")
 
 
 def repeats(line: str) -> bool:

@@ -22,6 +22,9 @@ def _layers(number: int) -> List[str]:
 
 
 TOEPLITZ = ["--token-mixing", "toeplitz", "--token-mixing-heads", "8"]
+# convolutions know no positions
+PLACED = ["--token-mixing", "conv", "--token-positional-embeddings"]
+SCALE_1 = ["--layerscale-init", "1"]
 _LSTM = ["--encoder-bidirectional", "--decoder-out-embed-dim", str(WIDTH), "--share-all-embeddings"]
 _FCONV = ["--decoder-out-embed-dim", str(WIDTH), "--share-input-output-embed"]
 
@@ -33,13 +36,14 @@ class System:
     Attributes:
         arch: fairseq's or our architecture.
         options: its size.
-        trials: the recipes tried for it, as options of fairseq-train; three each; one of twice the
-            depth takes what proves best at half of it.
+        trials: the recipes tried for it, as options of fairseq-train; three each.
+        like: the system whose best recipe it takes, of one without trials.
     """
 
     arch: str
     options: Tuple[str, ...]
-    trials: Tuple[Tuple[str, ...], ...]
+    trials: Tuple[Tuple[str, ...], ...] = ()
+    like: str = ""
 
 
 def adam(lr: float) -> Tuple[str, ...]:
@@ -69,7 +73,12 @@ SYSTEMS: Dict[str, System] = {
     "fconv": System("fconv", _fconv(6), (adam(0.001), adam(0.002), nag(0.25))),
     "transformer-3": System("transformer", (*_layers(3),), (adam(0.001), adam(0.002), adam(0.004))),
     "resmlp-3": System("resmlp_mt_6", (*_layers(3),), OURS),
-    "resmlp-6": System("resmlp_mt_6", (*_layers(6),), ()),
+    "resmlp-6": System("resmlp_mt_6", (*_layers(6),), like="resmlp-3"),
     "toeplitz-3": System("resmlp_mt_6", (*_layers(3), *TOEPLITZ), OURS),
-    "toeplitz-6": System("resmlp_mt_6", (*_layers(6), *TOEPLITZ), ()),
+    "toeplitz-6": System("resmlp_mt_6", (*_layers(6), *TOEPLITZ), like="toeplitz-3"),
+    # put together from the ablations
+    "toeplitz-3-scale-1": System(
+        "resmlp_mt_6", (*_layers(3), *TOEPLITZ, *SCALE_1), like="toeplitz-3"
+    ),
+    "conv-3": System("resmlp_mt_6", (*_layers(3), *PLACED, *SCALE_1), like="resmlp-3"),
 }
