@@ -7,7 +7,7 @@ import pytest
 import report
 import study
 from fairseq.options import get_training_parser, parse_args_and_arch
-from plan import CHOSEN, MAX_TOKENS, Row, recipe_of, rows
+from plan import BEFORE, CHOSEN, MAX_TOKENS, Row, recipe_of, rows
 from systems import SYSTEMS
 from texts import concatenate
 
@@ -114,12 +114,29 @@ def test_a_readme_without_a_place_for_a_table():
         fill("", {"trials": report.trials(RESULTS)})
 
 
-@pytest.mark.parametrize("row", rows().values(), ids=rows())
-def test_fairseq_takes_every_row_s_options(row):
-    """Not only those that were run: a row that is refused would stop the study after hours."""
+def parsed(row):
+    """What fairseq-train makes of a row's options."""
     parser = get_training_parser()
     args = parse_args_and_arch(parser, ["data-bin", "--arch", row.arch, *row.train_options])
     assert args.arch == row.arch and args.max_tokens == MAX_TOKENS
+    return vars(args)
+
+
+@pytest.mark.parametrize("row", rows().values(), ids=rows())
+def test_fairseq_takes_every_row_s_options(row):
+    """Not only those that were run: a row that is refused would stop the study after hours."""
+    parsed(row)
+
+
+def test_every_change_is_one():
+    """No option that stands later takes it back."""
+    for unchanged, table in (("ablation.00", "ablations"), (BEFORE, "further")):
+        before = parsed(rows()[unchanged])
+        seen = [before]
+        for row in rows().values():
+            if row.table == table and row.name != unchanged:
+                assert parsed(row) not in seen, row.name
+                seen.append(parsed(row))
 
 
 @pytest.mark.parametrize("name", [name for name in RESULTS if name in rows()])

@@ -51,16 +51,18 @@ class Row:
 
     @property
     def train_options(self) -> List[str]:
-        return [*self.options, *schedule(self.updates)]
+        # schedule() stands last, where its dropout would win over the row's own
+        dropout = () if "--dropout" in self.options else ("--dropout", "0.1")
+        return [*self.options, *schedule(self.updates, dropout)]
 
 
-def schedule(updates: int) -> List[str]:
+def schedule(updates: int, dropout: Tuple[str, ...]) -> List[str]:
     """What all runs share: linear warm-up, then a linear fall to 0 at the last update."""
     return [
         *("--lr-scheduler", "polynomial_decay", "--total-num-update", str(updates)),
         *("--warmup-updates", str(min(400, updates // 4)), "--clip-norm", "1.0"),
         *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
-        *("--dropout", "0.1", "--max-tokens", str(MAX_TOKENS), "--patience", "0"),
+        *(*dropout, "--max-tokens", str(MAX_TOKENS), "--patience", "0"),
         *("--max-source-positions", str(POSITIONS), "--max-target-positions", str(POSITIONS)),
         "--skip-invalid-size-inputs-valid-test",
     ]
