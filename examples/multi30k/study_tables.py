@@ -108,6 +108,7 @@ SUMMARY = {
     "transformer-3": "fairseq `transformer`, 3 + 3 layers",
     "resmlp-3": "ResMLP with the paper's matrices, 3 + 3",
     "toeplitz-3": "ResMLP with Toeplitz matrices in 8 heads, 3 + 3",
+    "conv-3": "ResMLP with convolutions and positional embeddings, 3 + 3",
 }
 
 
@@ -119,7 +120,7 @@ def summary(results: Dict[str, dict]) -> str:
         line = [title]
         for target in ("de", "fr"):
             runs = of_system(results, label, target)
-            cell = spread([r["scores"][TEST]["bleu"] for r in runs]) if runs else "-"
+            cell = spread([r["scores"][TEST]["bleu"] for r in runs]) if runs else "not run yet"
             tests = [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
             line.append("; ".join([cell, *tests]))
         lines.append(line)
