@@ -4,6 +4,7 @@ Each has K taps: centred on the position in the encoder, the newest K in the dec
 outside the sentence count as zero. Layout T x B x C, as everywhere.
 """
 
+from abc import ABC, abstractmethod
 from typing import Optional
 
 import torch
@@ -16,7 +17,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.linear_folding import FoldedTokenMixing, fold_after_
 
 
-class Taps(nn.Module):
+class Taps(nn.Module, ABC):
     """What the convolutions share: which K positions each position reads.
 
     Args:
@@ -28,7 +29,7 @@ class Taps(nn.Module):
         init_std: standard deviation of the taps' first weights.
 
     Raises:
-        UserError: if K is less than 1, or even in the encoder, where it has no centre.
+        UserError: if K is less than 1, or even, which has no centre.
     """
 
     def __init__(
@@ -50,9 +51,9 @@ class Taps(nn.Module):
         self.kernel_size = kernel_size
         self.add_weights(bias, init_std)
 
+    @abstractmethod
     def add_weights(self, bias: bool, init_std: float) -> None:
         """Make the parameters; arguments as of the class."""
-        raise NotImplementedError
 
     def window(self, x: Tensor) -> Tensor:
         """T x B x C to T x B x K x C: what each position reads, the leftmost first."""

@@ -65,8 +65,9 @@ def main() -> None:
     wrong = f"{args.model} is no SentencePiece model: give what subwords.py train wrote"
     model = load_subwords(args.model, wrong)
     pieces = outputs(args.files)
+    written = {output.resolve() for output in pieces}
     for output, path in pieces.items():
-        if path.resolve() in {other.resolve() for other in pieces}:
+        if path.resolve() in written:
             # of an earlier call: text/*.en names it, too
             print(f"note: {path} is written, not read: it holds pieces", file=sys.stderr)
             continue

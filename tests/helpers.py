@@ -34,6 +34,9 @@ SMALL = dict(
     max_target_positions=POSITIONS,
     dropout=0.0,
 )
+# options of the smallest model that the study's tests train
+TINY = ("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32", "--encoder-layers", "1")
+TINY += ("--decoder-layers", "1", "--decoder-attention-heads", "2", "--optimizer", "adam")
 
 
 @torch.no_grad()

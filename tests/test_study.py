@@ -7,6 +7,7 @@ import pytest
 import report
 import study
 from fairseq.options import get_training_parser, parse_args_and_arch
+from helpers import TINY
 from plan import BEFORE, CHOSEN, MAX_TOKENS, Row, recipe_of, rows
 from systems import SYSTEMS
 from texts import concatenate
@@ -18,8 +19,6 @@ from resmlp_mt.pipeline.terminal import run_main
 
 MULTI30K = study.HERE
 RESULTS = report.load(MULTI30K / "results")
-TINY = ("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32", "--encoder-layers", "1")
-TINY += ("--decoder-layers", "1", "--decoder-attention-heads", "2", "--optimizer", "adam")
 
 
 def call(monkeypatch, capsys, *arguments, main=study.main, program="study.py"):

@@ -6,14 +6,13 @@ import long_sentences
 import pytest
 import repetitions
 import study
+from helpers import TINY
 from plan import Row
 
 from resmlp_mt.pipeline.steps import read_json
 from resmlp_mt.pipeline.terminal import run_main
 
 NAME = "table5.en-de.toeplitz-3.1"
-TINY = ("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32", "--encoder-layers", "1")
-TINY += ("--decoder-layers", "1", "--decoder-attention-heads", "2", "--optimizer", "adam")
 
 
 @pytest.fixture

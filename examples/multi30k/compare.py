@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Dict
 
 from fetch import find_corpora
-from plan import rows
+from plan import TEST, rows
 from run import HERE
 from study import folder_options
 
@@ -23,7 +23,7 @@ from resmlp_mt.pipeline.significance import paired_bootstrap
 from resmlp_mt.pipeline.steps import read_json, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
-TEST, BASELINE = "test_2016_flickr", "transformer-3"
+BASELINE = "transformer-3"
 
 
 def pairs() -> Dict[str, str]:

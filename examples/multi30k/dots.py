@@ -1,52 +1,51 @@
 """The ablations as a picture: a line for each change, a dot for each of what it gave."""
 
 import textwrap
-from typing import Dict, List, Tuple
+from typing import Dict, List
 
 from matplotlib.figure import Figure
-from study_tables import TEST
+from plan import TEST
 
 from resmlp_mt.pictures.style import CM, PAGE, color, in_style, marker, new_figure, set_title
 
 WIDEST = 40  # letters of a label in one line
 
 
-def measures(row: dict, repeats: Dict[str, dict]) -> List[List[Tuple[str, float]]]:
-    """What each panel shows of a row: names with values."""
-    scores = row["scores"]
-    shown = [
-        [("validation nll (bits a token)", row["valid_nll"]["last"])],
-        [(f"sacreBLEU, {split}", scores[split]["bleu"]) for split in ("valid", TEST)],
-    ]
+def panels_of(row: dict, repeats: Dict[str, dict]) -> Dict[str, Dict[str, float]]:
+    """What each panel shows of a row, by its axis: values by their names."""
+    bleu = {f"sacreBLEU, {split}": row["scores"][split]["bleu"] for split in ("valid", TEST)}
+    nll = "validation nll (bits a token)"
+    panels = {nll: {nll: row["valid_nll"]["last"]}, "sacreBLEU": bleu}
     if repeats:
         share = repeats[row["row"]]["repeats"] if row["row"] in repeats else float("nan")
-        shown.append([("translations that repeat (%)", 100 * share)])
-    return shown
+        panels["translations that repeat (%)"] = {"translations": 100 * share}
+    return panels
 
 
 @in_style
 def draw_changes(rows: List[dict], repeats: Dict[str, dict], title: str) -> Figure:
-    """Args:
-    rows: results of runs that differ in one change; the first has none and is marked by a line.
-    repeats: rows of repetitions.json by name; none leaves their panel out.
-    title: of the picture.
+    """A panel for each measure, the rows by nll, the best above.
+
+    Args:
+        rows: results of runs that differ in one change; the first has none and is marked by lines.
+        repeats: rows of repetitions.json by name; none leaves their panel out.
+        title: of the picture.
     """
-    first, *_ = rows
+    unchanged = panels_of(rows[0], repeats)
     rows = sorted(rows, key=lambda row: row["valid_nll"]["last"], reverse=True)
+    shown = [panels_of(row, repeats) for row in rows]
     figure = new_figure(PAGE, (2.2 + 0.4 * len(rows)) * CM)
-    panels = figure.subplots(1, len(measures(first, repeats)), sharey=True)
-    for number, axes in enumerate(panels):
-        for series, (name, unchanged) in enumerate(measures(first, repeats)[number]):
-            values = [measures(row, repeats)[number][series][1] for row in rows]
-            look = {"color": color(series), "marker": marker(series), "linestyle": "none"}
-            axes.plot(values, range(len(rows)), label=name, clip_on=False, **look)
-            axes.axvline(unchanged, color=color(series), linewidth=0.5, linestyle=":")
-        names = [name for name, _ in measures(first, repeats)[number]]
-        axes.set_xlabel(names[0] if len(names) == 1 else names[0].split(",")[0])
+    panels = figure.subplots(1, len(unchanged), sharey=True)
+    for axes, (axis, values) in zip(panels, unchanged.items()):
+        for number, (name, before) in enumerate(values.items()):
+            look = {"color": color(number), "marker": marker(number), "linestyle": "none"}
+            points = [row[axis][name] for row in shown]
+            axes.plot(points, range(len(rows)), label=name, clip_on=False, **look)
+            axes.axvline(before, color=color(number), linewidth=0.5, linestyle=":")
+        axes.set_xlabel(axis)
         axes.grid(True, axis="both")
-        if len(names) > 1:
+        if len(values) > 1:
             axes.legend(loc="upper left")
-    labels = [textwrap.fill(row["label"], WIDEST) for row in rows]
-    panels[0].set_yticks(range(len(rows)), labels)
+    panels[0].set_yticks(range(len(rows)), [textwrap.fill(row["label"], WIDEST) for row in rows])
     set_title(figure, title)
     return figure

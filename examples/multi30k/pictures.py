@@ -16,7 +16,7 @@ from dots import draw_changes
 from matplotlib.figure import Figure
 from report import load
 from run import HERE
-from study_tables import of_table
+from study_tables import of_table, rows_of
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.make import pruning
@@ -89,7 +89,7 @@ def long_sentences(results: Dict[str, dict]) -> Optional[Figure]:
 def ablations(results: Dict[str, dict]) -> Optional[Figure]:
     """The ablations' nll, BLEU and repetitions, by nll."""
     rows = of_table(results, "ablations")
-    repeats = results.get("repetitions", {}).get("rows", {})
+    repeats = rows_of(results, "repetitions")
     return draw_changes(rows, repeats, "Changes of the paper's model (dotted)") if rows else None
 
 

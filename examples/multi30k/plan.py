@@ -13,6 +13,7 @@ from systems import PLACED, SCALE_1, SYSTEMS, TOEPLITZ, WIDTH, adagrad, adam, bo
 VOCABULARY, MAX_TOKENS, POSITIONS = 4000, 1024, 128
 SEEDS = (1, 2)
 LANGUAGES = ("de", "fr")
+TEST = "test_2016_flickr"  # of all comparisons
 # trials of a few minutes each
 TRIAL_UPDATES = {
     "lstm": 1000,
@@ -51,20 +52,26 @@ class Row:
 
     @property
     def train_options(self) -> List[str]:
-        # schedule() stands last, where its dropout would win over the row's own
-        dropout = () if "--dropout" in self.options else ("--dropout", "0.1")
-        return [*self.options, *schedule(self.updates, dropout)]
+        """The row's own options, then what all share but for those that it sets itself."""
+        shared = (option for option in schedule(self.updates) if option[0] not in self.options)
+        return [*self.options, *(part for option in shared for part in option)]
 
 
-def schedule(updates: int, dropout: Tuple[str, ...]) -> List[str]:
+def schedule(updates: int) -> List[Tuple[str, ...]]:
     """What all runs share: linear warm-up, then a linear fall to 0 at the last update."""
     return [
-        *("--lr-scheduler", "polynomial_decay", "--total-num-update", str(updates)),
-        *("--warmup-updates", str(min(400, updates // 4)), "--clip-norm", "1.0"),
-        *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
-        *(*dropout, "--max-tokens", str(MAX_TOKENS), "--patience", "0"),
-        *("--max-source-positions", str(POSITIONS), "--max-target-positions", str(POSITIONS)),
-        "--skip-invalid-size-inputs-valid-test",
+        ("--lr-scheduler", "polynomial_decay"),
+        ("--total-num-update", str(updates)),
+        ("--warmup-updates", str(min(400, updates // 4))),
+        ("--clip-norm", "1.0"),
+        ("--criterion", "label_smoothed_cross_entropy"),
+        ("--label-smoothing", "0.1"),
+        ("--dropout", "0.1"),
+        ("--max-tokens", str(MAX_TOKENS)),
+        ("--patience", "0"),
+        ("--max-source-positions", str(POSITIONS)),
+        ("--max-target-positions", str(POSITIONS)),
+        ("--skip-invalid-size-inputs-valid-test",),
     ]
 
 

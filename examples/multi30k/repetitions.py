@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Dict, List
 
 import torch
-from compare import BASELINE, TEST, translations
+from compare import BASELINE, TEST, pairs, translations
 from decoding import translate
 from fetch import find_corpora
 from plan import rows
@@ -67,15 +67,13 @@ def study(name: str, out: Path, references: List[str], known: dict) -> dict:
     row = rows()[name]
     found = {**known, **counted(list(read_lines(translations(out, name))), references)}
     if row.table == "table5" and row.label in SYSTEMS:
-        file, baseline = (
-            out / run / "no-repeat" / f"{TEST}.{row.target}"
-            for run in (name, name.replace(row.label, BASELINE))
-        )
+        place = f"no-repeat/{TEST}.{row.target}"
+        file, against = out / name / place, pairs().get(name)
         if "forbidden" not in known or not file.exists():
             corpora = find_corpora(row.target, HERE / "corpus")
             found["forbidden"] = search(name, out, corpora, file)
-        if row.label != BASELINE and baseline.exists():
-            texts = (list(read_lines(path)) for path in (baseline, file))
+        if against and (out / against / place).exists():
+            texts = (list(read_lines(path)) for path in (out / against / place, file))
             found["forbidden"]["against"] = paired_bootstrap(*texts, references)
     return found
 

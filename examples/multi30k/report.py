@@ -77,13 +77,12 @@ def main() -> None:
     parser.add_argument("--summary", type=Path, help="one with the marks of the summary")
     args = parser.parse_args()
     results = load(args.results)
+    if args.write is None and args.summary is None:
+        for name, make in {**TABLES, **SUMMARY}.items():
+            print(f"\n{name}\n\n{make(results)}")
     for file, makers in ((args.write, TABLES), (args.summary, SUMMARY)):
-        tables = {name: make(results) for name, make in makers.items()}
         if file is not None:
-            fill_file(file, tables)
-        elif args.write is args.summary is None:
-            for name, table in tables.items():
-                print(f"\n{name}\n\n{table}")
+            fill_file(file, {name: make(results) for name, make in makers.items()})
 
 
 if __name__ == "__main__":

@@ -3,13 +3,11 @@
 from statistics import mean
 from typing import Dict, List
 
-from plan import BEFORE
+from plan import BEFORE, TEST
 from systems import SYSTEMS
 from table import option
 
 from resmlp_mt.pipeline.markdown import markdown_table
-
-TEST = "test_2016_flickr"
 
 
 def of_table(results: Dict[str, dict], table: str) -> List[dict]:
@@ -23,6 +21,17 @@ def of_system(results: Dict[str, dict], label: str, target: str) -> List[dict]:
         for r in of_table(results, "table5")
         if (r["label"], r["recipe"]["target"]) == (label, target)
     ]
+
+
+def rows_of(results: Dict[str, dict], name: str) -> Dict[str, dict]:
+    """What a file that is no row's has of each row; nothing without the file."""
+    return results.get(name, {}).get("rows", {})
+
+
+def against_transformer(results: Dict[str, dict], runs: List[dict]) -> List[str]:
+    """:func:`difference` of the runs that were compared."""
+    compared = rows_of(results, "compare")
+    return [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
 
 
 def markdown(head: List[str], lines: List[List[str]]) -> str:
@@ -73,8 +82,7 @@ def trials(results: Dict[str, dict]) -> str:
 
 
 def table5(results: Dict[str, dict], pair: str) -> str:
-    compared = results.get("compare", {}).get("rows", {})
-    speeds = results.get("speed", {}).get("rows", {})
+    speeds = rows_of(results, "speed")
     lines = []
     for label in SYSTEMS:
         runs = of_system(results, label, pair.removeprefix("en-"))
@@ -82,7 +90,6 @@ def table5(results: Dict[str, dict], pair: str) -> str:
             continue
         scores = [r["scores"][TEST] for r in runs]
         tokenized = "compound_split_bleu" if pair == "en-de" else "tokenized_bleu"
-        tests = [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
         speed = speeds.get(label)
         lines.append(
             [
@@ -93,7 +100,7 @@ def table5(results: Dict[str, dict], pair: str) -> str:
                 ", ".join(str(r["recipe"]["seed"]) for r in runs),
                 spread([r["valid_nll"]["last"] for r in runs], 2),
                 spread([s["bleu"] for s in scores]),
-                "; ".join(tests) or "-",
+                "; ".join(against_transformer(results, runs)) or "-",
                 spread([s["chrf"] for s in scores]),
                 spread([s[tokenized] for s in scores]),
                 f"{speed['relative']['median']:.2f}" if speed else "-",
@@ -114,22 +121,20 @@ SUMMARY = {
 
 def summary(results: Dict[str, dict]) -> str:
     """Table 5's main rows: sacreBLEU and, against the Transformer, p by seed."""
-    compared = results.get("compare", {}).get("rows", {})
     lines = []
     for label, title in SUMMARY.items():
         line = [title]
         for target in ("de", "fr"):
             runs = of_system(results, label, target)
             cell = spread([r["scores"][TEST]["bleu"] for r in runs]) if runs else "not run yet"
-            tests = [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
-            line.append("; ".join([cell, *tests]))
+            line.append("; ".join([cell, *against_transformer(results, runs)]))
         lines.append(line)
     return markdown(["", "En-De", "En-Fr"], lines)
 
 
 def other_texts(results: Dict[str, dict]) -> str:
     """What a system learned from another training text, beside the original one."""
-    compared = results.get("compare", {}).get("rows", {})
+    compared = rows_of(results, "compare")
     lines = []
     for r in [r for table in ("distilled", "concatenated") for r in of_table(results, table)]:
         name = r["row"].replace(r["table"], "table5", 1)
@@ -158,7 +163,7 @@ def long_sentences(results: Dict[str, dict]) -> str:
 
 def changes(results: Dict[str, dict], rows: List[dict]) -> str:
     """One change of a model a row; the first has none."""
-    repeating = results.get("repetitions", {}).get("rows", {})
+    repeating = rows_of(results, "repetitions")
     lines = []
     for r in rows:
         ends = [nll_at(r, epoch) for epoch in (1, 2, 3, 4)]
