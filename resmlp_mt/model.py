@@ -167,6 +167,23 @@ def resmlp_mt_toeplitz_12(args):
     resmlp_mt_12(args)
 
 
+@register_model_architecture("resmlp_mt", "resmlp_mt_conv_6")
+def resmlp_mt_conv_6(args):
+    """Not the paper's: convolutions of three positions, which need positional embeddings.
+
+    examples/multi30k/README.md has what came of it.
+    """
+    _default(args, token_mixing="conv", token_positional_embeddings=True, layerscale_init=1.0)
+    resmlp_mt_6(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_conv_12")
+def resmlp_mt_conv_12(args):
+    """``resmlp_mt_conv_6`` with 12 + 12 layers."""
+    _default(args, encoder_layers=12, decoder_layers=12)
+    resmlp_mt_conv_6(args)
+
+
 @register_model_architecture("resmlp_mt", "resmlp_mt_tiny")
 def resmlp_mt_tiny(args):
     """4 + 4 layers, d = 128, hidden 256, 4 heads: trains on a laptop's CPU."""

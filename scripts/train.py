@@ -44,8 +44,8 @@ def parse_args() -> argparse.Namespace:
         "--arch",
         default="resmlp_mt_6",
         metavar="NAME",
-        help="resmlp_mt_6 (default), resmlp_mt_12, resmlp_mt_toeplitz_6, resmlp_mt_toeplitz_12, "
-        "resmlp_mt_tiny for trials, "
+        help="resmlp_mt_6 (default), resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_conv_6 "
+        "and _12, resmlp_mt_tiny for trials, "
         "transformer_wmt_en_de (the baseline) or another transformer_*",
     )
     parser.add_argument("--gpus", type=int, metavar="N", help="a node (default: all there are)")

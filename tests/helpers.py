@@ -21,6 +21,7 @@ mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
 ARCHITECTURES = (
     *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
     *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
+    *("resmlp_mt_conv_6", "resmlp_mt_conv_12"),
 )
 POSITIONS = 24
 SMALL = dict(

@@ -26,6 +26,7 @@ ours = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" i
 assert set(ours) == {
     *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
     *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
+    *("resmlp_mt_conv_6", "resmlp_mt_conv_12"),
 }, ours
 for path in sys.argv[1].split(":"):
     import_user_module(Namespace(user_dir=path))

@@ -60,12 +60,19 @@ def test_paper_model(arch, sharing):
     assert count(arch, 1000, 64, **options) == expected
 
 
-@pytest.mark.parametrize("arch, like", [("toeplitz_6", "6"), ("toeplitz_12", "12")])
-def test_architectures_of_our_own(arch, like):
-    options = {"token_mixing": "toeplitz", "token_mixing_heads": 8, "share_all_embeddings": True}
-    ours = count(f"resmlp_mt_{arch}", 1000, 64, share_all_embeddings=True)
-    assert ours == count(f"resmlp_mt_{like}", 1000, 64, **options)
-    assert ours != count(f"resmlp_mt_{like}", 1000, 64, share_all_embeddings=True)
+OWN = {
+    "toeplitz": {"token_mixing": "toeplitz", "token_mixing_heads": 8},
+    "conv": {"token_mixing": "conv", "token_positional_embeddings": True},
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize("layers", ["6", "12"])
+def test_architectures_of_our_own(kind, layers):
+    ours = count(f"resmlp_mt_{kind}_{layers}", 1000, 64, share_all_embeddings=True)
+    paper = f"resmlp_mt_{layers}"
+    assert ours == count(paper, 1000, 64, share_all_embeddings=True, **OWN[kind])
+    assert ours != count(paper, 1000, 64, share_all_embeddings=True)
 
 
 @pytest.mark.parametrize("arch", SIZES)

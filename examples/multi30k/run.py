@@ -92,10 +92,10 @@ def parse_args(argv=None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     check_positive(args, "updates", "vocab_size", "max_tokens", "average", "beam")
     if args.arch not in architectures():
+        ours = sorted(name for name in architectures() if name.startswith("resmlp_mt_"))
         raise UserError(
-            f"--arch {args.arch}: fairseq knows no such architecture; "
-            "resmlp_mt has resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6, resmlp_mt_toeplitz_12 "
-            "and resmlp_mt_tiny"
+            f"--arch {args.arch}: fairseq knows no such architecture; resmlp_mt has "
+            f"{', '.join(ours)}"
         )
     return args
 
