@@ -7,7 +7,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 from resmlp_mt.precision import PRECISIONS
 
 NORMALIZATIONS = ("affine", "layernorm")
@@ -114,6 +114,11 @@ def check_config(cfg: ResMLPConfig) -> None:
         raise UserError(
             f"token_mixing_reach {cfg.token_mixing_reach}: give a number of positions, for a "
             "checkpoint that is not folded"
+        )
+    if cfg.token_mixing_reach and str(cfg.token_mixing) not in OF_POSITIONS:
+        raise UserError(
+            f"token_mixing_reach {cfg.token_mixing_reach}: --token-mixing {cfg.token_mixing} has "
+            "no A to extend: leave it off"
         )
     for option, positions in (
         ("--max-source-positions", cfg.max_source_positions),

@@ -19,7 +19,8 @@ CONVOLUTIONS = {
     "depthwise-conv": DepthwiseConvTokenMixing,
     "separable-conv": SeparableConvTokenMixing,
 }
-TOKEN_MIXING = (*MATRICES, "none", "mlp", *CONVOLUTIONS)
+OF_POSITIONS = (*MATRICES, "mlp")  # with an A each, or two
+TOKEN_MIXING = (*OF_POSITIONS, "none", *CONVOLUTIONS)
 
 
 def commutes(mixing: nn.Module) -> bool:

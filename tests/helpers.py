@@ -10,13 +10,12 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
-from resmlp_mt.token_mixing import MATRICES
 
 # every --token-mixing, with more than one head where it has them
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
-MIXINGS += [(kind, 4) for kind in (*MATRICES, "mlp")]
+MIXINGS += [(kind, 4) for kind in OF_POSITIONS]
 mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
 ARCHITECTURES = (
     *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),

@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.long_sentences import extend_
+from resmlp_mt.mixing_kinds import CONVOLUTIONS, OF_POSITIONS
 from resmlp_mt.token_mixing import MATRICES
 
 POSITIONS, REACH = 9, 5
@@ -67,7 +68,7 @@ def test_short_sentences_stay(kind, heads):
         assert (difference < 1e-5) == same
 
 
-@pytest.mark.parametrize("kind", [*MATRICES, "mlp"])
+@pytest.mark.parametrize("kind", OF_POSITIONS)
 @pytest.mark.parametrize("heads", [1, 4])
 def test_more_positions_than_the_checkpoint(kind, heads):
     """As if the checkpoint had had the positions all along; short sentences as before."""
@@ -90,10 +91,23 @@ def test_more_positions_without_reach_is_refused_by_the_loader():
         large.load_state_dict(small.state_dict(), strict=True)
 
 
+@pytest.mark.parametrize("kind", ["none", *CONVOLUTIONS])
+def test_weights_that_know_no_positions_take_more(kind):
+    options = dict(token_mixing=kind, token_positional_embeddings=True)
+    small, dictionary = build_model(**options)
+    large, _ = build_model(seed=1, max_source_positions=40, max_target_positions=36, **options)
+    large.load_state_dict(small.state_dict(), strict=True)
+    lengths = (20, 3, 11)
+    assert gap(features(large, dictionary, lengths), features(small, dictionary, lengths)) < 1e-4
+    assert torch.isfinite(features(large, dictionary, (36, 5))).all()
+
+
 def test_refusals():
     for options in ({"token_mixing_reach": -1}, {"token_mixing_reach": 3, "folded": True}):
         with pytest.raises(UserError, match="token_mixing_reach"):
             build_model(**options)
+    with pytest.raises(UserError, match="--token-mixing conv has no A"):
+        build_model(token_mixing="conv", token_mixing_reach=3)
     small, _ = build_model()
     large, _ = build_model(max_source_positions=40, token_mixing_reach=30)
     with pytest.raises(UserError, match="the checkpoint has 24 positions"):

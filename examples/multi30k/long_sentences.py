@@ -3,9 +3,9 @@
 
     MULTI30K=DIR python examples/multi30k/long_sentences.py
 
-by the trained models that study.py left in out/study/, as they are and, the ResMLPs, with A
-extended past the positions that training reached (token_mixing_reach), whose number the validation
-set chooses. results/long_sentences.json has what came of it.
+by the trained models that study.py left in out/study/, as they are and, where there is an A, with
+it extended past the positions that training reached (token_mixing_reach), whose number the
+validation set chooses. results/long_sentences.json has what came of it.
 """
 
 import sys
@@ -29,10 +29,11 @@ from resmlp_mt.pipeline.terminal import run_main
 
 MOST = 4  # sentences in a line
 REACHES = (16, 24, 32)  # tried on lines of three sentences
+EXTENDED = ("resmlp-3", "toeplitz-3")
 NAMES = tuple(
     f"{table}.en-de.{system}.1"
     for table in ("table5", "concatenated")
-    for system in ("transformer-3", "resmlp-3", "toeplitz-3")
+    for system in ("transformer-3", *EXTENDED, "conv-3")
 )
 Pairs = List[Tuple[str, str]]
 
@@ -53,7 +54,7 @@ def bleu(name: str, out: Path, pairs: Pairs, reach: Optional[int]) -> float:
 def study(name: str, out: Path, valid: Pairs, tests: List[Pairs]) -> Dict[str, List[float]]:
     """BLEU by number of sentences, for each way to use a run's model."""
     found = {"as it is": [bleu(name, out, pairs, None) for pairs in tests]}
-    if rows()[name].arch.startswith("resmlp"):
+    if rows()[name].label in EXTENDED:
         on_valid = {reach: bleu(name, out, joined(valid, 3), reach) for reach in REACHES}
         reach = max(on_valid, key=on_valid.get)
         found[f"extended from {reach}"] = [bleu(name, out, pairs, reach) for pairs in tests]

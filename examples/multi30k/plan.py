@@ -206,7 +206,9 @@ def other_texts() -> List[Row]:
         replace(row, name=f"{text}.{row.name.removeprefix('table5.')}", table=text, text=text)
         for text in ("distilled", "concatenated")
         for row in table5()
-        if row.target == "de" and row.seed == 1 and row.label in ("resmlp-3", "toeplitz-3")
+        if row.target == "de"
+        and row.seed == 1
+        and row.label in ("resmlp-3", "toeplitz-3", "conv-3")
     ]
 
 
