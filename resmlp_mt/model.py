@@ -173,7 +173,7 @@ def resmlp_mt_conv_6(args):
 
     examples/multi30k/README.md has what came of it.
     """
-    _default(args, token_mixing="conv", token_positional_embeddings=True, layerscale_init=1.0)
+    _default(args, token_mixing="conv", token_positional_embeddings=True)
     resmlp_mt_6(args)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from cli import RECIPE, ROOT, SMALL_MODEL, console_script, process, train
 from fairseq.nan_detector import NanDetector
-from helpers import build_model, pad_batch, random_sentences
+from helpers import ARCHITECTURES, SMALL, build_model, pad_batch, random_sentences, shift
 from stability import failures
 from training_runs import PATIENCE, Curve, Recipe, least_stable, prepare
 from training_runs import train as train_run
@@ -41,6 +41,35 @@ def test_without_warm_up(data, tmp_path):
     curve = train_run(Recipe(6, 0.2, 0, 30, channels=64), data, tmp_path)
     assert curve.diverged and curve.warned and len(curve.losses) < 10
     assert curve.not_finite.startswith("gradients are Nan/Inf, update")
+
+
+@torch.no_grad()
+def first_states(arch, **options):
+    """Standard deviation of the decoder's states in a new model of an architecture's own size."""
+    own = dict.fromkeys(set(SMALL) - {"dropout", "max_source_positions", "max_target_positions"})
+    options.update(own, share_all_embeddings=True)
+    model, dictionary = build_model(arch, randomize=False, **options)
+    source = pad_batch(random_sentences(dictionary, (20, 20)), dictionary, left=True)
+    targets = pad_batch([shift(s) for s in random_sentences(dictionary, (20, 18))], dictionary)
+    return model(source, None, targets, features_only=True)[0].std()
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_named_architectures_begin_small(arch):
+    """Nothing normalizes: what LayerScale lets grow from layer to layer reaches the last one."""
+    assert 0.5 < first_states(arch) < 2
+
+
+@pytest.mark.parametrize(
+    "arch, growth", [("resmlp_mt_6", 3), ("resmlp_mt_12", 20), ("resmlp_mt_conv_12", 1000)]
+)
+def test_deep_models_want_a_small_layerscale(arch, growth):
+    assert growth < first_states(arch, layerscale_init=1.0) < 10 * growth
+
+
+def test_layerscale_1_diverges(data, tmp_path):
+    curve = train_run(Recipe(12, 0.2, 400, 60, mixing="conv", scale=1.0), data, tmp_path)
+    assert curve.not_finite and len(curve.losses) < 60
 
 
 def test_a_loss_that_stays_above_its_first_value():

@@ -42,13 +42,20 @@ def prepare(folder: Path, pairs: int = 600) -> Path:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Adagrad at *rate* after a linear warm-up; *layers* on each side."""
+    """Adagrad at *rate* after a linear warm-up; *layers* on each side.
+
+    Attributes:
+        mixing: --token-mixing.
+        scale: --layerscale-init.
+    """
 
     layers: int
     rate: float
     warm_up: int
     updates: int
     channels: int = 64
+    mixing: str = "linear"
+    scale: float = 0.2
 
     def __str__(self) -> str:
         warm_up = f"warm-up {self.warm_up:,}" if self.warm_up else "no warm-up"
@@ -62,7 +69,8 @@ class Recipe:
             words += [f"--{side}-ffn-embed-dim", 2 * self.channels]
             words += [f"--{side}-attention-heads", 4]
         words += ["--max-source-positions", POSITIONS, "--max-target-positions", POSITIONS]
-        words += ["--share-all-embeddings", "--layerscale-init", 0.2, "--dropout", 0.15]
+        words += ["--share-all-embeddings", "--dropout", 0.15]
+        words += ["--token-mixing", self.mixing, "--layerscale-init", self.scale]
         words += ["--optimizer", "adagrad", "--lr", self.rate, "--lr-scheduler", "fixed"]
         words += ["--warmup-updates", self.warm_up, "--max-update", self.updates]
         words += ["--batch-size", 16, "--num-workers", 0, "--cpu"]
