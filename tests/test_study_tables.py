@@ -2,6 +2,7 @@
 
 import compare
 import long_sentences
+import pictures
 import pytest
 import repetitions
 import report
@@ -131,10 +132,21 @@ def test_other_texts_stand_beside_the_original():
 
 
 def test_long_sentences():
-    found = {"words": [12.2, 24.4], "rows": {"run": {"as it is": [30.04, 11.0]}}}
-    table = tables.long_sentences({"long_sentences": found}).splitlines()
-    assert table[0] == "| run | A | 1 (12 words) | 2 (24 words) |"
-    assert table[2] == "| run | as it is | 30.0 | 11.0 |"
+    ways = {"as it is": [30.04, 11.0], "extended from 24": [30.0, 20.0]}
+    rows = {"table5.en-de.lstm.1": {"as it is": [9, 8]}, "concatenated.en-de.resmlp-3.1": ways}
+    found = {"long_sentences": {"words": [12.2, 24.4], "rows": rows}}
+    table = tables.long_sentences(found).splitlines()
+    assert table[0] == "| training text | system | A | 1 (12 words) | 2 (24 words) |"
+    assert table[2:] == [
+        "| original | lstm | - | 9.0 | 8.0 |",
+        "| concatenated | resmlp-3 | as it is | 30.0 | 11.0 |",
+        "| concatenated | resmlp-3 | extended from 24 | 30.0 | 20.0 |",
+    ]
+    figure = pictures.long_sentences(found)
+    original, longer = figure.axes
+    assert [line.get_label() for line in original.lines] == ["lstm"]
+    assert [list(line.get_ydata()) for line in longer.lines] == list(ways.values())
+    assert "original" in original.get_title() and "concatenated" in longer.get_title()
 
 
 def test_repetitions():

@@ -16,13 +16,14 @@ from dots import draw_changes
 from matplotlib.figure import Figure
 from report import load
 from run import HERE
-from study_tables import of_table, rows_of
+from study_tables import of_table, rows_of, text_of
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.make import pruning
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
+    PAGE,
     color,
     dash,
     in_style,
@@ -71,19 +72,33 @@ def learning_curves(results: Dict[str, dict], pair: str) -> Optional[Figure]:
     return draw_lines(lines, "CPU minutes", "validation nll (bits a token)", title)
 
 
+@in_style
 def long_sentences(results: Dict[str, dict]) -> Optional[Figure]:
-    """BLEU by the words of a line, which is one to four sentences."""
+    """BLEU by the words of a line, which is one to four sentences: a panel a training text."""
     found = results.get("long_sentences")
     if found is None:
         return None
-    lines = {
-        f"{run}, {how}": list(zip(found["words"], scores))
-        for run, row in found["rows"].items()
-        for how, scores in row.items()
-    }
-    return draw_lines(
-        lines, "words in a line (mean)", "sacreBLEU", "One to four sentences in a line"
-    )
+    panels: Dict[str, Dict[str, List[float]]] = {}
+    for run, row in found["rows"].items():
+        text, _, system, _ = run.split(".")
+        for how, scores in row.items():
+            label = system if how == "as it is" else f"{system}, A extended"
+            panels.setdefault(text, {})[label] = scores
+    labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
+    figure = new_figure(PAGE if len(panels) > 1 else COLUMN, 6.5 * CM)
+    places = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (text, lines) in zip(places, panels.items()):
+        for label, scores in lines.items():
+            number = labels.index(label)
+            look = {"color": color(number), "marker": marker(number), "label": label}
+            axes.plot(found["words"], scores, linestyle=":" if "," in label else "-", **look)
+        axes.set(xlabel="words in a line (mean)", title=f"trained on the {text_of(text)} text")
+        axes.grid(True)
+    places[0].set_ylabel("sacreBLEU")
+    most = max(places, key=lambda axes: len(axes.lines))
+    figure.legend(handles=most.lines, loc="outside lower center", ncols=4)
+    set_title(figure, "One to four sentences in a line, En-De")
+    return figure
 
 
 def ablations(results: Dict[str, dict]) -> Optional[Figure]:
