@@ -9,6 +9,7 @@ each; the same command goes on where it was stopped, or adds points for other th
 """
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def main() -> None:
         args.lenpen,
         args.length,
         args.threads,
+        shlex.join(["scripts/prune_sweep.py", *sys.argv[1:]]),
     )
     sweep.run(args.thresholds, args.which, show)
     print(args.output)

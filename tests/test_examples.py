@@ -73,6 +73,7 @@ def test_multi30k_on_a_hundred_lines(hundred_lines, tmp_path):
     process = run(MULTI30K, tmp_path, MULTI30K=str(hundred_lines))
     assert process.returncode == 0, process.stdout + process.stderr
     result = json.loads((tmp_path / "out" / "scores" / "result.json").read_text())
+    assert result["command"].startswith("examples/multi30k/run.py --")
     assert set(result["scores"]) == {
         *("valid", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
     }

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shlex
 
 import cli
 import prune_sweep
@@ -50,6 +51,8 @@ def test_sweep(trained, sweep, monkeypatch, capsys, tmp_path):
     assert names == [("none", 0), ("A", 0.1), ("A", 0.4), ("all", 0.1), ("all", 0.4)]
     assert result["checkpoint"] == str(trained.path) and result["beam"] == 2
     assert "version:" in result["signature"]["bleu"] and result["versions"]["commit"]
+    words = shlex.split(result["command"])
+    assert words[:2] == ["scripts/prune_sweep.py", str(trained.path)] and "--beam" in words
     # what was translated is the checkpoint pruned so, and the shares are those of its weights
     counts = {t: sparsity(trained.path, t, 10) for t in (0.1, 0.4)}
     for point, weights_used in zip(result["points"], made):

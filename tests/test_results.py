@@ -1,8 +1,11 @@
 """The tables in the examples' README files are those of their result files."""
 
+import shlex
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import run
 from table import TESTS, main, table
 
 from resmlp_mt.pipeline.steps import read_json
@@ -16,12 +19,26 @@ def test_table_of_multi30k():
     assert RESULTS and table(RESULTS) in (MULTI30K / "README.md").read_text(encoding="utf-8")
 
 
+def in_readme(command):
+    text = (MULTI30K / "README.md").read_text(encoding="utf-8")
+    return f"python {command}" in " ".join(text.replace("\\\n", " ").split())
+
+
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_a_result_says_how_it_was_made(path):
     result = read_json(path)
+    program, *options = shlex.split(result["command"])
+    assert program == "examples/multi30k/run.py" and in_readme(result["command"])
+    assert asdict(run.recipe_of(run.parse_args(options))) == result["recipe"]
     assert result["versions"]["commit"] and result["recipe"]["seed"] is not None
     assert result["cost"]["cpu_minutes"] <= 75
     assert all("version:" in result["scores"][split]["bleu_signature"] for split in TESTS)
+
+
+def test_pruning_says_how_it_was_made():
+    result = read_json(MULTI30K / "results" / "pruning.json")
+    assert in_readme(result["command"]) and result["versions"]["commit"]
+    assert all("version:" in signature for signature in result["signature"].values())
 
 
 def test_a_file_that_is_no_result(tmp_path, monkeypatch, capsys):

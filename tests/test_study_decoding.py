@@ -55,5 +55,6 @@ def test_other_ways_to_decode(trained, capsys):
 
     assert run_main(long_sentences.main) == 0
     found = read_json(trained / "results" / "long_sentences.json")
+    assert "version:" in found["signature"]
     assert len(found["words"]) == long_sentences.MOST == len(found["rows"][NAME]["as it is"])
     assert len(found["rows"][NAME]) == 2

@@ -70,7 +70,9 @@ def main() -> None:
     tests = [joined(read_parallel(*corpora[TEST]), number) for number in range(1, MOST + 1)]
     valid = read_parallel(*corpora["valid"])
     words = [sum(len(source.split()) for source, _ in pairs) / len(pairs) for pairs in tests]
+    references = [reference for _, reference in tests[0]]
     head = {"command": "examples/multi30k/long_sentences.py", "versions": versions()}
+    head["signature"] = score(references, references)["bleu_signature"]
     for name in NAMES:
         if name in made or name not in rows() or not (args.out / name / "generate").exists():
             continue

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from resmlp_mt.compat import PRECISIONS
 from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.experiment import Experiment, Recipe
 from resmlp_mt.pipeline.programs import architectures
+from resmlp_mt.pipeline.steps import write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 HERE = Path(__file__).resolve().parent
@@ -100,12 +102,11 @@ def parse_args(argv=None) -> argparse.Namespace:
     return args
 
 
-def main(argv=None) -> None:
-    args = parse_args(argv)
+def recipe_of(args: argparse.Namespace) -> Recipe:
     options = training_options(args.arch, args.updates, args)
     options += size_options(args.size) if args.size else []
     options += ["--stop-time-hours", str(args.minutes / 60)] if args.minutes else []
-    recipe = Recipe(
+    return Recipe(
         arch=args.arch,
         source="en",
         target=args.lang,
@@ -119,12 +120,19 @@ def main(argv=None) -> None:
         threads=args.threads,
         matmul_precision=args.matmul_precision,
     )
+
+
+def main() -> None:
+    args = parse_args()
     name = f"en-{args.lang}.{args.arch}{'.' + args.size if args.size else ''}.{args.seed}"
     out = args.out or HERE / "out" / name
-    result = Experiment(out, recipe, find_corpora(args.lang, HERE / "corpus")).run()
+    result = Experiment(out, recipe_of(args), find_corpora(args.lang, HERE / "corpus")).run()
+    file = out / "scores" / "result.json"
+    command = shlex.join(["examples/multi30k/run.py", *sys.argv[1:]])
+    write_json(file, {"command": command, **result})
     print(json.dumps(result["scores"], indent=2))
     print(row(result))
-    print(f"result file: {out / 'scores' / 'result.json'}")
+    print(f"result file: {file}")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ class Sweep:
         beam, lenpen: of the search.
         length: T, see :func:`resmlp_mt.pipeline.pruning.sparsity`.
         threads: CPU threads; None takes PyTorch's default.
+        command: what is run, for the file.
 
     Raises:
         UserError: if *output* holds the points of something else or is not such a file.
@@ -47,6 +48,7 @@ class Sweep:
         lenpen: float = 0.6,
         length: int = 32,
         threads: Optional[int] = None,
+        command: str = "",
     ):
         self.checkpoint, self.data_bin, self.output = checkpoint, data_bin, Path(output)
         if self.output.is_dir() or not self.output.parent.is_dir():
@@ -63,6 +65,7 @@ class Sweep:
             "length": length,
         }
         self.result = {
+            "command": command,
             "checkpoint": str(checkpoint),
             **self.head,
             "versions": versions(),
