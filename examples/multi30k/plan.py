@@ -158,6 +158,9 @@ ABLATIONS: Dict[str, Tuple[str, ...]] = {
     # more than one change: whether the convolutions repeat words because they know no positions
     "A: convolution of 3, positional embeddings": tuple(PLACED),
     "A: convolution of 3, positional embeddings, LayerScale 1": (*PLACED, *SCALE_1),
+    # and again one
+    "A begins at 0": ("--token-mixing-init-std", "0"),
+    "A begins with std 0.1": ("--token-mixing-init-std", "0.1"),
 }
 # one change each from toeplitz-3, in search of more; unchanged it is the row BEFORE
 BEFORE = "ablation.08"
