@@ -17,8 +17,11 @@ NAME = "table5.en-de.toeplitz-3.1"
 
 @pytest.fixture
 def trained(hundred_lines, tmp_path, monkeypatch):
-    """A row of eight updates, its translations and the options for the folders."""
-    row = Row(NAME, "table5", "toeplitz-3", "resmlp_mt_tiny", TINY, 8)
+    """A row of eight updates, its translations and the options for the folders.
+
+    Its training text is not the original one, and neither is the order of its dictionary.
+    """
+    row = Row(NAME, "table5", "toeplitz-3", "resmlp_mt_tiny", TINY, 8, text="concatenated")
     monkeypatch.setenv("MULTI30K", str(hundred_lines))
     monkeypatch.setattr(study, "VOCABULARY", 120)
     for module in (study, compare, decoding, repetitions, long_sentences):

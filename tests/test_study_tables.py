@@ -80,10 +80,11 @@ def test_changes():
         changed(BEFORE, "ablations", "Toeplitz, 8 heads", 2.7),
         changed("further.00", "further", "32 heads", 2.65),
     )
-    results["repetitions"] = {"rows": {"ablation.00": {"repeats": 0.149}}, "references": {}}
+    counted = {"repeats": 0.149, "words": 1.014}
+    results["repetitions"] = {"rows": {"ablation.00": counted}, "references": {}}
     lines = report.TABLES["ablations"](results).splitlines()[2:]
-    assert (
-        lines[0] == "| the paper | 1.50 | 7.2 | 4.00 | 3.00 | - | - | 2.800 | 30.0 | 31.0 | 14.9 |"
+    assert lines[0] == (
+        "| the paper | 1.50 | 7.2 | 4.00 | 3.00 | - | - | 2.800 | 30.0 | 31.0 | 14.9 | 101.4 |"
     )
     # what they change stands first
     more = report.TABLES["further"](results).splitlines()[2:]

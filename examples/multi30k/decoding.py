@@ -30,13 +30,13 @@ def translate(
     Raises:
         UserError: if a line is longer than the model's positions.
     """
-    folder, data = out / name / "generate", out / f"data.en-{rows()[name].target}"
-    subwords = Subwords(data / "subwords" / "spm.model")
+    folder = out / name / "generate"
+    subwords = Subwords(folder / "sentencepiece.bpe.model")
     lenpen = read_json(folder / "lenpen.json")["chosen"]
     translator = Translator(
         torch.device("cpu"),
         [folder / "model.pt"],
-        data / "data-bin",
+        rows()[name].data(out) / "data-bin",
         {"beam": 4, "lenpen": lenpen, **search},
         max_tokens=MAX_TOKENS,
         overrides=overrides,

@@ -6,6 +6,7 @@ measured.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Dict, List, Tuple
 
 from systems import PLACED, SCALE_1, SYSTEMS, TOEPLITZ, WIDTH, adagrad, adam, both_sides
@@ -56,6 +57,10 @@ class Row:
         shared = (option for option in schedule(self.updates) if option[0] not in self.options)
         return [*self.options, *(part for option in shared for part in option)]
 
+    def data(self, out: Path) -> Path:
+        """The folder in *out* of pieces and binary data, shared by the rows of a text and pair."""
+        return out / f"data.en-{self.target}{'' if self.text == 'original' else '.' + self.text}"
+
 
 def schedule(updates: int) -> List[Tuple[str, ...]]:
     """What all runs share: linear warm-up, then a linear fall to 0 at the last update."""
@@ -104,7 +109,6 @@ UPDATES = {
     "resmlp-6": 3100,
     "toeplitz-3": 5000,
     "toeplitz-6": 3000,
-    "toeplitz-3-scale-1": 5000,
     "conv-3": 4700,
 }
 

@@ -46,9 +46,8 @@ def experiment(row: Row, out: Path) -> Experiment:
         threads=1,
     )
     corpora = find_corpora(row.target, HERE / "corpus")
-    data = out / f"data.en-{row.target}"
     if row.text == "original":
-        return Experiment(out / row.name, recipe, corpora, data_root=data)
+        return Experiment(out / row.name, recipe, corpora, data_root=row.data(out))
     # with the pieces of the original text, so that the text is the only difference
     same = replace(row, name=row.name.replace(row.text, "table5", 1), text="original")
     experiment(same, out).prepare()
@@ -57,8 +56,8 @@ def experiment(row: Row, out: Path) -> Experiment:
         out / row.name,
         recipe,
         corpora,
-        data_root=out / f"data.en-{row.target}.{row.text}",
-        spm=data / "subwords" / "spm.model",
+        data_root=row.data(out),
+        spm=same.data(out) / "subwords" / "spm.model",
     )
 
 

@@ -177,11 +177,13 @@ def changes(results: Dict[str, dict], rows: List[dict]) -> str:
         minutes = f"{r['cost']['cpu_minutes']:.1f}"
         scores = [f"{r['scores'][split]['bleu']:.1f}" for split in ("valid", TEST)]
         last = f"{r['valid_nll']['last']:.3f}"
-        share = percent(repeating[r["row"]]["repeats"]) if r["row"] in repeating else "-"
+        counted = repeating.get(r["row"])
+        share, words = (percent(counted[name]) if counted else "-" for name in ("repeats", "words"))
         size = f"{r['parameters'] / 1e6:.2f}"
-        lines.append([r["label"], size, minutes, *ends, last, *scores, share])
+        lines.append([r["label"], size, minutes, *ends, last, *scores, share, words])
     head = ["change", "parameters, M", "CPU minutes", "nll, epoch 1", "2", "3", "4", "end"]
-    return markdown([*head, "BLEU, validation", "BLEU, test 2016", "repeating, %"], lines)
+    head += ["BLEU, validation", "BLEU, test 2016", "repeating, %", "words, %"]
+    return markdown(head, lines)
 
 
 def ablations(results: Dict[str, dict]) -> str:

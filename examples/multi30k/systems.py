@@ -77,8 +77,5 @@ SYSTEMS: Dict[str, System] = {
     "toeplitz-3": System("resmlp_mt_6", (*_layers(3), *TOEPLITZ), OURS),
     "toeplitz-6": System("resmlp_mt_6", (*_layers(6), *TOEPLITZ), like="toeplitz-3"),
     # put together from the ablations
-    "toeplitz-3-scale-1": System(
-        "resmlp_mt_6", (*_layers(3), *TOEPLITZ, *SCALE_1), like="toeplitz-3"
-    ),
     "conv-3": System("resmlp_mt_6", (*_layers(3), *PLACED, *SCALE_1), like="resmlp-3"),
 }
