@@ -22,11 +22,12 @@ from resmlp_mt.benchmark.options import parse
 from resmlp_mt.benchmark.pair import make_ready, parse_options
 from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread, alternate, ratio, spread
+from resmlp_mt.mixing_kinds import TOKEN_MIXING
 
 # d = 2, h = 3 in 2 encoder layers and 1 decoder layer, V = 5
 SIZES = dict(vocabulary=5, encoder_layers=2, encoder_channels=2, encoder_hidden=3)
 SIZES.update(decoder_layers=1, decoder_channels=2, decoder_hidden=3)
-OURS, THEIRS = floor.Sizes(False, **SIZES), floor.Sizes(True, **SIZES)
+OURS, THEIRS = floor.Sizes("linear", **SIZES), floor.Sizes("self-attention", **SIZES)
 SMALL = (
     *("--arch-option", "encoder_layers=1", "--arch-option", "decoder_layers=1"),
     *("--arch-option", "encoder_embed_dim=16", "--arch-option", "encoder_ffn_embed_dim=24"),
@@ -36,7 +37,7 @@ SMALL = (
 
 def test_counts_by_hand():
     # one layer, position 4: 4 d² + 2 t d = 16 + 16, t d = 8
-    assert (floor.mixing(True, 2, 4), floor.mixing(False, 2, 4)) == (32, 8)
+    assert (THEIRS.work.multiply_adds(2, 4), OURS.work.multiply_adds(2, 4)) == (32, 8)
     # 3 source tokens, 2 layers: 3 x 2 x (mixing of 3 + 2 d h)
     assert floor.encoder(THEIRS, 3) == 6 * (16 + 12 + 12) == 240
     assert floor.encoder(OURS, 3) == 6 * (6 + 12) == 108
@@ -63,13 +64,38 @@ def test_bytes_by_hand():
     assert floor.cache_held(OURS, 4, 3, 5, 2) == 4 * (3 * 8 + 2 * 20)
 
 
-def test_the_counts_are_of_the_models_that_run():
-    """Weights of the decoder's matrices, counted and built."""
-    args = parse(["decode", *map(str, SMALL)])
+def test_kinds_of_mixing_by_hand():
+    """d = 2 at position 4: multiply-adds, then numbers read of 3 hypotheses' past, and kept."""
+    expected = {
+        "toeplitz": (8, 24, 24),
+        "mlp": (16 * 4, 5 * 24, 5 * 24),  # four rows each way
+        "conv": (3 * 4, 3 * 6, 3 * 6),  # three positions are seen
+        "depthwise-conv": (6, 3 * 6, 3 * 6),
+        "separable-conv": (6 + 4, 3 * 6, 3 * 6),
+        "none": (0, 0, 0),
+    }
+    assert {*expected, "linear"} == set(TOKEN_MIXING)
+    for kind, (adds, moved, held) in expected.items():
+        sizes = floor.Sizes(kind, **SIZES)
+        assert sizes.work.multiply_adds(2, 4) == adds
+        assert floor.cache_traffic(sizes, 4, 3, 1) == moved
+        assert floor.cache_held(sizes, 4, 3, 0, 0, 1) == held
+    # at the second position there are two to see
+    assert floor.cache_traffic(floor.Sizes("conv", **SIZES), 2, 3, 1) == 2 * 6
+
+
+@pytest.mark.parametrize("kind", TOKEN_MIXING)
+def test_the_counts_are_of_the_models_that_run(kind):
+    """Weights of the decoder's matrices, counted and built; a mixing matrix's row is left out."""
+    options = ("--arch-option", f"token_mixing={kind}", "--arch-option", "token_mixing_heads=1")
+    args = parse(["decode", *map(str, (*SMALL, *options))])
     pair = Pair(args, 6, 6)
+    of_positions = ("mixing.weight", "depthwise.weight")
     for sizes, model in zip(pair.sizes, pair.models()):
-        weights = [w for n, w in model.decoder.named_parameters() if n.endswith("weight")]
-        matrices = [weight.numel() for weight in weights if weight.dim() == 2]
+        weights = {n: w for n, w in model.decoder.named_parameters() if n.endswith("weight")}
+        matrices = [
+            w.numel() for n, w in weights.items() if w.dim() == 2 and not n.endswith(of_positions)
+        ]
         keys_values = 2 * 16 * 16  # computed once a sentence
         assert sum(matrices) - keys_values == floor.weights_read(sizes, 1)
 

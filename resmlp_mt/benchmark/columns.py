@@ -6,6 +6,7 @@ from typing import Callable, Dict
 
 from resmlp_mt.benchmark.ctranslate import CTranslate2Column
 from resmlp_mt.benchmark.floor import Sizes
+from resmlp_mt.benchmark.mixing_work import SELF_ATTENTION
 from resmlp_mt.benchmark.pair import (
     LENGTH_PENALTY,
     build,
@@ -110,7 +111,7 @@ class Pair:
             name = f"{self.names[0]} {precision}"
             columns.append(FairseqColumn(name, model, self.sizes[0], task, args, precision))
         for precision in args.ctranslate2:
-            if not self.sizes[1].self_attention:
+            if self.sizes[1].mixing != SELF_ATTENTION:
                 raise UserError(f"--ctranslate2: it has no {args.baseline}: name a Transformer")
             columns.append(
                 CTranslate2Column(

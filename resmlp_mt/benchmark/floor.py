@@ -7,16 +7,19 @@ sentence. Lookups, normalizations, biases and activation functions are left out.
 
 from dataclasses import dataclass
 
+from resmlp_mt.benchmark.mixing_work import MixingWork, work_of
+
 
 @dataclass(frozen=True)
 class Sizes:
     """What the counts depend on.
 
     Attributes:
-        self_attention: positions are mixed by self-attention; else by a learned matrix.
+        mixing, kernel_size, expansion: as :func:`resmlp_mt.benchmark.mixing_work.work_of` takes
+            them.
     """
 
-    self_attention: bool
+    mixing: str
     vocabulary: int
     encoder_layers: int
     encoder_channels: int
@@ -24,23 +27,18 @@ class Sizes:
     decoder_layers: int
     decoder_channels: int
     decoder_hidden: int
+    kernel_size: int = 3
+    expansion: int = 4
 
-
-def mixing(self_attention: bool, channels: int, positions: int) -> int:
-    """Multiply-adds to mix *positions* t into one, in one layer.
-
-    ``4 d² + 2 t d`` for self-attention: query, key, value and output projections, then scores and
-    weighted sum. ``t d`` for a row of a learned matrix.
-    """
-    if self_attention:
-        return 4 * channels**2 + 2 * positions * channels
-    return positions * channels
+    @property
+    def work(self) -> MixingWork:
+        return work_of(self.mixing, self.kernel_size, self.expansion)
 
 
 def encoder(sizes: Sizes, source: int) -> int:
     """Multiply-adds of the encoder for a sentence of s tokens: ``s L (mixing(s) + 2 d h)``."""
     channels = sizes.encoder_channels
-    layer = mixing(sizes.self_attention, channels, source) + 2 * channels * sizes.encoder_hidden
+    layer = sizes.work.multiply_adds(channels, source) + 2 * channels * sizes.encoder_hidden
     return source * sizes.encoder_layers * layer
 
 
@@ -57,7 +55,7 @@ def decoder_step(sizes: Sizes, position: int, source: int) -> int:
     """
     channels = sizes.decoder_channels
     layer = (
-        mixing(sizes.self_attention, channels, position)
+        sizes.work.multiply_adds(channels, position)
         + 2 * channels**2
         + 2 * source * channels
         + 2 * channels * sizes.decoder_hidden
@@ -84,23 +82,20 @@ def training(sizes: Sizes, source: int, target: int) -> int:
 def weights_read(sizes: Sizes, bytes_each: float = 4) -> float:
     """Bytes of weights that a decoding step reads once, however many hypotheses there are.
 
-    ``L (4 d² [self-attention only] + 2 d² + 2 d h) + V d`` weights. With one sentence this is most
-    of what a step moves. A row of a mixing matrix, t weights, is left out.
+    ``L (mixing's projections + 2 d² + 2 d h) + V d`` weights. With one sentence this is most of
+    what a step moves. Rows of mixing matrices, t weights each, are left out.
     """
     channels = sizes.decoder_channels
-    attentions = 6 if sizes.self_attention else 2
-    layer = attentions * channels**2 + 2 * channels * sizes.decoder_hidden
+    layer = (sizes.work.projections + 2) * channels**2 + 2 * channels * sizes.decoder_hidden
     return bytes_each * (sizes.decoder_layers * layer + sizes.vocabulary * channels)
 
 
 def cache_traffic(sizes: Sizes, position: int, hypotheses: int, bytes_each: int = 4) -> int:
     """Bytes of past target words that a decoding step at position t reads and writes.
 
-    fairseq's Transformer keeps 2 t d numbers a hypothesis and layer, and moves them when beams
-    move: read and written for the new order, read for the attention, ``6 t d``. Ours reads t d in
-    place. The source's keys and values, the same in both, are left out.
+    The source's keys and values, the same in all models, are left out.
     """
-    each = (6 if sizes.self_attention else 1) * position * sizes.decoder_channels
+    each = sizes.work.moved * sizes.work.past(position) * sizes.decoder_channels
     return bytes_each * hypotheses * sizes.decoder_layers * each
 
 
@@ -109,9 +104,9 @@ def cache_held(
 ) -> int:
     """Bytes that decoding must remember at position t.
 
-    ``L (2 t d [t d without self-attention] hypotheses + 2 s d sentences)`` numbers: past target
-    words, and the source's keys and values.
+    ``L (mixing's + 2 s d sentences)`` numbers: past target words of every hypothesis, and the
+    source's keys and values.
     """
-    past = (2 if sizes.self_attention else 1) * position * hypotheses
+    past = sizes.work.held * sizes.work.past(position) * hypotheses
     numbers = (past + 2 * source * sentences) * sizes.decoder_channels
     return bytes_each * sizes.decoder_layers * numbers

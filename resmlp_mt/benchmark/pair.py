@@ -12,6 +12,7 @@ from fairseq.models import (
 from omegaconf import OmegaConf
 
 from resmlp_mt.benchmark.floor import Sizes
+from resmlp_mt.benchmark.mixing_work import SELF_ATTENTION
 from resmlp_mt.errors import UserError
 
 LENGTH_PENALTY = 0.6  # the same number of words everywhere, so that it changes no ranking
@@ -156,8 +157,16 @@ def make_ready(model, beam: int):
 
 def sizes_of(options: Namespace, vocabulary: int) -> Sizes:
     """What :mod:`resmlp_mt.benchmark.floor` needs to know of a model."""
+    ours = ARCH_MODEL_NAME_REGISTRY[options.arch] == "resmlp_mt"
+    of_mixing = dict(mixing=SELF_ATTENTION)
+    if ours:
+        of_mixing = dict(
+            mixing=str(options.token_mixing),
+            kernel_size=options.token_mixing_kernel_size,
+            expansion=options.token_mixing_expansion,
+        )
     return Sizes(
-        self_attention=ARCH_MODEL_NAME_REGISTRY[options.arch] != "resmlp_mt",
+        **of_mixing,
         vocabulary=vocabulary,
         encoder_layers=options.encoder_layers,
         encoder_channels=options.encoder_embed_dim,
