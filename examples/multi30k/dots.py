@@ -45,7 +45,8 @@ def draw_changes(rows: List[dict], repeats: Dict[str, dict], title: str) -> Figu
         axes.set_xlabel(axis)
         axes.grid(True, axis="both")
         if len(values) > 1:
-            axes.legend(loc="upper left")
+            dots = [line for line in axes.lines if line.get_label() in values]
+            figure.legend(handles=dots, loc="outside lower center", ncols=len(dots))
     panels[0].set_yticks(range(len(rows)), [textwrap.fill(row["label"], WIDEST) for row in rows])
     set_title(figure, title)
     return figure
