@@ -12,16 +12,16 @@ from plan import Row
 from resmlp_mt.pipeline.steps import read_json
 from resmlp_mt.pipeline.terminal import run_main
 
-NAME = "table5.en-de.toeplitz-3.1"
+NAME = "concatenated.en-de.toeplitz-3.1"
 
 
 @pytest.fixture
 def trained(hundred_lines, tmp_path, monkeypatch):
-    """A row of eight updates, its translations and the options for the folders.
+    """A row of twelve updates, its translations and the options for the folders.
 
     Its training text is not the original one, and neither is the order of its dictionary.
     """
-    row = Row(NAME, "table5", "toeplitz-3", "resmlp_mt_tiny", TINY, 8, text="concatenated")
+    row = Row(NAME, "table5", "toeplitz-3", "resmlp_mt_tiny", TINY, 12, text="concatenated")
     monkeypatch.setenv("MULTI30K", str(hundred_lines))
     monkeypatch.setattr(study, "VOCABULARY", 120)
     for module in (study, compare, decoding, repetitions, long_sentences):
