@@ -10,7 +10,6 @@ from fairseq.options import get_training_parser, parse_args_and_arch
 from helpers import TINY
 from plan import BEFORE, CHOSEN, MAX_TOKENS, Row, recipe_of, rows
 from systems import SYSTEMS
-from texts import concatenate
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.markdown import fill
@@ -161,14 +160,6 @@ def test_the_chosen_recipe_is_the_best_of_three(kind):
 def test_result_files_are_small():
     for path in (MULTI30K / "results").glob("*.json"):
         assert path.stat().st_size < 20_000 and json.loads(path.read_text())
-
-
-def test_longer_pairs_are_made_of_whole_ones():
-    pairs = [(f"a{i}", f"b{i}") for i in range(9)]
-    longer = concatenate(pairs, most=3, number=50, seed=1)
-    assert {len(source.split()) for source, _ in longer} == {2, 3}
-    assert all(source.replace("a", "b") == target for source, target in longer)
-    assert longer == concatenate(pairs, 3, 50, 1) != concatenate(pairs, 3, 50, 2)
 
 
 def test_another_text_keeps_the_pieces(hundred_lines, tmp_path, monkeypatch):

@@ -89,6 +89,11 @@ def decode_lines(lines: Iterable[bytes], name: str, remedy: str) -> Iterator[str
             ) from None
 
 
+def language_of(path: Path) -> str:
+    """What a file's name ends in, but for ``.gz``."""
+    return Path(Path(path).name.removesuffix(".gz")).suffix[1:]
+
+
 def read_parallel(source: Path, target: Path) -> List[Tuple[str, str]]:
     """All sentence pairs of two files.
 

@@ -14,7 +14,13 @@ from sacrebleu.metrics import BLEU
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.beams import Beams, check_same, digest, read_manifest
-from resmlp_mt.pipeline.corpus import one_line, read_parallel, sha256_of, write_lines
+from resmlp_mt.pipeline.corpus import (
+    language_of,
+    one_line,
+    read_parallel,
+    sha256_of,
+    write_lines,
+)
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
 from resmlp_mt.pipeline.search import Search
@@ -172,7 +178,7 @@ def training_pairs(
 
 
 def _check_direction(source: Path, target: Path, languages: List[str]) -> None:
-    named = list(Path(path.name.removesuffix(".gz")).suffix[1:] for path in (source, target))
+    named = [language_of(path) for path in (source, target)]
     if named != languages and named == languages[::-1]:
         raise UserError(
             f"--source {source} --target {target}: the teacher translates {'-'.join(languages)}, "
