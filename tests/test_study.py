@@ -159,7 +159,7 @@ def test_the_chosen_recipe_is_the_best_of_three(kind):
 
 def test_result_files_are_small():
     for path in (MULTI30K / "results").glob("*.json"):
-        assert path.stat().st_size < 50_000 and json.loads(path.read_text())
+        assert path.stat().st_size < 20_000 and json.loads(path.read_text())
 
 
 def test_another_text_keeps_the_pieces(hundred_lines, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ file has of runs whose translations are gone stays in it.
 
 import sys
 from pathlib import Path
-from typing import Dict
+from typing import Dict, List
 
 from fetch import find_corpora
 from plan import TEST, rows
@@ -43,6 +43,19 @@ def translations(out: Path, name: str) -> Path:
     return out / name / "generate" / f"{TEST}.{rows()[name].target}"
 
 
+def tested(baseline: List[str], system: List[str], references: List[str]) -> Dict[str, dict]:
+    """What :func:`paired_bootstrap` says of each score, but for the intervals; the number of
+    samples and the seed are in the signature."""
+    found = paired_bootstrap(baseline, system, references)
+    return {
+        metric: {
+            **{name: round(found[metric][name], 6) for name in ("baseline", "system")},
+            **{name: found[metric][name] for name in ("p_value", "signature")},
+        }
+        for metric in ("bleu", "chrf")
+    }
+
+
 def main() -> None:
     args = folder_options(__doc__).parse_args()
     file = args.results / "compare.json"
@@ -53,16 +66,14 @@ def main() -> None:
             continue
         _, references = find_corpora(rows()[name].target, HERE / "corpus")[TEST]
         texts = [list(read_lines(path)) for path in (*files, references)]
-        made[name] = {"against": against, "test": TEST, **paired_bootstrap(*texts)}
+        made[name] = {"against": against, **tested(*texts)}
         bleu = made[name]["bleu"]
         difference = bleu["system"] - bleu["baseline"]
         print(f"{name:34} {difference:+.1f} BLEU, p = {bleu['p_value']:.3f}", flush=True)
     if not made:
         raise UserError(f"{args.out}: no translations of two rows to compare: see study.py list")
-    write_json(
-        file,
-        {"command": "examples/multi30k/compare.py", "versions": versions(), "rows": made},
-    )
+    head = {"command": "examples/multi30k/compare.py", "versions": versions(), "test": TEST}
+    write_json(file, {**head, "rows": made})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Dict, List
 
 import torch
-from compare import BASELINE, TEST, pairs, translations
+from compare import BASELINE, TEST, pairs, tested, translations
 from decoding import translate
 from fetch import find_corpora
 from plan import rows
@@ -25,7 +25,6 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.significance import paired_bootstrap
 from resmlp_mt.pipeline.steps import read_json, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
@@ -74,7 +73,7 @@ def study(name: str, out: Path, references: List[str], known: dict) -> dict:
             found["forbidden"] = search(name, out, corpora, file)
         if against and (out / against / place).exists():
             texts = (list(read_lines(path)) for path in (out / against / place, file))
-            found["forbidden"]["against"] = paired_bootstrap(*texts, references)
+            found["forbidden"]["against"] = tested(*texts, references)
     return found
 
 
