@@ -161,6 +161,8 @@ def figure(args: argparse.Namespace, make):
         return make.curves(args.files, args.title)
     if args.picture == "pruning":
         return make.pruning(args.file, args.title)
+    if args.picture == "length":
+        return make.by_length(args.systems, args.references, args.source, args.edges, args.title)
     return make.attention(
         *(args.checkpoint, args.data_bin, args.sentence, args.spm, args.translation),
         *(args.layer, args.beam, args.lenpen, args.title),
@@ -182,12 +184,7 @@ def main() -> None:
         print("\n".join([*map(str, written), *left_out]))
         return
     check_outputs(args.output)
-    if args.picture == "length":
-        write = make.by_length(args.systems, args.references, args.source, args.edges)
-        for path in args.output:
-            write(path)
-    else:
-        save(figure(args, make), *args.output)
+    save(figure(args, make), *args.output)
     print("\n".join(map(str, args.output)))
 
 

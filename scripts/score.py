@@ -120,9 +120,11 @@ def main() -> None:
         ),
     }
     if args.by_length:
-        from resmlp_mt.pictures.length import plot_by_length  # needs matplotlib
+        from resmlp_mt.pictures.length import draw_by_length  # needs matplotlib
+        from resmlp_mt.pictures.style import save
 
-        plot_by_length(systems_by_length(result), args.by_length, result["by_length"]["words_of"])
+        title, side = "BLEU by sentence length", result["by_length"]["words_of"]
+        save(draw_by_length(systems_by_length(result), side, title), args.by_length)
     if args.json:
         write_json(args.json, result)
     sys.stdout.write(report(result))  # all at once: its reader may want the first lines only

@@ -7,7 +7,7 @@ import plot
 import pytest
 from picture_inputs import COLUMN, SMALLEST, assert_legible, call
 
-from resmlp_mt.pictures import length, make
+from resmlp_mt.pictures import make
 from resmlp_mt.pictures.curves import draw_curves, read_curves
 from resmlp_mt.pictures.pruning import draw_pruning
 
@@ -117,10 +117,13 @@ def texts(tmp_path):
 
 
 def test_bleu_by_length(texts, monkeypatch, capsys):
-    seen, save = [], length.save_for_screen
-    monkeypatch.setattr(
-        length, "save_for_screen", lambda figure, path: (seen.append(figure), save(figure, path))
-    )
+    seen, draw = [], make.draw_by_length
+
+    def drawn(*args):
+        seen.append(draw(*args))
+        return seen[-1]
+
+    monkeypatch.setattr(make, "draw_by_length", drawn)
     systems = [f"the same={texts / 'ref'}", f"shorter={texts / 'hyp'}"]
     options = ["--references", texts / "ref", "--edges", 6, 9, "-o", texts / "a.png"]
     assert call(plot, monkeypatch, "length", *systems, *options, "-o", texts / "a.svg") == 0
@@ -129,14 +132,22 @@ def test_bleu_by_length(texts, monkeypatch, capsys):
     (axes,) = seen[0].axes
     same, shorter = axes.lines
     assert np.allclose(same.get_ydata(), 100) and (np.array(shorter.get_ydata()) < 95).all()
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["the same", "shorter"]
+    (legend,) = seen[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == ["the same", "shorter"]
+    assert seen[0].get_suptitle() == "BLEU by sentence length"
     # reduced to a column of 8 cm, no letter is below 6 points
     assert call(plot, monkeypatch, "length", *systems, *options[:2], "-o", texts / "b.png") == 0
-    width = int.from_bytes((texts / "b.png").read_bytes()[16:20], "big") / 150
+    width = int.from_bytes((texts / "b.png").read_bytes()[16:20], "big") / 300
     axes = seen[-1].axes[0]
     letters = [text.get_fontsize() for text in [*axes.get_xticklabels(), axes.xaxis.label]]
     letters += [text.get_fontsize() for text in axes.get_yticklabels()]
     assert min(letters) * COLUMN / width >= SMALLEST
+    assert_legible(seen[-1])
+    # a heading of one's own, or none
+    for title in ("mine", ""):
+        arguments = [*systems, *options[:2], "--title", title, "-o", texts / "b.png"]
+        assert call(plot, monkeypatch, "length", *arguments) == 0
+        assert seen[-1].get_suptitle() == title
 
 
 def test_bleu_by_length_refused(texts, monkeypatch, capsys):

@@ -1,11 +1,13 @@
 """BLEU by sentence length: its numbers and its picture."""
 
 import pytest
+from picture_inputs import COLUMN, assert_legible
 from score_text import drop_words, sentences
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pictures import length, style
-from resmlp_mt.pictures.length import plot_by_length
+from resmlp_mt.pictures import style
+from resmlp_mt.pictures.length import draw_by_length
+from resmlp_mt.pictures.style import PAGE
 from resmlp_mt.pipeline.by_length import bleu_by_length
 from resmlp_mt.pipeline.scoring import score
 
@@ -58,12 +60,11 @@ ROWS = [
 ]
 
 
-def test_picture(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(length, "save_for_screen", lambda figure, path: seen.append(figure))
+def test_picture():
     better = [{**row, "bleu": row["bleu"] and row["bleu"] + 1} for row in ROWS]
-    plot_by_length({"ours": ROWS, "theirs": better}, tmp_path / "a.png", "source")
-    axes = seen[0].axes[0]
+    figure = draw_by_length({"ours": ROWS, "theirs": better}, "source", "heading")
+    assert_legible(figure)
+    (axes,) = figure.axes
     assert [text.get_text() for text in axes.get_xticklabels()] == [
         "0-10\n1,234",
         "11-20\n0",
@@ -71,15 +72,27 @@ def test_picture(tmp_path, monkeypatch):
     ]
     assert "words of the source" in axes.get_xlabel() and "sentences" in axes.get_xlabel()
     assert "BLEU" in axes.get_ylabel() and axes.get_ylim()[0] == 0
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["ours", "theirs"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["ours", "theirs"]
+    assert figure.get_suptitle() == "heading"
     for line, heights in zip(axes.lines, ([20, None, 30], [21, None, 31])):
         drawn = [None if height != height else height for height in line.get_ydata()]
         assert drawn == heights
 
 
+@pytest.mark.parametrize("buckets, width", [(1, COLUMN), (6, COLUMN), (8, PAGE), (14, PAGE)])
+def test_room_for_the_buckets(buckets, width):
+    rows = [
+        {"from": 101 + 10 * i, "to": 110 + 10 * i, "sentences": 123456, "bleu": i / 2}
+        for i in range(buckets)
+    ]
+    systems = {f"a system of a long name, {number}": rows for number in range(5)}
+    assert_legible(draw_by_length(systems, "reference", "a heading"), width)
+
+
 def test_picture_files(tmp_path):
-    for name in ("a.png", "a.svg"):
-        plot_by_length({"ours": ROWS}, tmp_path / name, "reference")
+    files = [tmp_path / name for name in ("a.png", "a.svg")]
+    style.save(draw_by_length({"ours": ROWS}, "reference"), *files)
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "a.svg").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
@@ -92,5 +105,5 @@ def test_no_half_of_a_picture(tmp_path, monkeypatch):
 
     monkeypatch.setattr(style.Path, "write_bytes", full_disk)
     with pytest.raises(UserError, match="a.png could not be written .No space left"):
-        plot_by_length({"ours": ROWS}, tmp_path / "a.png", "source")
+        style.save(draw_by_length({"ours": ROWS}, "source"), tmp_path / "a.png")
     assert not list(tmp_path.iterdir())

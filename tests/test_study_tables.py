@@ -1,6 +1,8 @@
 """The study's comparisons and tables, on made-up results."""
 
 import compare
+import length_tables
+import lengths
 import long_sentences
 import pictures
 import pytest
@@ -136,7 +138,7 @@ def test_long_sentences():
     ways = {"as it is": [30.04, 11.0], "extended from 24": [30.0, 20.0]}
     rows = {"table5.en-de.lstm.1": {"as it is": [9, 8]}, "concatenated.en-de.resmlp-3.1": ways}
     found = {"long_sentences": {"words": [12.2, 24.4], "rows": rows}}
-    table = tables.long_sentences(found).splitlines()
+    table = length_tables.long_sentences(found).splitlines()
     assert table[0] == "| training text | system | A | 1 (12 words) | 2 (24 words) |"
     assert table[2:] == [
         "| original | lstm | - | 9.0 | 8.0 |",
@@ -148,6 +150,42 @@ def test_long_sentences():
     assert [line.get_label() for line in original.lines] == ["lstm"]
     assert [list(line.get_ydata()) for line in longer.lines] == list(ways.values())
     assert "original" in original.get_title() and "concatenated" in longer.get_title()
+
+
+def test_lengths():
+    runs = [result(name) for name in ("transformer-3", "conv-3", "lstm", "fconv")]
+    results = as_results(*runs, result("conv-3", seed=2))
+    buckets = [{"from": 0, "to": 8, "sentences": 9}, {"from": 9, "to": None, "sentences": 1}]
+    found = {"transformer-3": [30.0, 20.04], "conv-3": [31.0, 22.0]}
+    found = {f"table5.en-de.{name}.1": scores for name, scores in found.items()}
+    found |= {"table5.en-de.conv-3.2": [32.0, 23.0], "table5.en-de.fconv.1": [29.0, 19.0]}
+    results["lengths"] = {"buckets": buckets, "rows": found, "words_of": "source"}
+    table = length_tables.lengths(results).splitlines()
+    assert table[0] == "| pair | system | 0-8 (9) | over 8 (1) |"
+    assert table[2:] == [
+        "| en-de | fconv | 29.0 | 19.0 |",
+        "| en-de | transformer-3 | 30.0 | 20.0 |",
+        "| en-de | conv-3 | 31.5 | 22.5 |",
+    ]
+    (axes,) = pictures.lengths(results, "en-de").axes
+    assert [list(line.get_ydata()) for line in axes.lines] == [[30.0, 20.04], [31.5, 22.5]]
+    assert pictures.lengths(results, "en-fr") is None
+
+
+def test_lengths_of_translations(tmp_path, monkeypatch, capsys, translated):
+    write_json(tmp_path / "results" / "lengths.json", {"rows": {"kept": [1, 2]}})
+    assert call(monkeypatch, capsys, lengths.main, *translated)[0] == 0
+    made = read_json(tmp_path / "results" / "lengths.json")
+    names = {f"table5.en-de.{system}.1" for system in ("transformer-3", "resmlp-3")}
+    assert set(made["rows"]) == {"kept"} | names
+    file = compare.translations(tmp_path / "out", "table5.en-de.resmlp-3.1")
+    lines = len(list(compare.read_lines(file)))
+    counts = [bucket["sentences"] for bucket in made["buckets"]]
+    assert len(counts) == 5 and sum(counts) == lines and "version:" in made["signature"]
+    perfect = made["rows"]["table5.en-de.resmlp-3.1"]
+    assert all(round(bleu) == 100 for bleu, count in zip(perfect, counts) if count)
+    other = made["rows"]["table5.en-de.transformer-3.1"]
+    assert all(bleu < 100 for bleu, count in zip(other, counts) if count)
 
 
 def test_repetitions():
@@ -233,7 +271,10 @@ def test_compare(translated, tmp_path, monkeypatch, capsys):
     assert test["against"] == "table5.en-de.transformer-3.1"
 
 
-@pytest.mark.parametrize("main", [compare.main, speed.main, long_sentences.main, repetitions.main])
+PROGRAMS = (compare, speed, lengths, long_sentences, repetitions)
+
+
+@pytest.mark.parametrize("main", [program.main for program in PROGRAMS])
 def test_nothing_to_work_on(main, tmp_path, hundred_lines, monkeypatch, capsys):
     monkeypatch.setenv("MULTI30K", str(hundred_lines))
     arguments = ("--out", tmp_path / "none", "--results", tmp_path)
@@ -242,7 +283,7 @@ def test_nothing_to_work_on(main, tmp_path, hundred_lines, monkeypatch, capsys):
     assert not list(tmp_path.glob("*.json"))
 
 
-@pytest.mark.parametrize("name", ["compare", "speed", "long_sentences", "repetitions", "table5.x"])
+@pytest.mark.parametrize("name", [*(program.__name__ for program in PROGRAMS), "table5.x"])
 def test_a_file_that_lacks_something(name, tmp_path, monkeypatch, capsys):
     (tmp_path / f"{name}.json").write_text('{"row": "x"}' if "." in name else "{}")
     status, _, error = call(monkeypatch, capsys, report.main, "--results", tmp_path)

@@ -3,8 +3,9 @@
 
     python examples/multi30k/pictures.py [--results DIR] [--out DIR]
 
-learning curves of Table 5's systems over CPU time, the ablations, BLEU of several sentences in one
-line, and BLEU against the share of weights pruned, as far as there are results for it.
+learning curves of Table 5's systems over CPU time, the ablations, BLEU by sentence length and of
+several sentences in one line, and BLEU against the share of weights pruned, as far as there are
+results for it.
 """
 
 import argparse
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
 from dots import draw_changes
+from length_tables import by_length, text_of
 from matplotlib.figure import Figure
 from report import load
 from run import HERE
-from study_tables import of_table, rows_of, text_of
+from study_tables import SUMMARY, of_table, rows_of
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.pictures.length import draw_by_length
 from resmlp_mt.pictures.make import pruning
 from resmlp_mt.pictures.style import (
     CM,
@@ -72,6 +75,14 @@ def learning_curves(results: Dict[str, dict], pair: str) -> Optional[Figure]:
     return draw_lines(lines, "CPU minutes", "validation nll (bits a token)", title)
 
 
+def lengths(results: Dict[str, dict], pair: str) -> Optional[Figure]:
+    """BLEU by sentence length of Table 5's main systems, the mean over their seeds."""
+    systems = {k: v for k, v in by_length(results, pair).items() if k in SUMMARY}
+    if not systems:
+        return None
+    return draw_by_length(systems, results["lengths"]["words_of"], f"{pair}, test_2016_flickr")
+
+
 @in_style
 def long_sentences(results: Dict[str, dict]) -> Optional[Figure]:
     """BLEU by the words of a line, which is one to four sentences: a panel a training text."""
@@ -121,6 +132,8 @@ def main() -> None:
         "curves.en-de": lambda: learning_curves(results, "en-de"),
         "curves.en-fr": lambda: learning_curves(results, "en-fr"),
         "ablations": lambda: ablations(results),
+        "lengths.en-de": lambda: lengths(results, "en-de"),
+        "lengths.en-fr": lambda: lengths(results, "en-fr"),
         "long_sentences": lambda: long_sentences(results),
         "pruning": lambda: pruning(sweep, None) if sweep.exists() else None,
     }

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Callable, Dict
 
+from length_tables import lengths, long_sentences
 from run import HERE
 from study_tables import (
     ablations,
     further,
-    long_sentences,
     other_texts,
     repetitions,
     summary,
@@ -31,6 +31,7 @@ OTHERS = {
     name: {"command", "versions", "rows"}
     for name in ("compare", "speed", "long_sentences", "repetitions")
 }
+OTHERS["lengths"] = {"command", "versions", "rows", "buckets"}
 
 
 def load(folder: Path) -> Dict[str, dict]:
@@ -64,6 +65,7 @@ TABLES: Dict[str, Callable[[Dict[str, dict]], str]] = {
     "further": further,
     "repetitions": repetitions,
     "other texts": other_texts,
+    "lengths": lengths,
     "long sentences": long_sentences,
 }
 # of the repository's README

@@ -148,26 +148,6 @@ def other_texts(results: Dict[str, dict]) -> str:
     return markdown([*head, "difference"], lines)
 
 
-def text_of(table: str) -> str:
-    """The training text of a table's runs."""
-    return "original" if table == "table5" else table
-
-
-def long_sentences(results: Dict[str, dict]) -> str:
-    """BLEU of 1 to 4 sentences in one line, as the model is and with its A extended."""
-    found = results.get("long_sentences")
-    if found is None:
-        return markdown([], [])
-    lines = []
-    for name, row in found["rows"].items():
-        text, _, system, _ = name.split(".")
-        for how, scores in row.items():
-            a = how if len(row) > 1 else "-"
-            lines.append([text_of(text), system, a, *(f"{bleu:.1f}" for bleu in scores)])
-    joined = [f"{n} ({words:.0f} words)" for n, words in enumerate(found["words"], 1)]
-    return markdown(["training text", "system", "A", *joined], lines)
-
-
 def changes(results: Dict[str, dict], rows: List[dict]) -> str:
     """One change of a model a row; the first has none."""
     repeating = rows_of(results, "repetitions")

@@ -59,11 +59,11 @@ def everything(args: Namespace) -> Tuple[List[Path], List[str]]:
     )
     pruned = "" if args.pruning else "it needs --pruning"
     draw("pruning", pruned, lambda: make.pruning(args.pruning))
-    by_length = None
-    if args.systems and args.references:
-        by_length = make.by_length(args.systems, args.references, args.source, args.edges)
-    else:
-        left_out.append("length: left out, it needs --systems and --references")
+    draw(
+        "length",
+        "" if args.systems and args.references else "it needs --systems and --references",
+        lambda: make.by_length(args.systems, args.references, args.source, args.edges),
+    )
 
     folder = _folder(args.output)
     written = []
@@ -71,10 +71,6 @@ def everything(args: Namespace) -> Tuple[List[Path], List[str]]:
         files = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
         save(figure, *files)
         written += files
-    if by_length is not None:
-        for suffix in SUFFIXES:
-            by_length(folder / f"length{suffix}")
-            written.append(folder / f"length{suffix}")
     return written, left_out
 
 

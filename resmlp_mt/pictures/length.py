@@ -1,39 +1,69 @@
 """BLEU by sentence length as a picture."""
 
-from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Optional
 
-from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
-from resmlp_mt.pictures.style import marker, save_for_screen
+from resmlp_mt.pictures.style import (
+    CM,
+    COLUMN,
+    PAGE,
+    color,
+    dash,
+    in_style,
+    marker,
+    new_figure,
+    set_title,
+)
 from resmlp_mt.pipeline.by_length import words_label
 
+LETTER = 0.125 * CM  # of a bucket's label
+FRAME = 1.4 * CM  # left and right of the axes
 
-def plot_by_length(systems: Dict[str, List[dict]], output: Path, side: str) -> None:
+
+@in_style
+def draw_by_length(
+    systems: Dict[str, List[dict]], side: str, title: Optional[str] = None
+) -> Figure:
     """A line for each system.
 
     Args:
         systems: what :func:`resmlp_mt.pipeline.by_length.bleu_by_length` returns, by system, of the
             same sentences and edges.
-        output: the picture's file, .png or .svg.
         side: whose words count, ``"source"`` or ``"reference"``.
+        title: heading of the picture.
     """
     buckets = next(iter(systems.values()))
-    figure, axes = plt.subplots(figsize=(1.5 + 0.9 * len(buckets), 4.2))
+    labels = [f"{words_label(row)}\n{row['sentences']:,}" for row in buckets]
+    width = COLUMN if _room(labels) <= COLUMN - FRAME else PAGE
+    columns = 2 if max(map(len, systems)) <= 20 else 1
+    legend = 0.32 * -(-len(systems) // columns)
+    figure = new_figure(width, (5.6 + legend + (0.5 if title else 0)) * CM)
+    axes = figure.subplots()
     places = range(len(buckets))
     for number, (name, rows) in enumerate(systems.items()):
         heights = [float("nan") if row["bleu"] is None else row["bleu"] for row in rows]
-        axes.plot(places, heights, marker=marker(number), label=name)
-    axes.set_xticks(
-        places, [f"{words_label(row)}\n{row['sentences']:,}" for row in buckets], fontsize="small"
-    )
-    axes.set(
-        xlabel=f"words of the {side}, and how many sentences have so many",
-        ylabel="sacreBLEU (0 to 100)",
-        title="BLEU by sentence length",
-    )
+        axes.plot(
+            places,
+            heights,
+            color=color(number),
+            linestyle=dash(number),
+            marker=marker(number),
+            label=name,
+        )
+    axes.set_xticks(places, labels)
+    # as the two lines of the buckets' labels
+    axes.set(xlabel=f"words of the {side}\nnumber of sentences", ylabel="sacreBLEU (0 to 100)")
+    axes.margins(y=0.1)
     axes.set_ylim(bottom=0)
-    axes.margins(y=0.15)
-    axes.grid(alpha=0.3)
-    axes.legend(loc="best")
-    save_for_screen(figure, output)
+    axes.grid(True)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+    set_title(figure, title)
+    return figure
+
+
+def _room(labels: List[str]) -> float:
+    """Inches that labels at equal distances need in order to stand apart."""
+    letters = [max(map(len, label.splitlines())) for label in labels]
+    widest = max(((one + next) / 2 + 1 for one, next in zip(letters, letters[1:])), default=0)
+    return 1.1 * widest * LETTER * (len(labels) - 1)  # 1.1: the axes' margins

@@ -1,20 +1,18 @@
 """Each picture from its files: what is read, and what is refused, before anything is drawn."""
 
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence
 
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.curves import draw_curves, read_curves
-from resmlp_mt.pictures.length import plot_by_length
+from resmlp_mt.pictures.length import draw_by_length
 from resmlp_mt.pictures.matrices import arrange, draw_matrices
 from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.rows import distance_curves, draw_rows, middle_rows, row_curves
 from resmlp_mt.pictures.sparsity import draw_sparsity
-from resmlp_mt.pictures.style import COLORS
 from resmlp_mt.pipeline.by_length import EDGES, bleu_by_length
 from resmlp_mt.pipeline.checkpoints import (
     SIDES,
@@ -173,7 +171,8 @@ def by_length(
     references: Path,
     source: Optional[Path] = None,
     edges: Sequence[int] = EDGES,
-) -> Callable[[Path], None]:
+    title: Optional[str] = None,
+) -> Figure:
     """BLEU by sentence length of several systems.
 
     Args:
@@ -181,9 +180,7 @@ def by_length(
         references: one detokenized sentence a line.
         source: the sentences whose lengths count, by default the references.
         edges: longest sentences of the buckets, in words.
-
-    Returns:
-        a function that writes the picture to the file that it is called with.
+        title: heading of the picture.
 
     Raises:
         UserError: a system without a name, or named twice; files that do not go together.
@@ -204,16 +201,8 @@ def by_length(
         check_same_lines(Path(file), hypotheses, references, correct, "translations")
         found[name] = bleu_by_length(hypotheses, correct, by, edges)
 
-    def write(output: Path) -> None:
-        # that picture is laid out for a screen: letters that are still read in a column of 8 cm
-        look = {
-            "font.size": 18,
-            "axes.labelsize": 16,
-            "lines.linewidth": 2.5,
-            "lines.markersize": 8,
-            "axes.prop_cycle": plt.cycler(color=COLORS),
-        }
-        with plt.rc_context(look):
-            plot_by_length(found, output, "reference" if source is None else "source")
-
-    return write
+    return draw_by_length(
+        found,
+        "reference" if source is None else "source",
+        "BLEU by sentence length" if title is None else title,
+    )
