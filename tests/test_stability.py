@@ -72,6 +72,13 @@ def test_layerscale_1_diverges(data, tmp_path):
     assert curve.not_finite and len(curve.losses) < 60
 
 
+def test_names_of_recipes():
+    assert str(Recipe(6, 0.2, 0, 9)) == "6 layers, 64 channels, rate 0.2, no warm-up"
+    assert str(Recipe(12, 0.05, 4000, 9, mixing="conv", scale=1.0)) == (
+        "12 layers, 64 channels, conv, LayerScale 1, rate 0.05, warm-up 4,000"
+    )
+
+
 def test_a_loss_that_stays_above_its_first_value():
     curve = Curve(Recipe(6, 0.2, 0, 1000), losses=[5.0, 9.0] * (PATIENCE // 2))
     assert not curve.diverged

@@ -59,7 +59,10 @@ class Recipe:
 
     def __str__(self) -> str:
         warm_up = f"warm-up {self.warm_up:,}" if self.warm_up else "no warm-up"
-        return f"{self.layers} layers, {self.channels} channels, rate {self.rate:g}, {warm_up}"
+        parts = [f"{self.layers} layers", f"{self.channels} channels"]
+        parts += [self.mixing] * (self.mixing != Recipe.mixing)
+        parts += [f"LayerScale {self.scale:g}"] * (self.scale != Recipe.scale)
+        return ", ".join([*parts, f"rate {self.rate:g}", warm_up])
 
     def words(self, data: Path, save_dir: Path) -> List[str]:
         """fairseq-train's command line."""
