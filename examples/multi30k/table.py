@@ -11,8 +11,8 @@ from resmlp_mt.pipeline.terminal import run_main
 
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 HEAD = (
-    *("pair", "architecture", "layers, channels", "optimizer, lr", "products", "seed"),
-    *("parameters", "CPU minutes", "validation nll"),
+    *("pair", "architecture", "layers, channels", "optimizer, lr, dropout", "products", "seed"),
+    *("parameters", "updates", "CPU minutes", "validation nll"),
     *("flickr 2016", "flickr 2017", "coco 2017"),
 )
 
@@ -28,7 +28,10 @@ def architecture(result: dict) -> str:
     """The name, and what is not as the paper has it."""
     name = f"`{result['recipe']['arch']}`"
     kind, heads = option(result, "--token-mixing"), option(result, "--token-mixing-heads", "1")
-    return f"{name}, {kind or 'linear'}, {heads} heads" if kind or heads != "1" else name
+    if kind or heads != "1":
+        name += f", {kind or 'linear'}, {heads} heads"
+    scale = option(result, "--layerscale-init")
+    return f"{name}, LayerScale {scale}" if scale else name
 
 
 def row(result: dict) -> str:
@@ -41,9 +44,10 @@ def row(result: dict) -> str:
     precision = {"highest": "float32", "medium": "bfloat16"}
     cells = [f"{recipe['source']}-{recipe['target']}", architecture(result)]
     cells.append(f"{layers} + {layers}, {channels}" if layers else "the architecture's")
-    cells.append(f"{option(result, '--optimizer')}, {option(result, '--lr')}")
+    cells.append(", ".join(option(result, f"--{name}") for name in ("optimizer", "lr", "dropout")))
     cells.append(precision.get(recipe.get("matmul_precision", "highest"), "tensor float32"))
     cells += [str(recipe["seed"]), f"{result['parameters'] / 1e6:.2f} M"]
+    cells.append(f"{recipe['updates']:,}")
     cells += [f"{result['cost']['cpu_minutes']:.0f}", f"{result['valid_nll']['last']:.3f}"]
     for split in TESTS:
         scores = result["scores"][split]
