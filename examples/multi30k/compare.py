@@ -30,9 +30,9 @@ def pairs() -> Dict[str, str]:
     """Each row that is compared, with the row that it is compared with."""
     found = {}
     for name, row in rows().items():
-        if row.table in ("table5", "distilled", "concatenated"):
+        if row.table in ("table5", "distilled", "concatenated", "higher-rate"):
             against = f"table5.en-{row.target}.{BASELINE}.{row.seed}"
-            if row.table != "table5":  # with the same system on the original text
+            if row.table != "table5":  # with the same system there
                 against = name.replace(row.table, "table5", 1)
             if against != name:
                 found[name] = against
