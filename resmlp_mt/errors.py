@@ -1,5 +1,7 @@
 """Errors that a user can mend: one line that names what is wrong, the numbers and what to do."""
 
+import math
+
 
 class UserError(ValueError):
     """Wrong input or options. Its message is one line, fit to be shown without a traceback."""
@@ -20,6 +22,17 @@ def check_positive(args, *names: str) -> None:
             raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
 
 
+def check_finite(args, *names: str) -> None:
+    """Refuse command-line options that are infinite or no number.
+
+    Raises:
+        UserError: naming the option.
+    """
+    for name in names:
+        if not math.isfinite(getattr(args, name)):
+            raise UserError(f"--{name} {getattr(args, name)}: must be a number")
+
+
 def check_length(tokens: int, positions: int, side: str) -> None:
     """Refuse a sentence that reaches past the last row of the mixing matrix.
 
@@ -35,6 +48,6 @@ def check_length(tokens: int, positions: int, side: str) -> None:
     if tokens > positions:
         raise UserError(
             f"a {side} sentence of {tokens} tokens (end of sentence included) is longer than the "
-            f"{positions} positions that this model's mixing matrices have: train with "
+            f"{positions} positions that this model has: train with "
             f"--max-{side}-positions {tokens} or more, or shorten or leave out the sentence"
         )

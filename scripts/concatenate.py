@@ -9,13 +9,14 @@ four drawn at random. A model that is to translate lines longer than training's 
 """
 
 import argparse
-import math
 import sys
 from pathlib import Path
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.concatenation import concatenate
 from resmlp_mt.pipeline.terminal import run_main
+
+MOST_SHARE = 100  # all is held in memory, so that a slip of the finger must not fill it
 
 
 def main() -> None:
@@ -32,8 +33,8 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the drawing (1)")
     args = parser.parse_args()
-    if not (math.isfinite(args.share) and args.share > 0):
-        raise UserError(f"--share {args.share}: must be above 0")
+    if not 0 < args.share <= MOST_SHARE:
+        raise UserError(f"--share {args.share:g}: must be above 0 and at most {MOST_SHARE}")
     files = concatenate(
         args.source, args.target, args.output_prefix, args.most, args.share, args.seed
     )

@@ -11,13 +11,12 @@ stay in distilled/train.beams: with --beams another --output-prefix takes its ta
 """
 
 import argparse
-import math
 import sys
 from pathlib import Path
 
 import torch
 
-from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.errors import check_finite, check_positive
 from resmlp_mt.pipeline.distillation import FAILURES, Targets, distill
 from resmlp_mt.pipeline.distillation_report import report
 from resmlp_mt.pipeline.search import Search
@@ -76,8 +75,7 @@ def main() -> None:
     gpus = 0 if args.cpu else torch.cuda.device_count()
     args.shards = max(1, gpus) if args.shards is None else args.shards
     check_positive(args, "beam", "max_len", "shards", "max_tokens")
-    if not math.isfinite(args.lenpen):
-        raise UserError(f"--lenpen {args.lenpen}: must be a number")
+    check_finite(args, "lenpen")
     search = Search(
         (args.teacher, *args.ensemble),
         args.data,

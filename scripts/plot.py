@@ -15,7 +15,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.errors import UserError, check_finite, check_positive
 from resmlp_mt.pipeline.by_length import EDGES
 from resmlp_mt.pipeline.pruning import PAPERS_THRESHOLD
 from resmlp_mt.pipeline.terminal import run_main
@@ -143,6 +143,8 @@ def parse() -> argparse.Namespace:
     for name in ("length", "reach", "beam"):
         if hasattr(args, name):
             check_positive(args, name)
+    if hasattr(args, "lenpen"):
+        check_finite(args, "lenpen")
     return args
 
 

@@ -37,7 +37,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     check_positive(args, "length")
-    which = args.which.split(",") if args.which else None
+    which = None if args.which is None else args.which.split(",")
     counts = prune_checkpoint(args.checkpoint, args.output, args.threshold, which, args.length)
     for kind in KINDS:
         if kind in counts:

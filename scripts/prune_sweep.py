@@ -13,7 +13,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from resmlp_mt.errors import check_positive
+from resmlp_mt.errors import check_finite, check_positive
 from resmlp_mt.pipeline.pruning_sweep import THRESHOLDS, WHICH, Sweep
 from resmlp_mt.pipeline.terminal import run_main
 
@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="CPU threads (default: PyTorch's)")
     args = parser.parse_args()
     check_positive(args, "length", "beam")
+    check_finite(args, "lenpen")
     sweep = Sweep(
         args.checkpoint,
         args.data,

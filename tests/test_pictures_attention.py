@@ -106,6 +106,7 @@ def test_refusals(trained, corpus, tmp_path, monkeypatch, capsys):
         ([*good, "--spm", tmp_path / "gone.model"], "gone.model is no SentencePiece model"),
         ([*good, "--spm", tmp_path / "no.model"], "no.model is no SentencePiece model"),
         ([*good, "--beam", 0], "--beam 0"),
+        ([*good, "--lenpen", "nan"], "--lenpen nan"),
     ]
     arguments = ["attention", trained.path, "-o", tmp_path / "a.png"]
     for options, said in cases:

@@ -191,14 +191,17 @@ def test_pruning_picture(tmp_path, monkeypatch, capsys):
     result(tmp_path / "other.json", scores={})
     result(tmp_path / "odd.json", points=[{"which": "A"}])
     result(tmp_path / "whole.json", points=points[:1])
+    result(tmp_path / "words.json", points=[{**points[1], "bleu": "30"}])
     for name, said in [
         ("cut", "not a JSON file"),
         ("other", "is not a result of prune_sweep.py"),
         ("odd", "is not a result of prune_sweep.py"),
+        ("words", "is not a result of prune_sweep.py"),
         ("whole", "no point with weights removed"),
     ]:
         capsys.readouterr()
         arguments = ["pruning", tmp_path / f"{name}.json", "-o", tmp_path / "b.png"]
         assert call(plot, monkeypatch, *arguments) == 1
-        assert said in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert f"{name}.json" in error and said in error
     assert not (tmp_path / "b.png").exists()

@@ -126,6 +126,8 @@ def test_refusals(tmp_path, monkeypatch, capsys):
         ([good, "-o", out, "--threshold", -0.1], "threshold -0.1"),
         ([good, "-o", out, "--threshold", 1.1], "threshold 1.1"),
         ([good, "-o", out, "--which", "A,D"], "D: no matrix of that name"),
+        ([good, "-o", out, "--which", ""], "'': no matrix of that name"),
+        ([good, "-o", good], "good.pt is read: choose another file"),
         ([good, "-o", out, "--length", 0], "--length 0"),
         ([none, "-o", out, "--which", "A"], "none: only linear, toeplitz and depthwise-conv"),
         ([good, "-o", tmp_path / "no" / "out.pt"], "no/out.pt"),

@@ -81,6 +81,8 @@ def test_sweep(trained, sweep, monkeypatch, capsys, tmp_path):
     capsys.readouterr()
     assert call(prune_sweep, monkeypatch, *arguments, *options, "--beam", 3) == 1
     assert "made with beam = 2, not 3" in capsys.readouterr().err
+    assert call(prune_sweep, monkeypatch, *arguments, *options, "--lenpen", "inf") == 1
+    assert "--lenpen inf: must be a number" in capsys.readouterr().err
 
 
 def test_a_points_scores(sweep, monkeypatch, trained):

@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 import report
 import study
+import texts
 from fairseq.options import get_training_parser, parse_args_and_arch
 from helpers import TINY
 from plan import BEFORE, CHOSEN, MAX_TOKENS, Row, recipe_of, rows
 from systems import SYSTEMS
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.corpus import read_lines
 from resmlp_mt.pipeline.markdown import fill
 from resmlp_mt.pipeline.steps import read_json, write_json
 from resmlp_mt.pipeline.terminal import run_main
@@ -145,6 +147,8 @@ def test_a_result_says_how_it_was_made(name):
     assert result["recipe"]["updates"] == row.updates == result["valid_curve"][-1][0]
     assert result["recipe"]["seed"] == row.seed and result["versions"]["commit"]
     assert 0 < result["cost"]["cpu_minutes"] < 75
+    if row.table in ("table5", "distilled", "concatenated", "higher-rate"):
+        assert 12 < result["cost"]["cpu_minutes"] < 16.5
     if row.scored:
         assert "version:" in result["scores"]["test_2016_flickr"]["bleu_signature"]
 
@@ -176,6 +180,30 @@ def test_another_text_keeps_the_pieces(hundred_lines, tmp_path, monkeypatch):
     for name in ("subwords/spm.model", "subwords/test_2016_flickr.de"):
         assert (original / name).read_bytes() == (data.parent / name).read_bytes()
     study.experiment(row, tmp_path)  # once more: what was made is not of other options
+
+
+def test_a_student_learns_from_its_teachers(hundred_lines, tmp_path, monkeypatch):
+    """The source side and what the ensemble of all teachers made of it."""
+    for teacher in texts.TEACHERS:
+        model = tmp_path / teacher / "generate" / "model.pt"
+        model.parent.mkdir(parents=True)
+        model.touch()
+    searches = []
+
+    def distill(search, source, target, prefix, targets):
+        searches.append(search)
+        prefix.parent.mkdir()
+        for file, change in ((source, ""), (target, "x")):
+            lines = [f"{change}{line}\n" for line in read_lines(file)]
+            prefix.with_name(f"train.{texts.language_of(file)}").write_text("".join(lines))
+
+    monkeypatch.setattr(texts, "distill", distill)
+    monkeypatch.setenv("MULTI30K", str(hundred_lines))
+    train = study.find_corpora("de", tmp_path)["train"]
+    sides = [list(read_lines(file)) for file in texts.distilled(train, tmp_path)]
+    original = [list(read_lines(file)) for file in train]
+    assert sides == [original[0], [f"x{line}" for line in original[1]]]
+    assert [path.parts[-3] for path in searches[0].checkpoints] == list(texts.TEACHERS)
 
 
 def test_a_student_needs_its_teachers(hundred_lines, tmp_path, monkeypatch, capsys):

@@ -33,6 +33,35 @@ def trained(hundred_lines, tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_validation_chooses(tmp_path, monkeypatch):
+    """Not the test set, for which the other value is the better one; and not the worst."""
+    sides = {"valid": ("v s", "v r"), repetitions.TEST: ("t s", "t r")}
+    for split, lines in sides.items():
+        for language, line in zip(("en", "de"), lines):
+            text = "".join(f"{line} one two three four five {number}\n" for number in range(9))
+            (tmp_path / f"{split}.{language}").write_text(text)
+    corpora = {split: (tmp_path / f"{split}.en", tmp_path / f"{split}.de") for split in sides}
+    good = {"v": 4, "t": 3}
+
+    def translate(out, name, sources, overrides=None, no_repeat_ngram_size=None):
+        value = no_repeat_ngram_size or {16: 3, 24: 4}.get(
+            (overrides or {}).get("token_mixing_reach")
+        )
+        right = [source.replace(" s ", " r ") for source in sources]
+        return right if value == good[sources[0][0]] else ["wrong"] * len(sources)
+
+    monkeypatch.setattr(repetitions, "translate", translate)
+    found = repetitions.search("x", tmp_path, corpora, tmp_path / "new" / "file")
+    assert found["size"] == 4 and found["bleu"] < 1
+
+    monkeypatch.setattr(long_sentences, "translate", translate)
+    row = Row("x", "table5", "toeplitz-3", "resmlp_mt_tiny", TINY, 12)
+    monkeypatch.setattr(long_sentences, "rows", lambda: {"x": row})
+    valid, test = (list(long_sentences.read_parallel(*corpora[split])) for split in sides)
+    found = long_sentences.study("x", tmp_path, valid, [test])
+    assert list(found) == ["as it is", "extended from 24"]
+
+
 def test_other_ways_to_decode(trained, capsys):
     capsys.readouterr()
     file = compare.translations(trained / "out", NAME)

@@ -11,8 +11,10 @@ import report
 import speed
 import study_tables as tables
 from dots import draw_changes
+from picture_inputs import assert_legible
 from plan import BEFORE, recipe_of, rows
 
+from resmlp_mt.pictures.style import PAGE
 from resmlp_mt.pipeline.steps import read_json, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
@@ -42,6 +44,9 @@ def result(name, target="de", table="table5", seed=1, bleu=30.0, nll=2.5):
     }
 
 
+HEAD = {"command": "before", "versions": {}}
+
+
 def as_results(*some):
     return {r["row"]: r for r in some}
 
@@ -66,7 +71,40 @@ def test_table5():
         "31.5 (31.0 .. 32.0) | +1.0 (p < 0.001); -0.5 (p = 0.250) | "
         "50.0 (50.0 .. 50.0) | 31.0 (31.0 .. 31.0) | 1.50 |"
     )
+    assert "| tokenized BLEU, compounds split |" in table_head(tables.table5(results, "en-de"))
+    french = as_results(result("lstm", target="fr"))
+    table = tables.table5(french, "en-fr")
+    assert "| tokenized BLEU |" in table_head(table) and "| 32.0 |" in table
     assert tables.table5(results, "en-fr").startswith("No run")
+
+
+def table_head(table):
+    return table.splitlines()[0]
+
+
+def test_higher_rate():
+    chosen, higher = result("transformer-3"), result("transformer-3", table="higher-rate", bleu=31)
+    for r, lr in ((chosen, "0.004"), (higher, "0.006")):
+        r["recipe"]["train_options"] = ["--lr", lr]
+    results = as_results(chosen, higher)
+    results["compare"] = {"rows": {higher["row"]: bootstrap(1.0, 0.04)}}
+    assert tables.higher_rate(results).splitlines()[2:] == [
+        "| transformer-3 | 0.004 | 1 | 2.50 | 30.0 | - |",
+        "| transformer-3 | 0.006 | 1 | 2.50 | 31.0 | +1.0 (p = 0.040) |",
+    ]
+
+
+def test_learning_curves():
+    """Over the CPU minutes, in proportion to the updates."""
+    runs = [result("transformer-3"), result("conv-3"), result("conv-3", seed=2)]
+    for r in runs:
+        r["valid_curve"] = [[3, 4.0], [9, 2.5]]
+    figure = pictures.learning_curves(as_results(*runs), "en-de")
+    assert_legible(figure)
+    (axes,) = figure.axes
+    assert len(axes.lines) == 2 and "CPU minutes" in axes.get_xlabel()
+    assert list(axes.lines[0].get_xdata()) == pytest.approx([15.2 / 3, 15.2])
+    assert list(axes.lines[0].get_ydata()) == [4.0, 2.5]
 
 
 def changed(row, table, label, nll):
@@ -114,6 +152,12 @@ def test_picture_of_the_changes():
     assert list(shares) == pytest.approx([float("nan"), 10, 20], nan_ok=True)
 
 
+def test_room_for_long_labels():
+    long = [f"a label that is far too long for a single line, {number}" for number in range(20)]
+    rows = [changed(f"ablation.{n:02}", "ablations", name, 2.8) for n, name in enumerate(long)]
+    assert_legible(draw_changes(rows, {}, "title"), PAGE)
+
+
 def test_further_changes_are_of_what_stands_first():
     known = rows()
     before, full = known[BEFORE], known["table5.en-de.toeplitz-3.1"]
@@ -130,8 +174,9 @@ def test_other_texts_stand_beside_the_original():
         result("toeplitz-3", bleu=31), result("toeplitz-3", table="distilled", bleu=33)
     )
     results["compare"] = {"rows": {"distilled.en-de.toeplitz-3.1": bootstrap(2, 0.01)}}
+    results["repetitions"] = {"rows": {"distilled.en-de.toeplitz-3.1": {"words": 0.931}}}
     line = tables.other_texts(results).splitlines()[2]
-    assert line == "| distilled | toeplitz-3 | 2.50 | 33.0 | 31.0 | +2.0 (p = 0.010) |"
+    assert line == "| distilled | toeplitz-3 | 2.50 | 93.1 | 33.0 | 31.0 | +2.0 (p = 0.010) |"
 
 
 def test_long_sentences():
@@ -146,6 +191,7 @@ def test_long_sentences():
         "| concatenated | resmlp-3 | extended from 24 | 30.0 | 20.0 |",
     ]
     figure = pictures.long_sentences(found)
+    assert_legible(figure, PAGE)
     original, longer = figure.axes
     assert [line.get_label() for line in original.lines] == ["lstm"]
     assert [list(line.get_ydata()) for line in longer.lines] == list(ways.values())
@@ -167,13 +213,15 @@ def test_lengths():
         "| en-de | transformer-3 | 30.0 | 20.0 |",
         "| en-de | conv-3 | 31.5 | 22.5 |",
     ]
+    assert_legible(pictures.lengths(results, "en-de"))
     (axes,) = pictures.lengths(results, "en-de").axes
     assert [list(line.get_ydata()) for line in axes.lines] == [[30.0, 20.04], [31.5, 22.5]]
     assert pictures.lengths(results, "en-fr") is None
 
 
 def test_lengths_of_translations(tmp_path, monkeypatch, capsys, translated):
-    write_json(tmp_path / "results" / "lengths.json", {"rows": {"kept": [1, 2]}})
+    old = {"rows": {"kept": [1, 2]}, "buckets": [], **HEAD}
+    write_json(tmp_path / "results" / "lengths.json", old)
     assert call(monkeypatch, capsys, lengths.main, *translated)[0] == 0
     made = read_json(tmp_path / "results" / "lengths.json")
     names = {f"table5.en-de.{system}.1" for system in ("transformer-3", "resmlp-3")}
@@ -260,7 +308,7 @@ def translated(tmp_path, monkeypatch, hundred_lines):
 
 def test_compare(translated, tmp_path, monkeypatch, capsys):
     old = {"kept": {"against": "another"}}
-    write_json(tmp_path / "results" / "compare.json", {"rows": old})
+    write_json(tmp_path / "results" / "compare.json", {"rows": old, **HEAD})
     status, printed, _ = call(monkeypatch, capsys, compare.main, *translated)
     made = read_json(tmp_path / "results" / "compare.json")["rows"]
     assert status == 0 and "table5.en-de.resmlp-3.1" in printed
@@ -269,6 +317,66 @@ def test_compare(translated, tmp_path, monkeypatch, capsys):
     test = made["table5.en-de.resmlp-3.1"]
     assert round(test["bleu"]["system"], 6) == 100 > test["bleu"]["baseline"]
     assert test["against"] == "table5.en-de.transformer-3.1"
+    assert "bs:1000" in test["bleu"]["signature"]
+
+
+@pytest.mark.parametrize("program", [compare, lengths, repetitions])
+def test_translations_cut_off(program, translated, tmp_path, monkeypatch, capsys):
+    path = compare.translations(tmp_path / "out", "table5.en-de.resmlp-3.1")
+    for lines in (path.read_text().splitlines()[:3], []):
+        path.write_text("".join(f"{line}\n" for line in lines))
+        status, _, error = call(monkeypatch, capsys, program.main, *translated)
+        assert status == 1 and len(error.splitlines()) == 1
+        assert f"{path}: {len(lines)} translations but" in error
+    assert not (tmp_path / "results" / f"{program.__name__}.json").exists()
+
+
+@pytest.mark.parametrize("program", [compare, lengths])
+def test_a_new_folder_for_results(program, translated, tmp_path, monkeypatch, capsys):
+    options = ("--out", tmp_path / "out", "--results", tmp_path / "a" / "new" / "one")
+    assert call(monkeypatch, capsys, program.main, *options)[0] == 0
+    assert (tmp_path / "a" / "new" / "one" / f"{program.__name__}.json").exists()
+    (tmp_path / "file").write_text("")
+    options = ("--out", tmp_path / "out", "--results", tmp_path / "file")
+    status, printed, error = call(monkeypatch, capsys, program.main, *options)
+    assert status == 1 and f"{tmp_path / 'file'}" in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("program", [compare, lengths, long_sentences, repetitions])
+@pytest.mark.parametrize("content", ["{}", "[]", '{"rows": '])
+def test_what_an_earlier_call_left(program, content, translated, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "results" / f"{program.__name__}.json"
+    file.write_text(content)
+    status, _, error = call(monkeypatch, capsys, program.main, *translated)
+    assert status == 1 and str(file) in error and len(error.splitlines()) == 1
+    assert file.read_text() == content
+
+
+def test_speed(tmp_path, monkeypatch, capsys):
+    """Twice as fast is 2; more sentences than there are, are refused."""
+    subwords = tmp_path / "data.en-de" / "subwords"
+    subwords.mkdir(parents=True)
+    (subwords / f"{compare.TEST}.en").write_text("a b\nc\nd e f\n")
+    for label in ("transformer-3", "resmlp-3"):
+        model = tmp_path / f"table5.en-de.{label}.1" / "generate" / "model.pt"
+        model.parent.mkdir(parents=True)
+        model.touch()
+    monkeypatch.setattr(speed, "decoder", lambda model, data, text, args: lambda: len(text))
+
+    def taken(functions, warmup, repeats):
+        for function in functions.values():
+            function()
+        return {"transformer-3": [2.0, 3.0, 2.0], "resmlp-3": [1.0, 1.5, 1.0]}
+
+    monkeypatch.setattr(speed, "alternate", taken)
+    options = ("--out", tmp_path, "--results", tmp_path, "--sentences")
+    assert call(monkeypatch, capsys, speed.main, *options, 2)[0] == 0
+    found = read_json(tmp_path / "speed.json")["rows"]
+    assert found["resmlp-3"]["relative"]["median"] == 2
+    assert found["transformer-3"]["sentences_a_second"]["median"] == 1
+    assert found["resmlp-3"]["subwords"] == 2
+    status, _, error = call(monkeypatch, capsys, speed.main, *options, 4)
+    assert status == 1 and error == f"program: error: --sentences 4: {compare.TEST} has 3"
 
 
 PROGRAMS = (compare, speed, lengths, long_sentences, repetitions)
@@ -281,6 +389,16 @@ def test_nothing_to_work_on(main, tmp_path, hundred_lines, monkeypatch, capsys):
     status, _, error = call(monkeypatch, capsys, main, *arguments)
     assert status == 1 and len(error.splitlines()) == 1 and "none" in error
     assert not list(tmp_path.glob("*.json"))
+
+
+def test_no_results_to_report(tmp_path, monkeypatch, capsys):
+    readme = tmp_path / "README.md"
+    readme.write_text("<!-- trials -->\nold\n<!-- /trials -->\n")
+    arguments = ("--results", tmp_path / "typo", "--write", readme)
+    status, _, error = call(monkeypatch, capsys, report.main, *arguments)
+    assert (
+        status == 1 and f"{tmp_path / 'typo'}: no results" in error and "old" in readme.read_text()
+    )
 
 
 @pytest.mark.parametrize("name", [*(program.__name__ for program in PROGRAMS), "table5.x"])

@@ -13,15 +13,17 @@ from typing import Dict, List
 
 from fetch import find_corpora
 from plan import TEST, rows
+from result_files import earlier
 from run import HERE
-from study import folder_options
+from study import folder_options, make_folder
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_lines
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.significance import paired_bootstrap
-from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.steps import write_json
 from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.pipeline.text_input import check_same_lines
 
 BASELINE = "transformer-3"
 
@@ -43,6 +45,19 @@ def translations(out: Path, name: str) -> Path:
     return out / name / "generate" / f"{TEST}.{rows()[name].target}"
 
 
+def translated(out: Path, name: str) -> List[str]:
+    """A row's translations of the test set.
+
+    Raises:
+        UserError: naming the file, if they are not as many as the references.
+    """
+    _, file = find_corpora(rows()[name].target, HERE / "corpus")[TEST]
+    path = translations(out, name)
+    lines, references = list(read_lines(path)), list(read_lines(file))
+    check_same_lines(path, lines, file, references, "translations")
+    return lines
+
+
 def tested(baseline: List[str], system: List[str], references: List[str]) -> Dict[str, dict]:
     """What :func:`paired_bootstrap` says of each score, but for the intervals; the number of
     samples and the seed are in the signature."""
@@ -59,19 +74,23 @@ def tested(baseline: List[str], system: List[str], references: List[str]) -> Dic
 def main() -> None:
     args = folder_options(__doc__).parse_args()
     file = args.results / "compare.json"
-    made = read_json(file)["rows"] if file.exists() else {}
-    for name, against in pairs().items():
-        files = [translations(args.out, row) for row in (against, name)]
-        if not all(path.exists() for path in files):
-            continue
+    made = earlier(file)["rows"]
+    found = {
+        name: against
+        for name, against in pairs().items()
+        if all(translations(args.out, row).exists() for row in (against, name))
+    }
+    if not found:
+        raise UserError(f"{args.out}: no translations of two rows to compare: see study.py list")
+    make_folder(args.results)
+    texts = {row: translated(args.out, row) for pair in found.items() for row in pair}
+    for name, against in found.items():
         _, references = find_corpora(rows()[name].target, HERE / "corpus")[TEST]
-        texts = [list(read_lines(path)) for path in (*files, references)]
-        made[name] = {"against": against, **tested(*texts)}
+        both = texts[against], texts[name]
+        made[name] = {"against": against, **tested(*both, list(read_lines(references)))}
         bleu = made[name]["bleu"]
         difference = bleu["system"] - bleu["baseline"]
         print(f"{name:34} {difference:+.1f} BLEU, p = {bleu['p_value']:.3f}", flush=True)
-    if not made:
-        raise UserError(f"{args.out}: no translations of two rows to compare: see study.py list")
     head = {"command": "examples/multi30k/compare.py", "versions": versions(), "test": TEST}
     write_json(file, {**head, "rows": made})
 

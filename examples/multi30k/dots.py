@@ -34,7 +34,10 @@ def draw_changes(rows: List[dict], repeats: Dict[str, dict], title: str) -> Figu
     unchanged = panels_of(rows[0], repeats)
     rows = sorted(rows, key=lambda row: row["valid_nll"]["last"], reverse=True)
     shown = [panels_of(row, repeats) for row in rows]
-    figure = new_figure(PAGE, (2.2 + 0.4 * len(rows)) * CM)
+    labels = [textwrap.fill(row["label"], WIDEST) for row in rows]
+    # two neighbours of two lines each need more than a row's height
+    height = 0.4 if max(label.count("\n") for label in labels) == 0 else 0.54
+    figure = new_figure(PAGE, (2.2 + height * len(rows)) * CM)
     panels = figure.subplots(1, len(unchanged), sharey=True)
     for axes, (axis, values) in zip(panels, unchanged.items()):
         for number, (name, before) in enumerate(values.items()):
@@ -47,6 +50,6 @@ def draw_changes(rows: List[dict], repeats: Dict[str, dict], title: str) -> Figu
         if len(values) > 1:
             dots = [line for line in axes.lines if line.get_label() in values]
             figure.legend(handles=dots, loc="outside lower center", ncols=len(dots))
-    panels[0].set_yticks(range(len(rows)), [textwrap.fill(row["label"], WIDEST) for row in rows])
+    panels[0].set_yticks(range(len(rows)), labels)
     set_title(figure, title)
     return figure

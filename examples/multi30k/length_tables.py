@@ -18,7 +18,8 @@ def by_length(results: Dict[str, dict], pair: str) -> Dict[str, List[dict]]:
         if scores and all(scores):
             buckets = results["lengths"]["buckets"]
             found[label] = [
-                {**bucket, "bleu": mean(bleus)} for bucket, bleus in zip(buckets, zip(*scores))
+                {**bucket, "bleu": mean(bleus) if bucket["sentences"] else None}
+                for bucket, bleus in zip(buckets, zip(*scores))
             ]
     return found
 
@@ -28,9 +29,13 @@ def lengths(results: Dict[str, dict]) -> str:
     lines, head = [], []
     for pair in ("en-de", "en-fr"):
         for label, buckets in by_length(results, pair).items():
-            lines.append([pair, label, *(f"{bucket['bleu']:.1f}" for bucket in buckets)])
+            lines.append([pair, label, *(_bleu(bucket) for bucket in buckets)])
             head = [f"{words_label(bucket)} ({bucket['sentences']})" for bucket in buckets]
     return markdown(["pair", "system", *head], lines)
+
+
+def _bleu(bucket: dict) -> str:
+    return f"{bucket['bleu']:.1f}" if bucket["sentences"] else "-"
 
 
 def text_of(table: str) -> str:

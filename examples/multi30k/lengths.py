@@ -10,18 +10,19 @@ results/lengths.json. What that file has of runs whose translations are gone sta
 import sys
 from typing import Dict, List
 
-from compare import TEST, translations
+from compare import TEST, translated, translations
 from fetch import find_corpora
 from plan import rows
+from result_files import earlier
 from run import HERE
-from study import folder_options
+from study import folder_options, make_folder
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.by_length import bleu_by_length
-from resmlp_mt.pipeline.corpus import read_lines, read_parallel
+from resmlp_mt.pipeline.corpus import read_parallel
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.steps import write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 EDGES = (8, 11, 14, 18)  # words of the source: a fifth of the sentences in each, nearly
@@ -30,19 +31,19 @@ EDGES = (8, 11, 14, 18)  # words of the source: a fifth of the sentences in each
 def main() -> None:
     args = folder_options(__doc__).parse_args()
     file = args.results / "lengths.json"
-    made: Dict[str, List[float]] = read_json(file)["rows"] if file.exists() else {}
+    made: Dict[str, List[float]] = earlier(file)["rows"]
     buckets: List[dict] = []
     for name, row in rows().items():
-        path = translations(args.out, name)
-        if row.table != "table5" or not path.exists():
+        if row.table != "table5" or not translations(args.out, name).exists():
             continue
         sources, references = zip(*read_parallel(*find_corpora(row.target, HERE / "corpus")[TEST]))
-        found = bleu_by_length(list(read_lines(path)), references, sources, EDGES)
+        found = bleu_by_length(translated(args.out, name), references, sources, EDGES)
         made[name] = [bucket.pop("bleu") for bucket in found]
         buckets, signature = found, score(references, references)["bleu_signature"]
         print(name, *(f"{b['from']}: {bleu}" for b, bleu in zip(found, made[name])), flush=True)
     if not buckets:
         raise UserError(f"{args.out}: no translations there: study.py run 'table5.*'")
+    make_folder(args.results)
     head = {"command": "examples/multi30k/lengths.py", "versions": versions(), "test": TEST}
     head |= {"signature": signature, "words_of": "source", "buckets": buckets}
     write_json(file, {**head, "rows": made})

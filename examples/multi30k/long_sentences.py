@@ -17,14 +17,15 @@ from compare import TEST
 from decoding import translate
 from fetch import find_corpora
 from plan import rows
+from result_files import earlier
 from run import HERE
-from study import folder_options
+from study import folder_options, make_folder
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_parallel
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.steps import write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 MOST = 4  # sentences in a line
@@ -65,7 +66,7 @@ def main() -> None:
     args = folder_options(__doc__).parse_args()
     torch.set_num_threads(1)
     file = args.results / "long_sentences.json"
-    made = read_json(file)["rows"] if file.exists() else {}
+    made = earlier(file)["rows"]
     corpora = find_corpora("de", HERE / "corpus")
     tests = [joined(read_parallel(*corpora[TEST]), number) for number in range(1, MOST + 1)]
     valid = read_parallel(*corpora["valid"])
@@ -76,6 +77,7 @@ def main() -> None:
     for name in NAMES:
         if name in made or name not in rows() or not (args.out / name / "generate").exists():
             continue
+        make_folder(args.results)
         made[name] = study(name, args.out, valid, tests)
         for how, scores in made[name].items():
             print(f"{name:34} {how:18} {' '.join(f'{s:5.1f}' for s in scores)}", flush=True)

@@ -16,7 +16,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 from dots import draw_changes
 from length_tables import by_length, text_of
 from matplotlib.figure import Figure
-from report import load
+from result_files import load
 from run import HERE
 from study_tables import SUMMARY, of_table, rows_of
 

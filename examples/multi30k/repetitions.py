@@ -14,18 +14,19 @@ from pathlib import Path
 from typing import Dict, List
 
 import torch
-from compare import BASELINE, TEST, pairs, tested, translations
+from compare import BASELINE, TEST, pairs, tested, translated, translations
 from decoding import translate
 from fetch import find_corpora
 from plan import rows
+from result_files import earlier
 from run import HERE
-from study import folder_options
+from study import folder_options, make_folder
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.steps import write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 WORDS = 3  # that say something twice
@@ -61,10 +62,10 @@ def search(name: str, out: Path, corpora: Dict[str, tuple], file: Path) -> dict:
     return {"size": best, "valid_bleu": on_valid, **counted(texts, test[1]), **scores}
 
 
-def study(name: str, out: Path, references: List[str], known: dict) -> dict:
-    """What is found of a run, beside what is *known* of it from an earlier call."""
+def study(name: str, out: Path, texts: List[str], references: List[str], known: dict) -> dict:
+    """What is found of a run's translations, beside what is *known* of it from an earlier call."""
     row = rows()[name]
-    found = {**known, **counted(list(read_lines(translations(out, name))), references)}
+    found = {**known, **counted(texts, references)}
     if row.table == "table5" and row.label in SYSTEMS:
         place = f"no-repeat/{TEST}.{row.target}"
         file, against = out / name / place, pairs().get(name)
@@ -72,8 +73,8 @@ def study(name: str, out: Path, references: List[str], known: dict) -> dict:
             corpora = find_corpora(row.target, HERE / "corpus")
             found["forbidden"] = search(name, out, corpora, file)
         if against and (out / against / place).exists():
-            texts = (list(read_lines(path)) for path in (out / against / place, file))
-            found["forbidden"]["against"] = tested(*texts, references)
+            both = (list(read_lines(path)) for path in (out / against / place, file))
+            found["forbidden"]["against"] = tested(*both, references)
     return found
 
 
@@ -81,22 +82,23 @@ def main() -> None:
     args = folder_options(__doc__).parse_args()
     torch.set_num_threads(1)
     file = args.results / "repetitions.json"
-    known = read_json(file) if file.exists() else {"references": {}, "rows": {}}
+    known = earlier(file)
     of_references, made = known["references"], known["rows"]
     head = {"command": "examples/multi30k/repetitions.py", "versions": versions(), "test": TEST}
-    for name, row in rows().items():
-        if not translations(args.out, name).exists():
-            continue
+    found = {n: row for n, row in rows().items() if translations(args.out, n).exists()}
+    if not found:
+        raise UserError(f"{args.out}: no translations there: study.py run 'table5.*'")
+    make_folder(args.results)
+    texts = {name: translated(args.out, name) for name in found}
+    for name, row in found.items():
         references = list(read_lines(find_corpora(row.target, HERE / "corpus")[TEST][1]))
         of_references[row.target] = counted(references, references)["repeats"]
-        made[name] = study(name, args.out, references, made.get(name, {}))
+        made[name] = study(name, args.out, texts[name], references, made.get(name, {}))
         shares = [made[name]["repeats"]]
         if "forbidden" in made[name]:
             shares.append(made[name]["forbidden"]["repeats"])
         print(f"{name:30} {', forbidden: '.join(f'{share:.1%}' for share in shares)}", flush=True)
         write_json(file, {**head, "references": of_references, "rows": made})
-    if not made:
-        raise UserError(f"{args.out}: no translations there: study.py run 'table5.*'")
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Callable, Dict
 
 from length_tables import lengths, long_sentences
+from result_files import load
 from run import HERE
 from study_tables import (
     ablations,
     further,
+    higher_rate,
     other_texts,
     repetitions,
     summary,
@@ -20,47 +22,14 @@ from study_tables import (
     trials,
 )
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.markdown import fill_file
-from resmlp_mt.pipeline.steps import read_json
 from resmlp_mt.pipeline.terminal import run_main
-
-FIELDS = {"row", "table", "label", "command", "recipe", "cost", "versions"}
-# files that are no row's, and what they must have
-OTHERS = {
-    name: {"command", "versions", "rows"}
-    for name in ("compare", "speed", "long_sentences", "repetitions")
-}
-OTHERS["lengths"] = {"command", "versions", "rows", "buckets"}
-
-
-def load(folder: Path) -> Dict[str, dict]:
-    """The result files of study.py in a folder, by row, and :data:`OTHERS` under their names.
-
-    Raises:
-        UserError: if one is cut off or no result of these.
-    """
-    results = {}
-    for path in sorted(folder.glob("*.json")):
-        result = read_json(path)
-        fields, name = OTHERS.get(path.stem), path.stem
-        if isinstance(result, dict) and "row" in result:
-            fields, name = FIELDS, result["row"]
-        if not isinstance(result, dict) or (fields and fields - set(result)):
-            missing = min(fields - set(result)) if isinstance(result, dict) and fields else "all"
-            raise UserError(
-                f"{path}: not a result of the study ({missing} is missing): delete it and make it "
-                "again"
-            )
-        if fields:
-            results[name] = result
-    return results
-
 
 TABLES: Dict[str, Callable[[Dict[str, dict]], str]] = {
     "trials": trials,
     "table5 en-de": lambda results: table5(results, "en-de"),
     "table5 en-fr": lambda results: table5(results, "en-fr"),
+    "higher rate": higher_rate,
     "ablations": ablations,
     "further": further,
     "repetitions": repetitions,

@@ -10,12 +10,12 @@ that does nothing else; results/speed.json has what it found.
 
 import sys
 from pathlib import Path
-from typing import Callable, Dict
+from typing import Callable, Dict, List
 
 import torch
 from compare import BASELINE, TEST
 from plan import table5
-from study import folder_options
+from study import folder_options, make_folder
 
 from resmlp_mt.benchmark.timing import alternate, ratio, spread
 from resmlp_mt.errors import UserError, check_positive
@@ -26,7 +26,7 @@ from resmlp_mt.pipeline.terminal import run_main
 from resmlp_mt.pipeline.translator import Translator
 
 
-def decoder(model: Path, data: Path, args) -> Callable[[], int]:
+def decoder(model: Path, data: Path, text: List[str], args) -> Callable[[], int]:
     """What translates the sentences once; it gives the number of subwords it wrote."""
     translator = Translator(
         torch.device("cpu"),
@@ -35,7 +35,6 @@ def decoder(model: Path, data: Path, args) -> Callable[[], int]:
         {"beam": args.beam},
         args.batch,
     )
-    text = list(read_lines(data / "subwords" / f"{TEST}.en"))[: args.sentences]
     sentences = [line.split() for line in text]
     order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
     batches = [order[start : start + args.batch] for start in range(0, len(order), args.batch)]
@@ -63,7 +62,12 @@ def main() -> None:
     if BASELINE not in models:
         raise UserError(f"{args.out}: no model of {BASELINE}: study.py run 'table5.en-de.*.1'")
     data = args.out / "data.en-de"
-    runs = {label: decoder(path, data, args) for label, path in models.items()}
+    text = list(read_lines(data / "subwords" / f"{TEST}.en"))
+    if len(text) < args.sentences:
+        raise UserError(f"--sentences {args.sentences}: {TEST} has {len(text)}")
+    make_folder(args.results)
+    text = text[: args.sentences]
+    runs = {label: decoder(path, data, text, args) for label, path in models.items()}
     words: Dict[str, int] = {}
 
     def timed(label: str) -> Callable[[], None]:

@@ -145,6 +145,17 @@ def folder_options(doc: str) -> argparse.ArgumentParser:
     return parser
 
 
+def make_folder(path: Path) -> None:
+    """
+    Raises:
+        UserError: if it is not there and cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
+
+
 def main() -> None:
     parser = folder_options(__doc__)
     parser.add_argument("action", choices=["list", "run"])
@@ -154,14 +165,16 @@ def main() -> None:
     args = parser.parse_intermixed_args()
     check_positive(args, "jobs")
     some = chosen(args.rows, args.all or (args.action == "list" and not args.rows))
+    if args.results.exists() and not args.results.is_dir():
+        raise UserError(f"--results {args.results}: not a folder: give that of the result files")
     if args.action == "list":
         for row in some:
             print(f"{state(row, args.out, args.results):6}  {row.name:32} {row.updates:6} updates")
         return
     if not some:
         raise UserError("which rows? Name them, or give --all; study.py list shows them")
-    args.out.mkdir(parents=True, exist_ok=True)
-    args.results.mkdir(parents=True, exist_ok=True)
+    make_folder(args.out)
+    make_folder(args.results)
     todo = [row for row in some if state(row, args.out, args.results) != "done"]
     print(f"{len(some) - len(todo)} of {len(some)} rows are done", flush=True)
     if len(todo) == 1 or args.jobs == 1:

@@ -81,15 +81,22 @@ def trials(results: Dict[str, dict]) -> str:
     return markdown(head, lines)
 
 
+# what the papers of the original table report, by pair, and what the column is called
+TOKENIZED = {
+    "en-de": ("compound_split_bleu", "tokenized BLEU, compounds split"),
+    "en-fr": ("tokenized_bleu", "tokenized BLEU"),
+}
+
+
 def table5(results: Dict[str, dict], pair: str) -> str:
     speeds = rows_of(results, "speed")
+    tokenized, heading = TOKENIZED[pair]
     lines = []
     for label in SYSTEMS:
         runs = of_system(results, label, pair.removeprefix("en-"))
         if not runs:
             continue
         scores = [r["scores"][TEST] for r in runs]
-        tokenized = "compound_split_bleu" if pair == "en-de" else "tokenized_bleu"
         speed = speeds.get(label)
         lines.append(
             [
@@ -107,7 +114,7 @@ def table5(results: Dict[str, dict], pair: str) -> str:
             ]
         )
     head = ["system", "parameters, M", "updates", "CPU minutes", "seeds", "validation nll"]
-    head += ["sacreBLEU", "against the Transformer, by seed", "chrF", "tokenized BLEU"]
+    head += ["sacreBLEU", "against the Transformer, by seed", "chrF", heading]
     return markdown([*head, "decoding, times the Transformer's speed"], lines)
 
 
@@ -136,6 +143,7 @@ def other_texts(results: Dict[str, dict]) -> str:
     """What a system learned from another training text, beside the original one."""
     compared = rows_of(results, "compare")
     lines = []
+    repeating = rows_of(results, "repetitions")
     for r in [r for table in ("distilled", "concatenated") for r in of_table(results, table)]:
         name = r["row"].replace(r["table"], "table5", 1)
         bleu = r["scores"][TEST]["bleu"]
@@ -143,9 +151,24 @@ def other_texts(results: Dict[str, dict]) -> str:
         original = results.get(name, {"scores": {TEST: {"bleu": float("nan")}}})
         without = f"{original['scores'][TEST]['bleu']:.1f}"
         test = difference(compared[r["row"]]) if r["row"] in compared else "-"
-        lines.append([r["table"], r["label"], nll, f"{bleu:.1f}", without, test])
-    head = ["training text", "system", "validation nll", "sacreBLEU", "on the original text"]
-    return markdown([*head, "difference"], lines)
+        words = percent(repeating[r["row"]]["words"]) if r["row"] in repeating else "-"
+        lines.append([r["table"], r["label"], nll, words, f"{bleu:.1f}", without, test])
+    head = ["training text", "system", "validation nll", "words, %", "sacreBLEU"]
+    return markdown([*head, "on the original text", "difference"], lines)
+
+
+def higher_rate(results: Dict[str, dict]) -> str:
+    """The Transformer above its trials' rates, beside Table 5's."""
+    compared, lines = rows_of(results, "compare"), []
+    for r in of_table(results, "higher-rate"):
+        chosen = results.get(r["row"].replace(r["table"], "table5", 1))
+        for run in filter(None, (chosen, r)):
+            cells = [option(run, "--lr"), str(run["recipe"]["seed"])]
+            cells += [f"{run['valid_nll']['last']:.2f}", f"{run['scores'][TEST]['bleu']:.1f}"]
+            test = difference(compared[r["row"]]) if run is r and r["row"] in compared else "-"
+            lines.append([run["label"], *cells, test])
+    head = ["system", "lr", "seed", "validation nll", "sacreBLEU", "difference"]
+    return markdown(head, lines)
 
 
 def changes(results: Dict[str, dict], rows: List[dict]) -> str:

@@ -23,7 +23,7 @@ from resmlp_mt.pipeline.checkpoints import (
 )
 from resmlp_mt.pipeline.cross_attention import cross_attention
 from resmlp_mt.pipeline.pruning import PAPERS_THRESHOLD, sparsity
-from resmlp_mt.pipeline.pruning_sweep import read_sweep
+from resmlp_mt.pipeline.pruning_sweep import lines, read_sweep
 from resmlp_mt.pipeline.scoring import read_system
 from resmlp_mt.pipeline.text_input import check_same_lines, read_text
 
@@ -163,7 +163,10 @@ def attention(
 
 def pruning(file: Path, title: Optional[str] = None) -> Figure:
     """BLEU against the share of weights pruned."""
-    return draw_pruning(read_sweep(file), "Pruned without retraining" if title is None else title)
+    result = read_sweep(file)
+    if not lines(result):
+        raise UserError(f"{file}: no point with weights removed: run prune_sweep.py to its end")
+    return draw_pruning(result, "Pruned without retraining" if title is None else title)
 
 
 def by_length(

@@ -45,6 +45,7 @@ def draw_pruning(result: dict, title: Optional[str] = None) -> Figure:
             color=color(number),
             marker=marker(number),
             label=NAMES[kind],
+            clip_on=False,
         )
     for point in result["points"]:
         if point["which"] == WHOLE:

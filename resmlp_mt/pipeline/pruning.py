@@ -140,13 +140,17 @@ def prune_checkpoint(
         not (removed: 0).
 
     Raises:
-        UserError: what :func:`sparsity` raises; an ``A`` asked for that is not there; what
-            :func:`~resmlp_mt.pipeline.averaging.save_checkpoint` raises.
+        UserError: what :func:`sparsity` raises; an ``A`` asked for that is not there; *output* is
+            *path*; what :func:`~resmlp_mt.pipeline.averaging.save_checkpoint` raises.
     """
     check_threshold(threshold)
     unknown = [kind for kind in which or () if kind not in KINDS]
     if unknown:
-        raise UserError(f"{unknown[0]}: no matrix of that name: choose from {', '.join(KINDS)}")
+        raise UserError(
+            f"{unknown[0] or repr('')}: no matrix of that name: choose from {', '.join(KINDS)}"
+        )
+    if Path(output).resolve() == Path(path).resolve():
+        raise UserError(f"{output} is read: choose another file to write")
     state = load_ours(path)
     check_not_folded(state, path)
     if which is not None and "A" in which:

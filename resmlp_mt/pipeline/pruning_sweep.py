@@ -188,7 +188,10 @@ def read_sweep(path: Path) -> dict:
     names = {"which", "threshold", "removed", "bleu"}
     points = result.get("points") if isinstance(result, dict) else None
     if not isinstance(points, list) or not all(
-        isinstance(point, dict) and names <= set(point) for point in points
+        isinstance(point, dict)
+        and names <= set(point)
+        and all(isinstance(point[name], (int, float)) for name in names - {"which"})
+        for point in points
     ):
         raise UserError(f"{path} is not a result of prune_sweep.py: give one that is")
     return result
