@@ -30,7 +30,7 @@ def check_finite(args, *names: str) -> None:
     """
     for name in names:
         if not math.isfinite(getattr(args, name)):
-            raise UserError(f"--{name} {getattr(args, name)}: must be a number")
+            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be a number")
 
 
 def check_length(tokens: int, positions: int, side: str) -> None:

@@ -9,19 +9,19 @@ file has of runs whose translations are gone stays in it.
 
 import sys
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 from fetch import find_corpora
 from plan import TEST, rows
 from result_files import earlier
 from run import HERE
-from study import folder_options, make_folder
+from study import folder_options
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_lines
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.significance import paired_bootstrap
-from resmlp_mt.pipeline.steps import write_json
+from resmlp_mt.pipeline.steps import make_folder, write_json
 from resmlp_mt.pipeline.terminal import run_main
 from resmlp_mt.pipeline.text_input import check_same_lines
 
@@ -45,8 +45,8 @@ def translations(out: Path, name: str) -> Path:
     return out / name / "generate" / f"{TEST}.{rows()[name].target}"
 
 
-def translated(out: Path, name: str) -> List[str]:
-    """A row's translations of the test set.
+def translated(out: Path, name: str) -> Tuple[List[str], List[str]]:
+    """A row's translations of the test set, and the references.
 
     Raises:
         UserError: naming the file, if they are not as many as the references.
@@ -55,7 +55,7 @@ def translated(out: Path, name: str) -> List[str]:
     path = translations(out, name)
     lines, references = list(read_lines(path)), list(read_lines(file))
     check_same_lines(path, lines, file, references, "translations")
-    return lines
+    return lines, references
 
 
 def tested(baseline: List[str], system: List[str], references: List[str]) -> Dict[str, dict]:
@@ -85,9 +85,8 @@ def main() -> None:
     make_folder(args.results)
     texts = {row: translated(args.out, row) for pair in found.items() for row in pair}
     for name, against in found.items():
-        _, references = find_corpora(rows()[name].target, HERE / "corpus")[TEST]
-        both = texts[against], texts[name]
-        made[name] = {"against": against, **tested(*both, list(read_lines(references)))}
+        baseline, _ = texts[against]
+        made[name] = {"against": against, **tested(baseline, *texts[name])}
         bleu = made[name]["bleu"]
         difference = bleu["system"] - bleu["baseline"]
         print(f"{name:34} {difference:+.1f} BLEU, p = {bleu['p_value']:.3f}", flush=True)

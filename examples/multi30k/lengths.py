@@ -15,14 +15,14 @@ from fetch import find_corpora
 from plan import rows
 from result_files import earlier
 from run import HERE
-from study import folder_options, make_folder
+from study import folder_options
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.by_length import bleu_by_length
-from resmlp_mt.pipeline.corpus import read_parallel
+from resmlp_mt.pipeline.corpus import read_lines
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import write_json
+from resmlp_mt.pipeline.steps import make_folder, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 EDGES = (8, 11, 14, 18)  # words of the source: a fifth of the sentences in each, nearly
@@ -36,8 +36,9 @@ def main() -> None:
     for name, row in rows().items():
         if row.table != "table5" or not translations(args.out, name).exists():
             continue
-        sources, references = zip(*read_parallel(*find_corpora(row.target, HERE / "corpus")[TEST]))
-        found = bleu_by_length(translated(args.out, name), references, sources, EDGES)
+        texts, references = translated(args.out, name)
+        sources = list(read_lines(find_corpora(row.target, HERE / "corpus")[TEST][0]))
+        found = bleu_by_length(texts, references, sources, EDGES)
         made[name] = [bucket.pop("bleu") for bucket in found]
         buckets, signature = found, score(references, references)["bleu_signature"]
         print(name, *(f"{b['from']}: {bleu}" for b, bleu in zip(found, made[name])), flush=True)

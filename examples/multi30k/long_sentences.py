@@ -19,13 +19,13 @@ from fetch import find_corpora
 from plan import rows
 from result_files import earlier
 from run import HERE
-from study import folder_options, make_folder
+from study import folder_options
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_parallel
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import write_json
+from resmlp_mt.pipeline.steps import make_folder, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 MOST = 4  # sentences in a line

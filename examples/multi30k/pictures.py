@@ -16,6 +16,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 from dots import draw_changes
 from length_tables import by_length, text_of
 from matplotlib.figure import Figure
+from plan import TEST
 from result_files import load
 from run import HERE
 from study_tables import SUMMARY, of_table, rows_of
@@ -35,6 +36,7 @@ from resmlp_mt.pictures.style import (
     save,
     set_title,
 )
+from resmlp_mt.pipeline.steps import make_folder
 from resmlp_mt.pipeline.terminal import run_main
 
 Points = List[Tuple[float, float]]
@@ -80,7 +82,7 @@ def lengths(results: Dict[str, dict], pair: str) -> Optional[Figure]:
     systems = {k: v for k, v in by_length(results, pair).items() if k in SUMMARY}
     if not systems:
         return None
-    return draw_by_length(systems, results["lengths"]["words_of"], f"{pair}, test_2016_flickr")
+    return draw_by_length(systems, results["lengths"]["words_of"], f"{pair}, {TEST}")
 
 
 @in_style
@@ -140,7 +142,7 @@ def main() -> None:
     drawn = {name: draw() for name, draw in figures.items()}
     if not any(drawn.values()):
         raise UserError(f"{args.results}: no results to draw: study.py makes them")
-    args.out.mkdir(parents=True, exist_ok=True)
+    make_folder(args.out)
     for name, figure in drawn.items():
         if figure is None:
             print(f"{name}: no results for it yet")

@@ -20,13 +20,13 @@ from fetch import find_corpora
 from plan import rows
 from result_files import earlier
 from run import HERE
-from study import folder_options, make_folder
+from study import folder_options
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
 from resmlp_mt.pipeline.provenance import versions
 from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import write_json
+from resmlp_mt.pipeline.steps import make_folder, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 WORDS = 3  # that say something twice
@@ -91,9 +91,9 @@ def main() -> None:
     make_folder(args.results)
     texts = {name: translated(args.out, name) for name in found}
     for name, row in found.items():
-        references = list(read_lines(find_corpora(row.target, HERE / "corpus")[TEST][1]))
+        lines, references = texts[name]
         of_references[row.target] = counted(references, references)["repeats"]
-        made[name] = study(name, args.out, texts[name], references, made.get(name, {}))
+        made[name] = study(name, args.out, lines, references, made.get(name, {}))
         shares = [made[name]["repeats"]]
         if "forbidden" in made[name]:
             shares.append(made[name]["forbidden"]["repeats"])

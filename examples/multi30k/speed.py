@@ -15,13 +15,13 @@ from typing import Callable, Dict, List
 import torch
 from compare import BASELINE, TEST
 from plan import table5
-from study import folder_options, make_folder
+from study import folder_options
 
 from resmlp_mt.benchmark.timing import alternate, ratio, spread
 from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.corpus import read_lines
 from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.steps import write_json
+from resmlp_mt.pipeline.steps import make_folder, write_json
 from resmlp_mt.pipeline.terminal import run_main
 from resmlp_mt.pipeline.translator import Translator
 

@@ -25,7 +25,7 @@ from texts import TEXTS
 
 from resmlp_mt.errors import UserError, check_positive
 from resmlp_mt.pipeline.experiment import Experiment, Recipe
-from resmlp_mt.pipeline.steps import read_json, write_json
+from resmlp_mt.pipeline.steps import make_folder, read_json, write_json
 from resmlp_mt.pipeline.terminal import run_main
 
 OUT, RESULTS = HERE / "out" / "study", HERE / "results"
@@ -143,17 +143,6 @@ def folder_options(doc: str) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=OUT, help="folder of study.py's runs")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
     return parser
-
-
-def make_folder(path: Path) -> None:
-    """
-    Raises:
-        UserError: if it is not there and cannot be made.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.pictures import make
 from resmlp_mt.pictures.style import SUFFIXES, save
 from resmlp_mt.pipeline.checkpoints import HAVE_MATRICES, load_ours, mixing_kind
+from resmlp_mt.pipeline.steps import make_folder
 
 
 def everything(args: Namespace) -> Tuple[List[Path], List[str]]:
@@ -65,18 +66,10 @@ def everything(args: Namespace) -> Tuple[List[Path], List[str]]:
         lambda: make.by_length(args.systems, args.references, args.source, args.edges),
     )
 
-    folder = _folder(args.output)
+    make_folder(args.output)
     written = []
     for name, figure in figures.items():
-        files = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
+        files = [args.output / f"{name}{suffix}" for suffix in SUFFIXES]
         save(figure, *files)
         written += files
     return written, left_out
-
-
-def _folder(path: Path) -> Path:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
-    return path

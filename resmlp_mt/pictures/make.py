@@ -162,7 +162,11 @@ def attention(
 
 
 def pruning(file: Path, title: Optional[str] = None) -> Figure:
-    """BLEU against the share of weights pruned."""
+    """BLEU against the share of weights pruned.
+
+    Raises:
+        UserError: naming a file that is none of a sweep, or without a point to draw.
+    """
     result = read_sweep(file)
     if not lines(result):
         raise UserError(f"{file}: no point with weights removed: run prune_sweep.py to its end")

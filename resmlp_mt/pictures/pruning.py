@@ -5,7 +5,6 @@ from typing import Optional
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -26,15 +25,11 @@ def draw_pruning(result: dict, title: Optional[str] = None) -> Figure:
     """A line for each of A, B, C and all.
 
     Args:
-        result: what :func:`resmlp_mt.pipeline.pruning_sweep.read_sweep` gives.
+        result: what :func:`resmlp_mt.pipeline.pruning_sweep.read_sweep` gives, with a point besides
+            that of the whole checkpoint.
         title: heading of the picture.
-
-    Raises:
-        UserError: if there is nothing to draw in it.
     """
     found = lines(result)
-    if not found:
-        raise UserError("no point with weights removed in it: run prune_sweep.py to its end")
     figure = new_figure(COLUMN, (6 + (0.5 if title else 0)) * CM)
     axes = figure.subplots()
     for kind, points in found.items():

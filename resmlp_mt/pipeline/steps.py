@@ -12,6 +12,17 @@ from resmlp_mt.errors import UserError
 RESULTS = "results"  # what manifest.json calls that which is not an option
 
 
+def make_folder(path: Path) -> None:
+    """
+    Raises:
+        UserError: if it is not there and cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
+
+
 def write_json(path: Path, value) -> None:
     """Write a JSON file whole or not at all."""
     partial = Path(f"{path}.partial")
