@@ -22,7 +22,7 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
-    package_data={"resmlp_mt.wmt14": ["*.yml"]},
+    package_data={"resmlp_mt.prepare": ["*.yml"]},
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
@@ -32,5 +32,6 @@ setup(
         "numpy",
         "tqdm",
     ],
+    entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},
     extras_require={"plot": PLOT, "benchmark": BENCHMARK, "wmt14": WMT14, "test": TEST},
 )

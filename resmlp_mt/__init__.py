@@ -1,17 +1,22 @@
 """resmlp_mt: the sequence-to-sequence ResMLP as a fairseq plugin.
 
-Importing this package, or naming it as ``--user-dir``, registers the model and its architectures.
+fairseq registers the model and its architectures when it loads this folder as ``--user-dir``.
+Without fairseq, importing this package loads nothing else; ``ResMLPModel`` loads fairseq.
 """
 
-from resmlp_mt.quiet import ignore_old_scripting, logging_as_before
-
-ignore_old_scripting()
-with logging_as_before():
-    from resmlp_mt import cli_errors, compat
-    from resmlp_mt.model import ResMLPModel
+import importlib
+import sys
 
 __all__ = ["ResMLPModel"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-compat.install(__path__[0])
-cli_errors.install()
+
+def __getattr__(name: str):
+    if name == "ResMLPModel":
+        importlib.import_module("resmlp_mt.compat")
+        return importlib.import_module("resmlp_mt.models.model").ResMLPModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if "fairseq" in sys.modules:
+    importlib.import_module("resmlp_mt.compat")

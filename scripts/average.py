@@ -9,9 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import check_positive
-from resmlp_mt.pipeline.averaging import average_checkpoints, last_checkpoints
-from resmlp_mt.pipeline.terminal import run_main
 
 
 def main() -> None:

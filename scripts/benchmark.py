@@ -7,7 +7,7 @@ import torch
 
 from resmlp_mt.benchmark import decode, length, memory, report, shares, train
 from resmlp_mt.benchmark.options import parse
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.cli.terminal import run_main
 
 MODES = {
     "train": train.main,

@@ -12,9 +12,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.concatenation import concatenate
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.prepare.concatenation import concatenate
 
 MOST_SHARE = 100  # all is held in memory, so that a slip of the finger must not fill it
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import check_finite, check_positive
-from resmlp_mt.pipeline.distillation import FAILURES, Targets, distill
-from resmlp_mt.pipeline.distillation_report import report
-from resmlp_mt.pipeline.search import Search
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.translate.distillation import FAILURES, Targets, distill
+from resmlp_mt.translate.distillation_report import report
+from resmlp_mt.translate.search import Search
 
 
 def parse() -> argparse.Namespace:
@@ -100,4 +100,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

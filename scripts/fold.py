@@ -9,8 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from resmlp_mt.pipeline.deployment import fold_checkpoint
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.checkpoints.deployment import fold_checkpoint
+from resmlp_mt.cli.terminal import run_main
 
 
 def main() -> None:

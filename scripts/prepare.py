@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError, check_positive
-from resmlp_mt.pipeline.terminal import run_main
 
 EXTRA = ("mtdata", "requests")  # what setup.py calls wmt14
 
@@ -43,10 +43,10 @@ def main() -> None:
     given = [name for name in ("limit", "workers", "vocab_size") if getattr(args, name) is not None]
     check_positive(args, *given)
     try:
-        from resmlp_mt.wmt14.parallel import usable_cores
-        from resmlp_mt.wmt14.prepare import Preparation
-        from resmlp_mt.wmt14.recipes import find_pair
-        from resmlp_mt.wmt14.reports import summary
+        from resmlp_mt.prepare.parallel import usable_cores
+        from resmlp_mt.prepare.prepare import Preparation
+        from resmlp_mt.prepare.recipes import find_pair
+        from resmlp_mt.prepare.reports import summary
 
         pair = find_pair(args.pair)
         workers = args.workers or usable_cores()
@@ -62,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

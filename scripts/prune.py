@@ -12,9 +12,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from resmlp_mt.analysis.pruning import KINDS, PAPERS_THRESHOLD, prune_checkpoint
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import check_positive
-from resmlp_mt.pipeline.pruning import KINDS, PAPERS_THRESHOLD, prune_checkpoint
-from resmlp_mt.pipeline.terminal import run_main
 
 
 def main() -> None:

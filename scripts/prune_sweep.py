@@ -13,9 +13,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from resmlp_mt.analysis.pruning_sweep import THRESHOLDS, WHICH, Sweep
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import check_finite, check_positive
-from resmlp_mt.pipeline.pruning_sweep import THRESHOLDS, WHICH, Sweep
-from resmlp_mt.pipeline.terminal import run_main
 
 
 def show(point: dict, new: bool) -> None:
@@ -72,4 +72,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

@@ -14,14 +14,14 @@ import re
 import sys
 from pathlib import Path
 
+from resmlp_mt.analysis.by_length import EDGES
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.by_length import EDGES
-from resmlp_mt.pipeline.evaluation import evaluate
-from resmlp_mt.pipeline.score_report import report, systems_by_length
-from resmlp_mt.pipeline.scoring import read_generated, read_system
-from resmlp_mt.pipeline.steps import write_json
-from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.pipeline.text_input import check_one_stdin, check_same_lines, name_of, read_text
+from resmlp_mt.files import write_json
+from resmlp_mt.score.evaluation import evaluate
+from resmlp_mt.score.report import report, systems_by_length
+from resmlp_mt.score.scoring import read_generated, read_system
+from resmlp_mt.text.text_input import check_one_stdin, check_same_lines, name_of, read_text
 
 
 def parse() -> argparse.Namespace:

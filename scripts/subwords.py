@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import Dict, List
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError, check_positive
-from resmlp_mt.pipeline.corpus import read_lines, write_lines
-from resmlp_mt.pipeline.subwords import load_subwords, train_subwords
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.text.lines import read_lines, write_lines
+from resmlp_mt.text.subwords import load_subwords, train_subwords
 
 
 def parse_args() -> argparse.Namespace:

@@ -14,7 +14,7 @@ keeps its tokens.
 
 The paper gives optimizer, rate, warm-up, dropout and label smoothing. It leaves open, and our
 choice is: 32,768 tokens an update, 300,000 updates, 256 positions, no clipping, a checkpoint in
-2,000 updates. Why: resmlp_mt/wmt14/train_recipe.py.
+2,000 updates. Why: resmlp_mt/train/recipe.py.
 """
 
 import argparse
@@ -24,11 +24,11 @@ from pathlib import Path
 
 import torch
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import check_positive
-from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.wmt14.train_command import MAX_TOKENS, PORT, Devices
-from resmlp_mt.wmt14.train_recipe import PRECISIONS, TOKENS_PER_UPDATE, UPDATES
-from resmlp_mt.wmt14.train_run import Training
+from resmlp_mt.train.command import MAX_TOKENS, PORT, Devices
+from resmlp_mt.train.job import Training
+from resmlp_mt.train.recipe import PRECISIONS, TOKENS_PER_UPDATE, UPDATES
 
 
 def parse_args() -> argparse.Namespace:
@@ -119,4 +119,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

@@ -20,12 +20,12 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError, check_positive
-from resmlp_mt.pipeline.shards import open_shards
-from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.pipeline.translator import Translator
-from resmlp_mt.wmt14.translate_output import check_output, write_output
-from resmlp_mt.wmt14.translate_text import SourceText
+from resmlp_mt.translate.output import check_output, write_output
+from resmlp_mt.translate.shards import open_shards
+from resmlp_mt.translate.source_text import SourceText
+from resmlp_mt.translate.translator import Translator
 
 DIED = "{shard} {how}: nothing was written; if memory ran out, take fewer --shards or --max-tokens"
 

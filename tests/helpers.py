@@ -10,8 +10,8 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
-from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
+from resmlp_mt.checkpoints.dictionaries import synthetic_dictionary
+from resmlp_mt.modules.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 
 # every --token-mixing, with more than one head where it has them
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]

@@ -18,10 +18,10 @@ from helpers import pad_batch, randomize_, shift, translate
 from omegaconf import DictConfig
 from torch import Tensor
 
-from resmlp_mt.pipeline.deployment import fold_checkpoint
-from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.rebuilding import rebuild
-from resmlp_mt.pipeline.steps import read_json
+from resmlp_mt.checkpoints.deployment import fold_checkpoint
+from resmlp_mt.checkpoints.rebuilding import rebuild
+from resmlp_mt.files import read_json
+from resmlp_mt.provenance import versions
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ANSWERS = "answers.json"

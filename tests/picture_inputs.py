@@ -9,7 +9,7 @@ from helpers import SMALL, build_model
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.cli.terminal import run_main
 
 SMALLEST = 6  # points
 COLUMN = 8 / 2.54  # inches

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import List, Tuple
 
-from resmlp_mt.wmt14.recipes import Pair
+from resmlp_mt.prepare.recipes import Pair
 
 SYLLABLES = [
     "ka",

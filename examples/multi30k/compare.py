@@ -17,13 +17,13 @@ from result_files import earlier
 from run import HERE
 from study import folder_options
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import read_lines
-from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.significance import paired_bootstrap
-from resmlp_mt.pipeline.steps import make_folder, write_json
-from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.pipeline.text_input import check_same_lines
+from resmlp_mt.files import make_folder, write_json
+from resmlp_mt.provenance import versions
+from resmlp_mt.score.significance import paired_bootstrap
+from resmlp_mt.text.lines import read_lines
+from resmlp_mt.text.text_input import check_same_lines
 
 BASELINE = "transformer-3"
 

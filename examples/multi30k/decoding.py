@@ -7,9 +7,9 @@ import torch
 from plan import rows
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.steps import read_json
-from resmlp_mt.pipeline.subwords import Subwords
-from resmlp_mt.pipeline.translator import Translator, by_length
+from resmlp_mt.files import read_json
+from resmlp_mt.text.subwords import Subwords
+from resmlp_mt.translate.translator import Translator, by_length
 
 MAX_TOKENS = 4096
 

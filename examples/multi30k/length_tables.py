@@ -6,7 +6,7 @@ from typing import Dict, List
 from study_tables import markdown, of_system, rows_of
 from systems import SYSTEMS
 
-from resmlp_mt.pipeline.by_length import words_label
+from resmlp_mt.analysis.by_length import words_label
 
 
 def by_length(results: Dict[str, dict], pair: str) -> Dict[str, List[dict]]:

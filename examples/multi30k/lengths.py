@@ -17,13 +17,13 @@ from result_files import earlier
 from run import HERE
 from study import folder_options
 
+from resmlp_mt.analysis.by_length import bleu_by_length
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.by_length import bleu_by_length
-from resmlp_mt.pipeline.corpus import read_lines
-from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import make_folder, write_json
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.files import make_folder, write_json
+from resmlp_mt.provenance import versions
+from resmlp_mt.score.scoring import score
+from resmlp_mt.text.lines import read_lines
 
 EDGES = (8, 11, 14, 18)  # words of the source: a fifth of the sentences in each, nearly
 

@@ -21,12 +21,12 @@ from result_files import earlier
 from run import HERE
 from study import folder_options
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import read_parallel
-from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import make_folder, write_json
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.files import make_folder, write_json
+from resmlp_mt.provenance import versions
+from resmlp_mt.score.scoring import score
+from resmlp_mt.text.lines import read_parallel
 
 MOST = 4  # sentences in a line
 REACHES = (16, 24, 32)  # tried on lines of three sentences
@@ -87,4 +87,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

@@ -21,7 +21,9 @@ from result_files import load
 from run import HERE
 from study_tables import SUMMARY, of_table, rows_of
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import make_folder
 from resmlp_mt.pictures.length import draw_by_length
 from resmlp_mt.pictures.make import pruning
 from resmlp_mt.pictures.style import (
@@ -36,8 +38,6 @@ from resmlp_mt.pictures.style import (
     save,
     set_title,
 )
-from resmlp_mt.pipeline.steps import make_folder
-from resmlp_mt.pipeline.terminal import run_main
 
 Points = List[Tuple[float, float]]
 

@@ -22,12 +22,12 @@ from result_files import earlier
 from run import HERE
 from study import folder_options
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
-from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.scoring import score
-from resmlp_mt.pipeline.steps import make_folder, write_json
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.files import make_folder, write_json
+from resmlp_mt.provenance import versions
+from resmlp_mt.score.scoring import score
+from resmlp_mt.text.lines import read_lines, read_parallel, write_lines
 
 WORDS = 3  # that say something twice
 SIZES = (3, 4)  # of --no-repeat-ngram-size, in pieces
@@ -102,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

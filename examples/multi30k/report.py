@@ -22,8 +22,8 @@ from study_tables import (
     trials,
 )
 
-from resmlp_mt.pipeline.markdown import fill_file
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.analysis.markdown import fill_file
+from resmlp_mt.cli.terminal import run_main
 
 TABLES: Dict[str, Callable[[Dict[str, dict]], str]] = {
     "trials": trials,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Dict
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.steps import read_json
+from resmlp_mt.files import read_json
 
 FIELDS = {"row", "table", "label", "command", "recipe", "cost", "versions"}
 # files that are no row's, and what they must have

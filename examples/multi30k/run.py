@@ -10,12 +10,12 @@ from pathlib import Path
 from fetch import find_corpora
 from table import row
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.compat import PRECISIONS
 from resmlp_mt.errors import UserError, check_positive
-from resmlp_mt.pipeline.experiment import Experiment, Recipe
-from resmlp_mt.pipeline.programs import architectures
-from resmlp_mt.pipeline.steps import write_json
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.files import write_json
+from resmlp_mt.run import Experiment, Recipe
+from resmlp_mt.train.programs import architectures
 
 HERE = Path(__file__).resolve().parent
 
@@ -136,4 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

@@ -18,12 +18,12 @@ from plan import table5
 from study import folder_options
 
 from resmlp_mt.benchmark.timing import alternate, ratio, spread
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError, check_positive
-from resmlp_mt.pipeline.corpus import read_lines
-from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.steps import make_folder, write_json
-from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.pipeline.translator import Translator
+from resmlp_mt.files import make_folder, write_json
+from resmlp_mt.provenance import versions
+from resmlp_mt.text.lines import read_lines
+from resmlp_mt.translate.translator import Translator
 
 
 def decoder(model: Path, data: Path, text: List[str], args) -> Callable[[], int]:

@@ -23,10 +23,10 @@ from plan import VOCABULARY, Row, rows
 from run import HERE
 from texts import TEXTS
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError, check_positive
-from resmlp_mt.pipeline.experiment import Experiment, Recipe
-from resmlp_mt.pipeline.steps import make_folder, read_json, write_json
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.files import make_folder, read_json, write_json
+from resmlp_mt.run import Experiment, Recipe
 
 OUT, RESULTS = HERE / "out" / "study", HERE / "results"
 
@@ -174,4 +174,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

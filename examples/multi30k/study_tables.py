@@ -7,7 +7,7 @@ from plan import BEFORE, TEST
 from systems import SYSTEMS
 from table import option
 
-from resmlp_mt.pipeline.markdown import markdown_table
+from resmlp_mt.analysis.markdown import markdown_table
 
 
 def of_table(results: Dict[str, dict], table: str) -> List[dict]:

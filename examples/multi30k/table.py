@@ -5,9 +5,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.steps import read_json
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.files import read_json
 
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 HEAD = (

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Callable, Dict, Tuple
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.concatenation import concatenate
-from resmlp_mt.pipeline.corpus import language_of
-from resmlp_mt.pipeline.distillation import Targets, distill
-from resmlp_mt.pipeline.search import Search
+from resmlp_mt.prepare.concatenation import concatenate
+from resmlp_mt.text.lines import language_of
+from resmlp_mt.translate.distillation import Targets, distill
+from resmlp_mt.translate.search import Search
 
 Files = Tuple[Path, Path]
 # whose translations the students learn: of Table 5, English to German, seed 1

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import grammar
 
+from resmlp_mt.checkpoints.inspection import layers_of, mixing_matrices
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import check_positive
+from resmlp_mt.files import Workdir
 from resmlp_mt.pictures import style
 from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.matrices import Panel, draw_matrices
-from resmlp_mt.pipeline.checkpoints import layers_of, mixing_matrices
-from resmlp_mt.pipeline.corpus import read_lines, read_parallel, write_lines
-from resmlp_mt.pipeline.experiment import STEPS, Experiment, Recipe
-from resmlp_mt.pipeline.steps import Workdir
-from resmlp_mt.pipeline.terminal import run_main
-from resmlp_mt.pipeline.training import read_curve
+from resmlp_mt.run import STEPS, Experiment, Recipe
+from resmlp_mt.text.lines import read_lines, read_parallel, write_lines
+from resmlp_mt.train.training import read_curve
 
 HERE = Path(__file__).resolve().parent
 SHOWN_POSITIONS = 24
@@ -129,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_main(main, resumes=True))
+    sys.exit(run_main(main))

@@ -11,7 +11,7 @@ from resmlp_mt.benchmark.floor import Sizes
 from resmlp_mt.benchmark.report import Report, counted, megabytes, number, spread_text
 from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread, alternate, ratio, spread, synchronizer
-from resmlp_mt.pipeline.terminal_table import Table
+from resmlp_mt.score.terminal_table import Table
 
 NOTES = [
     "speed: how many times faster than the baseline, repeat by repeat: median (lowest .. highest)",

@@ -9,7 +9,7 @@ from resmlp_mt.benchmark.decode import measure
 from resmlp_mt.benchmark.report import Chart, Report, counted, number, spread_text
 from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread, spread
-from resmlp_mt.pipeline.terminal_table import Table
+from resmlp_mt.score.terminal_table import Table
 
 
 def per_token(line: dict, name: str) -> Spread:

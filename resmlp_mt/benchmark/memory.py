@@ -10,7 +10,7 @@ from resmlp_mt.benchmark.held import cache_by_length, peak_bytes, saved_bytes
 from resmlp_mt.benchmark.report import Chart, Report, counted, megabytes, number
 from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread
-from resmlp_mt.pipeline.terminal_table import Table
+from resmlp_mt.score.terminal_table import Table
 
 
 def training(pair: Pair, sentences: Sentences, args, bar: tqdm) -> List[dict]:

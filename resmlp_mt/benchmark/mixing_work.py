@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Optional
 
-from resmlp_mt.token_mixing import MATRICES
+from resmlp_mt.modules.token_mixing import MATRICES
 
 SELF_ATTENTION = "self-attention"
 

@@ -12,9 +12,9 @@ import torch
 
 from resmlp_mt.benchmark.timing import Spread
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.steps import write_json
-from resmlp_mt.pipeline.terminal_table import Table
+from resmlp_mt.files import write_json
+from resmlp_mt.provenance import versions
+from resmlp_mt.score.terminal_table import Table
 
 
 @dataclass

@@ -11,8 +11,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import move_to_cuda
 from torch import Tensor
 
+from resmlp_mt.checkpoints.dictionaries import synthetic_dictionary
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.dictionaries import synthetic_dictionary
 
 
 def build_task(args, positions: int) -> TranslationTask:

@@ -19,7 +19,7 @@ from resmlp_mt.benchmark.decode import measure
 from resmlp_mt.benchmark.operators import PARTS, PRODUCTS, PYTHON, profile_parts
 from resmlp_mt.benchmark.report import Report, counted, number
 from resmlp_mt.benchmark.sentences import Sentences
-from resmlp_mt.pipeline.terminal_table import Table
+from resmlp_mt.score.terminal_table import Table
 
 
 def step_parts(column, batch: dict, words: int, wall_ms: float, args) -> Dict[str, float]:

@@ -16,7 +16,7 @@ from resmlp_mt.benchmark.columns import Pair
 from resmlp_mt.benchmark.report import Report, counted, number, spread_text
 from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread, alternate, ratio, spread, synchronizer
-from resmlp_mt.pipeline.terminal_table import Table
+from resmlp_mt.score.terminal_table import Table
 
 PHASES = ("forward", "backward", "optimizer")
 SMOOTHING = 0.1

@@ -3,24 +3,31 @@
 Each function here mends one thing, and does nothing when called again.
 """
 
-from resmlp_mt.compat.checkpoints import (
-    allow_translation_checkpoints,
-    check_checkpoints,
-    need_optimizer_state,
-    save_whole_checkpoints,
-)
-from resmlp_mt.compat.data import (
-    end_lines_at_line_feeds,
-    forget_translated_sentences,
-    keep_last_batch,
-)
-from resmlp_mt.compat.decoding import (
-    block_repeated_ngrams,
-    diverse_beams_by_row,
-    search_with_own_generator,
-)
-from resmlp_mt.compat.training import PRECISIONS, explain_divergence, set_matmul_precision
-from resmlp_mt.compat.user_dir import remember_user_dir
+from pathlib import Path
+
+from resmlp_mt.compat.quiet import ignore_old_scripting, logging_as_before
+
+ignore_old_scripting()
+with logging_as_before():
+    from resmlp_mt.compat import program_errors
+    from resmlp_mt.compat.checkpoints import (
+        allow_translation_checkpoints,
+        check_checkpoints,
+        need_optimizer_state,
+        save_whole_checkpoints,
+    )
+    from resmlp_mt.compat.data import (
+        end_lines_at_line_feeds,
+        forget_translated_sentences,
+        keep_last_batch,
+    )
+    from resmlp_mt.compat.decoding import (
+        block_repeated_ngrams,
+        diverse_beams_by_row,
+        search_with_own_generator,
+    )
+    from resmlp_mt.compat.training import PRECISIONS, explain_divergence, set_matmul_precision
+    from resmlp_mt.compat.user_dir import remember_user_dir
 
 __all__ = ["PRECISIONS", "install"]
 
@@ -47,3 +54,7 @@ def install(package_dir: str) -> None:
     block_repeated_ngrams()
     search_with_own_generator()
     remember_user_dir(package_dir)
+
+
+install(str(Path(__file__).parents[1]))
+program_errors.install()

@@ -9,9 +9,8 @@ from fairseq.file_io import PathManager
 from fairseq.optim import FairseqOptimizer
 from fairseq.trainer import Trainer
 
-from resmlp_mt import plain_options, safe_saving
-from resmlp_mt.checkpoint_file import check_file, check_finite
-from resmlp_mt.compat import plain_arrays
+from resmlp_mt.compat import plain_arrays, plain_options, safe_saving
+from resmlp_mt.compat.checkpoint_file import check_file, check_finite
 from resmlp_mt.compat.replacing import replace_once
 from resmlp_mt.errors import UserError
 
@@ -84,7 +83,7 @@ def _optimizer_state(optimizer: FairseqOptimizer) -> Dict[str, object]:
 def save_whole_checkpoints() -> None:
     """Have a run that is killed, or whose disk is full, leave whole checkpoints only.
 
-    See :mod:`resmlp_mt.safe_saving`.
+    See :mod:`resmlp_mt.compat.safe_saving`.
     """
     replace_once(checkpoint_utils, "torch_persistent_save")(safe_saving.save)
     replace_once(PathManager, "copy")(safe_saving.copy)

@@ -10,9 +10,9 @@ from fairseq.file_chunker_utils import Chunker
 from fairseq.tasks import FairseqTask
 from fairseq_cli import interactive
 
-from resmlp_mt import line_ends
+from resmlp_mt.compat import line_ends
 from resmlp_mt.compat.replacing import replace_once
-from resmlp_mt.pipeline.subwords import one_line_of_text, plain_pieces
+from resmlp_mt.text.subwords import one_line_of_text, plain_pieces
 
 
 def keep_last_batch() -> None:
@@ -38,7 +38,7 @@ def keep_last_batch() -> None:
 
 def end_lines_at_line_feeds() -> None:
     """Have fairseq-interactive and fairseq-preprocess (with ``--user-dir``) read lines as the
-    scripts do: see :mod:`resmlp_mt.line_ends`.
+    scripts do: see :mod:`resmlp_mt.compat.line_ends`.
 
     What SentencePiece makes of a line in fairseq-interactive is what subwords.py makes of it.
     """

@@ -5,8 +5,8 @@ from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
 
 from resmlp_mt.compat.replacing import replace_once
-from resmlp_mt.generator import ResMLPGenerator
-from resmlp_mt.model import ResMLPModel
+from resmlp_mt.inference.generator import ResMLPGenerator
+from resmlp_mt.models.model import ResMLPModel
 
 
 def diverse_beams_by_row() -> None:

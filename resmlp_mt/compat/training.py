@@ -6,7 +6,7 @@ import torch
 from fairseq.nan_detector import NanDetector
 from fairseq.trainer import Trainer
 
-from resmlp_mt import divergence
+from resmlp_mt.compat import divergence
 from resmlp_mt.compat.replacing import replace_once
 from resmlp_mt.errors import UserError
 
@@ -16,7 +16,7 @@ PRECISIONS = ("highest", "high", "medium")
 def explain_divergence() -> None:
     """Have fairseq say where numbers stopped being finite, and warn of Adagrad without warm-up.
 
-    See :mod:`resmlp_mt.divergence`.
+    See :mod:`resmlp_mt.compat.divergence`.
     """
     replace_once(NanDetector, "add_hooks")(divergence.add_hooks)
     replace_once(Trainer, "_build_optimizer")(divergence.build_optimizer)

@@ -4,8 +4,8 @@ from typing import Optional, Sequence
 
 from matplotlib.figure import Figure
 
+from resmlp_mt.analysis.cross_attention import CrossAttention
 from resmlp_mt.pictures.style import CM, COLUMN, SMALL, in_style, new_figure, set_title
-from resmlp_mt.pipeline.cross_attention import CrossAttention
 
 CELL = 0.24 * CM  # what a line of small letters needs
 LETTER = 0.62 * SMALL / 72  # inches
@@ -18,7 +18,7 @@ def draw_attention(
     """A panel for each layer, one below the other: white 0, black 1.
 
     Args:
-        attention: what :func:`resmlp_mt.pipeline.cross_attention.cross_attention` gives.
+        attention: what :func:`resmlp_mt.analysis.cross_attention.cross_attention` gives.
         layers: which, from 1.
         title: heading of the picture.
     """

@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import read_json
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -20,8 +21,7 @@ from resmlp_mt.pictures.style import (
     new_figure,
     set_title,
 )
-from resmlp_mt.pipeline.steps import read_json
-from resmlp_mt.pipeline.training import read_curve
+from resmlp_mt.train.training import read_curve
 
 Points = List[Tuple[int, float]]
 

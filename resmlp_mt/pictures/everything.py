@@ -6,11 +6,11 @@ from typing import Callable, Dict, List, Tuple
 
 from matplotlib.figure import Figure
 
+from resmlp_mt.checkpoints.inspection import HAVE_MATRICES, load_ours, mixing_kind
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import make_folder
 from resmlp_mt.pictures import make
 from resmlp_mt.pictures.style import SUFFIXES, save
-from resmlp_mt.pipeline.checkpoints import HAVE_MATRICES, load_ours, mixing_kind
-from resmlp_mt.pipeline.steps import make_folder
 
 
 def everything(args: Namespace) -> Tuple[List[Path], List[str]]:

@@ -5,6 +5,17 @@ from typing import Dict, List, Optional, Sequence
 
 from matplotlib.figure import Figure
 
+from resmlp_mt.analysis.by_length import EDGES, bleu_by_length
+from resmlp_mt.analysis.cross_attention import cross_attention
+from resmlp_mt.analysis.pruning import PAPERS_THRESHOLD, sparsity
+from resmlp_mt.analysis.pruning_sweep import lines, read_sweep
+from resmlp_mt.checkpoints.inspection import (
+    SIDES,
+    load_ours,
+    mixing_kind,
+    mixing_matrices,
+    positions,
+)
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.curves import draw_curves, read_curves
@@ -13,19 +24,8 @@ from resmlp_mt.pictures.matrices import arrange, draw_matrices
 from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.rows import distance_curves, draw_rows, middle_rows, row_curves
 from resmlp_mt.pictures.sparsity import draw_sparsity
-from resmlp_mt.pipeline.by_length import EDGES, bleu_by_length
-from resmlp_mt.pipeline.checkpoints import (
-    SIDES,
-    load_ours,
-    mixing_kind,
-    mixing_matrices,
-    positions,
-)
-from resmlp_mt.pipeline.cross_attention import cross_attention
-from resmlp_mt.pipeline.pruning import PAPERS_THRESHOLD, sparsity
-from resmlp_mt.pipeline.pruning_sweep import lines, read_sweep
-from resmlp_mt.pipeline.scoring import read_system
-from resmlp_mt.pipeline.text_input import check_same_lines, read_text
+from resmlp_mt.score.scoring import read_system
+from resmlp_mt.text.text_input import check_same_lines, read_text
 
 MOST_HEADS = 8  # drawn unless more are asked for
 LENGTH, REACH = 32, 12

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from resmlp_mt.checkpoints.inspection import SIDES, Layer, layers_of
 from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure, set_title
-from resmlp_mt.pipeline.checkpoints import SIDES, Layer, layers_of
 
 ROWS = 16  # more rows of panels than that take a page's width
 

@@ -5,6 +5,7 @@ from typing import Optional
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from resmlp_mt.analysis.pruning_sweep import WHICH, WHOLE, lines
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -15,7 +16,6 @@ from resmlp_mt.pictures.style import (
     new_figure,
     set_title,
 )
-from resmlp_mt.pipeline.pruning_sweep import WHICH, WHOLE, lines
 
 NAMES = {"A": "A (positions)", "B": "B (fc1)", "C": "C (fc2)", "all": "A, B and C"}
 
@@ -25,7 +25,7 @@ def draw_pruning(result: dict, title: Optional[str] = None) -> Figure:
     """A line for each of A, B, C and all.
 
     Args:
-        result: what :func:`resmlp_mt.pipeline.pruning_sweep.read_sweep` gives, with a point besides
+        result: what :func:`resmlp_mt.analysis.pruning_sweep.read_sweep` gives, with a point besides
             that of the whole checkpoint.
         title: heading of the picture.
     """

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from resmlp_mt.checkpoints.inspection import SIDES, Layer, layers_of
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -24,7 +25,6 @@ from resmlp_mt.pictures.style import (
     new_figure,
     set_title,
 )
-from resmlp_mt.pipeline.checkpoints import SIDES, Layer, layers_of
 
 
 class Curve(NamedTuple):

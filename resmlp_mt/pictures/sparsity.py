@@ -5,6 +5,8 @@ from typing import Dict, Optional
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from resmlp_mt.analysis.pruning import Count
+from resmlp_mt.checkpoints.inspection import SIDES, Layer, layers_of
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -14,8 +16,6 @@ from resmlp_mt.pictures.style import (
     new_figure,
     set_title,
 )
-from resmlp_mt.pipeline.checkpoints import SIDES, Layer, layers_of
-from resmlp_mt.pipeline.pruning import Count
 
 KINDS = ("A", "B", "C")
 
@@ -31,7 +31,7 @@ def draw_sparsity(
     """A line for each kind of matrix over the layers, the encoder beside the decoder.
 
     Args:
-        counts: what :func:`resmlp_mt.pipeline.pruning.sparsity` gives.
+        counts: what :func:`resmlp_mt.analysis.pruning.sparsity` gives.
         threshold: what they are below, a share of the maximum.
         of_a: which of A's weights were counted.
         triangle: whether, in the decoder, they are those of the lower triangle.

@@ -21,8 +21,8 @@ from typing import List
 
 from soaking import RESULTS, record
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.terminal import run_main
 
 ROOT = Path(__file__).parents[2]
 MAKE = ROOT / "tests" / "fixtures" / "make.py"

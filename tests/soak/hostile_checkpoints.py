@@ -25,7 +25,7 @@ from hostile_checkpoint_cases import Case, arrays, code, damaged, evaluated, for
 from hostile_checkpoint_ways import Ways
 from small_world import make
 
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.cli.terminal import run_main
 
 CUTS, BITS, CHANGES, PICKLES = 50, 200, 30, 20
 SHOWN = 25  # of the lines that were said, in the result

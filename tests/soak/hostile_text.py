@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_world import make
 
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.cli.terminal import run_main
 
 LONGEST = 30  # pieces that the small model takes
 INTERACTIVE = ("fairseq-interactive", "translate.py")  # they refuse a line that is longer

@@ -16,12 +16,12 @@ from hostile_lines import FIXED, NOT_UTF8
 from score_text import generate_log
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import one_line, read_lines, write_lines
-from resmlp_mt.pipeline.evaluation import evaluate
-from resmlp_mt.pipeline.scoring import read_generated, read_system
-from resmlp_mt.pipeline.subwords import Subwords, train_subwords
-from resmlp_mt.pipeline.text_input import read_text
-from resmlp_mt.wmt14 import cleaning
+from resmlp_mt.prepare import cleaning
+from resmlp_mt.score.evaluation import evaluate
+from resmlp_mt.score.scoring import read_generated, read_system
+from resmlp_mt.text.lines import one_line, read_lines, write_lines
+from resmlp_mt.text.subwords import Subwords, train_subwords
+from resmlp_mt.text.text_input import read_text
 
 DROPPED = {"invalid-utf8", "empty", "too-long"}
 

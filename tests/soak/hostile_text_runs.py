@@ -8,8 +8,8 @@ from typing import Callable
 from cli import call
 from small_world import Said, World
 
-from resmlp_mt.cli_errors import explain
-from resmlp_mt.pipeline.subwords import Subwords
+from resmlp_mt.compat.program_errors import explain
+from resmlp_mt.text.subwords import Subwords
 
 
 class Runs:

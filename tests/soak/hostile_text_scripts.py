@@ -19,12 +19,12 @@ from prepare_text import pairs_of, write_layout, write_side
 from sacrebleu.metrics import BLEU, CHRF
 from small_world import run_script
 
+from resmlp_mt.analysis.cross_attention import cross_attention
+from resmlp_mt.compat.quiet import logging_as_before
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import read_lines
-from resmlp_mt.pipeline.cross_attention import cross_attention
-from resmlp_mt.pipeline.subwords import Subwords
-from resmlp_mt.quiet import logging_as_before
-from resmlp_mt.wmt14.recipes import PAIRS
+from resmlp_mt.prepare.recipes import PAIRS
+from resmlp_mt.text.lines import read_lines
+from resmlp_mt.text.subwords import Subwords
 
 PAIR = PAIRS["en-de"]
 MOST_PIECES = 31  # of a sentence: the small model has 32 positions, and the end takes one

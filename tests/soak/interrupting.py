@@ -10,8 +10,8 @@ from typing import Callable, Dict, List, Optional, Protocol, Set
 
 import torch
 
+from resmlp_mt.checkpoints.averaging import load_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.averaging import load_checkpoint
 
 LAST = "checkpoint_last.pt"
 PHASES = ("step", "validation", "save")

@@ -31,7 +31,7 @@ from interrupting import (
 from made_up import binary_data
 from processes import installed
 
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.cli.terminal import run_main
 
 # the saves in the middle of which a disk is full: while a checkpoint is copied for the first time,
 # while one is written, and while one is copied over the last good one

@@ -6,7 +6,7 @@ from typing import Dict
 
 from cli import call
 
-from resmlp_mt.pipeline.corpus import write_lines
+from resmlp_mt.text.lines import write_lines
 
 WORDS = [f"w{number:02d}" for number in range(60)]
 

@@ -17,9 +17,9 @@ import soaking
 from cli import ROOT, call, train
 from cli_fixtures import VOCABULARY
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.corpus import write_lines
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.text.lines import write_lines
 
 # what the allocator may still gain once all sizes of batches have been seen
 SLACK_MB = 3

@@ -13,9 +13,9 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from helpers import gap, pad_batch, shift
 from torch import Tensor
 
-from resmlp_mt.affine import Affine
-from resmlp_mt.decoding_memory import DecodingMemory
-from resmlp_mt.folding import fold_
+from resmlp_mt.inference.folding import fold_
+from resmlp_mt.modules.affine import Affine
+from resmlp_mt.modules.decoding_memory import DecodingMemory
 
 FLOAT32 = 1e-6
 

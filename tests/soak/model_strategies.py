@@ -13,8 +13,8 @@ from helpers import build_model, model_options, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_words
 
-from resmlp_mt.mixing_kinds import CONVOLUTIONS
-from resmlp_mt.token_mixing import MATRICES
+from resmlp_mt.modules.mixing_kinds import CONVOLUTIONS
+from resmlp_mt.modules.token_mixing import MATRICES
 
 VOCABULARY = 30
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding

@@ -12,8 +12,8 @@ from unittest import mock
 from cli import call, train
 from cli_fixtures import SIZES, write_corpus
 
-from resmlp_mt.pipeline.subwords import Subwords, train_subwords
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.text.subwords import Subwords, train_subwords
 
 EPOCHS = 4
 

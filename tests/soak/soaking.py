@@ -17,11 +17,11 @@ import warnings
 from pathlib import Path
 from typing import Dict, List
 
+from resmlp_mt.analysis.markdown import fill_file, markdown_table
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.markdown import fill_file, markdown_table
-from resmlp_mt.pipeline.provenance import versions
-from resmlp_mt.pipeline.steps import read_json, write_json
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.files import read_json, write_json
+from resmlp_mt.provenance import versions
 
 RESULTS = Path(__file__).parent / "results"
 # fairseq's and hydra's, about their own future, between the lines that count

@@ -18,7 +18,7 @@ import soaking
 import torch
 from training_runs import PATIENCE, Curve, Recipe, least_stable, prepare, train
 
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.cli.terminal import run_main
 
 RATE, PAPER_WARM_UP, SHORT_WARM_UP = 0.2, 32_000, 400
 WARM_UPS = (0, 10, 30, 100, 300)  # from the one most likely to diverge

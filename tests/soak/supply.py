@@ -25,9 +25,9 @@ from typing import Dict, List, Tuple
 
 from soaking import RESULTS, record
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.pins import Pin, read_pins
-from resmlp_mt.pipeline.terminal import run_main
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 SOURCES = ("antlr4-python3-runtime", "fairseq-fixed")  # built, where there is no wheel

@@ -15,7 +15,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
-from resmlp_mt import divergence
+from resmlp_mt.compat import divergence
 
 sys.path.append(str(ROOT / "examples" / "quickstart"))
 import grammar

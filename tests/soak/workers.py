@@ -20,8 +20,8 @@ from made_up import binary_data
 from processes import installed
 from ranks import MEASURED, all_well, apart, kill_late, kill_rank, losses, shared_out, together
 
-from resmlp_mt.mixing_kinds import TOKEN_MIXING
-from resmlp_mt.pipeline.terminal import run_main
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
 
 TOLERANCE = 1e-4  # of a loss, in bits
 SHARE = 0.01  # of a loss

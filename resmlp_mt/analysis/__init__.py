@@ -1,0 +1,1 @@
+"""What can be read off a trained model: matrices, sparsity, pruning, attention, lengths."""

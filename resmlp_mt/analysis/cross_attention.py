@@ -1,0 +1,131 @@
+"""What the decoder looks at in the source while it writes a translation of one sentence."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import List, NamedTuple, Optional
+
+import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.data.data_utils import infer_language_pair
+from torch import Tensor
+
+from resmlp_mt.checkpoints.inspection import load_ours
+from resmlp_mt.compat.checkpoint_errors import explain
+from resmlp_mt.errors import UserError
+from resmlp_mt.text.subwords import load_subwords
+
+
+class CrossAttention(NamedTuple):
+    """
+    Attributes:
+        source: S pieces, the end of sentence last.
+        target: T pieces, the end of sentence last.
+        weights: layers x T x S, averaged over heads; each row sums to 1.
+    """
+
+    source: List[str]
+    target: List[str]
+    weights: Tensor
+
+
+@torch.no_grad()
+def cross_attention(
+    path: Path,
+    data_bin: Path,
+    sentence: str,
+    spm: Optional[Path] = None,
+    translation: Optional[str] = None,
+    beam: int = 4,
+    lenpen: float = 0.6,
+) -> CrossAttention:
+    """Translate a sentence, then read the attention off a pass over that translation.
+
+    Args:
+        path: a checkpoint of a ``resmlp_mt`` architecture.
+        data_bin: the folder with its dictionaries, ``dict.en.txt`` ...
+        sentence: the source.
+        spm: SentencePiece model; without it the text is in pieces already, set off by spaces.
+        translation: the target, in place of the model's own translation.
+        beam, lenpen: of the search for that.
+
+    Raises:
+        UserError: another model's checkpoint or dictionaries, a file that is not there, an empty
+            sentence, one that is longer than the model's positions, a decoder without
+            cross-attention.
+    """
+    model, task = _load(path, data_bin)
+    encode = _pieces(spm)
+    source = _indices(task.source_dictionary, encode(sentence), "sentence")
+    if translation is not None:
+        target = _indices(task.target_dictionary, encode(translation), "translation")
+    else:
+        target = _translate(model, task, source, beam, lenpen)
+    encoder_out = model.encoder(source.unsqueeze(0), torch.tensor([len(source)]))
+    # what the decoder is fed: the end-of-sentence symbol, then the words before the last
+    fed = target.roll(1).unsqueeze(0)
+    layers = []
+    for layer in range(model.decoder.num_layers):
+        _, extra = model.decoder.extract_features(fed, encoder_out, alignment_layer=layer)
+        layers.append(extra["attn"][0][0])
+    return CrossAttention(
+        [task.source_dictionary[i] for i in source.tolist()],
+        [task.target_dictionary[i] for i in target.tolist()],
+        torch.stack(layers).float(),
+    )
+
+
+def _load(path: Path, data_bin: Path):
+    state = load_ours(path)
+    options = state["cfg"]["task"]
+    options = options if isinstance(options, dict) else getattr(options, "__dict__", {})
+    languages = options.get("source_lang"), options.get("target_lang")
+    if None in languages and Path(data_bin).is_dir():  # fairseq reads them off the files' names
+        languages = infer_language_pair(str(data_bin))
+    for language in languages:
+        dictionary = Path(data_bin) / f"dict.{language}.txt"
+        if not dictionary.is_file():
+            raise UserError(
+                f"{data_bin} has no dictionary {dictionary.name}: give the data folder that "
+                f"{path} was trained on"
+            )
+    try:
+        (model,), _, task = load_model_ensemble_and_task([str(path)], {"data": str(data_bin)})
+    except Exception as error:  # fairseq raises a bare one for a state that does not fit
+        misfits = "Error(s) in loading state_dict", "please ensure that the architectures match"
+        if not any(said in str(error) for said in misfits):
+            message = explain(error)
+            if message is None:
+                raise
+            raise UserError(" ".join(message.split())) from None
+        raise UserError(
+            f"{path} does not fit the dictionaries in {data_bin}: give the data folder that it was "
+            "trained on"
+        ) from None
+    model.eval()
+    if getattr(model.decoder.layers[0], "cross_attention", None) is None:
+        raise UserError(f"{path}: its decoder has no cross-attention: there is nothing to draw")
+    return model, task
+
+
+def _pieces(spm: Optional[Path]):
+    if spm is None:
+        return str.strip
+    wrong = f"{spm} is no SentencePiece model: give the one of this checkpoint"
+    return load_subwords(spm, wrong).encode
+
+
+def _indices(dictionary, pieces: str, what: str) -> Tensor:
+    if not pieces:
+        raise UserError(f"the {what} is empty: give one with words")
+    return dictionary.encode_line(pieces, add_if_not_exist=False, append_eos=True).long()
+
+
+def _translate(model, task, source: Tensor, beam: int, lenpen: float) -> Tensor:
+    generator = task.build_generator([model], Namespace(beam=beam, lenpen=lenpen))
+    sample = {
+        "net_input": {
+            "src_tokens": source.unsqueeze(0),
+            "src_lengths": torch.tensor([len(source)]),
+        }
+    }
+    return task.inference_step(generator, [model], sample)[0][0]["tokens"]

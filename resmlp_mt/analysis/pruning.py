@@ -1,0 +1,167 @@
+"""The paper's sparsity: weights that are small beside the largest one of their matrix.
+
+Its section 3 counts, layer by layer, the weights below 5% of their matrix's maximum: A has more of
+them than B and C. Here they are counted, and set to zero without training again.
+
+A head's A is a matrix of its own. Of A only what training reached says anything: the weights that
+sentences of T tokens use, which is the top left T x T, in the decoder its triangle. Beyond, A still
+is what it was drawn as. With ``--token-mixing toeplitz`` the weights are those by distance.
+"""
+
+from pathlib import Path
+from typing import Dict, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from resmlp_mt.checkpoints.averaging import save_checkpoint
+from resmlp_mt.checkpoints.inspection import (
+    PARAMETERS,
+    Layer,
+    check_matrices,
+    check_not_folded,
+    load_ours,
+    parameter_names,
+    rebuild_mixing,
+)
+from resmlp_mt.errors import UserError
+
+KINDS = tuple(PARAMETERS)
+PAPERS_THRESHOLD = 0.05
+
+
+class Count(NamedTuple):
+    """How many weights are below the threshold, of how many."""
+
+    small: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        return self.small / self.total
+
+    def __add__(self, other: "Count") -> "Count":
+        return Count(self.small + other.small, self.total + other.total)
+
+
+def check_threshold(threshold: float) -> None:
+    """
+    Raises:
+        UserError: if it is not between 0 and 1.
+    """
+    if not 0 <= threshold <= 1:
+        raise UserError(
+            f"threshold {threshold:g}: give a share of the matrix's largest weight, from 0 to 1"
+        )
+
+
+def used_weights(state: dict, kind: str, side: str, weight: Tensor, length: int):
+    """Which weights sentences of *length* tokens use: True in a tensor of the weight's shape."""
+    if kind != "A":
+        return torch.ones_like(weight, dtype=torch.bool)
+    mixing = rebuild_mixing(state, side, weight.float())
+    # whatever A is made of: a weight is in it if the sum of A's entries depends on it
+    mixing.matrix(min(length, mixing.positions)).sum().backward()
+    return mixing.weight.grad != 0
+
+
+def below(kind: str, weight: Tensor, used: Tensor, threshold: float) -> Tensor:
+    """Which weights are smaller than *threshold* x the largest used one of their matrix.
+
+    Args:
+        kind: ``A``, whose first dimension is the head, each with a matrix of its own, ``B``, ``C``.
+        weight: the parameter.
+        used: what :func:`used_weights` gives.
+        threshold: a share, 0 to 1.
+    """
+    size = weight.float().abs()
+    largest = size.masked_fill(~used, 0)
+    if kind == "A":
+        largest = largest.flatten(1).amax(dim=1).view(-1, *[1] * (weight.dim() - 1))
+    else:
+        largest = largest.max()
+    return size < threshold * largest
+
+
+def _small(state: dict, kinds: Sequence[str], threshold: float, length: int):
+    """(kind, layer, parameter's name, mask of small weights, mask of used weights) of each."""
+    for kind in kinds:
+        for layer, name in parameter_names(state, kind).items():
+            weight = state["model"][name]
+            used = used_weights(state, kind, layer[0], weight, length)
+            yield kind, layer, name, below(kind, weight, used, threshold), used
+
+
+def sparsity(
+    path: Path, threshold: float = PAPERS_THRESHOLD, length: int = 32
+) -> Dict[str, Dict[Layer, Count]]:
+    """The weights below the threshold, by matrix and layer.
+
+    Args:
+        path: a checkpoint of a ``resmlp_mt`` architecture.
+        threshold: share of the largest weight of the same matrix.
+        length: T, the longest sentence of which training had many; for A.
+
+    Returns:
+        counts by ``A``, ``B``, ``C`` and layer; without ``A`` for a ``--token-mixing`` that has
+        no mixing matrices.
+
+    Raises:
+        UserError: if it is no trained checkpoint of ours, or folded.
+    """
+    check_threshold(threshold)
+    state = load_ours(path)
+    check_not_folded(state, path)
+    counts: Dict[str, Dict[Layer, Count]] = {}
+    for kind, layer, _, small, used in _small(state, KINDS, threshold, length):
+        counts.setdefault(kind, {})[layer] = Count(int((small & used).sum()), int(used.sum()))
+    return counts
+
+
+def prune_checkpoint(
+    path: Path,
+    output: Path,
+    threshold: float = PAPERS_THRESHOLD,
+    which: Optional[Sequence[str]] = None,
+    length: int = 32,
+) -> Dict[str, Count]:
+    """Write a checkpoint whose small weights are zero; nothing is trained again.
+
+    Args:
+        path: a checkpoint of a ``resmlp_mt`` architecture.
+        output: the checkpoint to write, without the optimizer's state.
+        threshold: share of the largest weight of the same matrix.
+        which: of ``A``, ``B``, ``C``; default: all that it has.
+        length: T; the counts of A, and its largest weight, are those that T tokens use. What is
+            small beyond them becomes zero too.
+
+    Returns:
+        weights removed, of how many, by ``A``, ``B``, ``C``, whether pruned (those of *which*) or
+        not (removed: 0).
+
+    Raises:
+        UserError: what :func:`sparsity` raises; an ``A`` asked for that is not there; *output* is
+            *path*; what :func:`~resmlp_mt.checkpoints.averaging.save_checkpoint` raises.
+    """
+    check_threshold(threshold)
+    unknown = [kind for kind in which or () if kind not in KINDS]
+    if unknown:
+        raise UserError(
+            f"{unknown[0] or repr('')}: no matrix of that name: choose from {', '.join(KINDS)}"
+        )
+    if Path(output).resolve() == Path(path).resolve():
+        raise UserError(f"{output} is read: choose another file to write")
+    state = load_ours(path)
+    check_not_folded(state, path)
+    if which is not None and "A" in which:
+        check_matrices(state, path)
+    counts: Dict[str, Count] = {}
+    for kind, _, name, small, used in _small(state, KINDS, threshold, length):
+        prunes = which is None or kind in which
+        if prunes:
+            state["model"][name] = state["model"][name].masked_fill(small, 0)
+        count = Count(int((small & used).sum()) if prunes else 0, int(used.sum()))
+        counts[kind] = counts.get(kind, Count(0, 0)) + count
+    state.pop("last_optimizer_state", None)
+    save_checkpoint(state, output)
+    return counts

@@ -1,0 +1,55 @@
+"""The model in a checkpoint of ours, built from its options without the data it was trained on."""
+
+import warnings
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+from resmlp_mt.checkpoints.dictionaries import synthetic_dictionary
+from resmlp_mt.errors import UserError
+from resmlp_mt.models.model import ResMLPModel
+
+
+def rebuild(state: dict) -> ResMLPModel:
+    """
+    Args:
+        state: what :func:`~resmlp_mt.checkpoints.averaging.load_checkpoint` gives.
+    """
+    weights, options = state["model"], state["cfg"]["model"]
+    options = dict(options) if isinstance(options, dict) else vars(options)
+    # a model's shape depends on nothing of a dictionary but its size
+    task = SimpleNamespace(
+        source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
+        target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
+    )
+    model = ResMLPModel.build_model(Namespace(**options), task)
+    model.load_state_dict(dict(weights), strict=True)
+    return model
+
+
+def check_fits(state: dict, path: Path) -> None:
+    """Whether the names and shapes of the weights are those that the options give; no tensor is
+    made for that.
+
+    Args:
+        state: what :func:`~resmlp_mt.checkpoints.averaging.load_checkpoint` gives.
+        path: its file.
+
+    Raises:
+        UserError: if not.
+    """
+    try:
+        with torch.device("meta"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it copies nothing, and says so for each parameter
+            rebuild(state)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except Exception as error:  # what wrong options make of a model is beyond listing
+        # PyTorch lists all that does not fit, below a heading
+        lines = [" ".join(line.split()) for line in str(error).split("\n")]
+        raise UserError(
+            f"{path} does not fit its own options ({lines[min(1, len(lines) - 1)][:200]}): it is "
+            "damaged or was made by another version"
+        ) from None

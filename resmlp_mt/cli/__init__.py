@@ -1,0 +1,1 @@
+"""The command ``resmlp-mt``: one file a subcommand, arguments and nothing else."""

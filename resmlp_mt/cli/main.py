@@ -1,0 +1,77 @@
+"""The command ``resmlp-mt``: finds the subcommand and imports that one alone.
+
+A subcommand is a file of this folder with its name. It has ``add_arguments(parser)`` and
+``run(args)``, and imports what it needs inside ``run``, so that ``--help`` answers at once.
+"""
+
+import argparse
+import importlib
+import sys
+from typing import List, Optional
+
+from resmlp_mt import __version__
+from resmlp_mt.cli.terminal import run_main
+
+SUBCOMMANDS = {
+    "run": "raw text to BLEU: prepare, train, average, translate and score, resumable",
+    "prepare": "raw parallel text to fairseq's binary data",
+    "train": "train with a recipe, on one GPU, several, or several machines",
+    "average": "average the last checkpoints of a training",
+    "translate": "translate a text: the same number of lines in the same order",
+    "score": "BLEU, chrF and TER of translations, with signatures",
+    "plot": "draw a checkpoint, its training or its translations",
+    "prune": "set small weights to zero",
+    "distill": "replace the target side of a training text by translations of a teacher",
+    "concatenate": "add longer lines to a training text",
+    "fold": "fold the affine maps of a checkpoint into its weights",
+    "benchmark": "measure a model beside fairseq's Transformer",
+}
+PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched
+
+
+def build_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of one subcommand."""
+    command = importlib.import_module(f"resmlp_mt.cli.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"resmlp-mt {name}",
+        description=command.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    parser.set_defaults(run=command.run)
+    return parser
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Run a subcommand; returns the exit status.
+
+    Args:
+        argv: words of the command line, without the name of the program.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    width = max(map(len, SUBCOMMANDS))
+    listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in SUBCOMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="resmlp-mt",
+        usage="resmlp-mt [-h] [--version] SUBCOMMAND ...",
+        description="ResMLP for machine translation, from raw text to BLEU.",
+        epilog=f"subcommands:\n{listed}\n\nresmlp-mt SUBCOMMAND --help shows the options of each.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"resmlp-mt {__version__}")
+    if not words or words[0] not in SUBCOMMANDS:
+        if words and not words[0].startswith("-"):
+            parser.error(f"{words[0]}: unknown subcommand: choose from {', '.join(SUBCOMMANDS)}")
+        parser.parse_args(words)
+        parser.print_help()
+        return 2
+    name, *rest = words
+    extra: List[str] = []
+    if name in PASSES_ON and "--" in rest:
+        end = rest.index("--")
+        rest, extra = rest[:end], rest[end + 1 :]
+    args = build_parser(name).parse_args(rest)
+    if name in PASSES_ON:
+        args.fairseq_options = extra
+    return run_main(lambda: args.run(args), name)

@@ -1,0 +1,53 @@
+"""How a subcommand ends: one line on standard error and an exit status, no traceback."""
+
+import logging
+import os
+import sys
+from typing import Callable
+
+from resmlp_mt.errors import UserError
+
+
+def run_main(main: Callable[[], None], name: str = "") -> int:
+    """Call *main*.
+
+    With standard output closed (``>&-``) *main* is not called, because its output would be lost:
+    that is a user error. With standard error closed, messages are dropped.
+
+    Args:
+        main: the work of a subcommand.
+        name: of the subcommand, for messages.
+
+    Returns:
+        the exit status: 0, 1 after a user error, 130 after Ctrl-C, 141 where the reader of
+        standard output has gone, as a shell counts it.
+    """
+    program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
+    if sys.stderr is None:  # print() would take standard output in its place
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it stays open as long as the process)
+    if sys.stdout is None:
+        print(
+            f"{program}: error: standard output is closed: send it to a file, or to {os.devnull}",
+            file=sys.stderr,
+        )
+        return 1
+    logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
+    try:
+        main()
+    except UserError as error:
+        print(f"{program}: error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # the reader (head, less) has gone; at exit Python would write what is left, and complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{program}: error: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\n{program}: stopped: the same command resumes it", file=sys.stderr)
+        return 130
+    finally:
+        logging.disable(logging.NOTSET)
+    return 0

@@ -1,0 +1,74 @@
+"""One-line errors from fairseq's command-line programs, for input that their user can mend.
+
+Only exceptions that are recognised are shortened, and only in a program of fairseq's: everything
+else keeps its traceback, and ``RESMLP_MT_TRACEBACK=1`` shows it always.
+"""
+
+import os
+import re
+import sys
+from typing import Optional
+
+from resmlp_mt.compat import checkpoint_errors, divergence
+from resmlp_mt.errors import UserError
+
+_TOO_LONG = re.compile(
+    r"Size of sample #(\S+) is invalid \(=(.+?)\) since max_positions=(.+?), skip this example"
+)
+# gloo, which joins processes on CPUs, has lost one of them
+_GONE = re.compile(r"Connection \w+ by peer|Broken pipe")
+
+
+def explain(error: BaseException) -> Optional[str]:
+    """One line for what the user can mend, or None for any other error."""
+    text = str(error)
+    of_checkpoint = checkpoint_errors.explain(error)
+    if of_checkpoint is not None:
+        return of_checkpoint
+    if isinstance(error, UserError):
+        return text
+    too_long = _TOO_LONG.search(text)
+    if too_long:
+        number, size, limit = too_long.groups()
+        return (
+            f"sentence {number} is longer than the model's positions (tokens {size}, source and "
+            f"target limits {limit}): train with a higher --max-source-positions and "
+            "--max-target-positions, or leave such sentences out with "
+            "--skip-invalid-size-inputs-valid-test"
+        )
+    if isinstance(error, FloatingPointError):
+        trainer = checkpoint_errors.local(error.__traceback__, "train_step", "self")
+        return divergence.explain(error, trainer)
+    if isinstance(error, RuntimeError) and "gloo/transport" in text:
+        gone = _GONE.search(text)
+        return gone and (
+            f"another process of this run has ended ({gone[0]}): its own output says why; start "
+            "all of them again with the same command"
+        )
+    if isinstance(error, UnicodeDecodeError):
+        return f"invalid UTF-8 in the input ({error.reason}): convert it to UTF-8"
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return text  # fairseq's own, such as "Dataset not found: train (data-bin)"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return None
+
+
+def install() -> None:
+    """Shorten recognised errors if this process is one of fairseq's programs."""
+    program = sys.argv[0] if sys.argv else ""
+    name = os.path.basename(program)
+    if os.path.basename(os.path.dirname(program)) == "fairseq_cli":
+        name = "fairseq-" + os.path.splitext(name)[0].replace("_", "-")
+    if not name.startswith("fairseq-") or os.environ.get("RESMLP_MT_TRACEBACK"):
+        return
+    show = sys.excepthook
+
+    def hook(kind, error, traceback):
+        message = explain(error)
+        if message is None:
+            show(kind, error, traceback)
+        else:
+            print(f"{name}: error: {' '.join(message.split())}", file=sys.stderr)
+
+    sys.excepthook = hook

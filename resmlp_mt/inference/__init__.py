@@ -1,0 +1,1 @@
+"""Translating fast: folding, beam search, precision, long sentences."""

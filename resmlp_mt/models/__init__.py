@@ -1,0 +1,1 @@
+"""The fairseq model: options, padding, encoder, decoder, architectures."""

@@ -1,0 +1,174 @@
+"""The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
+
+from typing import Dict, List, Optional
+
+from fairseq.models.transformer import TransformerDecoderBase
+from torch import Tensor
+
+from resmlp_mt.errors import check_length
+from resmlp_mt.models.encoder import wrap_layer
+from resmlp_mt.models.padding import turn_back, turn_right
+from resmlp_mt.modules.branches import build_norm
+from resmlp_mt.modules.decoding_memory import DecodingMemory
+from resmlp_mt.modules.layers import ResMLPDecoderLayer
+
+
+class ResMLPDecoder(TransformerDecoderBase):
+    """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final affine map, the output layer.
+
+    Args:
+        cfg: a :class:`~resmlp_mt.models.config.ResMLPConfig`.
+        dictionary: the target dictionary.
+        embed_tokens: V x C embedding.
+        no_encoder_attn: leave the cross-attention out.
+        output_projection: an output layer to use in place of a new one.
+    """
+
+    def __init__(
+        self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
+    ):
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
+        if not cfg.no_decoder_final_norm:
+            # in the place, and under the name, of the Transformer's final LayerNorm
+            self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        return wrap_layer(cfg, ResMLPDecoderLayer(cfg, no_encoder_attn))
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: Optional[Dict[str, List[Tensor]]] = None,
+        incremental_state: Optional[dict] = None,
+        full_context_alignment: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ):
+        """
+        Args:
+            prev_output_tokens: B x T, padded on either side; with *incremental_state*, all words
+                so far, of which the last is new.
+            encoder_out: what :meth:`ResMLPEncoder.forward` returned.
+            incremental_state: the memory of word-by-word decoding, an empty dict at first.
+            full_context_alignment: not for this model, whose A is triangular by construction.
+            alignment_layer: the layer whose attention is returned (default: the last).
+            alignment_heads: average the attention over that many heads (default: all).
+
+        Returns:
+            the features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
+
+        Raises:
+            UserError: if a sentence is longer than ``--max-target-positions``.
+            ValueError: if *incremental_state* has not seen exactly the words before the last, or
+                for *full_context_alignment*.
+        """
+        if full_context_alignment:
+            raise ValueError(
+                "full_context_alignment: a triangular A sees no future word; leave the option off"
+            )
+        check_length(prev_output_tokens.size(1), self.max_target_positions, "target")
+        if incremental_state is not None:
+            return self._extract_newest(
+                prev_output_tokens[:, -1],
+                prev_output_tokens.size(1),
+                encoder_out,
+                incremental_state,
+                alignment_layer,
+                alignment_heads,
+            )
+        prev_output_tokens, order = turn_right(prev_output_tokens, self.padding_idx)
+        if encoder_out is not None and not self._has_padding(encoder_out):
+            encoder_out = {**encoder_out, "encoder_padding_mask": []}
+        features, extra = super().extract_features(
+            prev_output_tokens,
+            encoder_out,
+            incremental_state,
+            # A is triangular by itself; this only spares the base class its T x T mask
+            full_context_alignment=True,
+            alignment_layer=alignment_layer,
+            alignment_heads=alignment_heads,
+        )
+        features = turn_back(features, order, batch_first=True)
+        if order is not None:
+            extra["attn"] = [
+                None if a is None else turn_back(a, order, batch_first=True) for a in extra["attn"]
+            ]
+            extra["inner_states"] = [
+                turn_back(x, order, batch_first=False) for x in extra["inner_states"]
+            ]
+        return features, extra
+
+    @staticmethod
+    def _has_padding(encoder_out: dict) -> bool:
+        """Whether a source is padded; on a GPU, which would have to be waited for: perhaps."""
+        masks = encoder_out["encoder_padding_mask"]
+        return bool(masks) and (masks[0].is_cuda or bool(masks[0].any()))
+
+    def newest_features(
+        self, words: Tensor, length: int, encoder_out: Optional[dict], incremental_state: dict
+    ) -> Tensor:
+        """:meth:`extract_features` for a beam search that keeps its words itself.
+
+        Args:
+            words: R; the newest word of each hypothesis.
+            length: number of words so far, these included.
+            encoder_out: what :meth:`ResMLPEncoder.forward` returned, for the first word's R rows.
+            incremental_state: the memory, an empty dict at first.
+
+        Returns:
+            R x C.
+        """
+        features, _ = self._extract_newest(words, length, encoder_out, incremental_state)
+        return features.squeeze(1)
+
+    def _extract_newest(
+        self,
+        words: Tensor,
+        length: int,
+        encoder_out: Optional[dict],
+        incremental_state: dict,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ):
+        memory = DecodingMemory.of(incremental_state)
+        if len(memory.history) != length - 1:
+            raise ValueError(
+                f"incremental_state holds {len(memory.history)} words, but prev_output_tokens "
+                f"has {length - 1} before the newest: feed one word at a time"
+            )
+        memory.advance(len(words), words.device, encoder_out)
+        x = self._embed_newest(words, length, incremental_state)
+        if alignment_layer is None:
+            alignment_layer = self.num_layers - 1
+        attention, inner_states = None, [x]
+        for number, layer in enumerate(self.layers):
+            wanted = memory.need_attention and number == alignment_layer
+            x, weights, _ = layer(x, incremental_state=incremental_state, need_attn=wanted)
+            inner_states.append(x)
+            if weights is not None:
+                attention = weights[:alignment_heads].mean(dim=0).to(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        x = x.transpose(0, 1)
+        if self.project_out_dim is not None:
+            x = self.project_out_dim(x)
+        return x, {"attn": [attention], "inner_states": inner_states}
+
+    def _embed_newest(self, words: Tensor, length: int, incremental_state: dict) -> Tensor:
+        """R words to their embeddings, 1 x R x C."""
+        x = self.embed_scale * self.embed_tokens(words)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        if self.embed_positions is not None:
+            # with an incremental state only the number of words counts
+            tokens = words.unsqueeze(1).expand(-1, length)
+            x = x + self.embed_positions(tokens, incremental_state=incremental_state)[:, -1]
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return self.dropout_module(x).unsqueeze(0)
+
+    def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
+        """Follow beam search: row r goes on from row ``new_order[r]``. No state is copied."""
+        DecodingMemory.of(incremental_state).reorder(new_order)

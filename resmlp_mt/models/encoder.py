@@ -1,0 +1,102 @@
+"""The encoder: fairseq's Transformer encoder with ResMLP layers in it."""
+
+from typing import Optional
+
+import torch
+from fairseq.distributed import fsdp_wrap
+from fairseq.models.transformer import TransformerEncoderBase
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from torch import Tensor, nn
+
+from resmlp_mt.errors import check_length
+from resmlp_mt.models.padding import turn_back, turn_right
+from resmlp_mt.modules.branches import build_norm
+from resmlp_mt.modules.layers import ResMLPEncoderLayer
+
+
+def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
+    """Activation checkpointing and FSDP, as fairseq's Transformer wraps its layers."""
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    # a checkpointed layer is always wrapped, whatever its size
+    return fsdp_wrap(
+        layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    )
+
+
+class ResMLPEncoder(TransformerEncoderBase):
+    """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final affine map.
+
+    Args:
+        cfg: a :class:`~resmlp_mt.models.config.ResMLPConfig`.
+        dictionary: the source dictionary.
+        embed_tokens: V x C embedding.
+    """
+
+    def __init__(self, cfg, dictionary, embed_tokens):
+        super().__init__(cfg, dictionary, embed_tokens)
+        # in the place, and under the name, of the Transformer's final LayerNorm
+        self.layer_norm = build_norm(cfg, embed_tokens.embedding_dim)
+
+    def build_encoder_layer(self, cfg):
+        return wrap_layer(cfg, ResMLPEncoderLayer(cfg))
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Optional[Tensor] = None,
+    ) -> dict:
+        """Encode sentences padded on either side.
+
+        Args:
+            src_tokens: B x T.
+            src_lengths: not used; lengths are read off the padding.
+            return_all_hiddens: also return every layer's states.
+            token_embeddings: B x T x C, in place of the lookup.
+
+        Returns:
+            fairseq's encoder output, every entry at the positions of *src_tokens*:
+            ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
+            [B x T x C], ``encoder_states`` (a T x B x C tensor a layer), ``src_lengths`` [B x 1].
+
+        Raises:
+            UserError: if a sentence is longer than ``--max-source-positions``.
+        """
+        check_length(src_tokens.size(1), self.max_source_positions, "source")
+        turned, order = turn_right(src_tokens, self.padding_idx)
+        if token_embeddings is not None and order is not None:
+            # `order` undoes the turn; its inverse permutation is the turn itself
+            token_embeddings = turn_back(token_embeddings, order.argsort(dim=1), batch_first=True)
+        out = super().forward(turned, src_lengths, return_all_hiddens, token_embeddings)
+        if order is None:
+            return out
+        out["encoder_out"] = [turn_back(x, order, batch_first=False) for x in out["encoder_out"]]
+        out["encoder_padding_mask"] = [src_tokens.eq(self.padding_idx)]
+        out["encoder_embedding"] = [
+            turn_back(x, order, batch_first=True) for x in out["encoder_embedding"]
+        ]
+        out["encoder_states"] = [
+            turn_back(x, order, batch_first=False) for x in out["encoder_states"]
+        ]
+        return out
+
+    def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
+        """Repeat, move or drop sentences, as fairseq's beam search asks for.
+
+        Beside fairseq's entries the result keeps each sentence once (``sentences``) and says which
+        of them each row is (``sentence_of_row``): word-by-word decoding reads these. Where beams
+        only move within their sentence nothing changes, and nothing is copied.
+        """
+        sentence = encoder_out.get("sentence_of_row")
+        if sentence is None:
+            sentences, rows = encoder_out, new_order
+        else:
+            sentences, rows = encoder_out["sentences"], sentence.index_select(0, new_order)
+            if torch.equal(rows, sentence):
+                return encoder_out
+        names = ("encoder_out", "encoder_padding_mask")
+        sentences = {name: list(sentences[name]) for name in names}
+        out = super().reorder_encoder_out(encoder_out, new_order)
+        return {**out, "sentences": sentences, "sentence_of_row": rows}

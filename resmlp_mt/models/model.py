@@ -1,0 +1,199 @@
+"""The model and its named architectures, registered with fairseq."""
+
+import os
+from argparse import Namespace
+
+from fairseq import hub_utils
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import TransformerModelBase
+from fairseq.models.transformer import base_architecture as transformer_defaults
+from omegaconf import OmegaConf
+
+from resmlp_mt.compat.addresses import check_addresses
+from resmlp_mt.compat.checkpoint_errors import explain
+from resmlp_mt.errors import UserError
+from resmlp_mt.inference.folding import fold_, is_folded
+from resmlp_mt.inference.long_sentences import extend_token_mixing_, widen_token_mixing_
+from resmlp_mt.inference.precision import set_precision_
+from resmlp_mt.models.config import ResMLPConfig, check_config
+from resmlp_mt.models.decoder import ResMLPDecoder
+from resmlp_mt.models.encoder import ResMLPEncoder
+
+
+@register_model("resmlp_mt")
+class ResMLPModel(TransformerModelBase):
+    """The sequence-to-sequence ResMLP: no self-attention, no LayerNorm, no positional embedding.
+
+    The decoder keeps cross-attention. Build it by fairseq's command-line programs with ``--arch``,
+    or load it by :meth:`from_pretrained`.
+    """
+
+    @classmethod
+    def add_args(cls, parser):
+        gen_parser_from_dataclass(parser, ResMLPConfig(), delete_default=True, with_prefix="")
+
+    @classmethod
+    def build_model(cls, args, task):
+        """
+        Args:
+            args: options by name, as a Namespace (command line) or DictConfig (hydra).
+            task: the translation task, which has the dictionaries.
+
+        Raises:
+            UserError: for an option that this model cannot follow.
+        """
+        if OmegaConf.is_config(args):
+            args = Namespace(**OmegaConf.to_container(args))
+        resmlp_mt_6(args)
+        args.no_token_positional_embeddings = not args.token_positional_embeddings
+        cfg = ResMLPConfig.from_namespace(args)
+        check_config(cfg)
+        model = super().build_model(cfg, task)
+        model.inference_precision = cfg.inference_precision
+        model.token_mixing_reach = cfg.token_mixing_reach
+        if cfg.folded:
+            fold_(model)
+        return model
+
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
+    ):
+        """fairseq's method of that name.
+
+        Raises:
+            UserError: for a checkpoint that is damaged, carries more than data, does not fit, or
+                would have something fetched from elsewhere.
+        """
+        try:
+            loaded = hub_utils.from_pretrained(
+                model_name_or_path, checkpoint_file, data_name_or_path, **kwargs
+            )
+            path = os.path.join(model_name_or_path, checkpoint_file)
+            check_addresses(loaded["args"], kwargs, path)
+            return hub_utils.GeneratorHubInterface(loaded["args"], loaded["task"], loaded["models"])
+        except Exception as error:
+            message = explain(error)
+            if message is None:
+                raise
+            raise UserError(" ".join(message.split())) from error
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return ResMLPEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return ResMLPDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+    def train(self, mode: bool = True):
+        """PyTorch's method of that name.
+
+        Raises:
+            UserError: for training a folded model.
+        """
+        if mode and is_folded(self):
+            raise UserError(
+                "a folded model only translates: train on with the checkpoint it was made from"
+            )
+        return super().train(mode)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """fairseq calls this on a checkpoint's weights before it loads them."""
+        super().upgrade_state_dict_named(state_dict, name)
+        if self.token_mixing_reach:
+            widen_token_mixing_(self, state_dict, self.token_mixing_reach)
+
+    def prepare_for_inference_(self, cfg):
+        """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps,
+        and take on ``--inference-precision``."""
+        super().prepare_for_inference_(cfg)
+        if self.token_mixing_reach and not is_folded(self):
+            extend_token_mixing_(self, self.token_mixing_reach)
+        fold_(self)
+        set_precision_(self, str(self.inference_precision))
+
+
+def _default(args, **values):
+    for name, value in values.items():
+        setattr(args, name, getattr(args, name, value))
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_6")
+def resmlp_mt_6(args):
+    """The paper's model, section 3: d = 512, hidden 2048, 6 + 6 layers, 8 heads."""
+    _default(
+        args,
+        activation_fn="gelu",
+        dropout=0.15,
+        layerscale_init=0.2,
+        folded=False,
+        inference_precision="checkpoint",
+        normalization="affine",
+        token_mixing="linear",
+        token_mixing_heads=1,
+        token_mixing_expansion=4,
+        token_mixing_init_std=0.02,
+        token_mixing_kernel_size=3,
+        token_mixing_reach=0,
+        no_token_mixing_bias=False,
+        token_positional_embeddings=False,
+    )
+    transformer_defaults(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_12")
+def resmlp_mt_12(args):
+    """The paper's deeper model: 12 + 12 layers."""
+    _default(args, encoder_layers=12, decoder_layers=12)
+    resmlp_mt_6(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_toeplitz_6")
+def resmlp_mt_toeplitz_6(args):
+    """Not the paper's: a weight of A for each distance, eight groups of channels with an A each.
+
+    examples/multi30k/README.md has what came of it.
+    """
+    _default(args, token_mixing="toeplitz", token_mixing_heads=8)
+    resmlp_mt_6(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_toeplitz_12")
+def resmlp_mt_toeplitz_12(args):
+    """``resmlp_mt_toeplitz_6`` with 12 + 12 layers."""
+    _default(args, token_mixing="toeplitz", token_mixing_heads=8)
+    resmlp_mt_12(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_conv_6")
+def resmlp_mt_conv_6(args):
+    """Not the paper's: convolutions of three positions, which need positional embeddings.
+
+    examples/multi30k/README.md has what came of it.
+    """
+    _default(args, token_mixing="conv", token_positional_embeddings=True)
+    resmlp_mt_6(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_conv_12")
+def resmlp_mt_conv_12(args):
+    """``resmlp_mt_conv_6`` with 12 + 12 layers."""
+    _default(args, encoder_layers=12, decoder_layers=12)
+    resmlp_mt_conv_6(args)
+
+
+@register_model_architecture("resmlp_mt", "resmlp_mt_tiny")
+def resmlp_mt_tiny(args):
+    """4 + 4 layers, d = 128, hidden 256, 4 heads: trains on a laptop's CPU."""
+    _default(
+        args,
+        encoder_layers=4,
+        decoder_layers=4,
+        encoder_embed_dim=128,
+        encoder_ffn_embed_dim=256,
+        decoder_attention_heads=4,
+        encoder_attention_heads=4,
+    )
+    resmlp_mt_6(args)

@@ -1,0 +1,211 @@
+"""Token mixing by convolution over positions, the paper's ablations of A.
+
+Each has K taps: centred on the position in the encoder, the newest K in the decoder. Positions
+outside the sentence count as zero. Layout T x B x C, as everywhere.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.modules.affine import Affine
+from resmlp_mt.modules.beam_history import BeamHistory
+from resmlp_mt.modules.linear_folding import FoldedTokenMixing, fold_after_
+
+
+class Taps(nn.Module, ABC):
+    """What the convolutions share: which K positions each position reads.
+
+    Args:
+        channels: C.
+        positions: N, the longest sentence (no weight depends on it).
+        causal: read the newest K positions, not those around (decoder).
+        kernel_size: K.
+        bias: learn a bias.
+        init_std: standard deviation of the taps' first weights.
+
+    Raises:
+        UserError: if K is less than 1, or even, which has no centre.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        positions: int,
+        causal: bool,
+        kernel_size: int = 3,
+        bias: bool = True,
+        init_std: float = 0.02,
+    ):
+        super().__init__()
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise UserError(
+                f"--token-mixing-kernel-size {kernel_size}: must be odd, to have a centre: "
+                "choose 1, 3, 5 ..."
+            )
+        self.channels, self.positions, self.causal = channels, positions, causal
+        self.kernel_size = kernel_size
+        self.add_weights(bias, init_std)
+
+    @abstractmethod
+    def add_weights(self, bias: bool, init_std: float) -> None:
+        """Make the parameters; arguments as of the class."""
+
+    def window(self, x: Tensor) -> Tensor:
+        """T x B x C to T x B x K x C: what each position reads, the leftmost first."""
+        reach = self.kernel_size - 1
+        left = reach if self.causal else reach // 2
+        padded = F.pad(x, (0, 0, 0, 0, left, reach - left))
+        return padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
+
+    def inside(
+        self, length: int, padding_mask: Optional[Tensor], like: Tensor, first: int = 0
+    ) -> Tensor:
+        """1 where a tap falls into the sentence, else 0: T x B x K, or T x 1 x K without padding.
+
+        Args:
+            length: T.
+            padding_mask: B x T, True at padding.
+            like: gives dtype and device.
+            first: number of positions before the first of the T (word-by-word decoding).
+        """
+        if padding_mask is None:
+            ones = like.new_ones(first + length, 1, 1)
+        else:
+            ones = (~padding_mask).t().unsqueeze(-1).to(like.dtype)
+        return self.window(ones).squeeze(-1)[first:]
+
+    def read(self, x: Tensor, history: Optional[BeamHistory]) -> Tensor:
+        """:meth:`window`, out of *history* in word-by-word decoding."""
+        if history is None:
+            return self.window(x)
+        return history.recent(id(self), x[0], self.kernel_size).unsqueeze(0)
+
+    def extra_repr(self) -> str:
+        return f"channels={self.channels}, kernel_size={self.kernel_size}, causal={self.causal}"
+
+
+class DepthwiseConvTokenMixing(Taps):
+    """``y[t, c] = sum_k w[c, k] x[t + k, c] + b[c]``: a band of K weights for each channel.
+
+    It is token mixing with C heads and a Toeplitz A that is zero but for K diagonals, and like A it
+    commutes with maps of the channels.
+    """
+
+    def add_weights(self, bias: bool, init_std: float) -> None:
+        self.weight = nn.Parameter(torch.empty(self.channels, self.kernel_size))
+        self.bias = nn.Parameter(torch.zeros(self.channels)) if bias else None
+        nn.init.normal_(self.weight, std=init_std)
+
+    def biases(self, length: int) -> Optional[Tensor]:
+        """b by channel and position, C x T."""
+        return None if self.bias is None else self.bias.unsqueeze(1).expand(-1, length)
+
+    def matrix(self, length: int) -> Tensor:
+        """The A of each channel for sentences of *length* tokens, C x T x T."""
+        eye = torch.eye(length, dtype=self.weight.dtype, device=self.weight.device)
+        return torch.einsum("tsk,ck->cts", self.window(eye.unsqueeze(-1)).squeeze(-1), self.weight)
+
+    def row_sums(self, length: int, padding_mask: Optional[Tensor] = None) -> Tensor:
+        """``A 1`` over each sentence's own tokens: C x T x B, or C x T x 1 without padding."""
+        return (self.inside(length, padding_mask, self.weight) @ self.weight.t()).permute(2, 0, 1)
+
+    def mix(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
+        """The convolution without its bias; arguments as in :meth:`forward`."""
+        return torch.einsum("tbkc,ck->tbc", self.read(x, history), self.weight)
+
+    def forward(
+        self,
+        x: Tensor,
+        history: Optional[BeamHistory] = None,
+        padding_mask: Optional[Tensor] = None,
+    ) -> Tensor:
+        """
+        Args:
+            x: T x B x C, zero wherever there is padding; with *history* 1 x B x C, the newest
+                position only.
+            history: the past of word-by-word decoding, begun for this position.
+            padding_mask: not needed: *x* is zero there.
+
+        Returns:
+            the shape of *x*.
+        """
+        y = self.mix(x, history)
+        return y if self.bias is None else y + self.bias
+
+
+class ConvTokenMixing(Taps):
+    """``y[t] = sum_k W[k] x[t + k] + b``: a full convolution, which mixes the channels too."""
+
+    def add_weights(self, bias: bool, init_std: float) -> None:
+        # C x (K C): one product over the joined channels of all taps
+        self.taps = nn.Linear(self.kernel_size * self.channels, self.channels, bias=bias)
+        nn.init.normal_(self.taps.weight, std=init_std)
+        if bias:
+            nn.init.zeros_(self.taps.bias)
+        self.register_buffer("inside_bias", None)
+
+    def forward(
+        self,
+        x: Tensor,
+        history: Optional[BeamHistory] = None,
+        padding_mask: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Arguments as of :class:`DepthwiseConvTokenMixing`; *padding_mask* is read when folded."""
+        y = self.taps(self.read(x, history).flatten(2))
+        if self.inside_bias is None:
+            return y
+        first = 0 if history is None else len(history) - 1
+        return y + self.inside(len(x), padding_mask, x, first) @ self.inside_bias
+
+    @torch.no_grad()
+    def fold_(self, pre: Optional[nn.Module], post: Affine) -> None:
+        """Take the maps before and after into the weights.
+
+        What ``pre.beta`` adds depends on how many taps fall into the sentence: it becomes a bias of
+        its own for each tap, K x C.
+        """
+        if isinstance(pre, Affine):
+            weight = self.taps.weight.double().view(self.channels, self.kernel_size, self.channels)
+            inside_bias = torch.einsum("okc,c->ko", weight, pre.beta.double())
+            inside_bias = inside_bias * post.alpha.double()
+            self.inside_bias = inside_bias.to(self.taps.weight.dtype)
+            weight = (weight * pre.alpha.double()).flatten(1)
+            self.taps.weight = nn.Parameter(weight.to(self.taps.weight.dtype))
+        fold_after_(self.taps, post)
+
+
+class SeparableConvTokenMixing(Taps):
+    """A depthwise convolution, then a map of the channels: ``y[t] = W (depthwise x)[t] + b``."""
+
+    def add_weights(self, bias: bool, init_std: float) -> None:
+        self.depthwise = DepthwiseConvTokenMixing(
+            self.channels, self.positions, self.causal, self.kernel_size, False, init_std
+        )
+        self.pointwise = nn.Linear(self.channels, self.channels, bias=bias)
+        nn.init.xavier_uniform_(self.pointwise.weight)
+        if bias:
+            nn.init.zeros_(self.pointwise.bias)
+        self.folded: Optional[nn.Module] = None
+
+    def forward(
+        self,
+        x: Tensor,
+        history: Optional[BeamHistory] = None,
+        padding_mask: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Arguments as of :class:`DepthwiseConvTokenMixing`; *padding_mask* is read when folded."""
+        if self.folded is not None:
+            return self.pointwise(self.folded(x, self.depthwise, padding_mask, history))
+        return self.pointwise(self.depthwise(x, history))
+
+    @torch.no_grad()
+    def fold_(self, pre: Optional[nn.Module], post: Affine) -> None:
+        """Take the maps before and after into the weights."""
+        identity = Affine(self.channels).to(post.alpha)  # of the model's type, where the model is
+        self.folded = FoldedTokenMixing(self.depthwise, pre, identity)
+        fold_after_(self.pointwise, post)

@@ -1,0 +1,76 @@
+"""The memory of word-by-word decoding, in the dictionary that fairseq hands from step to step."""
+
+from typing import Optional
+
+from torch import Tensor
+
+from resmlp_mt.modules.beam_history import BeamHistory
+from resmlp_mt.modules.source_memory import SourceMemory
+
+# fairseq hands every module the same dictionary; each model of an ensemble has one of its own
+_KEY = "resmlp_mt.modules.decoding_memory"
+
+
+class DecodingMemory:
+    """Past target words, for the mixing sublayers, and the source, for the cross-attention.
+
+    Attributes:
+        history: see :class:`BeamHistory`.
+        source: see :class:`SourceMemory`; None before the first word, or without a source.
+        need_attention: whether attention weights are wanted beside the features.
+    """
+
+    def __init__(self) -> None:
+        self.history = BeamHistory()
+        self.source: Optional[SourceMemory] = None
+        self.need_attention = True
+
+    @staticmethod
+    def of(incremental_state: dict) -> "DecodingMemory":
+        """The memory in *incremental_state*, made empty if there is none yet."""
+        if _KEY not in incremental_state:
+            incremental_state[_KEY] = {"memory": DecodingMemory()}
+        return incremental_state[_KEY]["memory"]
+
+    def advance(self, hypotheses: int, device, encoder_out: Optional[dict]) -> None:
+        """Begin the next word of R hypotheses.
+
+        Args:
+            hypotheses: R.
+            device: where the words are.
+            encoder_out: what the encoder returned, for R hypotheses; read at the first word only.
+        """
+        if self.source is None and encoder_out is not None and encoder_out["encoder_out"]:
+            sentences = encoder_out.get("sentences", encoder_out)
+            mask = sentences["encoder_padding_mask"]
+            self.source = SourceMemory(
+                sentences["encoder_out"][0],
+                mask[0] if mask else None,
+                encoder_out.get("sentence_of_row"),
+            )
+            self.history.beam = self.source.beam
+        self.history.advance(hypotheses, device)
+
+    def reorder(self, new_order: Tensor) -> None:
+        """Let hypothesis r go on from hypothesis ``new_order[r]``; also drops and repeats rows."""
+        self.history.reorder(new_order)
+        if self.source is not None:
+            self.source.reorder(new_order)
+            self.history.beam = self.source.beam
+
+    def go_on(self, rows: Tensor, kept: Optional[Tensor], beam: int) -> None:
+        """:meth:`reorder` by *rows* where it is known that beams stay within their sentence.
+
+        Args:
+            rows: the row that each hypothesis goes on from.
+            kept: the sentences that are left, of those there were; None: all.
+            beam: hypotheses of each sentence from now on.
+        """
+        self.history.reorder(rows)
+        self.history.beam = beam
+        if self.source is None:
+            return
+        if self.source.beam != beam:
+            self.source.spread(beam)
+        if kept is not None:
+            self.source.keep(kept)

@@ -1,0 +1,84 @@
+"""One layer of the encoder and one of the decoder: the residual branches in the paper's order."""
+
+from typing import Optional, Tuple
+
+from torch import Tensor, nn
+
+from resmlp_mt.modules.branches import (
+    CrossAttentionBranch,
+    FeedForwardBranch,
+    build_token_mixing_branch,
+)
+from resmlp_mt.modules.decoding_memory import DecodingMemory
+
+
+class ResMLPEncoderLayer(nn.Module):
+    """Mix positions (eq. 2), then channels (eq. 3)."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        channels = cfg.encoder.embed_dim
+        self.token_mixing = build_token_mixing_branch(
+            cfg, channels, cfg.max_source_positions, causal=False
+        )
+        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
+
+    def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor]) -> Tensor:
+        """
+        Args:
+            x: T x B x C.
+            encoder_padding_mask: B x T, True at padding (on the right), or None.
+        """
+        # the embeddings come as a transposed view; the mixing product wants T outermost
+        x = self.token_mixing(x.contiguous(), encoder_padding_mask)
+        return self.feed_forward(x)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """fairseq's encoder calls this on each layer; there are no older checkpoints to upgrade."""
+
+
+class ResMLPDecoderLayer(nn.Module):
+    """Mix positions with a triangular matrix, attend to the source, mix channels."""
+
+    def __init__(self, cfg, no_encoder_attn: bool = False):
+        super().__init__()
+        channels = cfg.decoder.embed_dim
+        self.token_mixing = build_token_mixing_branch(
+            cfg, channels, cfg.max_target_positions, causal=True
+        )
+        self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
+        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Optional[Tensor] = None,
+        encoder_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[dict] = None,
+        self_attn_mask: Optional[Tensor] = None,
+        self_attn_padding_mask: Optional[Tensor] = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor], None]:
+        """The call that fairseq's decoder makes; what is about self-attention is not used: A is
+        triangular, and padding stands to the right of every word that matters.
+
+        Args:
+            x: T x B x C; with *incremental_state* the newest position only, 1 x B x C.
+            encoder_out: S x B x C.
+            encoder_padding_mask: B x S, True at padding.
+
+        Returns:
+            T x B x C, the attention weights by head, H x B x T x S, if asked for, and None.
+        """
+        history = source = None
+        if incremental_state is not None:
+            memory = DecodingMemory.of(incremental_state)
+            history, source = memory.history, memory.source
+        x = self.token_mixing(x.contiguous(), history=history)
+        weights = None
+        if self.cross_attention is not None and (encoder_out is not None or source is not None):
+            x, weights = self.cross_attention(
+                x, encoder_out, encoder_padding_mask, source, need_attn or need_head_weights
+            )
+        return self.feed_forward(x), weights, None

@@ -1,1 +1,0 @@
-"""From raw parallel text to a scored translation: the steps that scripts and examples share."""

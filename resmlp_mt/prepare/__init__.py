@@ -1,0 +1,1 @@
+"""Raw parallel text to fairseq's binary data, for any language pair."""

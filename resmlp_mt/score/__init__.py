@@ -1,0 +1,1 @@
+"""Scores of translations: sacreBLEU, chrF, tokenized and compound-split BLEU."""

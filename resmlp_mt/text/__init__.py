@@ -1,0 +1,1 @@
+"""Lines, subwords, normalisation. Nothing here knows a model."""

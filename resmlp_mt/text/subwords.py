@@ -1,0 +1,166 @@
+"""Joint SentencePiece BPE for both languages."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Iterable, Iterator, List
+
+import sentencepiece
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.text.lines import one_line
+
+# what SentencePiece passes over when it learns: a longer line (its own default), and one with the
+# character that it marks unknown words with
+MAX_BYTES = 4192
+RESERVED = "\N{LOWER FIVE EIGHTHS BLOCK}"
+
+# fairseq's own symbols, which no piece of text may be taken for
+SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))
+
+
+def train_subwords(
+    lines: Iterable[str], prefix: Path, vocab_size: int, character_coverage: float = 1.0
+) -> Path:
+    """Train one BPE model for all *lines*.
+
+    SentencePiece learns nothing from lines that are too long for it; standard error says how many.
+
+    Args:
+        lines: sentences of both languages.
+        prefix: the model is written to ``prefix.model``, its vocabulary to ``prefix.vocab``.
+        vocab_size: number of pieces.
+        character_coverage: share of the characters in *lines* that are in the vocabulary; the
+            rarest, which make up the rest, are unknown words.
+
+    Raises:
+        UserError: if the text has too little variety for *vocab_size*, or too much; if there is
+            none; if the model cannot be written; what *lines* raises.
+    """
+    source = _Learnable(lines)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(source),
+            model_prefix=str(prefix),
+            vocab_size=vocab_size,
+            model_type="bpe",
+            character_coverage=character_coverage,
+            # the pieces are words to fairseq, which has these symbols itself
+            bos_id=-1,
+            eos_id=-1,
+            pad_id=-1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        if source.error is not None:  # of the text, which SentencePiece has wrapped in its own
+            raise source.error from None
+        if not source.taken:
+            raise UserError(
+                f"no line to learn subwords from ({source.left_out} that are too long): give text"
+            ) from None
+        unwritable = re.search(rf'"{re.escape(str(prefix))}\.\w+": (.*)', str(error))
+        if unwritable:
+            raise UserError(f"{prefix}.model could not be written: {unwritable[1]}") from None
+        limit = re.search(r"value <= (\d+)", str(error))
+        if limit:
+            raise UserError(
+                f"--vocab-size {vocab_size} is more than this corpus allows: at most {limit[1]}"
+            ) from None
+        if "smaller than required_chars" in str(error) or "too small" in str(error):
+            raise UserError(
+                f"--vocab-size {vocab_size} is less than the corpus has characters: raise it"
+            ) from None
+        raise
+    if source.left_out:
+        print(
+            f"note: subwords are learnt without {source.left_out} lines, longer than {MAX_BYTES:,} "
+            f"bytes or with {RESERVED} in them",
+            file=sys.stderr,
+        )
+    return Path(f"{prefix}.model")
+
+
+class _Learnable:
+    """The lines that SentencePiece learns from.
+
+    Attributes:
+        taken, left_out: how many lines with a word were given to it and were not.
+        error: what reading the lines raised.
+    """
+
+    def __init__(self, lines: Iterable[str]):
+        self.lines, self.taken, self.left_out, self.error = lines, 0, 0, None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for line in self.lines:
+                line = one_line(line)
+                if len(line.encode()) > MAX_BYTES or RESERVED in line:
+                    self.left_out += 1
+                elif line:
+                    self.taken += 1
+                    yield line
+        except Exception as error:
+            self.error = error
+            raise
+
+
+class Subwords:
+    """A trained SentencePiece model."""
+
+    def __init__(self, model: Path):
+        self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+
+    def encode(self, line: str) -> str:
+        """Pieces separated by spaces, as fairseq reads them.
+
+        Raises:
+            UserError: for what is no text, such as a command line's word that is not UTF-8.
+        """
+        pieces = self.processor.encode(one_line_of_text(line), out_type=str)
+        return " ".join(plain_pieces(pieces, self.processor))
+
+
+def one_line_of_text(line: str) -> str:
+    """:func:`resmlp_mt.text.lines.one_line` of a line that SentencePiece can take.
+
+    Raises:
+        UserError: for a lone surrogate, which is no text: Python reads bytes that are not UTF-8 on
+            a command line as such.
+    """
+    line = one_line(line)
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
+    return line
+
+
+def plain_pieces(
+    pieces: Iterable[str], processor: sentencepiece.SentencePieceProcessor
+) -> List[str]:
+    """Pieces that fairseq takes for nothing but text.
+
+    SentencePiece leaves characters that it does not know together, so that ``</s>`` may come out
+    whole, which to fairseq is the end of a sentence: it is cut into characters.
+
+    Args:
+        pieces: of a line.
+        processor: what made them.
+    """
+    plain = []
+    for piece in pieces:
+        unknown = piece in SPECIAL and processor.piece_to_id(piece) == processor.unk_id()
+        plain.extend(piece if unknown else [piece])
+    return plain
+
+
+def load_subwords(model: Path, wrong: str) -> Subwords:
+    """
+    Raises:
+        UserError: saying what is *wrong*, if the file is missing or no SentencePiece model.
+    """
+    try:
+        return Subwords(model)
+    except (OSError, RuntimeError):
+        raise UserError(wrong) from None

@@ -1,0 +1,136 @@
+"""The command that trains: tokens shared out over GPUs, one process a GPU, one node or several."""
+
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import List, Optional
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.train.programs import USER_DIR
+from resmlp_mt.train.recipe import Options, command_line
+
+MAX_TOKENS = 4096  # of a batch, unless each GPU's share is smaller
+PORT = 29500  # torchrun's own default
+
+
+@dataclass(frozen=True)
+class Devices:
+    """
+    Attributes:
+        gpus: processes on each node.
+        nodes: machines.
+        master_addr: host name of the first node; None leaves it to the shell's ``$MASTER_ADDR``.
+        master_port: a free port there.
+    """
+
+    gpus: int
+    nodes: int = 1
+    master_addr: Optional[str] = None
+    master_port: int = PORT
+
+    @property
+    def processes(self) -> int:
+        return self.gpus * self.nodes
+
+
+@dataclass(frozen=True)
+class Share:
+    """How the tokens of an update are shared out: ``max_tokens x update_freq x processes``."""
+
+    max_tokens: int
+    update_freq: int
+
+
+def share_tokens(tokens: int, devices: Devices, max_tokens: Optional[int], positions: int) -> Share:
+    """Share out the tokens of an update equally.
+
+    With the same *max_tokens*, fairseq makes the same batches, and each update sees the same ones,
+    whatever the number of GPUs.
+
+    Args:
+        tokens: of an update.
+        max_tokens: of a batch on one GPU; None takes 4,096, or a GPU's share if that is less.
+        positions: the longest sentence that a batch has to hold.
+
+    Raises:
+        UserError: if they cannot be shared out in equal batches that hold the longest sentence.
+    """
+    processes = devices.processes
+    gpus = f"{processes} GPU{'s' * (processes > 1)}"
+    if tokens % processes:
+        raise UserError(
+            f"{tokens} tokens an update are no multiple of {gpus}: take another number of GPUs, "
+            "or in a new folder other --tokens"
+        )
+    each = tokens // processes
+    if max_tokens is None:
+        max_tokens = min(MAX_TOKENS, each)
+    if each % max_tokens:
+        raise UserError(
+            f"{each} tokens an update on each of {gpus} are no multiple of the {max_tokens} of a "
+            "batch: take another number of GPUs, or in a new folder other --max-tokens"
+        )
+    if max_tokens < positions:
+        raise UserError(
+            f"batches of {max_tokens} tokens do not hold a sentence of {positions}: take fewer "
+            "GPUs or more --tokens, or fewer positions (-- --max-source-positions N)"
+        )
+    return Share(max_tokens, each // max_tokens)
+
+
+def program(name: str) -> str:
+    """A program that is installed with this Python.
+
+    Raises:
+        UserError: if it is not.
+    """
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise UserError(f"{name} is not installed for {sys.executable}: install this package there")
+    return found
+
+
+def training_command(
+    data: Path, options: Options, share: Share, devices: Devices, node: int = 0
+) -> List[str]:
+    """What to run on one node.
+
+    Args:
+        data: folder of binary data.
+        options: the recipe, without what depends on the devices.
+        node: number of the node, from 0.
+
+    Returns:
+        ``fairseq-train ...`` for one process, ``torchrun ... -m fairseq_cli.train ...`` for more.
+    """
+    arguments = [
+        str(data),
+        *("--user-dir", str(USER_DIR)),
+        *command_line(options),
+        *("--max-tokens", str(share.max_tokens), "--update-freq", str(share.update_freq)),
+        *("--distributed-world-size", str(devices.processes)),
+    ]
+    if devices.processes == 1:
+        return [program("fairseq-train"), *arguments]
+    if devices.nodes == 1:
+        nodes = ["--standalone"]  # finds a free port
+    else:
+        nodes = ["--nnodes", str(devices.nodes), "--node_rank", str(node)]
+        nodes += ["--master_addr", devices.master_addr or "$MASTER_ADDR"]
+        nodes += ["--master_port", str(devices.master_port)]
+    return [
+        *(program("torchrun"), *nodes, "--nproc_per_node", str(devices.gpus)),
+        *("-m", "fairseq_cli.train", *arguments),
+        # rank 0 would send the others what it read in a form that PyTorch's weights-only loader
+        # refuses: a stopped run could not go on
+        "--load-checkpoint-on-all-dp-ranks",
+    ]
+
+
+def quoted(command: List[str]) -> str:
+    """One line for a shell, in which ``$MASTER_ADDR`` is still a variable."""
+    words = ('"$MASTER_ADDR"' if word == "$MASTER_ADDR" else shlex.quote(word) for word in command)
+    return " ".join(words)

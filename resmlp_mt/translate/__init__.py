@@ -1,0 +1,1 @@
+"""Text in, text out: one driver for translating and distilling."""

@@ -1,1 +1,0 @@
-"""The paper's experiment: WMT14 English-German and English-French."""

@@ -1,0 +1,76 @@
+"""The scripts: each does its one thing, and refuses bad input in one line."""
+
+import average
+import plot
+import pytest
+import score
+import subwords
+import torch
+
+from resmlp_mt.checkpoints.inspection import mixing_matrices
+from resmlp_mt.cli.terminal import run_main
+
+
+def call(script, monkeypatch, *arguments):
+    """Run a script's main as its command line would; gives the exit status."""
+    monkeypatch.setattr("sys.argv", [f"{script.__name__}.py", *map(str, arguments)])
+    return run_main(script.main)
+
+
+def test_subwords_and_score(tmp_path, monkeypatch, capsys):
+    text = [f"the {word} is here" for word in ("cat", "dog", "fox", "hen")]
+    (tmp_path / "train.en").write_text("\n".join(text) + "\n")
+    arguments = ["train", "--vocab-size", 30, "--prefix", tmp_path / "spm", tmp_path / "train.en"]
+    assert call(subwords, monkeypatch, *arguments) == 0
+    arguments = ["encode", "--model", tmp_path / "spm.model", tmp_path / "train.en"]
+    assert call(subwords, monkeypatch, *arguments) == 0
+    pieces = (tmp_path / "train.sp.en").read_text().splitlines()
+    decoded = [line.replace(" ", "").replace("▁", " ").strip() for line in pieces]
+    assert decoded == text
+    (tmp_path / "hyp").write_text("\n".join(decoded) + "\n")
+    capsys.readouterr()
+    files = ["--hypotheses", tmp_path / "hyp", "--references", tmp_path / "train.en"]
+    assert call(score, monkeypatch, *files) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("BLEU 100.00  nrefs:1") and "chrF 100.00" in printed
+
+
+def test_refusals(tmp_path, monkeypatch, capsys):
+    (tmp_path / "one").write_text("a\n")
+    (tmp_path / "two").write_text("a\nb\n")
+    cases = [
+        (subwords, ["encode", "--model", tmp_path / "no.model", tmp_path / "one"], "no.model"),
+        (score, ["--hypotheses", tmp_path / "one", "--references", tmp_path / "two"], "1 hyp"),
+        (score, ["--generated", tmp_path / "one", "--references", tmp_path / "two"], "one: no tr"),
+        (average, [tmp_path, "-n", 0, "-o", tmp_path / "out.pt"], "--count 0"),
+        (average, [tmp_path, "-n", 2, "-o", tmp_path / "out.pt"], "0 epoch checkpoints"),
+        (plot, ["matrices", tmp_path / "one", "-o", tmp_path / "a.png"], "one"),
+        (plot, ["matrices", tmp_path / "one", "-o", tmp_path / "a.gif"], "a.gif"),
+    ]
+    for script, arguments, said in cases:
+        assert call(script, monkeypatch, *arguments) == 1
+        printed = capsys.readouterr().err.strip()
+        assert said in printed and len(printed.splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+def test_matrices_before_and_after_training(trained):
+    before = mixing_matrices(trained.path, 12, before_training=True)
+    after = mixing_matrices(trained.path, 12)
+    assert set(before) == set(after) == {(s, i) for s in ("encoder", "decoder") for i in (0, 1)}
+    for (side, layer), matrix in after.items():
+        assert matrix.shape == (1, 12, 12)
+        assert not torch.equal(matrix, before[side, layer])
+        assert (side == "encoder") == bool(matrix.triu(1).count_nonzero())
+    # what training began from is drawn from the seed in the checkpoint: the same every time
+    again = mixing_matrices(trained.path, 12, before_training=True)
+    assert all(torch.equal(before[key], again[key]) for key in before)
+
+
+def test_a_checkpoint_of_another_model(tmp_path, monkeypatch, capsys):
+    torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, tmp_path / "other.pt")
+    arguments = ["matrices", tmp_path / "other.pt", "-o", tmp_path / "a.png"]
+    assert call(plot, monkeypatch, *arguments) == 1
+    assert "other.pt is a checkpoint of another model" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        call(score, monkeypatch, "--references", tmp_path / "other.pt")

@@ -1,0 +1,75 @@
+"""How a command ends when nobody reads what it prints, or one of its streams is closed."""
+
+import subprocess
+import sys
+
+from resmlp_mt.cli.terminal import run_main
+
+PROGRAM = """
+import sys
+from resmlp_mt.cli.terminal import run_main
+
+def main():
+    for number in range(100000):
+        print(number, flush=True)
+
+sys.exit(run_main(main))
+"""
+
+
+def test_a_reader_that_has_gone(tmp_path):
+    (tmp_path / "count.py").write_text(PROGRAM)
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "count.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout.readline() == b"0\n"
+    process.stdout.close()
+    assert process.stderr.read() == b"" and process.wait() == 141
+
+
+READS = """
+import sys
+from pathlib import Path
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.text.text_input import read_text
+
+def main():
+    Path(sys.argv[1]).touch()
+    print(read_text(Path("-")))
+
+sys.exit(run_main(main))
+"""
+
+
+def test_closed_streams(tmp_path):
+    """A shell was told ``<&-`` or ``>&-``: one line says so, and nothing is begun that would be
+    lost."""
+    program = tmp_path / "read.py"
+    program.write_text(READS)
+    started = {
+        stream: subprocess.Popen(
+            ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, program, tmp_path / stream],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for stream, closed in (("input", "<&-"), ("output", ">&-"))
+    }
+    for stream, process in started.items():
+        out, err = process.communicate()
+        assert process.returncode == 1 and not out
+        said = err.splitlines()
+        assert len(said) == 1, err
+        assert said[0].startswith(f"read.py: error: standard {stream} is closed: ")
+    assert (tmp_path / "input").exists() and not (tmp_path / "output").exists()
+
+
+def test_messages_go_nowhere_without_standard_error(monkeypatch, capsys):
+    def fail():
+        raise FileNotFoundError(2, "No such file", "name")
+
+    monkeypatch.setattr(sys, "stderr", None)
+    assert run_main(fail) == 1
+    sys.stderr.close()
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,312 @@
+"""Nothing in a checkpoint is run; it is refused with one line or loaded exactly, by every way of
+loading one. The soak tries them all by every way."""
+
+import copy
+import io
+import pickle
+import warnings
+from itertools import islice
+
+import hostile_checkpoint_states as states
+import numpy as np
+import pytest
+import torch
+from cli import ROOT, load, process
+from fairseq import file_utils
+from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
+from hostile_checkpoint_cases import arrays, code, damaged, evaluated, foreign, same, saved
+from hostile_checkpoint_ways import Ways
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_dense
+from resmlp_mt.compat.plain_options import evaluate
+from resmlp_mt.errors import UserError
+
+QUICK = ("hub", "average")
+
+
+@pytest.fixture(scope="module")
+def ways(world, tmp_path_factory):
+    return Ways(world, tmp_path_factory.mktemp("checkpoints"))
+
+
+@pytest.fixture(scope="module")
+def state(ways):
+    return load(ways.world.checkpoint)
+
+
+@pytest.fixture
+def check(ways, tmp_path):
+    """Load cases by some ways (default: all)."""
+
+    def check(cases, by=None):
+        tried = 0
+        for case in cases:
+            for outcome in ways.try_all(case.content, case.expected, case.other, by):
+                assert outcome.problem is None, f"{outcome.way}, {case.name}: {outcome.problem}"
+                assert not list(tmp_path.iterdir()), f"{outcome.way}, {case.name}: was run"
+                tried += 1
+        assert tried
+
+    return check
+
+
+def test_code(state, check, tmp_path):
+    cases = list(code(state, tmp_path / "marker"))
+    assert len(cases) > 30
+    check(cases, ("average",))
+    check(cases[::6], ("hub",))
+    check(cases[9:10])
+
+
+def test_the_code_would_be_run(state, tmp_path):
+    """By a loader that runs what it is asked to."""
+    marker, file = tmp_path / "marker", tmp_path / "file.pt"
+    for case in code(state, marker):
+        file.write_bytes(case.content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                torch.load(file, weights_only=False)
+            except Exception:  # what was built by running it is no checkpoint
+                assert marker.exists(), case.name
+        assert marker.exists(), case.name
+        marker.unlink()
+
+
+def test_arrays(state, check):
+    cases = list(arrays(state))
+    check(cases, QUICK)
+    check(cases[:1])
+
+
+def test_an_array_of_pointers_ends_no_process(state, tmp_path):
+    """Whoever looks at one ends by a signal."""
+    path = tmp_path / "checkpoint1.pt"
+    path.write_bytes(next(arrays(state)).content)
+    average = ROOT / "scripts" / "average.py"
+    result = process(average, tmp_path, "-n", 1, "-o", tmp_path / "out.pt", path=ROOT)
+    assert result.returncode == 1, result.returncode
+    (line,) = result.stderr.splitlines()
+    assert str(path) in line and line.endswith("carries more than data (such as code): refused")
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_counts_of_ngrams_stay_plain_arrays():
+    for saved_array in (np.arange(4), np.asfortranarray(np.arange(6).reshape(2, 3)), np.array(7)):
+        array = torch.load(io.BytesIO(saved({"a": saved_array})), weights_only=True)["a"]
+        assert np.array_equal(array, saved_array) and array.dtype == np.int64
+        again = [pickle.loads(pickle.dumps(array, protocol)) for protocol in range(6)]
+        again += [pickle.loads(pickle.dumps(copy.deepcopy(array)))]
+        again += [torch.load(io.BytesIO(saved({"a": array})), weights_only=False)["a"]]
+        assert all(type(other) is np.ndarray for other in again)
+        assert type(array + 0) is type(saved_array + 0)
+        assert all(np.array_equal(other, saved_array) for other in [*again, array + 0])
+        assert type(array.sum()) is np.int64
+
+
+def test_code_in_options(state, check, tmp_path):
+    check(islice(evaluated(state, tmp_path / "marker"), 0, None, 2), ("hub",))
+
+
+def test_other_forms_of_the_same(state, check):
+    cases = list(same(state))
+    check(cases, QUICK)
+    check(cases[1:2], ("generate", "finetune", "translate"))
+
+
+def test_other_files(state, check):
+    check(foreign(state), QUICK)
+
+
+def test_weights(state, check):
+    check(islice(states.weights(state), 0, None, 2), ("hub",))
+    check(islice(states.weights(state), 0, None, 6), ("fold", "average"))
+
+
+def test_weights_that_are_no_numbers(state, check):
+    """By every way."""
+    (case,) = (case for case in states.weights(state) if case.name.startswith("nan in decoder"))
+    check([case])
+
+
+def test_an_optimizers_state_that_is_no_numbers(state, ways):
+    cases = list(states.optimizers(state))
+    for case in cases:
+        (outcome,) = ways.try_all(case.content, case.expected, case.other, ("resume",))
+        assert outcome.problem is None, f"{case.name}: {outcome.problem}"
+        assert "the optimizer's state 2.sum" in outcome.said
+    outcomes = ways.try_all(cases[0].content, "loaded", ways=(*QUICK, "finetune"))
+    assert all(outcome.problem is None for outcome in outcomes), outcomes
+
+
+def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
+    fetched = []
+
+    def fetch(address, *args, **kwargs):
+        if "://" not in str(address):
+            return local(address, *args, **kwargs)
+        fetched.append(address)
+        raise OSError("no network")
+
+    local = file_utils.cached_path
+
+    monkeypatch.setattr(file_utils, "cached_path", fetch)
+    address = "http://localhost:9/encoder.json"
+    options = {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}
+    for kind in ("bpe", "tokenizer"):
+        path = tmp_path / f"{kind}.pt"
+        torch.save({**state, "cfg": {**state["cfg"], kind: options}}, path)
+        hub = (str(tmp_path), path.name, str(ways.world.data))
+        with pytest.raises(UserError) as refused:
+            ResMLPModel.from_pretrained(*hub)
+        assert str(path) in str(refused.value) and "gpt2_encoder_json" in str(refused.value)
+        assert not fetched
+    # what the caller himself asks for is
+    with pytest.raises(OSError, match="no network"):
+        ResMLPModel.from_pretrained(
+            *(str(tmp_path), "bpe.pt", str(ways.world.data)),
+            **{"bpe": "gpt2", "gpt2_encoder_json": address},
+        )
+    assert fetched == [address]
+
+
+def test_options(state, check):
+    check(islice(states.options(state), 0, None, 10), ("hub", "fold"))
+
+
+def test_around_the_model(state, check):
+    check(islice(states.frames(state), 0, None, 14), ("hub", "distill"))
+    check(islice(states.frames(state), 44, None, 20), ("resume",))
+
+
+def test_damage(ways, check):
+    content = ways.world.checkpoint.read_bytes()
+    check(damaged(content, range(8), 4, 8, 4), QUICK)
+
+
+def test_a_bit_of_a_weight(ways, check, state):
+    """It still loads by PyTorch, and the model still translates; so only the checksum can tell."""
+    content = ways.world.checkpoint.read_bytes()
+    weight = state["model"]["encoder.layers.0.token_mixing.mixing.weight"]
+    offset = content.index(weight.numpy().tobytes()) + 2
+    flipped = content[:offset] + bytes([content[offset] ^ 1]) + content[offset + 1 :]
+    ways.path.write_bytes(flipped)
+    assert not torch.equal(
+        load(ways.path)["model"]["encoder.layers.0.token_mixing.mixing.weight"], weight
+    )
+    outcomes = ways.try_all(flipped, "refused", ways=("generate", "resume", *QUICK))
+    assert all("damaged" in outcome.said for outcome in outcomes), outcomes
+
+
+def test_changed_pickles(state, check):
+    check(states.mutated(state, range(3)), ("hub",))
+
+
+def test_checksums(tmp_path):
+    path = tmp_path / "file.pt"
+    path.write_bytes(saved({"model": {"w": torch.arange(1000.0)}}))
+    check_records(path)
+    content = bytearray(path.read_bytes())
+    for offset in range(0, len(content), 97):
+        content[offset] ^= 1
+        path.write_bytes(content)
+        content[offset] ^= 1
+        try:
+            check_records(path)
+        except UserError as error:
+            assert str(error) == f"{path} is damaged or cut off: copy or make it again"
+        else:  # padding between the records, or no archive any more
+            assert offset < 4 or torch.equal(load(path)["model"]["w"], torch.arange(1000.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_numbers(dtype):
+    weights = {"a": torch.ones(3, dtype=dtype), "none": torch.ones(0), "count": torch.tensor(3)}
+    check_finite({**weights, "extra": "x"}, "file")
+    for value in ("nan", "inf", "-inf"):
+        weights["a"][1] = float(value)
+        with pytest.raises(UserError, match="^file: a has values that are no numbers"):
+            check_finite(weights, "file")
+
+
+def test_tensors_that_claim_more_than_they_hold(tmp_path):
+    matrix = torch.arange(12.0).view(3, 4)
+    legitimate = {
+        "transposed": matrix.T,
+        "a column": matrix[:, 1],
+        "a part": matrix[1:, 1:],
+        "every other": matrix[:, ::2],
+        "shared": matrix,
+        "a scalar": matrix[0, 0],
+        "none": torch.ones(0),
+        "none of many": torch.ones(0).expand(5, 0),
+        "parameter": torch.nn.Parameter(matrix),
+        "half": matrix.half(),
+        "whole": torch.arange(5),
+    }
+    path = tmp_path / "file.pt"
+    torch.save(legitimate, path)
+    for mapped in (False, True):
+        weights = torch.load(path, weights_only=True, mmap=mapped)
+        assert all(is_dense(weight) for weight in weights.values())
+        check_finite(weights, "file")
+    for one in (torch.zeros(1), torch.zeros(1, dtype=torch.long)):
+        weights = {"w": one.expand(1 << 40)}
+        assert not is_dense(weights["w"])
+        with pytest.raises(UserError, match="^file: w claims more values than there are in"):
+            check_finite(weights, "file")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[(512, 3)] * 20",
+        "True",
+        "(0.9, 0.98)",
+        "[(64, 1), (128, 2)]",
+        " 1e-4",
+        "-1 + 2 * 3 / 4",
+        "[1] * 2 + 2 * [3] + [4] * -1",
+        "(1,) + (2,) * True",
+        "'a' * 3 + 'b'",
+        "{'a': [1], 2: None}",
+        Wav2Vec2Config.conv_feature_layers,
+    ],
+)
+def test_options_are_evaluated_as_before(expression):
+    assert evaluate(expression) == eval(expression.strip())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "__import__('os').system('true')",
+        "[x for x in (1,)]",
+        "(lambda: 1)()",
+        "open",
+        "f'{1}'",
+        "1 if True else 2",
+        "[0] * 99999999999",
+        "99999999999 * [0]",
+        "+".join(["[0] * 1048576"] * 2),
+        "[" + ", ".join(["[0] * 1048576"] * 2) + "]",
+        "'a' * 1048576 + 'a'",
+        "'a' * 99999999999",
+        "2 ** 99999",
+        "[" * 500 + "]" * 500,
+        "1 +",
+        "1 / 0",
+        "\0",
+        "",
+    ],
+)
+def test_options_that_would_run_something(expression):
+    with pytest.raises(UserError, match="is refused: it may hold numbers"):
+        evaluate(expression)
+
+
+def test_only_strings_are_evaluated():
+    """fairseq takes the error for a value that needs no evaluation."""
+    with pytest.raises(TypeError):
+        evaluate(3)

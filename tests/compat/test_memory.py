@@ -1,0 +1,82 @@
+"""Decoding holds on to nothing; and the soak that shows it over many sentences can tell a leak."""
+
+import gc
+
+import pytest
+import torch
+from cli import call
+from fairseq.data import LanguagePairDataset
+from fairseq_cli import interactive
+from helpers import build_model, pad_batch, random_sentences
+from memory import grew, growth, watch
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.inference.generator import ResMLPGenerator
+
+PROGRAM = """
+import time
+held = []
+for i in range(40):
+    print(f"H-{i}", flush=True)
+    LEAK
+    time.sleep(0.03)
+"""
+
+
+def tensors() -> int:
+    gc.collect()
+    return sum(torch.is_tensor(thing) for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("kind", ["linear", "toeplitz", "conv"])
+def test_no_tensor_outlives_its_batch(kind):
+    model, dictionary = build_model(token_mixing=kind)
+    generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=8)
+
+    def translate(lengths, seed):
+        tokens = pad_batch(random_sentences(dictionary, lengths, seed), dictionary)
+        net_input = {"src_tokens": tokens, "src_lengths": torch.tensor(lengths)}
+        generator.generate([model], {"net_input": net_input})
+
+    translate((9, 4, 7), 0)
+    held = tensors()
+    for seed, lengths in enumerate([(3, 5), (9, 9, 2, 1), (1,), (6, 8)]):
+        translate(lengths, seed)
+    assert tensors() <= held
+
+
+def test_interactive_lets_go_of_its_lines(trained, monkeypatch):
+    """A data set is made of each buffer of lines; fairseq kept them for a next epoch."""
+    held, read = [], interactive.buffered_read
+
+    def counted(*arguments):
+        for lines in read(*arguments):
+            gc.collect()
+            held.append(sum(type(thing) is LanguagePairDataset for thing in gc.get_objects()))
+            yield lines
+
+    monkeypatch.setattr(interactive, "buffered_read", counted)
+    options = ("--path", trained.path, "--beam", 2, "--cpu", "--buffer-size", 2)
+    call("interactive", trained.data, *options, stdin="w01 w02\nw03\n" * 6)
+    assert len(held) == 6 and held[-1] <= held[1]
+
+
+@pytest.mark.parametrize(
+    "leak, said",
+    [
+        ("held.append(bytearray(1 << 20))", ["memory grew"]),
+        ("held.append(open('/dev/null'))", ["open files grew"]),
+        ("pass", []),
+    ],
+)
+def test_a_leak_is_told(leak, said, tmp_path):
+    command = ["-c", PROGRAM.replace("LEAK", leak)]
+    samples = watch(command, tmp_path / "log", "H-")
+    assert samples[-1].done > 30
+    found = grew(growth(samples, 40))
+    assert len(found) == len(said) and all(line.startswith(a) for line, a in zip(found, said))
+
+
+def test_a_program_that_fails_is_no_result(tmp_path):
+    with pytest.raises(UserError, match="failed: ZeroDivisionError"):
+        watch(["-c", "1 / 0"], tmp_path / "log", "H-")

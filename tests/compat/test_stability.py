@@ -1,0 +1,288 @@
+"""Training that diverges: how it is told from training that does not, and what its user reads."""
+
+import logging
+import runpy
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from cli import RECIPE, ROOT, SMALL_MODEL, console_script, process, train
+from fairseq.nan_detector import NanDetector
+from helpers import ARCHITECTURES, SMALL, build_model, pad_batch, random_sentences, shift
+from stability import failures
+from training_runs import PATIENCE, Curve, Recipe, least_stable, prepare
+from training_runs import train as train_run
+
+from resmlp_mt.compat import divergence
+from resmlp_mt.compat.program_errors import explain
+from resmlp_mt.prepare.recipes import PAIRS
+from resmlp_mt.train.recipe import command_line, recipe
+
+SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
+NO_WARM_UP = ("--warmup-updates", 0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("pairs"), pairs=64)
+
+
+def test_with_warm_up(data, tmp_path):
+    curve = train_run(Recipe(2, 0.05, 25, 30, channels=32), data, tmp_path)
+    assert not curve.diverged and not curve.warned and len(curve.losses) == 30
+    assert curve.last_rate == 0.05
+    numbers = curve.summary()
+    assert numbers["last_loss"] < numbers["first_loss"]
+    assert numbers["highest_loss"] < 1.1 * numbers["first_loss"]
+
+
+def test_without_warm_up(data, tmp_path):
+    curve = train_run(Recipe(6, 0.2, 0, 30, channels=64), data, tmp_path)
+    assert curve.diverged and curve.warned and len(curve.losses) < 10
+    assert curve.not_finite.startswith("gradients are Nan/Inf, update")
+
+
+@torch.no_grad()
+def first_states(arch, **options):
+    """Standard deviation of the decoder's states in a new model of an architecture's own size."""
+    own = dict.fromkeys(set(SMALL) - {"dropout", "max_source_positions", "max_target_positions"})
+    options.update(own, share_all_embeddings=True)
+    model, dictionary = build_model(arch, randomize=False, **options)
+    source = pad_batch(random_sentences(dictionary, (20, 20)), dictionary, left=True)
+    targets = pad_batch([shift(s) for s in random_sentences(dictionary, (20, 18))], dictionary)
+    return model(source, None, targets, features_only=True)[0].std()
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_named_architectures_begin_small(arch):
+    """Nothing normalizes: what LayerScale lets grow from layer to layer reaches the last one."""
+    assert 0.5 < first_states(arch) < 2
+
+
+@pytest.mark.parametrize(
+    "arch, growth", [("resmlp_mt_6", 3), ("resmlp_mt_12", 20), ("resmlp_mt_conv_12", 1000)]
+)
+def test_deep_models_want_a_small_layerscale(arch, growth):
+    assert growth < first_states(arch, layerscale_init=1.0) < 10 * growth
+
+
+def test_layerscale_1_diverges(data, tmp_path):
+    curve = train_run(Recipe(12, 0.2, 400, 60, mixing="conv", scale=1.0), data, tmp_path)
+    assert curve.not_finite and len(curve.losses) < 60
+
+
+def test_names_of_recipes():
+    assert str(Recipe(6, 0.2, 0, 9)) == "6 layers, 64 channels, rate 0.2, no warm-up"
+    assert str(Recipe(12, 0.05, 4000, 9, mixing="conv", scale=1.0)) == (
+        "12 layers, 64 channels, conv, LayerScale 1, rate 0.05, warm-up 4,000"
+    )
+
+
+def test_a_loss_that_stays_above_its_first_value():
+    curve = Curve(Recipe(6, 0.2, 0, 1000), losses=[5.0, 9.0] * (PATIENCE // 2))
+    assert not curve.diverged
+    curve.losses += [9.0] * (PATIENCE - 2)
+    assert not curve.diverged  # the update before these was at 5.0, the one before it too
+    curve.losses += [9.0] * 2
+    assert curve.diverged
+    curve.losses.append(4.0)
+    assert not curve.diverged
+    curve.not_finite = "gradients"
+    assert curve.diverged
+
+
+@pytest.mark.parametrize("updates, end", [(15, 5), (60, 20), (1000, 20), (2, 1)])
+def test_a_run_that_ends_above_its_first_loss(updates, end):
+    """As seen: above 10**6 in between, and at 13.7 in the end where it had begun at 12.8."""
+    losses = [5.0] + [1e6] * (updates - end - 1) + [5.1] * end
+    losses[updates // 2 : updates - end] = [4.0] * (updates - end - updates // 2)
+    curve = Curve(Recipe(6, 0.2, 0, updates), losses[:-1])
+    assert not curve.diverged  # not finished
+    curve.losses.append(5.1)
+    assert curve.diverged and not curve.exploded
+    assert curve.summary()["last_loss"] == pytest.approx(5.1)
+    curve.losses[-1] = 5.0 - 0.1 * end
+    assert not curve.diverged
+
+
+@pytest.mark.parametrize("stable_from", [0, 1, 3, 5])
+def test_least_stable(stable_from):
+    values, tried = (0, 10, 30, 100, 300), []
+
+    def diverges(value):
+        tried.append(value)
+        return values.index(value) < stable_from
+
+    found = least_stable(values, diverges)
+    assert found == (values[stable_from] if stable_from < 5 else None)
+    assert len(tried) <= 3
+
+
+def test_what_is_lost():
+    def curve(warm_up, not_finite, warned=False):
+        return Curve(Recipe(6, 0.2, warm_up, 9), [5.0, 4.0], not_finite, 0.1, warned)
+
+    fine, unwarned, short = curve(100, None), curve(0, "gradients"), curve(30, "gradients")
+    warned, unseen = curve(0, "gradients, update 2", warned=True), curve(9, "weights at the end")
+    assert failures([fine, warned], [fine]) == []
+    assert failures([fine, unwarned, short], [fine]) == [
+        f"{unwarned.recipe}: diverged without a warning",
+        f"{short.recipe}: diverged without a warning",
+    ]
+    assert failures([unseen], [unseen]) == [
+        f"{unseen.recipe}: diverged",
+        f"{unseen.recipe}: fairseq's trainer went on with weights at the end",
+    ]
+
+
+def configuration(name="adagrad", rate=0.2, warm_up=0):
+    return SimpleNamespace(
+        optimization=SimpleNamespace(lr=[rate]),
+        optimizer=SimpleNamespace(_name=name),
+        lr_scheduler=SimpleNamespace(warmup_updates=warm_up),
+    )
+
+
+def test_which_recipes_are_warned_of():
+    none = divergence.warning(configuration())
+    assert "--lr 0.2 without --warmup-updates: " in none and "\n" not in none
+    for other in (dict(name="adam"), dict(rate=0.001), dict(warm_up=331), dict(warm_up=None)):
+        assert divergence.warning(configuration(**other)) is None
+    assert divergence.warning(configuration(rate=divergence.WARN_FROM)) is not None
+    for warm_up in (1, 100, 330):
+        short = divergence.warning(configuration(warm_up=warm_up))
+        assert f"--lr 0.2 with --warmup-updates {warm_up}: " in short
+        assert "give --warmup-updates of at least 331 " in short and "\n" not in short
+
+
+@pytest.mark.parametrize(
+    "layers, rate, warm_up",
+    [(6, 0.2, 30), (12, 0.2, 10), (24, 0.2, 100), (6, 0.1, 0), (24, 0.05, 0), (6, 0.02, 0)],
+)
+def test_what_diverged_is_warned_of(layers, rate, warm_up):
+    """Every kind of training that has been seen to diverge."""
+    assert divergence.warning(configuration(rate=rate, warm_up=warm_up)) is not None
+
+
+def given(words, option):
+    return float(words[words.index(option) + 1])
+
+
+def test_recipes_here_are_not_warned_of(monkeypatch):
+    """Those of the two examples, of the paper and of the README."""
+    commands = [(ROOT / "README.md").read_text(encoding="utf-8").split()]
+    commands.append(command_line(recipe(PAIRS["en-de"], "resmlp_mt_6")))
+    for folder, before in (("quickstart", ()), ("multi30k", ("resmlp_mt_6", 6000))):
+        script = ROOT / "examples" / folder / "run.py"
+        monkeypatch.setattr(sys, "argv", [script.name])
+        monkeypatch.syspath_prepend(script.parent)
+        names = runpy.run_path(str(script))
+        commands.append(names["training_options"](*before, names["parse_args"]()))
+    for words in commands:
+        rate, warm_up = given(words, "--lr"), given(words, "--warmup-updates")
+        assert rate >= 0.05 and divergence.warning(configuration("adagrad", rate, warm_up)) is None
+
+
+@pytest.mark.parametrize(
+    "options, times",
+    [
+        (NO_WARM_UP, 1),
+        ((), 1),
+        (("--warmup-updates", 21), 0),
+        ((*NO_WARM_UP, "--arch", "transformer", "--encoder-attention-heads", 2), 0),
+    ],
+    ids=["without", "short", "with", "transformer"],
+)
+def test_warned_once_when_training_begins(corpus, tmp_path, options, times):
+    log = train(corpus.data, tmp_path, *SHORT, *options).log
+    assert log.count("training is likely to diverge: give --warmup-updates") == times
+
+
+def test_divergence_ends_in_one_line(corpus, tmp_path):
+    """By a process of its own: exit status and stderr are what a shell sees."""
+    result = process(
+        *(console_script("train"), corpus.data, "--user-dir", "resmlp_mt", "--save-dir", tmp_path),
+        *(*SMALL_MODEL, *RECIPE, *SHORT, "--lr", 1e8, *NO_WARM_UP),
+    )
+    assert result.returncode not in (0, None) and "Traceback" not in result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("fairseq-train: error: training has diverged: the gradients of update 2")
+    assert f"{tmp_path}/crash.pt" in last and (tmp_path / "crash.pt").exists()
+    for option in ("--lr", "--warmup-updates", "--clip-norm"):
+        assert option in last
+    assert " detected in output of " in result.stdout
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("gradients are Nan/Inf", "the gradients are not finite"),
+        (
+            "Fatal error: gradients are inconsistent between workers. Try --ddp-backend.\n---\n"
+            "grad_norm across the workers:\nrank   0 = nan\nrank   1 = nan\n\n---",
+            "the gradients are not finite",
+        ),
+        ("Minimum loss scale reached (0.0001). Your loss", "minimum loss scale"),
+        ("AMP: Minimum loss scale reached (0.0001). Your loss", "minimum loss scale"),
+    ],
+)
+def test_what_is_explained(text, said):
+    line = explain(FloatingPointError(text))
+    assert said in line and "lower --lr" in line and "\n" not in line
+
+
+def test_what_keeps_its_traceback():
+    apart = (
+        "Fatal error: gradients are inconsistent between workers. Try --ddp-backend.\n---\n"
+        "grad_norm across the workers:\nrank   0 = 1.25000000\nrank   1 = 1.50000000\n\n---"
+    )
+    assert explain(FloatingPointError(apart)) is None
+    assert explain(FloatingPointError("division by zero")) is None
+
+
+def detect(model, compute, caplog):
+    """What fairseq's detector logs of ``compute()`` and its backward pass."""
+    with caplog.at_level(logging.WARNING), NanDetector(model):
+        compute().backward()
+    return [r.getMessage() for r in caplog.records if r.name == "fairseq.nan_detector"]
+
+
+def test_detector_names_the_module(caplog):
+    model, dictionary = build_model()
+    source = pad_batch(random_sentences(dictionary, (3, 5)), dictionary, left=True)
+    broken = model.encoder.layers[1].feed_forward.fc1
+    with torch.no_grad():
+        broken.bias[0] = torch.inf
+    found = detect(model, lambda: model.encoder(source)["encoder_out"][0].sum(), caplog)
+    forward, backward = [line.split(", shape")[0] for line in found]
+    assert forward == "Inf detected in output of encoder.layers.1.feed_forward.fc1"
+    assert backward == "NaN detected in output of encoder.layers.1.feed_forward.fc1"
+
+
+def test_detector_watches_gradients_of_the_encoders_output(caplog):
+    """Finite on the way up, not on the way down: the root's slope at 0, times 0."""
+    model, dictionary = build_model()
+    source = pad_batch(random_sentences(dictionary, (3, 5)), dictionary, left=True)
+    (line,) = detect(
+        model, lambda: (model.encoder(source)["encoder_out"][0] * 0).sum().sqrt(), caplog
+    )
+    assert "NaN detected in output of encoder, " in line and line.endswith("backward")
+    assert not any(m._forward_hooks or m._backward_hooks for m in model.modules())
+
+
+def test_detector_changes_no_gradient():
+    model, dictionary = build_model()
+    source = pad_batch(random_sentences(dictionary, (3, 5)), dictionary, left=True)
+    target = pad_batch(random_sentences(dictionary, (4, 2), seed=1), dictionary)
+    gradients = []
+    for watched in (False, True):
+        model.zero_grad()
+        if watched:
+            with NanDetector(model):
+                model(source, None, target)[0].square().sum().backward()
+        else:
+            model(source, None, target)[0].square().sum().backward()
+        gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    for some, other in zip(*gradients, strict=True):
+        assert torch.equal(some, other)

@@ -1,0 +1,165 @@
+"""Generation in bfloat16 and int8: close to float32, and only where it was asked for."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from cli import generate, hypotheses
+from helpers import build_model, gap, mixings, pad_batch, random_sentences
+from torch import nn
+from torch.ao.nn.quantized.dynamic import Linear as QuantizedLinear
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.inference import generator as generator_module
+from resmlp_mt.inference.candidates import CHUNK
+from resmlp_mt.inference.generator import ResMLPGenerator
+from resmlp_mt.inference.precision import PRECISIONS, set_precision_
+
+GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
+REDUCED = ("bfloat16", "int8")
+
+
+def prepared(precision, **options):
+    model, dictionary = build_model(std=0.15, inference_precision=precision, **options)
+    model.prepare_for_inference_(GENERATION)
+    return model, dictionary
+
+
+def kinds_of(model):
+    return [type(module) for module in model.modules()]
+
+
+@torch.no_grad()
+def log_probabilities(model, dictionary):
+    """Of the next word, for sentences of different lengths."""
+    source = pad_batch(random_sentences(dictionary, (4, 9, 6)), dictionary, left=True)
+    prev = torch.randint(4, len(dictionary), (3, 7), generator=torch.Generator().manual_seed(2))
+    return model.get_normalized_probs(model(source, None, prev), log_probs=True)
+
+
+@pytest.mark.parametrize("precision", REDUCED)
+@mixings
+@pytest.mark.parametrize("normalization", ["affine", "layernorm"])
+def test_near_float32(precision, kind, heads, normalization):
+    options = dict(token_mixing=kind, token_mixing_heads=heads, normalization=normalization)
+    exact, dictionary = prepared("checkpoint", **options)
+    model, _ = prepared(precision, **options)
+    expected, found = (log_probabilities(m, dictionary) for m in (exact, model))
+    assert 1e-5 < gap(found, expected) < 0.05
+
+
+@pytest.mark.parametrize("precision", REDUCED)
+@pytest.mark.parametrize("chunk", [CHUNK, 60], ids=["at_once", "in_chunks"])
+def test_translates(precision, chunk, monkeypatch):
+    """Each hypothesis has the score that one whole pass gives its words, to the precision."""
+    monkeypatch.setattr(generator_module, "CHUNK", chunk)
+    model, dictionary = prepared(precision)
+    lengths = (4, 9, 6)
+    source = pad_batch(random_sentences(dictionary, lengths), dictionary, left=True)
+    batch = {"net_input": {"src_tokens": source, "src_lengths": torch.tensor(lengths)}}
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=8)
+    for number, some in enumerate(generator.generate([model], batch)):
+        assert len(some) == 3
+        for hypothesis in some:
+            words = hypothesis["tokens"].unsqueeze(0)
+            with torch.no_grad():
+                out = model(source[number : number + 1], None, words.roll(1))
+            scores = model.get_normalized_probs(out, log_probs=True)[0]
+            scores = scores.gather(1, words.t()).squeeze(1).float()
+            assert gap(hypothesis["positional_scores"], scores) < 0.1
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["not_shared", "shared"])
+def test_every_linear_layer_is_quantized(shared):
+    model, _ = prepared("int8", share_all_embeddings=shared)
+    kinds = kinds_of(model)
+    assert not any(issubclass(kind, nn.Linear) for kind in kinds)
+    assert kinds.count(QuantizedLinear) == 2 * 2 + 2 * (2 + 4) + 1
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert model.decoder.layers[0].feed_forward.fc1.weight().dtype == torch.qint8
+    # a scale for each output channel
+    scales = model.decoder.output_projection.weight().q_per_channel_scales()
+    assert len(scales) == 50 and len(scales.unique()) > 10
+
+
+def test_all_is_bfloat16():
+    model, _ = prepared("bfloat16")
+    tensors = [*model.parameters(), *(b for n, b in model.named_buffers() if "folded" in n)]
+    assert len(tensors) > 50 and {t.dtype for t in tensors} == {torch.bfloat16}
+
+
+def test_checkpoint_precision_changes_nothing():
+    model, _ = prepared("checkpoint")
+    kinds = kinds_of(model)
+    assert QuantizedLinear not in kinds and nn.Linear in kinds
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_twice_is_harmless(precision):
+    model, dictionary = prepared(precision)
+    modules, once = list(model.modules()), log_probabilities(model, dictionary)
+    model.prepare_for_inference_(GENERATION)
+    assert all(a is b for a, b in zip(model.modules(), modules, strict=True))
+    assert torch.equal(log_probabilities(model, dictionary), once)
+
+
+def test_int8_of_a_half_precision_model():
+    """fairseq-generate --fp16 has halved it before."""
+    model, dictionary = build_model(std=0.15, inference_precision="int8")
+    model.half().prepare_for_inference_(GENERATION)
+    expected = log_probabilities(prepared("int8")[0], dictionary)
+    assert gap(log_probabilities(model, dictionary), expected) < 0.05
+
+
+def test_the_quantized_engine_is_put_back(monkeypatch):
+    backend = torch.backends.quantized
+    before = backend.engine
+    others = [e for e in backend.supported_engines if e not in ("none", before)]
+    try:
+        for engine in (before, *others):
+            backend.engine = engine
+            model, _ = prepared("int8")
+            assert backend.engine == engine
+
+            def fail(*_, **__):
+                raise RuntimeError("no room")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(torch.ao.quantization, "quantize_dynamic", fail)
+                with pytest.raises(RuntimeError, match="no room"):
+                    prepared("int8")
+            assert backend.engine == engine
+    finally:
+        backend.engine = before
+
+
+def test_int8_elsewhere_than_on_a_cpu():
+    model, _ = build_model(inference_precision="int8")
+    with pytest.raises(UserError) as caught:
+        set_precision_(model.to("meta"), "int8")
+    message = str(caught.value)
+    assert "int8" in message and "not for meta" in message and "--cpu" in message
+    assert "\n" not in message and nn.Linear in kinds_of(model)
+
+
+def test_unknown_precision():
+    with pytest.raises(UserError, match="--inference-precision int4: choose one of .*int8"):
+        build_model(inference_precision="int4")
+
+
+@pytest.mark.parametrize("precision", REDUCED)
+def test_by_command_line(trained, corpus, precision):
+    """Every sentence, near the checkpoint's own scores."""
+    plain = hypotheses(generate(trained.data, trained.path))
+    overrides = str({"inference_precision": precision})
+    found = hypotheses(generate(trained.data, trained.path, "--model-overrides", overrides))
+    assert sorted(found) == list(range(corpus.sizes["test"]))
+    scores, plain_scores = ([h[n][0][0] for n in sorted(h)] for h in (found, plain))
+    assert scores != plain_scores
+    assert scores == pytest.approx(plain_scores, abs=0.2)
+
+
+def test_unknown_precision_by_command_line(trained):
+    with pytest.raises(UserError, match="--inference-precision int4: choose one of"):
+        generate(trained.data, trained.path, "--model-overrides", "{'inference_precision': 'int4'}")

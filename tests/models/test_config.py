@@ -1,0 +1,145 @@
+"""Options: what the model is made of, and what fairseq's own options do to it."""
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.modules import MultiheadAttention
+from helpers import (
+    ARCHITECTURES,
+    SMALL,
+    build_model,
+    gap,
+    pad_batch,
+    random_sentences,
+    shift,
+)
+from omegaconf import OmegaConf
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.checkpoints.dictionaries import synthetic_dictionary
+from resmlp_mt.errors import UserError
+
+
+def loss_of(model, dictionary):
+    source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
+    targets = random_sentences(dictionary, (8, 6), seed=1)
+    logits, _ = model(source, None, pad_batch([shift(s) for s in targets], dictionary))
+    target = pad_batch(targets, dictionary).flatten()
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target, ignore_index=1)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_what_the_paper_leaves_out(arch):
+    """No self-attention, no LayerNorm or other statistic, no positional embedding (but where
+    convolutions are, which know no positions)."""
+    model, _ = build_model(arch)
+    placed = "conv" in arch
+    for name, module in model.named_modules():
+        assert "Norm" not in type(module).__name__, name
+        assert placed or "Positional" not in type(module).__name__, name
+        assert not isinstance(module, torch.nn.MultiheadAttention), name
+        if isinstance(module, MultiheadAttention):
+            assert name.startswith("decoder.") and not module.self_attention, name
+            assert module.encoder_decoder_attention, name
+    for side in (model.encoder, model.decoder):
+        assert (side.embed_positions is not None) == placed
+
+
+def test_layernorm_is_an_option():
+    model, _ = build_model(normalization="layernorm")
+    assert sum(isinstance(m, torch.nn.LayerNorm) for m in model.modules()) == 2 * 2 + 2 * 3 + 2
+
+
+def test_architectures_are_registered():
+    for arch in ARCHITECTURES:
+        assert ARCH_MODEL_REGISTRY[arch] is ResMLPModel
+    args = Namespace()
+    ARCH_CONFIG_REGISTRY["resmlp_mt_12"](args)
+    assert (args.encoder_layers, args.decoder_layers, args.encoder_embed_dim) == (12, 12, 512)
+    assert (args.encoder_ffn_embed_dim, args.decoder_attention_heads) == (2048, 8)
+    assert (args.layerscale_init, args.dropout, args.token_mixing) == (0.2, 0.15, "linear")
+
+
+def test_command_line_options():
+    parser = ArgumentParser(argument_default=SUPPRESS)  # as fairseq makes it
+    ResMLPModel.add_args(parser)
+    args = parser.parse_args(["--token-mixing", "toeplitz", "--layerscale-init", "0.1"])
+    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
+    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("toeplitz", 0.1, 4)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--token-mixing", "no-such-kind"])
+
+
+def test_hydra_options():
+    """A DictConfig builds what the same Namespace builds."""
+    args = Namespace(**SMALL)
+    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
+    dictionary = synthetic_dictionary(50)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = ResMLPModel.build_model(OmegaConf.create(vars(args)), task)
+    model.load_state_dict(build_model()[0].state_dict())
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_embedding_sharing(every):
+    option = "share_all_embeddings" if every else "share_decoder_input_output_embed"
+    model, dictionary = build_model(**{option: True})
+    assert model.decoder.output_projection.weight is model.decoder.embed_tokens.weight
+    assert (model.encoder.embed_tokens.weight is model.decoder.embed_tokens.weight) == every
+    assert torch.isfinite(loss_of(model, dictionary))
+
+
+def test_layerdrop():
+    """Layers are left out in training, none in evaluation."""
+    plain, dictionary = build_model()
+    dropping, _ = build_model(encoder_layerdrop=0.5, decoder_layerdrop=0.5)
+    assert torch.equal(loss_of(plain, dictionary), loss_of(dropping, dictionary))
+    dropping.train()
+    assert len({round(loss_of(dropping, dictionary).item(), 5) for _ in range(12)}) > 1
+
+
+@pytest.mark.parametrize("offload", [False, True])
+def test_checkpointed_activations(offload):
+    results = []
+    for options in ({}, {"checkpoint_activations": True, "offload_activations": offload}):
+        model, dictionary = build_model(**options)
+        loss = loss_of(model.train(), dictionary)
+        loss.backward()
+        results.append((loss.detach(), [p.grad for p in model.parameters()]))
+    (loss, gradients), (other_loss, other_gradients) = results
+    assert gap(loss, other_loss) < 1e-6
+    for a, b in zip(gradients, other_gradients):
+        assert gap(a, b) < 1e-5
+
+
+def test_layers_to_keep():
+    """A model trained with LayerDrop is pruned as it is loaded."""
+    whole, _ = build_model(encoder_layers=4, decoder_layers=4)
+    keep = {"encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": "1,2,3"}
+    model, dictionary = build_model(encoder_layers=4, decoder_layers=4, seed=1, **keep)
+    model.load_state_dict(whole.state_dict(), model_cfg=Namespace(arch="resmlp_mt_tiny", **keep))
+    assert len(model.encoder.layers) == 2 and len(model.decoder.layers) == 3
+    whole.encoder.layers = whole.encoder.layers[::2]
+    whole.decoder.layers = whole.decoder.layers[1:]
+    whole.decoder.num_layers = 3
+    assert torch.equal(loss_of(model, dictionary), loss_of(whole, dictionary))
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
+        ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
+        ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
+        ({"adaptive_input": True}, "--adaptive-input"),
+        ({"encoder_normalize_before": True}, "--encoder-normalize-before"),
+        ({"decoder_normalize_before": True}, "--decoder-normalize-before"),
+        ({"max_source_positions": 0}, "--max-source-positions 0"),
+    ],
+)
+def test_values_that_argparse_does_not_check(options, said):
+    with pytest.raises(UserError, match=said):
+        build_model(**options)

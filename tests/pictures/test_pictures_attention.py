@@ -1,0 +1,145 @@
+"""The cross-attention of a sentence, of a model that was trained."""
+
+import plot
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from picture_inputs import assert_legible, call, save_model
+
+from resmlp_mt.analysis.cross_attention import cross_attention
+from resmlp_mt.pictures import make
+from resmlp_mt.text.subwords import train_subwords
+
+SENTENCE = "w01 w17 w05 w33 w02"
+
+
+@torch.no_grad()
+def test_weights_are_the_models(trained):
+    """Layer by layer against the weights that each layer's attention gives, out of a hook."""
+    found = cross_attention(trained.path, trained.data, SENTENCE)
+    assert found.source == [*SENTENCE.split(), "</s>"] and found.target[-1] == "</s>"
+    assert found.weights.shape == (2, len(found.target), 6)
+    overrides = {"data": str(trained.data)}
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(trained.path)], overrides
+    )
+    model.eval()
+    source = task.source_dictionary.encode_line(SENTENCE, append_eos=True).long().unsqueeze(0)
+    words = " ".join(found.target[:-1])
+    target = task.target_dictionary.encode_line(words, append_eos=True).long()
+    fed = torch.cat([target[-1:], target[:-1]]).unsqueeze(0)
+    seen = []
+    for layer in model.decoder.layers:
+        attention = layer.cross_attention
+        forward = attention.forward
+
+        def watched(x, out, mask, memory=None, need_weights=False, forward=forward):
+            y, weights = forward(x, out, mask, memory, True)
+            seen.append(weights)
+            return y, weights
+
+        attention.forward = watched
+    model(source, torch.tensor([source.size(1)]), fed)
+    expected = torch.stack([weights.mean(dim=0)[0] for weights in seen])
+    torch.testing.assert_close(found.weights, expected)
+    torch.testing.assert_close(found.weights.sum(-1), torch.ones(found.weights.shape[:2]))
+
+
+def test_dropout_is_off(trained, tmp_path):
+    state = torch.load(trained.path)
+    state["cfg"]["model"].dropout = 0.9
+    torch.save(state, tmp_path / "dropout.pt")
+    given = cross_attention(tmp_path / "dropout.pt", trained.data, SENTENCE, translation="w03")
+    expected = cross_attention(trained.path, trained.data, SENTENCE, translation="w03")
+    assert torch.equal(given.weights, expected.weights)
+
+
+def test_a_given_translation(trained):
+    given = cross_attention(trained.path, trained.data, SENTENCE, translation="w03 w39 unheard")
+    assert given.target == ["w03", "w39", "<unk>", "</s>"]
+
+
+def test_picture(trained):
+    figure = make.attention(trained.path, trained.data, SENTENCE, layers=[1, 2])
+    assert_legible(figure)
+    found = cross_attention(trained.path, trained.data, SENTENCE)
+    panels = [axes for axes in figure.axes if axes.images]
+    for layer, axes in enumerate(panels):
+        assert (axes.images[0].get_array() == found.weights[layer].numpy()).all()
+        assert [text.get_text() for text in axes.get_yticklabels()] == found.target
+        assert f"layer {layer + 1}" in axes.get_ylabel()
+    assert [text.get_text() for text in panels[0].get_xticklabels()] == found.source
+    (last,) = [a for a in make.attention(trained.path, trained.data, SENTENCE).axes if a.images]
+    assert (last.images[0].get_array() == found.weights[1].numpy()).all()
+
+
+def test_long_sentences_make_a_wider_picture(trained):
+    sentence, translation = (" ".join(f"w{i:02d}" for i in range(n)) for n in (31, 24))
+    figure = make.attention(trained.path, trained.data, sentence, translation=translation)
+    assert_legible(figure, width=figure.get_figwidth())
+    assert figure.get_figwidth() > 8 / 2.54
+
+
+def test_refusals(trained, corpus, tmp_path, monkeypatch, capsys):
+    text = corpus.text / "train.xx"
+    spm = train_subwords(text.read_text().splitlines(), tmp_path / "spm", 20)
+    (tmp_path / "no.model").write_text("no model\n")
+    data = tmp_path / "data"
+    data.mkdir()
+    for language in ("xx", "yy"):
+        (data / f"dict.{language}.txt").write_text("one 1\n")
+    (data / "train.xx-yy.xx.idx").write_text("")
+    alone = save_model(tmp_path / "alone.pt", no_cross_attention=True)
+    state = torch.load(trained.path)
+    state["model"] = torch.load(alone)["model"]
+    torch.save(state, tmp_path / "mixed.pt")
+    good = ["--data-bin", trained.data, "--sentence", SENTENCE]
+    cases = [
+        (["--data-bin", tmp_path, "--sentence", "a"], "has no dictionary dict."),
+        (["--data-bin", tmp_path / "gone", "--sentence", "a"], "has no dictionary dict."),
+        (["--data-bin", data, "--sentence", "a"], "does not fit the dictionaries in"),
+        (["--data-bin", trained.data, "--sentence", "  "], "the sentence is empty"),
+        ([*good, "--translation", ""], "the translation is empty"),
+        (["--data-bin", trained.data, "--sentence", "w01 " * 32], "33 tokens"),
+        ([*good, "--translation", "w01 " * 32], "33 tokens"),
+        ([*good, "--layer", 3], "--layer 3: this decoder has 2"),
+        ([*good, "--spm", tmp_path / "gone.model"], "gone.model is no SentencePiece model"),
+        ([*good, "--spm", tmp_path / "no.model"], "no.model is no SentencePiece model"),
+        ([*good, "--beam", 0], "--beam 0"),
+        ([*good, "--lenpen", "nan"], "--lenpen nan"),
+    ]
+    arguments = ["attention", trained.path, "-o", tmp_path / "a.png"]
+    for options, said in cases:
+        assert call(plot, monkeypatch, *arguments, *options) == 1, said
+        error = capsys.readouterr().err.strip()
+        assert said in error and "\n" not in error, error
+    arguments = ["attention", tmp_path / "mixed.pt", "-o", tmp_path / "a.png"]
+    assert call(plot, monkeypatch, *arguments, *good) == 1
+    assert "does not fit" in capsys.readouterr().err
+    assert not (tmp_path / "a.png").exists()
+    # pieces of a model
+    found = cross_attention(trained.path, trained.data, "w01 w02", spm)
+    assert found.source[-1] == "</s>" and len(found.source) > 3
+
+
+def test_all_at_once(trained, tmp_path, monkeypatch, capsys):
+    references = tmp_path / "ref"
+    references.write_text("a b c d\n" * 3)
+    options = ["--data-bin", trained.data, "--sentence", SENTENCE]
+    options += ["--systems", f"ours={references}", "--references", references]
+    arguments = ["all", trained.path, "-o", tmp_path / "new" / "folder", "--length", 10]
+    assert call(plot, monkeypatch, *arguments, *options) == 0
+    printed = capsys.readouterr().out.splitlines()
+    names = ("matrices", "rows", "sparsity", "attention", "length")
+    files = sorted(f"{name}.{suffix}" for name in names for suffix in ("png", "svg"))
+    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == files
+    assert [line.split(":")[0] for line in printed if "left out" in line] == ["curves", "pruning"]
+
+
+@pytest.mark.parametrize("missing", ["--sentence", "--data-bin"])
+def test_options_that_are_needed(trained, tmp_path, monkeypatch, missing):
+    options = {"--sentence": SENTENCE, "--data-bin": trained.data}
+    del options[missing]
+    (option, value), *_ = options.items()
+    with pytest.raises(SystemExit):
+        call(plot, monkeypatch, "attention", trained.path, "-o", tmp_path / "a.png", option, value)

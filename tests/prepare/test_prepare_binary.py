@@ -1,0 +1,128 @@
+"""The binary data: bit for bit what fairseq-preprocess makes of the same pieces."""
+
+import numpy as np
+import pytest
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.options import get_preprocessing_parser
+from prepare_text import pairs_of, sentences
+
+from resmlp_mt.compat.quiet import logging_as_before
+from resmlp_mt.prepare import binary
+from resmlp_mt.prepare.binary import WORD, DataWriter
+from resmlp_mt.prepare.encoding import encode, unfit
+from resmlp_mt.prepare.recipes import PAIRS
+from resmlp_mt.text.lines import write_lines
+from resmlp_mt.text.subwords import Subwords, train_subwords
+
+with logging_as_before():
+    from fairseq_cli import preprocess
+
+PAIR = PAIRS["en-de"]
+TRAIN = pairs_of(400, 1)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    lines = [side for pair in TRAIN for side in pair]
+    return train_subwords(lines, tmp_path_factory.mktemp("spm") / "spm", 120)
+
+
+def fairseq_preprocess(folder, splits, subwords, *options):
+    """fairseq's own program on the same splits; gives its folder."""
+    folder.mkdir()
+    arguments = ["-s", PAIR.source, "-t", PAIR.target, "--joined-dictionary"]
+    for name, pairs in splits.items():
+        for side, lines in zip((PAIR.source, PAIR.target), zip(*pairs)):
+            write_lines(folder / f"{name}.{side}", map(subwords.encode, lines))
+        arguments += [f"--{name}pref", folder / name]
+    arguments += ["--destdir", folder / "data-bin", *options]
+    preprocess.main(get_preprocessing_parser().parse_args(list(map(str, arguments))))
+    (folder / "data-bin" / "preprocess.log").unlink()
+    return folder / "data-bin"
+
+
+def ours(folder, splits, model, monkeypatch):
+    folder.mkdir()
+    monkeypatch.setattr("resmlp_mt.prepare.parallel.CHUNK_LINES", 64)
+    monkeypatch.setattr(binary, "BLOCK", 50)
+    held_out = {name: tuple(map(list, zip(*splits[name]))) for name in ("valid", "test")}
+    train = [tuple(f"{side}\n".encode() for side in pair) for pair in splits["train"]]
+    return encode(train, held_out, len(train), model, PAIR, 2, folder)
+
+
+def assert_same(folder, other):
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == sorted(path.name for path in other.iterdir())
+    assert len(names) == 3 * 2 * 2 + 2
+    for name in names:
+        assert (folder / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def test_everything_is_what_fairseq_preprocess_makes(tmp_path, model, monkeypatch):
+    """Its dictionary too, where all characters of the text are pieces."""
+    splits = {"train": TRAIN, "valid": pairs_of(30, 2), "test": pairs_of(20, 3)}
+    found = ours(tmp_path / "ours", splits, model, monkeypatch)
+    assert found["dropped"] == {} and found["splits"]["train"]["pairs"] == 400
+    assert_same(tmp_path / "ours", fairseq_preprocess(tmp_path / "its", splits, Subwords(model)))
+
+
+def test_unknown_characters_with_our_dictionary(tmp_path, model, monkeypatch):
+    """fairseq would make a word of each run of them; they are to be unknown, as SentencePiece
+    has it, so that it is given our dictionary."""
+    odd = [("漢字 ka lo mi", "ka lo Ж mi"), ("ka <unk> lo", "ka </s> lo mi"), ("ЖЖЖ", "ЖЖЖ")]
+    splits = {"train": TRAIN[:300] + odd, "valid": odd + pairs_of(9, 2), "test": odd}
+    found = ours(tmp_path / "ours", splits, model, monkeypatch)
+    options = ["--srcdict", tmp_path / "ours" / "dict.en.txt"]
+    its = fairseq_preprocess(tmp_path / "its", splits, Subwords(model), *options)
+    assert_same(tmp_path / "ours", its)
+    sides = [found["splits"]["test"][side] for side in ("en", "de")]
+    dictionary = Dictionary.load(str(tmp_path / "ours" / "dict.de.txt"))
+    for name, side in zip(("en", "de"), sides):
+        data = MMapIndexedDataset(str(tmp_path / "ours" / f"test.en-de.{name}"))
+        words = [int(word) for sentence in data for word in sentence]
+        assert side == {"words": len(words), "unknown": words.count(dictionary.unk())}
+        assert words.count(dictionary.eos()) == 3
+
+
+def test_pairs_of_unfit_length_are_left_out(tmp_path, model, monkeypatch):
+    subwords = Subwords(model)
+    word = sentences(1, 5, "")[0].split()[0]
+    pieces = len(subwords.encode(word).split())
+    assert pieces > 1
+    line = " ".join([word] * (250 // pieces + 1))
+    odd = [(line, line), (line, "ka"), (word, f"{word} {word}"), ("\u200b", "\u200b")]
+    splits = {"train": [TRAIN[0], *odd, TRAIN[1]], "valid": odd, "test": odd}
+    found = ours(tmp_path / "ours", splits, model, monkeypatch)
+    assert found["dropped"] == {"too-long": 2, "length-ratio": 1, "empty": 1}
+    counts = [found["splits"][split]["pairs"] for split in ("train", "valid", "test")]
+    assert counts == [2, 4, 4]  # nothing is left out of what is translated
+    data = MMapIndexedDataset(str(tmp_path / "ours" / "train.en-de.de"))
+    dictionary = Dictionary.load(str(tmp_path / "ours" / "dict.de.txt"))
+    decoded = [dictionary.string(data[n], "sentencepiece") for n in range(2)]
+    assert decoded == [TRAIN[0][1], TRAIN[1][1]]
+
+
+@pytest.mark.parametrize(
+    "source, target, reason",
+    [
+        (1, 1, ""),
+        (250, 250, ""),
+        (2, 3, ""),
+        (3, 2, ""),
+        (166, 250, "length-ratio"),
+        (167, 250, ""),
+        (1, 2, "length-ratio"),
+        (251, 251, "too-long"),
+        (0, 0, "empty"),
+        (0, 300, "empty"),
+    ],
+)
+def test_which_lengths_are_unfit(source, target, reason):
+    assert unfit(source, target) == reason
+
+
+def test_an_empty_side(tmp_path):
+    with DataWriter(tmp_path / "none") as writer:
+        writer.finish(np.arange(5, dtype=WORD))
+    assert len(MMapIndexedDataset.Index(str(tmp_path / "none.idx"))) == 0

@@ -1,0 +1,230 @@
+"""The recipes in mtdata's own index, and a whole download from a server on loopback."""
+
+import hashlib
+import io
+import socket
+import tarfile
+import threading
+import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from prepare_text import pairs_of
+from sacrebleu.dataset import DATASETS
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.prepare import download, fetch
+from resmlp_mt.prepare.prepare import Preparation
+from resmlp_mt.prepare.recipes import CHECKSUMS, PAIRS, find_pair
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a connection was tried")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.mark.parametrize(
+    "name, corpora",
+    [
+        ("en-de", ["europarl_wmt13-7", "commoncrawl_wmt13-1", "news_commentary-v9.1"]),
+        (
+            "en-fr",
+            ["europarl_wmt13-7", "commoncrawl_wmt13-1", "news_commentary-v9.1"]
+            + ["multiun-v1", "giga_fren-v2"],
+        ),
+    ],
+)
+def test_both_recipes_resolve_without_a_network(no_network, tmp_path, name, corpora):
+    pair = PAIRS[name]
+    recipe = download.load_recipe(pair)
+    entries = download.resolve(recipe)
+    assert tuple(map(str, recipe.langs)) == pair.tags
+    assert [f"{e.did.name}-{e.did.version}" for e in entries["train"]] == corpora
+    years = {"en-de": ["2013"], "en-fr": ["2012", "2013"]}[name]
+    assert [(e.did.name, e.did.version) for e in entries["dev"]] == [("newstest", y) for y in years]
+    test = [("newstest_deen" if name == "en-de" else "newstest_fren", "2014")]
+    assert [(e.did.name, e.did.version) for e in entries["test"]] == test
+    for entry in [*entries["train"], *entries["dev"], *entries["test"]]:
+        assert {str(tag) for tag in entry.did.langs} == set(pair.tags)
+    # each published checksum is of an archive that is used
+    assert set(CHECKSUMS) <= set(download.archives_of(entries, download.CheckedCache(tmp_path)))
+
+
+def test_the_checksum_of_the_held_out_sets_is_sacrebleus():
+    url = "http://data.statmt.org/wmt20/translation-task/dev.tgz"
+    dataset = DATASETS["wmt20/dev"]
+    assert [address.replace("https:", "http:") for address in dataset.data] == [url]
+    assert CHECKSUMS[url] == f"md5:{dataset.md5[0]}"
+
+
+def test_a_recipe_that_this_mtdata_does_not_have(no_network):
+    recipe = download.load_recipe(PAIRS["en-de"])
+    recipe.train = [type(recipe.train[0]).parse("Statmt-europarl_wmt13-0-deu-eng")]
+    with pytest.raises(UserError, match=r"^mtdata \S+: Could not find \S+$"):
+        download.resolve(recipe)
+
+
+def test_an_unknown_pair():
+    with pytest.raises(UserError, match="^en-ru: unknown pair: choose en-de or en-fr$"):
+        find_pair("en-ru")
+
+
+def tar(members: dict) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, lines in members.items():
+            content = "".join(f"{line}\n" for line in lines).encode()
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def sgm(lines) -> list:
+    return [f'<seg id="{number}">{line}</seg>' for number, line in enumerate(lines, 1)]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A server with a corpus in a tarball, one in a zip file and held-out sets, as WMT14's are.
+
+    Gives its folder; mtdata's index is replaced by these.
+    """
+    folder = tmp_path / "home"
+    folder.mkdir()
+    first, second, dev, test = (pairs_of(n, seed) for seed, n in enumerate((150, 100, 9, 8)))
+    english, german = (list(side) for side in zip(*first))
+    (folder / "one.tgz").write_bytes(tar({"training/one.de": german, "training/one.en": english}))
+    with zipfile.ZipFile(folder / "two.zip", "w") as archive:
+        for side, name in enumerate(("two.en", "two.de")):
+            archive.writestr(name, "".join(f"{pair[side]}\n" for pair in second))
+    held_out = {
+        "dev/newstest2013.en": [source for source, _ in dev],
+        "dev/newstest2013.de": [target for _, target in dev],
+        "dev/newstest2014-deen-src.de.sgm": sgm(target for _, target in test),
+        "dev/newstest2014-deen-ref.en.sgm": sgm(source for source, _ in test),
+    }
+    (folder / "dev.tgz").write_bytes(tar(held_out))
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            """Keep the test's output clean."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    in_tar, sides = ["training/one.de", "training/one.en"], ["*.en", "*.de"]
+    newstest = ["dev/newstest2013.en", "dev/newstest2013.de"]
+    newstest14 = ["dev/newstest2014-deen-src.de.sgm", "dev/newstest2014-deen-ref.en.sgm"]
+    entries = {
+        "train": [
+            download.Entry("Made-one-1-deu-eng", f"{url}/one.tgz", in_paths=in_tar, in_ext="txt"),
+            download.Entry("Made-two-v1-eng-deu", f"{url}/two.zip", in_paths=sides, in_ext="txt"),
+        ],
+        "dev": [
+            download.Entry(
+                "Statmt-newstest-2013-eng-deu", f"{url}/dev.tgz", in_paths=newstest, in_ext="txt"
+            )
+        ],
+        "test": [
+            download.Entry(
+                "Statmt-newstest_deen-2014-deu-eng",
+                f"{url}/dev.tgz",
+                in_paths=newstest14,
+                in_ext="sgm",
+            )
+        ],
+    }
+    monkeypatch.setattr(download, "resolve", lambda _: entries)
+    monkeypatch.setattr(download.mtdata, "cache_dir", tmp_path / "cache")
+    monkeypatch.setattr(download, "TEST_PAIRS", 8)
+    yield folder
+    server.shutdown()
+    server.server_close()
+
+
+def prepare(tmp_path):
+    return Preparation(PAIRS["en-de"], tmp_path / "out", vocab_size=90).run()
+
+
+def fetch_all(tmp_path) -> dict:
+    recipe = download.load_recipe(PAIRS["en-de"])
+    cache = download.CheckedCache(tmp_path / "cache")
+    return download.download(download.resolve(recipe), recipe.langs, tmp_path / "corpora", cache)
+
+
+def test_download_to_binary_data(home, tmp_path):
+    results = prepare(tmp_path)
+    assert results["corpora"]["pairs"] == {
+        "Made-one-1-deu-eng": 150,
+        "Made-two-v1-eng-deu": 100,
+        "Statmt-newstest-2013-eng-deu": 9,
+        "Statmt-newstest_deen-2014-deu-eng": 8,
+    }
+    digests = {
+        url.rpartition("/")[2]: digest for url, digest in results["corpora"]["archives"].items()
+    }
+    assert digests == {
+        path.name: f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+        for path in home.iterdir()
+    }
+    train = [pair for number, seed in ((150, 0), (100, 1)) for pair in pairs_of(number, seed)]
+    written = [
+        (tmp_path / "out" / "text" / f"train.{side}").read_text().splitlines()
+        for side in ("en", "de")
+    ]
+    assert list(zip(*written)) == train
+    test = [source for source, _ in pairs_of(8, 3)]
+    assert (tmp_path / "out" / "text" / "test.en").read_text().splitlines() == test
+    assert results["data-bin"]["splits"]["valid"]["pairs"] == 9
+    for path in home.iterdir():
+        path.unlink()  # what is here need not be fetched again
+    assert prepare(tmp_path) == results
+
+
+def test_the_filtered_test_set_is_refused(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "TEST_PAIRS", 3003)
+    with pytest.raises(UserError, match="deen-2014-deu-eng has 8 lines, not the 3003 of all"):
+        prepare(tmp_path)
+    assert not (tmp_path / "out" / "corpora").exists()
+
+
+@pytest.mark.parametrize("name", ["one.tgz", "two.zip"])
+def test_a_damaged_archive_is_refused(home, tmp_path, name):
+    whole = (home / name).read_bytes()
+    content = bytearray(whole)
+    content[200:220] = bytes(20)
+    (home / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{name}: damaged archive .*: removed; run again"):
+        fetch_all(tmp_path)
+    (home / name).write_bytes(whole)
+    assert fetch_all(tmp_path)["pairs"]["Made-one-1-deu-eng"] == 150
+
+
+def test_a_disk_too_small_for_the_download(home, tmp_path, monkeypatch):
+    usage = download.check_space.__globals__["shutil"].disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage._replace(free=10**9))
+    with pytest.raises(UserError, match=r"the download needs about 1\.35 GB of disk, 1\.00 GB are"):
+        prepare(tmp_path)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_no_network(tmp_path, monkeypatch):
+    def unreachable(url, **_):
+        raise fetch.requests.ConnectionError("NameResolutionError: Name or service not known")
+
+    monkeypatch.setattr(fetch.requests, "get", unreachable)
+    monkeypatch.setattr(fetch.requests, "head", unreachable)
+    monkeypatch.setattr(fetch.time, "sleep", lambda _: None)
+    monkeypatch.setattr(download.mtdata, "cache_dir", tmp_path / "cache")
+    with pytest.raises(UserError) as error:
+        prepare(tmp_path)
+    message = str(error.value)
+    assert "training-parallel-europarl-v7.tgz: the server's name could not be resolved" in message
+    assert "--from" in message and "\n" not in message
+    assert not (tmp_path / "out" / "corpora").exists()

@@ -1,0 +1,190 @@
+"""No line of text is lost, shifted or split, whatever is in it; the soak tries thousands more."""
+
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from io import BytesIO, TextIOWrapper
+from types import ModuleType
+
+import hostile_lines
+import pytest
+import subwords as script
+from hostile_text_programs import Programs
+from hostile_text_properties import Properties
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small_world import run_script
+
+from resmlp_mt.compat.data import end_lines_at_line_feeds
+from resmlp_mt.errors import UserError
+from resmlp_mt.score.scoring import read_system
+from resmlp_mt.text.subwords import MAX_BYTES, Subwords, train_subwords
+
+FIXED = [line.encode() for line in hostile_lines.FIXED]
+PROGRAMS = [
+    *("subwords.py train", "subwords.py encode", "fairseq-preprocess and fairseq-generate"),
+    *("fairseq-interactive", "translate.py", "distill.py", "score.py", "prepare.py"),
+]
+SOME = settings(
+    max_examples=60,
+    database=None,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def properties(tmp_path_factory):
+    return Properties(tmp_path_factory.mktemp("properties"))
+
+
+@pytest.fixture(scope="module")
+def programs(world, tmp_path_factory):
+    made = Programs(world, tmp_path_factory.mktemp("programs"))
+    assert made.names == tuple(PROGRAMS)
+    return made
+
+
+@SOME
+@given(st.data())
+def test_reading(properties, data):
+    properties.reading(data.draw(hostile_lines.files()))
+
+
+@SOME
+@given(st.data())
+def test_parts_of_a_file(properties, data):
+    properties.parts(data.draw(hostile_lines.files()), data.draw(st.integers(1, 5)))
+
+
+@SOME
+@given(st.data())
+def test_subwords(properties, data):
+    properties.to_subwords(data.draw(hostile_lines.lines()))
+
+
+@SOME
+@given(st.data())
+def test_cleaning(properties, data):
+    properties.clean(data.draw(hostile_lines.lines()), data.draw(hostile_lines.lines()))
+
+
+@SOME
+@given(st.data())
+def test_scoring(properties, data):
+    properties.scores(data.draw(hostile_lines.texts(5)), data.draw(hostile_lines.texts(5)))
+
+
+def test_fixed_lines(properties):
+    for line in hostile_lines.FIXED:
+        properties.to_subwords(line)
+        properties.clean(line, "w01")
+        properties.reading(f"{line}\r\nw01".encode())
+    properties.scores(hostile_lines.FIXED, hostile_lines.FIXED[::-1])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program(programs, name):
+    """Fixed lines, hundreds of empty ones, what is not UTF-8, a line that is too long."""
+    programs.run(name, [*FIXED, *[b""] * 300])
+    long = [b"w01", b"\xcc\x81w01 " * 15_000, b"w02"]
+    too_long = name in ("fairseq-interactive", "translate.py")
+    if name == "prepare.py":
+        programs.prepare_refuses(b"w01 \xe2\x80")
+    else:
+        wrong = [b"w01", b"\xc2\x85", b"w01 \xed\xa0\x80", b"w02"]
+        programs.refuse(name, wrong, "line 3: invalid UTF-8")
+    if too_long:
+        programs.refuse(name, long, "line 2: .* pieces, but|sentence 1 is longer")
+    else:
+        programs.run(name, long)
+
+
+def test_held_out_and_truncated_lines(programs):
+    programs.prepare_held_out(FIXED)
+    programs.translate_truncated([b"w01", b"w02 " * 20_000, b"\r", b"w03"])
+
+
+def test_a_sentence_on_the_command_line(programs):
+    """It may be what the shell could not decode."""
+    name = "plot.py attention"
+    programs.run(name, [b"w01 </s>\xe2\x80\xa8w02", b"\xe2\x96\x81"])
+    programs.refuse(name, [b"w01 \xff"], "invalid UTF-8")
+
+
+def test_interactive_as_the_main_module(monkeypatch):
+    """``python -m fairseq_cli.interactive`` has a copy of the program's functions."""
+    main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec("fairseq_cli.interactive", None)
+    main.buffered_read = original = lambda input, buffer_size: iter([])
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    end_lines_at_line_feeds()
+    assert main.buffered_read is not original
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"w01\rw02\n\xc2\x85\nw03"), "utf-8"))
+    assert list(main.buffered_read("-", 2)) == [["w01\rw02", ""], ["w03"]]
+    other = ModuleType("__main__")
+    other.buffered_read = original
+    monkeypatch.setitem(sys.modules, "__main__", other)
+    end_lines_at_line_feeds()
+    assert other.buffered_read is original
+
+
+def spm_train(folder, text: bytes, size=40):
+    (folder / "text.xx").write_bytes(text)
+    return run_script(
+        script, "train", "--vocab-size", size, "--prefix", folder / "spm", folder / "text.xx"
+    )
+
+
+@pytest.mark.parametrize(
+    "text, size, said",
+    [
+        (b"w01\nw02\n\xff\n", 40, "text.xx, line 3: invalid UTF-8"),
+        (b"", 40, "no line to learn subwords from (0 that are too long)"),
+        (b"\n \n\t\n", 40, "no line to learn subwords from"),
+        (b"w" * MAX_BYTES + b"\n" + b"w" * (MAX_BYTES + 1), 40, "at most"),
+        (b"w" * (MAX_BYTES + 1) + b"\n\n", 40, "(1 that are too long)"),
+        (b"w01\n", 0, "--vocab-size 0: must be at least 1"),
+        (b"w01\n", -1, "--vocab-size -1: must be at least 1"),
+    ],
+)
+def test_text_that_nothing_is_learnt_from(tmp_path, text, size, said):
+    found = spm_train(tmp_path, text, size)
+    assert found.status == 1 and len(found.err) == 1 and said in found.err[0], found
+    assert [path.name for path in tmp_path.iterdir()] == ["text.xx"]
+
+
+def test_lines_that_nothing_is_learnt_from_are_counted(tmp_path):
+    learnt = b"".join(b"w%02d w%02d\n" % (n % 7, n % 5) for n in range(40))
+    assert not spm_train(tmp_path, learnt, 17).err
+    left_out = b"w01 " * 2000 + "\n\n▅\n".encode()
+    found = spm_train(tmp_path, learnt + left_out, 17)
+    assert found.status == 0 and "without 2 lines" in found.err[0] and len(found.err) == 1
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    with pytest.raises(UserError, match=r"none/spm.model could not be written: No such file"):
+        train_subwords(["w01 w02"] * 9, tmp_path / "none" / "spm", 8)
+
+
+def test_names_of_special_symbols_are_text(tmp_path):
+    """A model that knows no Latin letter leaves each in one piece."""
+    text = [f"{number} слово" for number in range(100, 200)]
+    subwords = Subwords(train_subwords(text, tmp_path / "spm", 30))
+    assert "</s>" in subwords.processor.encode("</s>", out_type=str)
+    assert subwords.encode("</s> 1<pad>") == "▁ < / s > ▁1 < p a d >"
+
+
+def test_translations_that_look_like_a_log(tmp_path):
+    lines = ["D-0\t-0.5\ttext", "H-1\t-0.1\ttext", "S-0", "Translated 4 sentences"]
+    (tmp_path / "text").write_text("\n".join(lines) + "\n")
+    assert read_system(tmp_path / "text") == lines
+
+
+def test_no_text_of_python(properties):
+    """A lone surrogate is no text; the command line makes one of a byte that is not UTF-8."""
+    for wrong in ("\udcff", os.fsdecode(b"w01 \xff")):
+        with pytest.raises(UserError, match="invalid UTF-8"):
+            properties.subwords[0].encode(wrong)
+    assert sys.getfilesystemencoding() == "utf-8"
