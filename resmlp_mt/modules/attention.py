@@ -33,7 +33,7 @@ def attend(
         keys, values: B x H x S x C / H.
         mask: added to the scores, B x 1 x 1 x S; minus infinity hides a position.
         dropout: share of the weights that is dropped.
-        need_weights: also return the weights, before dropout, in float32.
+        need_weights: also return the weights, before dropout, in float32 at least.
 
     Returns:
         B x H x T x C / H, and None or B x H x T x S.
@@ -43,7 +43,7 @@ def attend(
     scores = (queries * queries.size(-1) ** -0.5) @ keys.transpose(2, 3)
     if mask is not None:
         scores = scores + mask
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32)
+    weights = torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
     return F.dropout(weights.to(values.dtype), dropout) @ values, weights
 
 

@@ -1,0 +1,127 @@
+"""The paper's translation model in plain PyTorch, to compare ours with.
+
+It is written from the paper and imports nothing of resmlp_mt or fairseq. ``weights`` is a state
+dict, or the part of it below a name. States are T x C, one sentence at a time: the zeros that pad a
+sentence in a batch would add nothing to any sum. A word is mapped to its embedding times sqrt(C),
+as in fairseq.
+"""
+
+import math
+
+import torch
+from torch.nn.functional import gelu
+
+
+def below(weights, name):
+    """The weights whose names begin with *name*, without it."""
+    return {k[len(name) + 1 :]: v for k, v in weights.items() if k.startswith(name + ".")}
+
+
+def affine(weights, x):
+    """Eq. 1."""
+    return weights["alpha"] * x + weights["beta"]
+
+
+def linear(weights, x):
+    return x @ weights["weight"].T + weights["bias"]
+
+
+def residual(weights, x, middle):
+    """``X + Aff(middle(Aff(X)))``, the form of eqs. 2 and 3."""
+    return x + affine(below(weights, "post"), middle(affine(below(weights, "pre"), x)))
+
+
+def matrix(a, length, causal):
+    """The submatrix of A for *length* words; a vector holds a weight for each distance t - s."""
+    if a.dim() == 1:
+        t = torch.arange(length)
+        zero_distance = 0 if causal else len(a) // 2
+        a = a[(zero_distance + t[:, None] - t).clamp(min=0)]
+    a = a[:length, :length]
+    return torch.where(torch.ones_like(a).tril() > 0, a, 0) if causal else a
+
+
+def mix(weights, x, causal):
+    """``A x + b``, with a matrix for each group of neighbouring channels; or a convolution."""
+    if "taps.weight" in weights:
+        return convolve(below(weights, "taps"), x, causal)
+    groups = x.chunk(len(weights["weight"]), dim=1)
+    parts = zip(weights["weight"], weights["bias"], groups, strict=True)
+    mixed = [matrix(a, len(x), causal) @ group + b[: len(x), None] for a, b, group in parts]
+    return torch.cat(mixed, dim=1)
+
+
+def convolve(weights, x, causal):
+    """``y[t] = sum_k W[k] x[t + k - left] + b``; x is zero outside the sentence."""
+    length, channels = x.shape
+    taps = weights["weight"].view(channels, -1, channels)  # output, tap, input
+    left = taps.size(1) - 1 if causal else taps.size(1) // 2
+    y = weights["bias"].expand(length, channels)
+    for t in range(length):
+        for k in range(taps.size(1)):
+            if 0 <= t + k - left < length:
+                y = y.index_add(0, torch.tensor([t]), (taps[:, k] @ x[t + k - left])[None])
+    return y
+
+
+def feed_forward(weights, x):
+    """``C GELU(B x)``."""
+    return linear(below(weights, "fc2"), gelu(linear(below(weights, "fc1"), x)))
+
+
+def cross_attention(weights, x, memory, heads):
+    """Scaled dot-product attention; *memory* is the encoder's output, S x C."""
+    inputs = {"q_proj": x, "k_proj": memory, "v_proj": memory}
+    q, k, v = (linear(below(weights, name), y).chunk(heads, 1) for name, y in inputs.items())
+    scores = [q[h] @ k[h].T / math.sqrt(q[h].size(1)) for h in range(heads)]
+    attended = torch.cat([scores[h].softmax(dim=1) @ v[h] for h in range(heads)], dim=1)
+    return linear(below(weights, "out_proj"), attended)
+
+
+def encoder_layer(weights, x):
+    mixing, ffn = below(weights, "token_mixing"), below(weights, "feed_forward")
+    z = residual(mixing, x, lambda h: mix(below(mixing, "mixing"), h, causal=False))
+    return residual(ffn, z, lambda h: feed_forward(ffn, h))
+
+
+def decoder_layer(weights, x, memory, heads):
+    mixing, ffn = below(weights, "token_mixing"), below(weights, "feed_forward")
+    cross = below(weights, "cross_attention")
+    x = residual(mixing, x, lambda h: mix(below(mixing, "mixing"), h, causal=True))
+    z = residual(cross, x, lambda h: cross_attention(below(cross, "attn"), h, memory, heads))
+    return residual(ffn, z, lambda h: feed_forward(ffn, h))
+
+
+def embed(weights, words, positions):
+    """T words to T x C, with fairseq's sinusoidal positions added where *positions* is True."""
+    table = weights["embed_tokens.weight"]
+    x = math.sqrt(table.size(1)) * table[words]
+    return x + sinusoids(len(words), table.size(1)) if positions else x
+
+
+def sinusoids(length, channels):
+    """The first word stands at position 2; in float32, as fairseq computes them."""
+    frequencies = torch.exp(
+        torch.arange(channels // 2).float() * -(math.log(10000) / (channels // 2 - 1))
+    )
+    angles = torch.arange(2, length + 2).float()[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=1).double()
+
+
+def encode(weights, words, positions=False):
+    """The states before and after each layer, and behind the final affine map."""
+    encoder = below(weights, "encoder")
+    states = [embed(encoder, words, positions)]
+    while layer := below(encoder, f"layers.{len(states) - 1}"):
+        states.append(encoder_layer(layer, states[-1]))
+    return [*states, affine(below(encoder, "layer_norm"), states[-1])]
+
+
+def decode(weights, words, memory, heads, positions=False):
+    """The states before and after each layer, and the logits of the next words, T x V."""
+    decoder = below(weights, "decoder")
+    states = [embed(decoder, words, positions)]
+    while layer := below(decoder, f"layers.{len(states) - 1}"):
+        states.append(decoder_layer(layer, states[-1], memory, heads))
+    features = affine(below(decoder, "layer_norm"), states[-1])
+    return [*states, features @ decoder["output_projection.weight"].T]
