@@ -29,6 +29,7 @@ setup(
         "sacrebleu>=2.3",
         "sacremoses>=0.2",
         "sentencepiece>=0.2",
+        "filelock",  # one process at a time in a folder of results
         "numpy",
         "tqdm",
     ],

@@ -1,33 +1,77 @@
-"""A folder of results made step by step: announced, reused when finished, never half there."""
+"""Files and folders of results: written whole or not at all, by one process at a time.
 
+Everything that this package writes goes through :func:`whole_file`. A folder whose steps depend
+on each other is a :class:`ResultsFolder`.
+"""
+
+import contextlib
+import glob
 import json
 import os
+import re
 import shutil
+import socket
+import sys
 import time
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterator
+
+from filelock import FileLock, Timeout
 
 from resmlp_mt.errors import UserError
 
-RESULTS = "results"  # what manifest.json calls that which is not an option
+RESULTS = "results"  # the key in manifest.json of that which is not an option
+# seconds to wait for a lock: the workers of a process that was killed keep it until they end
+GRACE = 3
 
 
-def make_folder(path: Path) -> None:
+def _own_name(path: str) -> str:
+    """The name to write *path* under, by this process alone. What dead processes left is removed.
+
+    Whether a process of another computer is alive cannot be told from here: its files stay.
     """
+    host = re.sub(r"[^\w-]", "_", socket.gethostname())
+    for left in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
+        process = left.split(".")[-2]
+        if process.isdecimal():
+            try:
+                os.kill(int(process), 0)  # no signal: looks whether there is such a process
+            except (ProcessLookupError, OverflowError):
+                with contextlib.suppress(OSError):
+                    os.remove(left)
+            except OSError:
+                pass  # it is another user's
+    return f"{path}.{host}.{os.getpid()}.tmp"
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A name to write a file under, which stands at *path* once the block has ended well.
+
+    The file is on the disk before it gets its name, and nothing of it is left after an error.
+
     Raises:
-        UserError: if it is not there and cannot be made.
+        OSError: if it cannot be brought to the disk or renamed.
     """
+    temporary = _own_name(str(path))
     try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
+        yield Path(temporary)
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        if isinstance(error, OSError) and str(error.filename) == temporary:
+            error.filename = str(path)  # the name that the user gave
+        raise
 
 
 def write_json(path: Path, value) -> None:
     """Write a JSON file whole or not at all."""
-    partial = Path(f"{path}.partial")
-    partial.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    with whole_file(path) as temporary:
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def read_json(path: Path):
@@ -41,6 +85,33 @@ def read_json(path: Path):
         raise UserError(f"{path}: {error.strerror}: give a file that is there") from None
     except ValueError as error:
         raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
+
+
+def make_folder(path: Path) -> None:
+    """
+    Raises:
+        UserError: if it is not there and cannot be made.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
+
+
+def check_output(path: Path) -> None:
+    """Refuse, before any work is done, the name of a file that could not be written.
+
+    Raises:
+        UserError: for a folder, a device, or a file without a folder to be in.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        wrong = "is a folder" if path.is_dir() else "is not a regular file"
+    elif not path.parent.is_dir():
+        wrong = f"has no folder {path.parent} to be in"
+    else:
+        return
+    raise UserError(f"{path} {wrong}: name a file in a folder that is there")
 
 
 def check_options(results: str, made_with: dict, options: dict, instead: str) -> None:
@@ -63,29 +134,74 @@ def check_options(results: str, made_with: dict, options: dict, instead: str) ->
             )
 
 
-class Workdir:
-    """A results folder that belongs to one set of options.
+@contextlib.contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold a folder: no other process gets past this point until the block ends.
+
+    The same process may hold it several times. The operating system lets go of it when the process
+    ends, however it ends.
+
+    Raises:
+        UserError: if another process holds it, or the folder cannot be made or written.
+    """
+    make_folder(folder)
+    guard = FileLock(Path(folder).resolve() / ".lock", is_singleton=True)
+    try:
+        guard.acquire(timeout=GRACE)
+    except Timeout:
+        raise UserError(
+            f"another process is working in {folder}: wait until it has ended, or choose another "
+            "folder"
+        ) from None
+    except OSError as error:
+        raise UserError(
+            f"{folder}: {error.strerror}: choose a folder that can be written"
+        ) from None
+    try:
+        yield
+    finally:
+        guard.release()
+
+
+class ResultsFolder:
+    """A folder of results that belongs to one set of options and, while it is open, to one process.
+
+    A context manager, which lets go of the folder at the end.
 
     Args:
-        root: the folder; made if need be.
+        root: the folder. It is made if it is not there.
         options: everything that the results depend on, as JSON values.
         steps: how many steps will be run, for the announcements.
 
     Raises:
-        UserError: if the folder cannot be written, or holds results of other options.
+        UserError: if the folder cannot be written, another process works in it, or it holds
+            results of other options.
     """
 
     def __init__(self, root: Path, options: dict, steps: int):
         self.root, self.total, self.number = Path(root), steps, 0
+        self._held = contextlib.ExitStack()
+        self._held.enter_context(lock(self.root))
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            manifest = self.root / "manifest.json"
-            if not self._finished_any():
-                write_json(manifest, options)
-        except OSError as error:
-            raise UserError(
-                f"{self.root}: {error.strerror}: choose a folder that can be written"
-            ) from None
+            self._check(options)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "ResultsFolder":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let other processes have the folder."""
+        self._held.close()
+
+    def _check(self, options: dict) -> None:
+        manifest = self.root / "manifest.json"
+        if not self._finished_any():
+            write_json(manifest, options)
         made_with = read_json(manifest)
         made_with.pop(RESULTS, None)
         check_options(
@@ -96,8 +212,8 @@ class Workdir:
         )
 
     def _finished_any(self) -> bool:
-        """Whether a step's results are here, or a checkpoint of one that goes on: before that, the
-        options may still be changed."""
+        """Whether the results of a step are here, or a checkpoint of one that is resumed. Before
+        that, the options may still be changed."""
         folders = [path for path in self.root.iterdir() if path.is_dir()]
         return any(path.suffix != ".partial" or any(path.glob("*.pt")) for path in folders)
 
@@ -111,21 +227,22 @@ class Workdir:
     ) -> Path:
         """Make ``root/name`` by calling *make* on an empty folder, unless it is there already.
 
-        The folder takes its name when *make* has returned. A *resumable* step finds what its
-        interrupted self had written; any other starts afresh.
+        The folder takes its name when *make* has returned. A *resumable* step finds what it had
+        written before it was interrupted. Any other starts with an empty folder. Standard error
+        says which step is made.
         """
         self.number += 1
         head = f"[{self.number}/{self.total}] {title}"
         final, partial = self.root / name, self.root / f"{name}.partial"
         if final.exists():
-            print(f"{head}: done before, reused", flush=True)
+            print(f"{head}: done before, reused", file=sys.stderr)
             return final
         if partial.exists() and not resumable:
             shutil.rmtree(partial)
         partial.mkdir(exist_ok=True)
-        print(f"{head} ...", flush=True)
+        print(f"{head} ...", file=sys.stderr)
         start = time.monotonic()
         make(partial)
         os.replace(partial, final)
-        print(f"{head}: done in {time.monotonic() - start:.0f} s", flush=True)
+        print(f"{head}: done in {time.monotonic() - start:.0f} s", file=sys.stderr)
         return final

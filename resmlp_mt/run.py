@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Tuple
 from tqdm import tqdm
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, load_checkpoint
-from resmlp_mt.files import Workdir, read_json, write_json
+from resmlp_mt.files import ResultsFolder, read_json, write_json
 from resmlp_mt.provenance import count_parameters, versions
 from resmlp_mt.score.scoring import read_generated, score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
@@ -89,11 +89,11 @@ class Experiment:
             digests["spm"] = sha256(Path(spm).read_bytes()).hexdigest()[:16]
         options = {**asdict(recipe), "corpora": digests}
         if data_root is None:
-            self.workdir = self.data = Workdir(root, options, STEPS)
+            self.workdir = self.data = ResultsFolder(root, options, STEPS)
         else:
             data = {name: options[name] for name in ("source", "target", "vocab_size", "corpora")}
-            self.data = Workdir(data_root, data, STEPS)
-            self.workdir = Workdir(root, options, STEPS)
+            self.data = ResultsFolder(data_root, data, STEPS)
+            self.workdir = ResultsFolder(root, options, STEPS)
         self.root = self.workdir.root
 
     def prepare(self) -> Path:

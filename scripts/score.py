@@ -21,7 +21,7 @@ from resmlp_mt.files import write_json
 from resmlp_mt.score.evaluation import evaluate
 from resmlp_mt.score.report import report, systems_by_length
 from resmlp_mt.score.scoring import read_generated, read_system
-from resmlp_mt.text.text_input import check_one_stdin, check_same_lines, name_of, read_text
+from resmlp_mt.text.lines import check_one_stdin, check_same_lines, name_of, read_text
 
 
 def parse() -> argparse.Namespace:

@@ -22,8 +22,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, write_json
 from resmlp_mt.provenance import versions
 from resmlp_mt.score.significance import paired_bootstrap
-from resmlp_mt.text.lines import read_lines
-from resmlp_mt.text.text_input import check_same_lines
+from resmlp_mt.text.lines import check_same_lines, read_lines
 
 BASELINE = "transformer-3"
 

@@ -16,7 +16,7 @@ import grammar
 from resmlp_mt.checkpoints.inspection import layers_of, mixing_matrices
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import check_positive
-from resmlp_mt.files import Workdir
+from resmlp_mt.files import ResultsFolder
 from resmlp_mt.pictures import style
 from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.matrices import Panel, draw_matrices
@@ -98,7 +98,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     options = {name: value for name, value in vars(args).items() if name not in ("out", "threads")}
-    workdir = Workdir(args.out, options, 2)
+    workdir = ResultsFolder(args.out, options, 2)
     print(f"Quickstart: results go to {args.out}\n", flush=True)
     corpus = workdir.step("corpus", "write the corpus", lambda folder: write_corpus(args, folder))
     recipe = Recipe(

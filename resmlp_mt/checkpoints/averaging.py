@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_dense
-from resmlp_mt.compat.safe_saving import whole_file
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import whole_file
 
 # a run's checkpoints: one an epoch, and one every so many updates (--save-interval-updates)
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}

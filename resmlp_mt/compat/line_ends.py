@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Iterator, List
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.text_input import iterate_text
+from resmlp_mt.text.lines import read_lines
 
 
 def buffered_read(buffered_read, input: str, buffer_size: int) -> Iterator[List[str]]:
@@ -23,7 +23,7 @@ def buffered_read(buffered_read, input: str, buffer_size: int) -> Iterator[List[
         buffer_size: lines.
     """
     buffer = []
-    for line in iterate_text(Path(input)):
+    for line in read_lines(Path(input)):
         buffer.append(line.strip())
         if len(buffer) >= buffer_size:
             yield buffer

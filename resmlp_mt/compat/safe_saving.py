@@ -6,63 +6,18 @@ middle of that, leaves half a file where the last good one was. It also writes a
 an error, behind what it had written the first time.
 """
 
-import contextlib
 import errno
-import glob
-import os
-import re
-import socket
 import time
-from typing import Callable, Iterator, Optional
+from typing import Callable, Optional
 
 import torch
 from fairseq.file_io import PathManager
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import whole_file
 
 TRIES, PAUSE = 3, 2.5  # fairseq's own, in seconds: a network's file system may come back
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-def _own_name(path: str) -> str:
-    """The name to write *path* under, by this process alone; what dead ones left is removed.
-
-    Two runs may have one folder, as when a job is started again while it still writes. Whether a
-    process of another computer is alive cannot be told from here: its files stay.
-    """
-    host = re.sub(r"[^\w-]", "_", socket.gethostname())
-    for left in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
-        process = left.split(".")[-2]
-        if process.isdecimal():
-            try:
-                os.kill(int(process), 0)  # no signal: looks whether there is such a process
-            except (ProcessLookupError, OverflowError):
-                with contextlib.suppress(OSError):
-                    os.remove(left)
-            except OSError:
-                pass  # it is another user's
-    return f"{path}.{host}.{os.getpid()}.tmp"
-
-
-@contextlib.contextmanager
-def whole_file(path: str) -> Iterator[str]:
-    """A name to write a file under, which stands at *path* once the block has ended well.
-
-    The file is on the disk before it gets its name, and nothing of it is left after an error.
-
-    Raises:
-        OSError: if it cannot be brought to the disk or renamed.
-    """
-    partial = _own_name(path)
-    try:
-        yield partial
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.remove(partial)
-        raise
 
 
 def _cause(error: Optional[BaseException]) -> Optional[OSError]:
@@ -93,7 +48,7 @@ def _trying(path: str, write: Callable[[str], None]) -> None:
     for number in range(1, TRIES + 1):
         try:
             with whole_file(path) as partial:
-                write(partial)
+                write(str(partial))
             return
         except (OSError, RuntimeError) as error:
             cause = _cause(error)

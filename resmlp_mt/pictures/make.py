@@ -25,7 +25,7 @@ from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.rows import distance_curves, draw_rows, middle_rows, row_curves
 from resmlp_mt.pictures.sparsity import draw_sparsity
 from resmlp_mt.score.scoring import read_system
-from resmlp_mt.text.text_input import check_same_lines, read_text
+from resmlp_mt.text.lines import check_same_lines, read_text
 
 MOST_HEADS = 8  # drawn unless more are asked for
 LENGTH, REACH = 32, 12

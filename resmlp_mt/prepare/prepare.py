@@ -18,7 +18,7 @@ from typing import Callable, Optional
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import RESULTS, Workdir, read_json, write_json
+from resmlp_mt.files import RESULTS, ResultsFolder, read_json, write_json
 from resmlp_mt.prepare.binary import MAX_VOCAB
 from resmlp_mt.prepare.cleaning import clean
 from resmlp_mt.prepare.encoding import MAX_PIECES, encode
@@ -80,7 +80,7 @@ class Preparation:
             options.update(corpora="given", **self.inputs.identity())
         else:
             options["corpora"] = f"recipe {pair.recipe}"
-        self.workdir = Workdir(out, options, steps=3 if text is not None else 4)
+        self.workdir = ResultsFolder(out, options, steps=3 if text is not None else 4)
         self.root = self.workdir.root
 
     def run(self) -> dict:

@@ -7,7 +7,7 @@ from typing import Dict, List, Sequence
 from sacrebleu.metrics import BLEU, CHRF
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.text_input import name_of, read_text
+from resmlp_mt.text.lines import name_of, read_text
 
 
 def read_generated(log: Path) -> List[str]:

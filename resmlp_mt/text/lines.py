@@ -1,18 +1,30 @@
-"""Parallel text: read, checked, written line by line.
+"""Text, one sentence a line: read, checked, written.
 
 A line ends at ``\n`` and nowhere else, so that the other characters that Python calls line breaks
-(a lone CR, U+2028 ...) cannot shift one side against the other.
+(a lone CR, U+2028 ...) cannot shift one side of a corpus against the other. Every file may be a
+``.gz``. A byte order mark (U+FEFF) at the start, which some editors write, is no part of the first
+line: BLEU would count it as a letter of the first word.
 """
 
 import contextlib
 import gzip
 import hashlib
-import os
+import itertools
+import sys
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, Tuple
+from typing import BinaryIO, Iterable, Iterator, List, Optional, Tuple
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import whole_file
+
+STDIN = "-"
+MARK = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
+
+
+def name_of(path: Path) -> str:
+    """How messages call *path*."""
+    return "standard input" if str(path) == STDIN else str(path)
 
 
 @contextlib.contextmanager
@@ -47,71 +59,111 @@ def sha256_of(path: Path) -> str:
 
 
 def read_raw_lines(path: Path) -> Iterator[bytes]:
-    """Lines of a file, plain or ``.gz``, as they are: with their line ends, whatever the bytes.
+    """Lines of a file, plain or ``.gz``, or of standard input (``-``, plain), with their line ends,
+    whatever the bytes.
 
     Raises:
-        UserError: what :func:`reading` raises.
+        UserError: what :func:`reading` raises, or if standard input is closed.
     """
+    if str(path) == STDIN:
+        if sys.stdin is None:  # Python sets this where a shell was given <&-
+            raise UserError("standard input is closed: give a file, or pipe the text in")
+        yield from _without_mark(sys.stdin.buffer)
+        return
     with reading(path), open_bytes(path) as file:
-        yield from file
+        yield from _without_mark(file)
+
+
+def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
+    lines = iter(lines)
+    first = [line.removeprefix(MARK) for line in itertools.islice(lines, 1)]
+    return itertools.chain(first, lines)
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file, plain or ``.gz``, without their line ends.
+    """Lines of a UTF-8 file, plain or ``.gz``, or of standard input (``-``, plain), one by one as
+    they come, without their line ends. There may be none.
 
     Raises:
         UserError: naming the file, and the line where there is one: missing, unreadable, a corrupt
-            gzip, invalid UTF-8.
+            gzip, invalid UTF-8; standard input that is closed.
     """
-    yield from decode_lines(
-        read_raw_lines(path), str(path), "convert the file to UTF-8 or remove the line"
-    )
-
-
-def decode_lines(lines: Iterable[bytes], name: str, remedy: str) -> Iterator[str]:
-    """Lines of UTF-8 without their line ends.
-
-    Args:
-        lines: as they are in the file.
-        name: what the message calls the file.
-        remedy: what it tells the user to do.
-
-    Raises:
-        UserError: naming the first line that is not UTF-8.
-    """
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_raw_lines(path), 1):
         try:
             yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
+            remedy = "convert the file to UTF-8 or remove the line"
+            if str(path) == STDIN:
+                remedy = "give UTF-8, not compressed"
             raise UserError(
-                f"{name}, line {number}: invalid UTF-8 (byte {error.start + 1} of the line): "
-                f"{remedy}"
+                f"{name_of(path)}, line {number}: invalid UTF-8 (byte {error.start + 1} of the "
+                f"line): {remedy}"
             ) from None
 
 
-def language_of(path: Path) -> str:
-    """What a file's name ends in, but for ``.gz``."""
-    return Path(Path(path).name.removesuffix(".gz")).suffix[1:]
+def read_text(path: Path) -> List[str]:
+    """All lines of a text.
+
+    Raises:
+        UserError: what :func:`read_lines` raises; no lines at all.
+    """
+    lines = list(read_lines(path))
+    if not lines:
+        raise UserError(f"{name_of(path)}: empty file: give one sentence a line")
+    return lines
 
 
 def read_parallel(source: Path, target: Path) -> List[Tuple[str, str]]:
     """All sentence pairs of two files.
 
     Raises:
-        UserError: what :func:`read_lines` raises; an empty file; different numbers of lines.
+        UserError: what :func:`read_text` raises; different numbers of lines.
     """
-    sides = []
-    for path in (source, target):
-        lines = list(read_lines(path))
-        if not lines:
-            raise UserError(f"{path}: empty file: a corpus needs one sentence a line")
-        sides.append(lines)
+    sides = read_text(source), read_text(target)
     if len(sides[0]) != len(sides[1]):
         raise UserError(
             f"{source} has {len(sides[0])} lines but {target} has {len(sides[1])}: "
             "both sides of a corpus need the same number"
         )
     return list(zip(*sides))
+
+
+def check_same_lines(
+    path: Path, lines: List[str], references_path: Path, references: List[str], what: str
+) -> None:
+    """
+    Args:
+        path, lines: a text and its file.
+        references_path, references: the text that it goes with.
+        what: what the message calls *lines*.
+
+    Raises:
+        UserError: naming both files and their numbers of lines, if these differ.
+    """
+    if len(lines) != len(references):
+        raise UserError(
+            f"{name_of(path)}: {len(lines)} {what} but {name_of(references_path)}: "
+            f"{len(references)} references: both need one line a sentence"
+        )
+
+
+def check_one_stdin(**paths: Optional[Path]) -> None:
+    """Refuse to read standard input more than once.
+
+    Args:
+        paths: the value of an option by its name; None where it was not given.
+
+    Raises:
+        UserError: naming the options.
+    """
+    asked = [f"--{name}" for name, path in paths.items() if path and str(path) == STDIN]
+    if len(asked) > 1:
+        raise UserError(f"{' and '.join(asked)}: only one of them can be standard input (-)")
+
+
+def language_of(path: Path) -> str:
+    """What the name of a file ends in, but for ``.gz``."""
+    return Path(Path(path).name.removesuffix(".gz")).suffix[1:]
 
 
 def drop_empty(pairs: List[Tuple[str, str]]) -> List[Tuple[str, str]]:
@@ -124,15 +176,11 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-def write_lines(path: Path, lines) -> None:
-    """Write all lines or nothing: the file takes its name when it is complete, and what is written
-    of it before an error, of the disk or of *lines*, is removed."""
-    partial = Path(f"{path}.partial")
-    try:
-        with open(partial, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write all lines or nothing: the file takes its name when it is complete. After an error, of
+    the disk or of *lines*, nothing of it is left."""
+    with (
+        whole_file(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(f"{line}\n" for line in lines)

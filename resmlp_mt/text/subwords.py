@@ -14,6 +14,7 @@ from resmlp_mt.text.lines import one_line
 # character that it marks unknown words with
 MAX_BYTES = 4192
 RESERVED = "\N{LOWER FIVE EIGHTHS BLOCK}"
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word
 
 # fairseq's own symbols, which no piece of text may be taken for
 SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))
@@ -119,6 +120,10 @@ class Subwords:
         """
         pieces = self.processor.encode(one_line_of_text(line), out_type=str)
         return " ".join(plain_pieces(pieces, self.processor))
+
+    def decode(self, pieces: str) -> str:
+        """The text of pieces separated by spaces, joined as ``--remove-bpe sentencepiece`` does."""
+        return pieces.replace(" ", "").replace(SPACE, " ").strip()
 
 
 def one_line_of_text(line: str) -> str:

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import List
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import write_lines
-from resmlp_mt.text.text_input import STDIN
+from resmlp_mt.text.lines import STDIN, write_lines
 
 STDOUT = STDIN
 

@@ -6,9 +6,9 @@ from typing import List, Optional
 from fairseq.tokenizer import tokenize_line
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.lines import name_of, read_text
 from resmlp_mt.text.normalise import Normaliser
 from resmlp_mt.text.subwords import load_subwords
-from resmlp_mt.text.text_input import name_of, read_text
 from resmlp_mt.translate.translator import by_length
 
 

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
 from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.errors import UserError
 
 PROGRAM = """
 import sys
@@ -31,7 +34,7 @@ READS = """
 import sys
 from pathlib import Path
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.text.text_input import read_text
+from resmlp_mt.text.lines import read_text
 
 def main():
     Path(sys.argv[1]).touch()
@@ -73,3 +76,20 @@ def test_messages_go_nowhere_without_standard_error(monkeypatch, capsys):
     assert run_main(fail) == 1
     sys.stderr.close()
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "error, status, said",
+    [
+        (UserError("file x, line 3: bad"), 1, "error: file x, line 3: bad"),
+        (PermissionError(13, "Permission denied", "y"), 1, "error: y: Permission denied"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+)
+def test_how_a_command_ends(error, status, said, capsys):
+    def main():
+        raise error
+
+    assert run_main(main) == status
+    printed = capsys.readouterr().err
+    assert said in printed and "Traceback" not in printed

@@ -28,6 +28,7 @@ from interrupting import (
 )
 from processes import Forked, forked
 
+from resmlp_mt import files
 from resmlp_mt.checkpoints.averaging import load_checkpoint
 from resmlp_mt.compat import safe_saving
 from resmlp_mt.errors import UserError
@@ -243,9 +244,9 @@ def test_what_dead_processes_left(tmp_path, monkeypatch):
         half_a_file(f"checkpoint_1_3.pt.node_1_.{dead.pid}.tmp"),
         half_a_file(f"{LAST}.node_1_.copy.tmp"),
     }
-    with safe_saving.whole_file(str(old)) as own:
+    with files.whole_file(old) as own:
         shutil.copy(new, own)
-        assert own == f"{old}.node_1_.{os.getpid()}.tmp"
+        assert str(own) == f"{old}.node_1_.{os.getpid()}.tmp"
     assert value(old) == 2.0 and {each.name for each in tmp_path.glob("*.tmp")} == kept
 
 

@@ -19,9 +19,8 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.prepare import cleaning
 from resmlp_mt.score.evaluation import evaluate
 from resmlp_mt.score.scoring import read_generated, read_system
-from resmlp_mt.text.lines import one_line, read_lines, write_lines
+from resmlp_mt.text.lines import one_line, read_lines, read_text, write_lines
 from resmlp_mt.text.subwords import Subwords, train_subwords
-from resmlp_mt.text.text_input import read_text
 
 DROPPED = {"invalid-utf8", "empty", "too-long"}
 
@@ -68,8 +67,8 @@ class Properties:
                 assert "\n" not in str(error)
                 return expected
 
-        assert found(lambda: read_lines(path)) == expected
         expected = without_mark(expected)
+        assert found(lambda: read_lines(path)) == expected
         stdin = io.TextIOWrapper(io.BytesIO(content), "utf-8")
         if expected or wrong:
             assert found(lambda: read_text(path)) == expected

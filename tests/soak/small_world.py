@@ -83,6 +83,7 @@ def run_script(module: ModuleType, *arguments, stdin: bytes = b"") -> Said:
     ):
         status = run_main(module.main)
         out.flush()
-    # a progress bar goes back to the start of its line
+    # progress: a bar goes back to the start of its line, a step has its number in front
     lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]
+    lines = [line for line in lines if not line.startswith(("[1", "[2", "[3"))]
     return Said(status, out.buffer.getvalue().decode(), lines)

@@ -1,11 +1,19 @@
 """Parallel text: what is read as it stands, and what is refused in one line."""
 
 import gzip
+import io
 
 import pytest
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import drop_empty, one_line, read_parallel, write_lines
+from resmlp_mt.text.lines import (
+    drop_empty,
+    one_line,
+    read_lines,
+    read_parallel,
+    read_text,
+    write_lines,
+)
 
 ODD = ["one\u2028still one", "a lone\rreturn", "", "  spaces ", "\u0085next", "emoji 🙂"]
 
@@ -36,6 +44,21 @@ def test_gzip_and_windows_line_ends(tmp_path):
         file.write("ü\r\nb\r\n".encode())
     write(tmp_path / "b", "1\n2")
     assert read_parallel(tmp_path / "a.gz", tmp_path / "b") == [("ü", "1"), ("b", "2")]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path, monkeypatch):
+    """One file, read as every reader of the package reads it."""
+    content = b"\xef\xbb\xbfA dog .\n\xef\xbb\xbfb\n"
+    marked, packed = write(tmp_path / "a", content), tmp_path / "a.gz"
+    packed.write_bytes(gzip.compress(content))
+    plain = write(tmp_path / "b", "1\n2\n")
+    expected = ["A dog .", "\ufeffb"]
+    for path in (marked, packed):
+        assert list(read_lines(path)) == read_text(path) == expected
+        assert read_parallel(path, plain) == list(zip(expected, "12"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert read_text("-") == expected
+    assert list(read_lines(write(tmp_path / "c", b"\xef\xbb\xbf"))) == [""]
 
 
 def test_one_line_has_no_break_of_any_kind():
@@ -95,7 +118,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 
 def test_a_write_that_the_system_refuses(tmp_path):
     """There is nothing to remove then: the error is the system's own."""
-    with pytest.raises(FileNotFoundError, match="a.partial"):
+    with pytest.raises(FileNotFoundError, match="none/a"):
         write_lines(tmp_path / "none" / "a", ["new"])
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
