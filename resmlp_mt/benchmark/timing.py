@@ -1,10 +1,8 @@
-"""Seconds: several programs run in turn, and what their numbers come to."""
+"""Several programs timed in turn, and what their numbers come to."""
 
 import time
 from statistics import median
-from typing import Callable, Dict, List, NamedTuple, Sequence
-
-import torch
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
 
 class Spread(NamedTuple):
@@ -31,13 +29,31 @@ def ratio(others: Sequence[float], ours: Sequence[float]) -> Spread:
     return spread([other / our for other, our in zip(others, ours, strict=True)])
 
 
+def number(value: Optional[float]) -> str:
+    """A number with three or so digits that count; a dash for none."""
+    if value is None:
+        return "-"
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def spread_text(value: Spread) -> str:
+    """``median (low .. high)``."""
+    return f"{number(value.median)} ({number(value.low)} .. {number(value.high)})"
+
+
 def nothing(*_) -> None:
     """A step that does not concern this run."""
 
 
 def synchronizer(device: str) -> Callable[[], None]:
     """What waits until all work given to *device* is done; a CPU has done it on return."""
-    return torch.cuda.synchronize if device == "cuda" else nothing
+    if device != "cuda":
+        return nothing
+    import torch  # the tables of results need this file, and no torch
+
+    return torch.cuda.synchronize
 
 
 def alternate(

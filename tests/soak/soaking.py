@@ -2,7 +2,7 @@
 
     python tests/soak/NAME.py                       # a soak, and results/NAME.json
     python tests/soak/soaking.py --run [NAME ...]   # all of them, or some
-    python tests/soak/soaking.py --write README.md  # the table
+    python tests/soak/soaking.py                    # the table; make tables writes it
 
 A soak is a script beside this one. It ends with :func:`record`, and with a non-zero exit status if
 anything was lost.
@@ -15,9 +15,10 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
-from resmlp_mt.analysis.markdown import fill_file, markdown_table
+from tabulate import tabulate
+
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
@@ -124,13 +125,13 @@ def load(folder: Path = RESULTS) -> Dict[str, dict]:
     return found
 
 
-def table(results: Dict[str, dict]) -> str:
-    """A row for each result: what, tried, lost, the command, CPU minutes."""
+def table(results: Dict[str, dict]) -> Tuple[List[str], List[List[str]]]:
+    """A heading and a row for each result: what, tried, lost, the command, CPU minutes."""
     rows = [
         [r["what"], r["tried"], str(len(r["lost"])), f"`{r['command']}`", f"{r['cpu_minutes']:.1f}"]
         for r in results.values()
     ]
-    return markdown_table(["what", "tried", "lost", "command", "CPU minutes"], rows)
+    return ["what", "tried", "lost", "command", "CPU minutes"], rows
 
 
 def run(names: List[str]) -> None:
@@ -154,15 +155,11 @@ def run(names: List[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--run", nargs="*", metavar="NAME", help="run these soaks (default: all)")
-    parser.add_argument("--write", type=Path, help="a Markdown file with the marks")
     args = parser.parse_args()
     if args.run is not None:
         run(args.run)
-    found = table(load())
-    if args.write is None:
-        print(found)
-    else:
-        fill_file(args.write, {"what is tested": found})
+    head, rows = table(load())
+    print(tabulate(rows, head, maxcolwidths=40, disable_numparse=True))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,27 @@
-"""The study's tables in Markdown, each of them made of all its results by name."""
+"""The study's tables: each is a heading and rows of text, made of the result files' contents."""
 
 from statistics import mean
-from typing import Dict, List
+from typing import Callable, Dict, List, Tuple
 
-from plan import BEFORE, TEST
-from systems import SYSTEMS
-from table import option
+from resmlp_mt.analysis.by_length import words_label
+from study.plan import BEFORE, SYSTEMS, TEST, TESTS
 
-from resmlp_mt.analysis.markdown import markdown_table
+Table = Tuple[List[str], List[List[str]]]
+Results = Dict[str, dict]
 
 
-def of_table(results: Dict[str, dict], table: str) -> List[dict]:
+def option(result: dict, name: str, default: str = "") -> str:
+    """The last value of an option of fairseq-train, as argparse takes it."""
+    options = result["recipe"]["train_options"]
+    values = [b for a, b in zip(options, options[1:]) if a == name]
+    return values[-1] if values else default
+
+
+def of_table(results: Results, table: str) -> List[dict]:
     return [result for result in results.values() if result.get("table") == table]
 
 
-def of_system(results: Dict[str, dict], label: str, target: str) -> List[dict]:
+def of_system(results: Results, label: str, target: str) -> List[dict]:
     """Table 5's runs of a system and a language pair, by seed."""
     return [
         r
@@ -23,19 +30,15 @@ def of_system(results: Dict[str, dict], label: str, target: str) -> List[dict]:
     ]
 
 
-def rows_of(results: Dict[str, dict], name: str) -> Dict[str, dict]:
+def rows_of(results: Results, name: str) -> Results:
     """What a file that is no row's has of each row; nothing without the file."""
     return results.get(name, {}).get("rows", {})
 
 
-def against_transformer(results: Dict[str, dict], runs: List[dict]) -> List[str]:
+def against_transformer(results: Results, runs: List[dict]) -> List[str]:
     """:func:`difference` of the runs that were compared."""
     compared = rows_of(results, "compare")
     return [difference(compared[r["row"]]) for r in runs if r["row"] in compared]
-
-
-def markdown(head: List[str], lines: List[List[str]]) -> str:
-    return markdown_table(head, lines) if lines else "No run of this table is finished yet."
 
 
 def optimizer(result: dict) -> str:
@@ -63,7 +66,7 @@ def difference(test: dict) -> str:
     return f"{bleu['system'] - bleu['baseline']:+.1f} (p {p})"
 
 
-def trials(results: Dict[str, dict]) -> str:
+def trials(results: Results) -> Table:
     rows = of_table(results, "trials")
     labels = list(dict.fromkeys(r["label"] for r in rows))
     lines = []
@@ -78,7 +81,7 @@ def trials(results: Dict[str, dict]) -> str:
         minutes = mean(r["cost"]["cpu_minutes"] for r in tried)
         lines.append([label, *cells, str(best["recipe"]["updates"]), f"{minutes:.1f}"])
     head = ["system", "trial 1", "trial 2", "trial 3", "updates", "CPU minutes"]
-    return markdown(head, lines)
+    return head, lines
 
 
 # what the papers of the original table report, by pair, and what the column is called
@@ -88,7 +91,7 @@ TOKENIZED = {
 }
 
 
-def table5(results: Dict[str, dict], pair: str) -> str:
+def table5(results: Results, pair: str) -> Table:
     speeds = rows_of(results, "speed")
     tokenized, heading = TOKENIZED[pair]
     lines = []
@@ -115,7 +118,7 @@ def table5(results: Dict[str, dict], pair: str) -> str:
         )
     head = ["system", "parameters, M", "updates", "CPU minutes", "seeds", "validation nll"]
     head += ["sacreBLEU", "against the Transformer, by seed", "chrF", heading]
-    return markdown([*head, "decoding, times the Transformer's speed"], lines)
+    return [*head, "decoding, times the Transformer's speed"], lines
 
 
 SUMMARY = {
@@ -126,7 +129,7 @@ SUMMARY = {
 }
 
 
-def summary(results: Dict[str, dict]) -> str:
+def summary(results: Results) -> Table:
     """Table 5's main rows: sacreBLEU and, against the Transformer, p by seed."""
     lines = []
     for label, title in SUMMARY.items():
@@ -136,10 +139,10 @@ def summary(results: Dict[str, dict]) -> str:
             cell = spread([r["scores"][TEST]["bleu"] for r in runs]) if runs else "not run yet"
             line.append("; ".join([cell, *against_transformer(results, runs)]))
         lines.append(line)
-    return markdown(["", "En-De", "En-Fr"], lines)
+    return ["", "En-De", "En-Fr"], lines
 
 
-def other_texts(results: Dict[str, dict]) -> str:
+def other_texts(results: Results) -> Table:
     """What a system learned from another training text, beside the original one."""
     compared = rows_of(results, "compare")
     lines = []
@@ -154,10 +157,10 @@ def other_texts(results: Dict[str, dict]) -> str:
         words = percent(repeating[r["row"]]["words"]) if r["row"] in repeating else "-"
         lines.append([r["table"], r["label"], nll, words, f"{bleu:.1f}", without, test])
     head = ["training text", "system", "validation nll", "words, %", "sacreBLEU"]
-    return markdown([*head, "on the original text", "difference"], lines)
+    return [*head, "on the original text", "difference"], lines
 
 
-def higher_rate(results: Dict[str, dict]) -> str:
+def higher_rate(results: Results) -> Table:
     """The Transformer above its trials' rates, beside Table 5's."""
     compared, lines = rows_of(results, "compare"), []
     for r in of_table(results, "higher-rate"):
@@ -168,10 +171,10 @@ def higher_rate(results: Dict[str, dict]) -> str:
             test = difference(compared[r["row"]]) if run is r and r["row"] in compared else "-"
             lines.append([run["label"], *cells, test])
     head = ["system", "lr", "seed", "validation nll", "sacreBLEU", "difference"]
-    return markdown(head, lines)
+    return head, lines
 
 
-def changes(results: Dict[str, dict], rows: List[dict]) -> str:
+def changes(results: Results, rows: List[dict]) -> Table:
     """One change of a model a row; the first has none."""
     repeating = rows_of(results, "repetitions")
     lines = []
@@ -186,14 +189,14 @@ def changes(results: Dict[str, dict], rows: List[dict]) -> str:
         lines.append([r["label"], size, minutes, *ends, last, *scores, share, words])
     head = ["change", "parameters, M", "CPU minutes", "nll, epoch 1", "2", "3", "4", "end"]
     head += ["BLEU, validation", "BLEU, test 2016", "repeating, %", "words, %"]
-    return markdown(head, lines)
+    return head, lines
 
 
-def ablations(results: Dict[str, dict]) -> str:
+def ablations(results: Results) -> Table:
     return changes(results, of_table(results, "ablations"))
 
 
-def further(results: Dict[str, dict]) -> str:
+def further(results: Results) -> Table:
     rows = of_table(results, "further")
     return changes(results, [results[BEFORE], *rows] if rows and BEFORE in results else rows)
 
@@ -202,7 +205,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def repetitions(results: Dict[str, dict]) -> str:
+def repetitions(results: Results) -> Table:
     """Translations that repeat, by system and pair, with and without --no-repeat-ngram-size."""
     made = results.get("repetitions", {"rows": {}, "references": {}})
     lines = []
@@ -228,4 +231,130 @@ def repetitions(results: Dict[str, dict]) -> str:
                 ]
             )
     head = ["pair", "system", "repeating, %", "sacreBLEU", "n, by seed", "repeating, %"]
-    return markdown([*head, "sacreBLEU", "against the Transformer, by seed"], lines)
+    return [*head, "sacreBLEU", "against the Transformer, by seed"], lines
+
+
+def by_length(results: Results, pair: str) -> Dict[str, List[dict]]:
+    """Each system's buckets of sentences, their BLEU the mean over its seeds."""
+    found = {}
+    for label in SYSTEMS:
+        runs = of_system(results, label, pair.removeprefix("en-"))
+        scores = [rows_of(results, "lengths").get(r["row"]) for r in runs]
+        if scores and all(scores):
+            buckets = results["lengths"]["buckets"]
+            found[label] = [
+                {**bucket, "bleu": mean(bleus) if bucket["sentences"] else None}
+                for bucket, bleus in zip(buckets, zip(*scores))
+            ]
+    return found
+
+
+def lengths(results: Results) -> Table:
+    """BLEU of short, middling and long sentences."""
+    lines, head = [], []
+    for pair in ("en-de", "en-fr"):
+        for label, buckets in by_length(results, pair).items():
+            bleus = (f"{b['bleu']:.1f}" if b["sentences"] else "-" for b in buckets)
+            lines.append([pair, label, *bleus])
+            head = [f"{words_label(bucket)} ({bucket['sentences']})" for bucket in buckets]
+    return ["pair", "system", *head], lines
+
+
+def text_of(table: str) -> str:
+    """The training text of a table's runs."""
+    return "original" if table == "table5" else table
+
+
+def long_sentences(results: Results) -> Table:
+    """BLEU of 1 to 4 sentences in one line, as the model is and with its A extended."""
+    lines = []
+    for name, row in rows_of(results, "long_sentences").items():
+        text, _, system, _ = name.split(".")
+        for how, scores in row.items():
+            a = how if len(row) > 1 else "-"
+            lines.append([text_of(text), system, a, *(f"{bleu:.1f}" for bleu in scores)])
+    words = results.get("long_sentences", {}).get("words", [])
+    joined = [f"{n} ({count:.0f} words)" for n, count in enumerate(words, 1)]
+    return ["training text", "system", "A", *joined], lines
+
+
+def architecture(result: dict) -> str:
+    """The name, and what is not as the paper has it."""
+    name = f"`{result['recipe']['arch']}`"
+    kind, heads = option(result, "--token-mixing"), option(result, "--token-mixing-heads", "1")
+    if kind or heads != "1":
+        name += f", {kind or 'linear'}, {heads} heads"
+    scale = option(result, "--layerscale-init")
+    return f"{name}, LayerScale {scale}" if scale else name
+
+
+def bleu_and_chrf(scores: dict) -> str:
+    return f"{scores['bleu']:.1f} / {scores['chrf']:.1f}"
+
+
+def larger(results: Results) -> Table:
+    """The longer runs of larger models, with sacreBLEU / chrF for each test set."""
+    products = {"highest": "float32", "medium": "bfloat16"}
+    lines = []
+    for r in of_table(results, "larger"):
+        recipe = r["recipe"]
+        layers, channels = option(r, "--encoder-layers"), option(r, "--encoder-embed-dim")
+        lines.append(
+            [
+                f"{recipe['source']}-{recipe['target']}",
+                architecture(r),
+                f"{layers} + {layers}, {channels}",
+                ", ".join(option(r, f"--{name}") for name in ("optimizer", "lr", "dropout")),
+                products[recipe.get("matmul_precision", "highest")],
+                str(recipe["seed"]),
+                f"{r['parameters'] / 1e6:.2f} M",
+                f"{recipe['updates']:,}",
+                f"{r['cost']['cpu_minutes']:.0f}",
+                f"{r['valid_nll']['last']:.3f}",
+                *(bleu_and_chrf(r["scores"][test]) for test in TESTS.values()),
+            ]
+        )
+    head = ["pair", "architecture", "layers, channels", "optimizer, lr, dropout", "products"]
+    head += ["seed", "parameters", "updates", "CPU minutes", "validation nll"]
+    return [*head, "flickr 2016", "flickr 2017", "coco 2017"], lines
+
+
+LARGER = {
+    "small.conv": "ResMLP, 3 + 3 layers, 256 channels, convolutions and positional embeddings",
+    "small.transformer-dropout-0.3": "fairseq `transformer` of that size, the same recipe",
+    "small.toeplitz-8": "ResMLP of that size, Toeplitz matrices in 8 heads",
+    "small.transformer": "fairseq `transformer` of that size, less dropout",
+    "tiny.resmlp": "`resmlp_mt_tiny` (the paper's matrices)",
+    "tiny.transformer": "fairseq `transformer` of that size",
+}
+
+
+def larger_summary(results: Results) -> Table:
+    """The same runs in short, for the front page."""
+    lines = []
+    for name, title in LARGER.items():
+        r = results[f"en-de.{name}.1"]
+        cost = [f"{r['parameters'] / 1e6:.2f} M", f"{r['cost']['cpu_minutes']:.0f}"]
+        lines.append([title, *cost, bleu_and_chrf(r["scores"][TEST])])
+    return ["", "parameters", "CPU minutes", "BLEU / chrF"], lines
+
+
+# by the names of their marks in README.md beside this file
+TABLES: Dict[str, Callable[[Results], Table]] = {
+    "trials": trials,
+    "table5 en-de": lambda results: table5(results, "en-de"),
+    "table5 en-fr": lambda results: table5(results, "en-fr"),
+    "higher rate": higher_rate,
+    "ablations": ablations,
+    "further": further,
+    "repetitions": repetitions,
+    "other texts": other_texts,
+    "lengths": lengths,
+    "long sentences": long_sentences,
+    "larger": larger,
+}
+# and of the front page
+FRONT: Dict[str, Callable[[Results], Table]] = {
+    "table5 summary": summary,
+    "larger summary": larger_summary,
+}

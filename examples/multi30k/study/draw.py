@@ -1,31 +1,15 @@
-#!/usr/bin/env python3
-"""The study's pictures, from its result files, each as .png and .svg in pictures/:
+"""The study's pictures, from its result files: each as .png and .svg."""
 
-    python examples/multi30k/pictures.py [--results DIR] [--out DIR]
-
-learning curves of Table 5's systems over CPU time, the ablations, BLEU by sentence length and of
-several sentences in one line, and BLEU against the share of weights pruned, as far as there are
-results for it.
-"""
-
-import argparse
-import sys
+import textwrap
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Tuple
 
-from dots import draw_changes
-from length_tables import by_length, text_of
 from matplotlib.figure import Figure
-from plan import TEST
-from result_files import load
-from run import HERE
-from study_tables import SUMMARY, of_table, rows_of
 
-from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder
 from resmlp_mt.pictures.length import draw_by_length
-from resmlp_mt.pictures.make import pruning
+from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -38,7 +22,10 @@ from resmlp_mt.pictures.style import (
     save,
     set_title,
 )
+from study.plan import TEST
+from study.tables import SUMMARY, by_length, of_table, rows_of, text_of
 
+WIDEST = 40  # letters of a label in one line
 Points = List[Tuple[float, float]]
 
 
@@ -114,6 +101,50 @@ def long_sentences(results: Dict[str, dict]) -> Optional[Figure]:
     return figure
 
 
+def panels_of(row: dict, repeats: Dict[str, dict]) -> Dict[str, Dict[str, float]]:
+    """What each panel shows of a row, by its axis: values by their names."""
+    bleu = {f"sacreBLEU, {split}": row["scores"][split]["bleu"] for split in ("valid", TEST)}
+    nll = "validation nll (bits a token)"
+    panels = {nll: {nll: row["valid_nll"]["last"]}, "sacreBLEU": bleu}
+    if repeats:
+        share = repeats[row["row"]]["repeats"] if row["row"] in repeats else float("nan")
+        panels["translations that repeat (%)"] = {"translations": 100 * share}
+    return panels
+
+
+@in_style
+def draw_changes(rows: List[dict], repeats: Dict[str, dict], title: str) -> Figure:
+    """A panel for each measure, the rows by nll, the best above.
+
+    Args:
+        rows: results of runs that differ in one change; the first has none and is marked by lines.
+        repeats: rows of repetitions.json by name; none leaves their panel out.
+        title: of the picture.
+    """
+    unchanged = panels_of(rows[0], repeats)
+    rows = sorted(rows, key=lambda row: row["valid_nll"]["last"], reverse=True)
+    shown = [panels_of(row, repeats) for row in rows]
+    labels = [textwrap.fill(row["label"], WIDEST) for row in rows]
+    # two neighbours of two lines each need more than a row's height
+    height = 0.4 if max(label.count("\n") for label in labels) == 0 else 0.54
+    figure = new_figure(PAGE, (2.2 + height * len(rows)) * CM)
+    panels = figure.subplots(1, len(unchanged), sharey=True)
+    for axes, (axis, values) in zip(panels, unchanged.items()):
+        for number, (name, before) in enumerate(values.items()):
+            look = {"color": color(number), "marker": marker(number), "linestyle": "none"}
+            points = [row[axis][name] for row in shown]
+            axes.plot(points, range(len(rows)), label=name, clip_on=False, **look)
+            axes.axvline(before, color=color(number), linewidth=0.5, linestyle=":")
+        axes.set_xlabel(axis)
+        axes.grid(True, axis="both")
+        if len(values) > 1:
+            dots = [line for line in axes.lines if line.get_label() in values]
+            figure.legend(handles=dots, loc="outside lower center", ncols=len(dots))
+    panels[0].set_yticks(range(len(rows)), labels)
+    set_title(figure, title)
+    return figure
+
+
 def ablations(results: Dict[str, dict]) -> Optional[Figure]:
     """The ablations' nll, BLEU and repetitions, by nll."""
     rows = of_table(results, "ablations")
@@ -121,36 +152,37 @@ def ablations(results: Dict[str, dict]) -> Optional[Figure]:
     return draw_changes(rows, repeats, "Changes of the paper's model (dotted)") if rows else None
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--results", type=Path, default=HERE / "results")
-    parser.add_argument("--out", type=Path, default=HERE / "pictures")
-    args = parser.parse_args()
-    results = load(args.results)
-    sweep = args.results / "pruning.json"
-    figures: Dict[str, Callable[[], Optional[Figure]]] = {
-        "curves.en-de": lambda: learning_curves(results, "en-de"),
-        "curves.en-fr": lambda: learning_curves(results, "en-fr"),
-        "ablations": lambda: ablations(results),
-        "lengths.en-de": lambda: lengths(results, "en-de"),
-        "lengths.en-fr": lambda: lengths(results, "en-fr"),
-        "long_sentences": lambda: long_sentences(results),
-        "pruning": lambda: pruning(sweep, None) if sweep.exists() else None,
-    }
-    drawn = {name: draw() for name, draw in figures.items()}
+def pruning(results: Dict[str, dict]) -> Optional[Figure]:
+    """BLEU against the share of weights removed."""
+    found = results.get("pruning")
+    return draw_pruning(found, "Pruned without retraining") if found else None
+
+
+# by the names of their files
+PICTURES: Dict[str, Callable[[Dict[str, dict]], Optional[Figure]]] = {
+    "curves.en-de": lambda results: learning_curves(results, "en-de"),
+    "curves.en-fr": lambda results: learning_curves(results, "en-fr"),
+    "ablations": ablations,
+    "lengths.en-de": lambda results: lengths(results, "en-de"),
+    "lengths.en-fr": lambda results: lengths(results, "en-fr"),
+    "long_sentences": long_sentences,
+    "pruning": pruning,
+}
+
+
+def draw(results: Dict[str, dict], folder: Path) -> List[Path]:
+    """Draw what there are results for; gives the files.
+
+    Raises:
+        UserError: if there are none.
+    """
+    drawn = {name: make(results) for name, make in PICTURES.items()}
     if not any(drawn.values()):
-        raise UserError(f"{args.results}: no results to draw: study.py makes them")
-    make_folder(args.out)
+        raise UserError("no results to draw: python -m study run makes them")
+    make_folder(folder)
+    files = []
     for name, figure in drawn.items():
-        if figure is None:
-            print(f"{name}: no results for it yet")
-            continue
-        files = [args.out / f"{name}{suffix}" for suffix in (".png", ".svg")]
-        save(figure, *files)
-        print("\n".join(map(str, files)))
-
-
-if __name__ == "__main__":
-    sys.exit(run_main(main))
+        if figure is not None:
+            files += [folder / f"{name}{suffix}" for suffix in (".png", ".svg")]
+            save(figure, *files[-2:])
+    return files

@@ -1,0 +1,224 @@
+"""The tables of speed, of memory and of the WMT14 chain, from the files in results/."""
+
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+from resmlp_mt.benchmark.timing import Spread, number, ratio, spread_text
+from resmlp_mt.files import read_json
+
+RESULTS = Path(__file__).resolve().parent / "results"
+Table = Tuple[List[str], List[List[str]]]
+OURS, THEIRS = "resmlp_mt_6", "transformer"
+ARCHITECTURES = ("6", "toeplitz_6", "conv_6")
+
+
+def lines(name: str) -> List[dict]:
+    """A line for each setting that a file of ``decode``, ``train`` or ``shares`` has."""
+    return read_json(RESULTS / f"{name}.json")["lines"]
+
+
+def columns(name: str) -> Dict[str, dict]:
+    """What was measured, by system, in a file of one setting."""
+    return lines(name)[0]["columns"]
+
+
+def milliseconds(column: dict) -> str:
+    return number(column["ms_a_step"]["median"])
+
+
+def speed(column: dict) -> str:
+    return number(column["speed"]["median"])
+
+
+def speeds(column: dict) -> List[str]:
+    """Speed with its spread, and the counted one."""
+    return [spread_text(Spread(**column["speed"])), number(column["counted"]["speed"])]
+
+
+def times(name: str, system: str, baseline: str) -> str:
+    """How many times faster than another system, repeat by repeat: the median."""
+    found = columns(name)
+    return f"{ratio(found[baseline]['seconds'], found[system]['seconds']).median:.1f}"
+
+
+def decoding() -> Table:
+    rows = []
+    for name in ("decode-25", "decode-100", "decode-200", "decode-1", "decode-1-tiny"):
+        for line in lines(name):
+            setting = f"{line['sentences']} x {line['beam']}, {line['target_words']}"
+            for label, column in line["columns"].items():
+                rows.append(
+                    [
+                        setting + (", `tiny`" if "tiny" in name else ""),
+                        label,
+                        number(column["tokens_per_second"]),
+                        milliseconds(column),
+                        *speeds(column),
+                    ]
+                )
+    return ["", "", "tokens/s", "ms a step", "speed", "counted"], rows
+
+
+def training() -> Table:
+    rows = []
+    for layers in (6, 12):
+        for label, column in columns(f"train-{layers}").items():
+            cells = [number(column["tokens_per_second"]), milliseconds(column), *speeds(column)]
+            rows.append([f"{layers} + {layers}", label, *cells])
+    return ["layers", "", "tokens/s", "ms a step", "speed", "counted"], rows
+
+
+def megabytes_and_ratio(line: dict, kind: str) -> List[str]:
+    """MB of ours and of the Transformer, and ours divided by theirs."""
+    ours, theirs = (line["columns"][system][kind] for system in (OURS, THEIRS))
+    return [number(ours / 1e6), number(theirs / 1e6), number(ours / theirs)]
+
+
+def memory() -> Table:
+    found = read_json(RESULTS / "memory.json")
+    rows = [
+        [
+            str(trained["length"]),
+            *megabytes_and_ratio(trained, "saved"),
+            *megabytes_and_ratio(decoded, "held"),
+        ]
+        for trained, decoded in zip(found["training"], found["decoding"], strict=True)
+    ]
+    head = ["words", "training: ours", "Transformer", "ratio"]
+    return [*head, "decoding: ours", "Transformer", "ratio"], rows
+
+
+def architectures() -> Table:
+    rows = []
+    for name in ARCHITECTURES:
+        cells = []
+        for mode in ("decode", "train"):
+            column = columns(f"architectures-{mode}-{name}")[f"resmlp_mt_{name}"]
+            cells += [milliseconds(column), *speeds(column)]
+        rows.append([f"resmlp_mt_{name}", *cells])
+    head = ["", "decoding, ms a step", "speed", "counted"]
+    return [*head, "training, ms a step", "speed", "counted"], rows
+
+
+def shares() -> Table:
+    found = columns("shares-64")
+    rows = [
+        [part, *(number(column.get("ms_by_part", {}).get(part)) for column in found.values())]
+        for part in found[OURS]["ms_by_part"]
+    ]
+    rows.append(["all", *map(milliseconds, found.values())])
+    return ["", *found], rows
+
+
+def front() -> Table:
+    """The comparison with the Transformer for the front page."""
+    settings = {
+        "decoding, 64 sentences x beam 4, 25 words": "decode-25",
+        "100 words": "decode-100",
+        "200 words": "decode-200",
+        "one sentence, 25 words": "decode-1",
+        "training step, 4,082 target tokens": "train-6",
+        "the same, 12 + 12 layers": "train-12",
+    }
+    rows = []
+    for setting, name in settings.items():
+        found = columns(name)
+        ours = next(iter(found))
+        cells = [f"{milliseconds(found[label])} ms" for label in (THEIRS, ours)]
+        counted = number(found[ours]["counted"]["speed"])
+        rows.append([setting, *cells, speed(found[ours]), counted])
+    line = read_json(RESULTS / "memory.json")["training"][0]
+    ours, theirs, ratio = megabytes_and_ratio(line, "saved")
+    rows.append(["its activations", f"{theirs} MB", f"{ours} MB", f"{ratio} of it", ""])
+    return ["", "Transformer", "ours", "times faster", "counted"], rows
+
+
+def front_others() -> str:
+    """int8, and the other architectures on another CPU, in two sentences."""
+    ours = f"`{OURS}`"
+    found = {
+        name: [
+            speed(columns(f"architectures-{mode}-{name}")[f"resmlp_mt_{name}"])
+            for mode in ("decode", "train")
+        ]
+        for name in ARCHITECTURES
+    }
+    (decode, train), *others = found.values()
+    names = [f"`resmlp_mt_{name}`" for name in ARCHITECTURES[1:]]
+    rest = " and ".join(f"{name} {a} and {b} times" for name, (a, b) in zip(names, others))
+    return (
+        f"int8 decodes {times('decode-25', f'{OURS} int8', OURS)} times as fast as our own "
+        f"float32.\nOn another CPU {ours} decodes {decode} times and trains {train} times as fast "
+        f"as the Transformer,\n{rest}."
+    )
+
+
+def length() -> str:
+    """Time for a token of the longest target, relative to the shortest one's."""
+    grown = []
+    for system in (OURS, THEIRS):
+        taken = [columns(f"decode-{words}")[system]["ms_a_step"]["median"] for words in (25, 200)]
+        grown.append(f"{taken[1] / taken[0]:.2f}")
+    return (
+        f"A step at 200 words takes {grown[0]} times as long as one at 25 words, the "
+        f"Transformer {grown[1]} times."
+    )
+
+
+def precision() -> str:
+    int8, bfloat16 = (times("decode-25", f"{OURS} {name}", OURS) for name in ("int8", "bfloat16"))
+    ctranslate2 = times("decode-25", "CTranslate2 float32", THEIRS)
+    return (
+        f"At 64 sentences int8 is {int8} times and bfloat16 {bfloat16} times as fast as our own "
+        f"float32.\nCTranslate2 runs the same Transformer {ctranslate2} times as fast as fairseq "
+        "does, and our model is faster."
+    )
+
+
+def chain() -> Table:
+    """The scores of the small run of the WMT14 chain."""
+    rows = []
+    for row in read_json(RESULTS / "wmt14" / "chain.json")["rows"]:
+        kinds = ("bleu", "chrf", "tokenized_bleu", "compound_split_bleu")
+        scores = [f"{row[kind]:.2f}" if kind in row else "-" for kind in kinds]
+        small = "" if row["arch"].endswith("tiny") else ", 4 + 4 layers, d = 128"
+        rows.append([row["pair"], f"`{row['arch']}`{small}", *scores])
+    head = ["pair", "architecture", "sacreBLEU", "chrF", "tokenized BLEU", "compounds split"]
+    return head, rows
+
+
+def preparing() -> str:
+    """What preparing millions of pairs took."""
+    found = read_json(RESULTS / "wmt14" / "prepare.json")
+    small, large = found["measured"]
+    peaks = [round(peak / 1e6) for peak in found["peak_rss_without_vocabulary"]]
+    return (
+        f"{found['workers']} cores of an {found['processor']} prepared {large['pairs']:,} pairs in "
+        f"{large['wall_seconds']:.1f} s, {large['pairs_per_second']:,.0f} pairs a second, in "
+        f"{peaks[1]} MB of memory.\n{small['pairs']:,} pairs took {peaks[0]} MB."
+    )
+
+
+def projection() -> Table:
+    """What preparing the whole corpora would take, projected."""
+    rows = []
+    for pair, made in zip(
+        ("En-De", "En-Fr"), read_json(RESULTS / "wmt14" / "prepare.json")["projected"], strict=True
+    ):
+        seconds = sum(made["seconds"].values())
+        size = made["text_and_data_bin_gigabytes"]
+        rows.append([pair, f"{made['pairs']:,}", f"{seconds:.0f} s", f"{size:.2f} GB"])
+    return ["", "pairs", "prepare, 16 cores, without the download", "text and data on disk"], rows
+
+
+# by the names of their marks
+SPEEDS = {
+    "decoding": decoding,
+    "length": length,
+    "precision": precision,
+    "training": training,
+    "memory": memory,
+    "architectures": architectures,
+    "shares": shares,
+}
+WMT14 = {"wmt14 chain": chain, "wmt14 prepare": preparing, "wmt14 projection": projection}

@@ -1,0 +1,69 @@
+"""Every table and number between marks is what the result files say."""
+
+import re
+
+import pytest
+import tables
+
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.errors import UserError
+
+FILES = {path: (path.read_text(encoding="utf-8"), found) for path, found in tables.marked().items()}
+MARKS = [(path, name) for path, (_, found) in FILES.items() for name in found]
+
+
+def label(value):
+    return value if isinstance(value, str) else value.parent.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(tables.ROOT)))
+def test_every_mark_is_as_the_results_say(path):
+    text, found = FILES[path]
+    assert tables.fill(text, found) == text
+
+
+@pytest.mark.parametrize("path, name", MARKS, ids=label)
+def test_no_change_goes_unnoticed(path, name):
+    """A digit of each kind changed, and two rows swapped: what is rebuilt is the text before."""
+    text, found = FILES[path]
+    block = re.search(rf"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.DOTALL)[1]
+    digits = {digit: block.index(digit) for digit in "0123456789" if digit in block}
+    assert digits
+    changed = [block[:i] + "7308251946"[int(d)] + block[i + 1 :] for d, i in digits.items()]
+    lines = block.split("\n")
+    if len(lines) > 5:
+        changed.append("\n".join([*lines[:-3], lines[-2], lines[-3], lines[-1]]))
+    for other in changed:
+        assert other != block
+        damaged = text.replace(block, other, 1)
+        assert tables.fill(damaged, found) == text != damaged
+
+
+def test_no_table_of_results_is_without_marks():
+    """A number with a decimal point in a table is a result, defaults of options apart."""
+    for path, (text, found) in FILES.items():
+        for name in found:
+            text = re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", "", text, flags=re.DOTALL)
+        rows = [line for line in text.splitlines() if re.match(r"\|.*\| \d[\d,]*\.\d+ ", line)]
+        assert [row for row in rows if not row.startswith("| `--")] == [], path
+
+
+def test_check_names_the_file_and_writes_nothing(monkeypatch, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("a <!-- x -->1<!-- /x -->\n<!-- y --><!-- /y -->\nb\n")
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    monkeypatch.setattr(tables, "marked", lambda: {page: {"x": "2", "y": "| 1 |\n| 2 |"}})
+    monkeypatch.setattr("sys.argv", ["tables.py", "--check"])
+    assert run_main(tables.main) == 1 and "page.md: make tables" in capsys.readouterr().err
+    assert "1<!-- /x -->" in page.read_text()
+    monkeypatch.setattr("sys.argv", ["tables.py"])
+    assert run_main(tables.main) == 0
+    filled = "a <!-- x -->2<!-- /x -->\n<!-- y -->\n| 1 |\n| 2 |\n<!-- /y -->\nb\n"
+    assert page.read_text() == filled
+
+
+def test_marks_and_tables_belong_together():
+    with pytest.raises(UserError, match="no place for x: write <!-- x -->"):
+        tables.fill("", {"x": "1"})
+    with pytest.raises(UserError, match="nothing is known of the mark <!-- y -->"):
+        tables.fill("<!-- y -->1<!-- /y -->", {})
