@@ -49,6 +49,7 @@ def marked() -> Dict[Path, Texts]:
         ROOT / "README.md": front,
         ROOT / "scripts" / "README.md": speed_tables.WMT14,
         ROOT / "scripts" / "results" / "README.md": speed_tables.SPEEDS,
+        ROOT / "examples" / "multi30k" / "README.md": {"multi30k": study_tables.tutorial(results)},
         ROOT / "examples" / "multi30k" / "study" / "README.md": study,
     }
     return {

@@ -1,6 +1,5 @@
 """The examples through the real command-line programs, at a tiny size."""
 
-import gzip
 import json
 import os
 import subprocess
@@ -16,8 +15,6 @@ QUICKSTART = ["examples/quickstart/run.py", "--sentences", 200, "--held-out", 12
 # warm-up is one update then: at the example's own rate some machines get infinite gradients
 QUICKSTART += ["--lr", 0.01]
 QUICKSTART += ["--updates", 12, "--vocab-size", 250, "--max-tokens", 1024, "--threads", 1]
-MULTI30K = ["examples/multi30k/run.py", "--updates", 12, "--vocab-size", 120, "--threads", 1]
-MULTI30K += ["--lenpen", 0.6, 1.0, "--average", 2, "--max-tokens", 512]
 
 
 def run(command, folder, *more, **environment):
@@ -67,40 +64,3 @@ def test_quickstart_again_reuses_everything(quickstart):
     process = run(QUICKSTART, folder)
     assert process.returncode == 0 and process.stdout.count("done before, reused") == 7
     assert_refused(run(QUICKSTART, folder, "--seed", 2), "made with seed = 1, not 2")
-
-
-def test_multi30k_on_a_hundred_lines(hundred_lines, tmp_path):
-    process = run(MULTI30K, tmp_path, MULTI30K=str(hundred_lines))
-    assert process.returncode == 0, process.stdout + process.stderr
-    result = json.loads((tmp_path / "out" / "scores" / "result.json").read_text())
-    assert result["command"].startswith("examples/multi30k/run.py --")
-    assert set(result["scores"]) == {
-        *("valid", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
-    }
-    for scores in result["scores"].values():
-        assert scores["bleu"] >= 0 and "version:" in scores["bleu_signature"]
-    assert "| en-de | `resmlp_mt_tiny` |" in process.stdout
-    for split in result["scores"]:
-        lines = (tmp_path / "out" / "generate" / f"{split}.de").read_text().splitlines()
-        assert len(lines) == 6
-
-
-def test_multi30k_refuses_bad_input_and_writes_nothing(hundred_lines, tmp_path):
-    def refuse(*more):
-        process = run(MULTI30K, tmp_path, *more, MULTI30K=str(hundred_lines))
-        assert not (tmp_path / "out").exists()
-        return process
-
-    assert_refused(refuse("--arch", "resmlp_mt_7"), "--arch resmlp_mt_7", "resmlp_mt_6")
-    assert_refused(refuse("--lang", "xx"), "--lang", "xx")
-    assert_refused(refuse("--lang", "fr"), "train.fr.gz")
-    assert_refused(refuse("--updates", 0), "--updates 0")
-    with gzip.open(hundred_lines / "val.de.gz", "at") as file:
-        file.write("one line more\n")
-    assert_refused(refuse(), "val.en.gz has 6 lines", "val.de.gz has 7")
-
-
-def test_multi30k_with_too_large_a_vocabulary(hundred_lines, tmp_path):
-    process = run(MULTI30K, tmp_path, "--vocab-size", 9000, MULTI30K=str(hundred_lines))
-    assert_refused(process, "--vocab-size 9000 is more than this corpus allows: at most")
-    assert not (tmp_path / "out" / "subwords").exists()

@@ -1,4 +1,4 @@
-"""Multi30k's download: whole or not at all."""
+"""The download of Multi30k: each file whole or not at all."""
 
 import gzip
 import threading
@@ -6,7 +6,8 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from fetch import SPLITS, find_corpora
+from fetch import NAMES, fetch
+from study.runs import corpus_folder
 
 from resmlp_mt.errors import UserError
 
@@ -21,24 +22,25 @@ def home(tmp_path, monkeypatch):
     """A server on loopback with the corpus's files; gives its folder."""
     folder = tmp_path / "home"
     folder.mkdir()
-    for name in SPLITS.values():
+    for name in NAMES:
         for side in ("en", "de"):
             (folder / f"{name}.{side}.gz").write_bytes(gzip.compress(f"{name} {side}\n".encode()))
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("MULTI30K_URL", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.delenv("MULTI30K", raising=False)
     yield folder
     server.shutdown()
 
 
-def test_all_splits_are_fetched_once(home, tmp_path):
-    corpora = find_corpora("de", tmp_path / "cache")
-    assert list(corpora) == list(SPLITS)
-    assert gzip.decompress(corpora["valid"][1].read_bytes()) == b"val de\n"
+def test_every_file_is_fetched_once(home, tmp_path):
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "train.de").write_text("mine\n")
+    fetch(tmp_path / "corpus", ("en", "de"))
+    assert gzip.decompress((tmp_path / "corpus/val.de.gz").read_bytes()) == b"val de\n"
+    assert not (tmp_path / "corpus" / "train.de.gz").exists()
     for path in home.iterdir():
         path.unlink()  # what is here need not be fetched again
-    assert find_corpora("de", tmp_path / "cache") == corpora
+    fetch(tmp_path / "corpus", ("en", "de"))
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
@@ -49,16 +51,13 @@ def test_a_bad_transfer_leaves_nothing(home, tmp_path, damage):
     else:
         bad.write_bytes(bad.read_bytes()[:-6])
     with pytest.raises(UserError, match="val.de.gz"):
-        find_corpora("de", tmp_path / "cache")
+        fetch(tmp_path / "cache", ("en", "de"))
     assert not list((tmp_path / "cache").glob("val.de*"))
 
 
 def test_a_folder_of_ones_own(tmp_path, monkeypatch):
     monkeypatch.setenv("MULTI30K", str(tmp_path))
-    (tmp_path / "val.de").write_text("plain\n")
-    corpora = find_corpora("de", tmp_path / "cache")
-    assert corpora["valid"][1] == tmp_path / "val.de"
-    assert corpora["train"][0] == tmp_path / "train.en.gz" and not (tmp_path / "cache").exists()
+    assert corpus_folder("de") == tmp_path
     monkeypatch.setenv("MULTI30K", str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="nowhere: no such folder"):
-        find_corpora("de", tmp_path / "cache")
+        corpus_folder("de")

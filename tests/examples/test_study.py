@@ -1,72 +1,115 @@
-"""examples/multi30k/study.py: rows run, resume and are refused; report.py: tables from files."""
+"""The study of Multi30k: its plan, its runs, and what is measured on them."""
 
-import json
-from dataclasses import replace
+import itertools
+import tomllib
 
 import pytest
-import report
-import study
-import texts
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from fairseq.options import get_training_parser, parse_args_and_arch
-from helpers import TINY
-from plan import BEFORE, CHOSEN, MAX_TOKENS, Row, recipe_of, rows
-from systems import SYSTEMS
+from study import __main__ as study
+from study import measures, plan, runs, tables
+from study.result_files import HERE, RESULTS, load
 
-from resmlp_mt.analysis.markdown import fill
+from resmlp_mt import compat  # noqa: F401 (registers our models)
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
-from resmlp_mt.text.lines import read_lines
+from resmlp_mt.train.recipe import load_recipe
 
-MULTI30K = study.HERE
-RESULTS = report.load(MULTI30K / "results")
+ROWS = plan.rows()
+FOUND = load()
 
 
-def call(monkeypatch, capsys, *arguments, main=study.main, program="study.py"):
+def call(monkeypatch, capsys, *arguments):
     """Exit status and what was printed; on an error, its one line."""
-    monkeypatch.setattr("sys.argv", [program, *map(str, arguments)])
-    status = run_main(main)
+    monkeypatch.setattr("sys.argv", ["study", *map(str, arguments)])
+    status = run_main(study.main)
     printed = capsys.readouterr()
     return status, printed.err.strip() if status else printed.out
 
 
-@pytest.fixture
-def tiny_plan(hundred_lines, tmp_path, monkeypatch):
-    """Two rows of a few updates; gives the options for the folders."""
-    plan = {
-        name: Row(name, "table5", name, "resmlp_mt_tiny", TINY, updates, scored=updates > 6)
-        for name, updates in (("short.1", 6), ("scored.1", 8))
-    }
+def parsed(arch, options):
+    """What fairseq-train makes of options."""
+    parser = get_training_parser()
+    return vars(parse_args_and_arch(parser, ["data-bin", "--arch", arch, *options]))
+
+
+def test_every_result_is_of_its_row():
+    """Its recipe, a commit, a seed, a cost, signatures; fairseq-train takes the row's options."""
+    for name, row in ROWS.items():
+        result = FOUND[name]
+        before = parsed(result["recipe"]["arch"], result["recipe"]["train_options"])
+        assert parsed(row.arch, row.train_options) == before, name
+        assert result["recipe"]["updates"] == row.updates
+        assert (result["table"], result["recipe"]["seed"]) == (row.table, row.seed)
+        assert result["versions"]["commit"] and 0 < result["cost"]["cpu_minutes"] < 75
+        if row.scored:
+            assert all("version:" in s["bleu_signature"] for s in result["scores"].values())
+    assert {name for name in FOUND if "table" in FOUND[name]} == set(ROWS)
+
+
+def test_every_change_is_one():
+    """No option that stands later takes it back."""
+    for unchanged, table in (("ablation.00", "ablations"), (plan.BEFORE, "further")):
+        tables = [r for r in ROWS.values() if r.name == unchanged or r.table == table]
+        options = [parsed(row.arch, row.train_options) for row in tables]
+        assert all(a != b for a, b in itertools.combinations(options, 2))
+
+
+@pytest.mark.parametrize("name", [name for name, system in plan.SYSTEMS.items() if system.trials])
+def test_the_chosen_recipe_is_the_best_of_three(name):
+    nll = [FOUND[f"trial.{name}.{n}"]["valid_nll"]["last"] for n in (1, 2, 3)]
+    assert plan.SYSTEMS[name].chosen == 1 + nll.index(min(nll))
+
+
+def test_a_recipe_has_every_option_of_its_row():
+    for row in ROWS.values():
+        recipe = tomllib.loads(runs.recipe(row))
+        options = dict(recipe["options"]["all"])
+        assert options.pop("keep-last-epochs") == recipe["average-count"] == 3
+        words = ["--max-tokens", str(recipe["tokens"])]
+        for name, value in options.items():
+            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+        assert parsed(row.arch, words) == parsed(row.arch, row.train_options)
+        assert recipe["max-update"] == row.updates and recipe["lenpen"] == list(row.lenpen)
+
+
+@pytest.mark.parametrize("file, name", tables.TUTORIAL.items())
+def test_the_recipes_of_the_tutorial_are_those_of_their_results(file, name):
+    """Up to options that change no weight: which checkpoints are kept, and when to give up."""
+    recipe = load_recipe(HERE.parent / file)
+    row = ROWS[f"en-de.{name}.1"]
+    model = ARCH_MODEL_NAME_REGISTRY[row.arch]
+    options = recipe.options_for(model, "en-de", recipe.max_update)
+    words = [word for name, values in options.items() for word in (name, *values)]
+    ours = parsed(row.arch, [*words, "--max-tokens", str(recipe.tokens)])
+    theirs = parsed(row.arch, row.train_options)
+    changed = {key for key in theirs if ours[key] != theirs[key]}
+    assert changed <= {"keep_last_epochs", "patience"}
+    assert (recipe.max_update, recipe.lenpen) == (row.updates, list(row.lenpen))
+    assert (recipe.vocab_size, recipe.average_count) == (plan.VOCABULARY, runs.AVERAGE)
+
+
+def test_words_for_the_road(hundred_lines, tmp_path, monkeypatch):
+    """Only the training text differs where another text is learned from."""
     monkeypatch.setenv("MULTI30K", str(hundred_lines))
-    monkeypatch.setattr(study, "rows", lambda: plan)
-    monkeypatch.setattr(study, "VOCABULARY", 120)
-    return "--out", tmp_path / "out", "--results", tmp_path / "results"
-
-
-def test_rows_run_once(tiny_plan, tmp_path, monkeypatch, capsys):
-    status, _ = call(monkeypatch, capsys, "run", "--all", "--jobs", 1, *tiny_plan)
-    assert status == 0
-    short, scored = (read_json(tmp_path / f"results/{name}.1.json") for name in ("short", "scored"))
-    assert short["command"] == "examples/multi30k/study.py run short.1" and "scores" not in short
-    assert short["valid_curve"][-1][0] == 6 and scored["valid_curve"][-1][0] == 8
-    for split in ("valid", "test_2016_flickr"):
-        for name in ("bleu", "chrf", "tokenized_bleu", "compound_split_bleu"):
-            assert "version" in scored["scores"][split][f"{name}_signature"]
-    before = (tmp_path / "results/scored.1.json").stat().st_mtime_ns
-    (tmp_path / "results/short.1.json").unlink()
-    status, _ = call(monkeypatch, capsys, "run", "s*", "--jobs", 1, *tiny_plan)
-    assert status == 0 and (tmp_path / "results/scored.1.json").stat().st_mtime_ns == before
-    # what was trained is read again, not trained again
-    assert read_json(tmp_path / "results/short.1.json") == short
-    assert len(list((tmp_path / "out").glob("data.en-de/data-bin"))) == 1
-    status, printed = call(monkeypatch, capsys, "list", *tiny_plan)
-    assert [line.split()[0] for line in printed.splitlines()] == ["done", "done"]
+    name = "concatenated.en-de.conv-3.1"
+    monkeypatch.setitem(runs.TEXTS, "concatenated", lambda row, out: out / "text" / "train")
+    model = tmp_path / "table5.en-de.conv-3.1" / "data" / "data-bin" / "spm.model"
+    model.parent.mkdir(parents=True)
+    model.touch()
+    other = runs.run_options(ROWS[name], tmp_path)
+    own = runs.run_options(ROWS["table5.en-de.conv-3.1"], tmp_path)
+    at = own.index("--trainpref") + 1
+    assert own[at] == str(hundred_lines / "train") and other[at] == str(tmp_path / "text/train")
+    assert other[at + 1 : at + 3] == ["--subword-model", str(model)]
+    trial = runs.run_options(ROWS["trial.lstm.1"], tmp_path)
+    assert trial[trial.index("--testpref") + 1] == str(hundred_lines / "val")
 
 
 @pytest.mark.parametrize(
     "arguments, parts",
     [
-        (["run", "trial.none.9"], ["trial.none.9", "study.py list"]),
+        (["run", "trial.none.9"], ["trial.none.9", "study list"]),
         (["run"], ["which rows"]),
         (["run", "--all", "--jobs", 0], ["--jobs 0"]),
     ],
@@ -77,138 +120,129 @@ def test_refused(arguments, parts, monkeypatch, capsys):
     assert all(part in line for part in parts)
 
 
-def test_a_result_file_cut_off(tiny_plan, tmp_path, monkeypatch, capsys):
-    """Named, and neither taken for a result nor overwritten."""
-    broken = tmp_path / "results" / "short.1.json"
+def test_list_and_report(monkeypatch, capsys, tmp_path):
+    status, printed = call(monkeypatch, capsys, "list", "table5.*")
+    assert status == 0 and printed.count("done ") == len(printed.splitlines()) == 32
+    status, printed = call(monkeypatch, capsys, "report")
+    assert status == 0 and "higher rate" in printed and "toeplitz-3" in printed
+    broken = tmp_path / "trials" / "trial.lstm.1.json"
     broken.parent.mkdir()
-    broken.write_text('{"row": "short.1", "rec')
-    for arguments in (["run", "--all", *tiny_plan], ["list", *tiny_plan]):
-        status, line = call(monkeypatch, capsys, *arguments)
+    broken.write_text('{"row": "trial.lstm.1", "rec')
+    for action in (["list"], ["run", "trial.*"]):
+        status, line = call(monkeypatch, capsys, *action, "--results", tmp_path)
         assert status == 1 and str(broken) in line and len(line.splitlines()) == 1
-    assert broken.read_text() == '{"row": "short.1", "rec'
-    status, line = call(
-        monkeypatch, capsys, "--results", broken.parent, main=report.main, program="report.py"
-    )
-    assert status == 1 and str(broken) in line
-    for content in ([1], {"row": "short.1"}):
-        write_json(broken, content)
-        with pytest.raises(UserError, match="not a result of the study"):
-            report.load(broken.parent)
-
-
-def test_a_failed_row_ends_the_others(tiny_plan, tmp_path, monkeypatch, capsys):
-    """Side by side; the processes find their rows in the real plan, which has none of these."""
-    status, line = call(monkeypatch, capsys, "run", "--all", "--jobs", 2, *tiny_plan)
-    assert status == 1 and "failed" in line and "no such row" in line
-    assert not list((tmp_path / "results").glob("*"))
-
-
-def test_tables_in_the_readme():
-    for folder, tables in ((MULTI30K, report.TABLES), (MULTI30K.parents[1], report.SUMMARY)):
-        text = (folder / "README.md").read_text(encoding="utf-8")
-        assert fill(text, {name: make(RESULTS) for name, make in tables.items()}) == text
-
-
-def test_a_readme_without_a_place_for_a_table():
-    with pytest.raises(UserError, match="<!-- trials -->"):
-        fill("", {"trials": report.trials(RESULTS)})
-
-
-def parsed(row):
-    """What fairseq-train makes of a row's options."""
-    parser = get_training_parser()
-    args = parse_args_and_arch(parser, ["data-bin", "--arch", row.arch, *row.train_options])
-    assert args.arch == row.arch and args.max_tokens == MAX_TOKENS
-    return vars(args)
-
-
-@pytest.mark.parametrize("row", rows().values(), ids=rows())
-def test_fairseq_takes_every_row_s_options(row):
-    """Not only those that were run: a row that is refused would stop the study after hours."""
-    parsed(row)
-
-
-def test_every_change_is_one():
-    """No option that stands later takes it back."""
-    for unchanged, table in (("ablation.00", "ablations"), (BEFORE, "further")):
-        before = parsed(rows()[unchanged])
-        seen = [before]
-        for row in rows().values():
-            if row.table == table and row.name != unchanged:
-                assert parsed(row) not in seen, row.name
-                seen.append(parsed(row))
-
-
-@pytest.mark.parametrize("name", [name for name in RESULTS if name in rows()])
-def test_a_result_says_how_it_was_made(name):
-    """Its row's own recipe, a commit, a seed, a cost, signatures."""
-    result, row = RESULTS[name], rows()[name]
-    assert result["recipe"]["train_options"] == row.train_options
-    assert result["recipe"]["updates"] == row.updates == result["valid_curve"][-1][0]
-    assert result["recipe"]["seed"] == row.seed and result["versions"]["commit"]
-    assert 0 < result["cost"]["cpu_minutes"] < 75
-    if row.table in ("table5", "distilled", "concatenated", "higher-rate"):
-        assert 12 < result["cost"]["cpu_minutes"] < 16.5
-    if row.scored:
-        assert "version:" in result["scores"]["test_2016_flickr"]["bleu_signature"]
-
-
-@pytest.mark.parametrize("kind", CHOSEN)
-def test_the_chosen_recipe_is_the_best_of_three(kind):
-    tried = next(name for name in SYSTEMS if name.split("-")[0] == kind and SYSTEMS[name].trials)
-    nll = [RESULTS[f"trial.{tried}.{n}"]["valid_nll"]["last"] for n in (1, 2, 3)]
-    best = nll.index(min(nll))
-    assert recipe_of(tried) == SYSTEMS[tried].trials[best]
-
-
-def test_result_files_are_small():
-    for path in (MULTI30K / "results").glob("*.json"):
-        assert path.stat().st_size < 20_000 and json.loads(path.read_text())
-
-
-def test_another_text_keeps_the_pieces(hundred_lines, tmp_path, monkeypatch):
-    """Only the training text differs: half as many pairs again, the same vocabulary and tests."""
-    monkeypatch.setenv("MULTI30K", str(hundred_lines))
-    monkeypatch.setattr(study, "VOCABULARY", 120)
-    row = Row("concatenated.x.1", "concatenated", "x", "resmlp_mt_tiny", TINY, 4)
-    row = replace(row, text="concatenated")
-    data = study.experiment(row, tmp_path).prepare()
-    original = tmp_path / "data.en-de"
-    texts = [folder / "subwords" / "train.en" for folder in (original, data.parent)]
-    lines = [path.read_text().splitlines() for path in texts]
-    assert lines[1][:100] == lines[0] and len(lines[1]) == 150
-    for name in ("subwords/spm.model", "subwords/test_2016_flickr.de"):
-        assert (original / name).read_bytes() == (data.parent / name).read_bytes()
-    study.experiment(row, tmp_path)  # once more: what was made is not of other options
-
-
-def test_a_student_learns_from_its_teachers(hundred_lines, tmp_path, monkeypatch):
-    """The source side and what the ensemble of all teachers made of it."""
-    for teacher in texts.TEACHERS:
-        model = tmp_path / teacher / "generate" / "model.pt"
-        model.parent.mkdir(parents=True)
-        model.touch()
-    searches = []
-
-    def distill(search, source, target, prefix, targets):
-        searches.append(search)
-        prefix.parent.mkdir()
-        for file, change in ((source, ""), (target, "x")):
-            lines = [f"{change}{line}\n" for line in read_lines(file)]
-            prefix.with_name(f"train.{texts.language_of(file)}").write_text("".join(lines))
-
-    monkeypatch.setattr(texts, "distill", distill)
-    monkeypatch.setenv("MULTI30K", str(hundred_lines))
-    train = study.find_corpora("de", tmp_path)["train"]
-    sides = [list(read_lines(file)) for file in texts.distilled(train, tmp_path)]
-    original = [list(read_lines(file)) for file in train]
-    assert sides == [original[0], [f"x{line}" for line in original[1]]]
-    assert [path.parts[-3] for path in searches[0].checkpoints] == list(texts.TEACHERS)
 
 
 def test_a_student_needs_its_teachers(hundred_lines, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MULTI30K", str(hundred_lines))
-    monkeypatch.setattr(study, "VOCABULARY", 120)
-    arguments = ["run", "distilled.en-de.resmlp-3.1", "--out", tmp_path, "--results", tmp_path]
-    status, printed = call(monkeypatch, capsys, *arguments)
-    assert status == 1 and "study.py run table5.en-de.transformer-3.1" in printed
+    model = tmp_path / "table5.en-de.resmlp-3.1" / "data" / "data-bin" / "spm.model"
+    model.parent.mkdir(parents=True)
+    model.touch()
+    words = ["run", "distilled.en-de.resmlp-3.1", "--out", tmp_path, "--results", tmp_path]
+    status, line = call(monkeypatch, capsys, *words)
+    assert status == 1 and "study run table5.en-de.transformer-3.1" in line
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("a man a man a man", True),
+        ("a man in a hat", False),
+        ("a man sees a man", False),
+        ("in a hat and in a hat", True),
+        ("", False),
+    ],
+)
+def test_what_repeats(line, expected):
+    assert measures.repeats(line) is expected
+
+
+def test_counted_and_joined():
+    found = measures.counted(["a b c a b c", "x"], ["a b c", "x y"])
+    assert found == {"repeats": 0.5, "words": 7 / 5}
+    pairs = [(str(i), str(-i)) for i in range(7)]
+    assert measures.joined(pairs, 1) == pairs
+    assert measures.joined(pairs, 3) == [("0 1 2", "0 -1 -2"), ("3 4 5", "-3 -4 -5")]
+
+
+@pytest.mark.parametrize(
+    "row, other",
+    [
+        ("table5.en-fr.lstm.2", "table5.en-fr.transformer-3.2"),
+        ("distilled.en-de.resmlp-3.1", "table5.en-de.resmlp-3.1"),
+        ("table5.en-de.transformer-3.1", None),
+        ("ablation.03", None),
+    ],
+)
+def test_what_is_compared_with_what(row, other):
+    assert measures.against().get(row) == other
+
+
+@pytest.fixture
+def translated(tmp_path, monkeypatch, hundred_lines):
+    """Translations of two systems; gives the options of their folders."""
+    monkeypatch.setenv("MULTI30K", str(hundred_lines))
+    _, references = measures.sides("table5.en-de.resmlp-3.1")
+    for name, change in (("transformer-3", "x"), ("resmlp-3", "")):
+        path = measures.translations(tmp_path / "out", f"table5.en-de.{name}.1")
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(f"{change}{line}\n" for line in references))
+    return "--out", tmp_path / "out", "--results", tmp_path / "new" / "results"
+
+
+def test_compare_and_lengths(translated, tmp_path, monkeypatch, capsys):
+    kept = {"command": "before", "versions": {}, "rows": {"kept": {"against": "another"}}}
+    (tmp_path / "new" / "results").mkdir(parents=True)
+    write_json(tmp_path / "new" / "results" / "compare.json", kept)
+    assert call(monkeypatch, capsys, "measure", "compare", "lengths", *translated)[0] == 0
+    made = read_json(tmp_path / "new" / "results" / "compare.json")["rows"]
+    # what an earlier call found stays, and only what has both translations is compared
+    assert set(made) == {"kept", "table5.en-de.resmlp-3.1"}
+    test = made["table5.en-de.resmlp-3.1"]
+    assert round(test["bleu"]["system"], 6) == 100 > test["bleu"]["baseline"]
+    assert test["against"] == "table5.en-de.transformer-3.1"
+    assert "bs:1000" in test["bleu"]["signature"] and set(test) == {"against", "bleu", "chrf"}
+    made = read_json(tmp_path / "new" / "results" / "lengths.json")
+    counts = [bucket["sentences"] for bucket in made["buckets"]]
+    assert len(counts) == 5 and sum(counts) == 6 and "version:" in made["signature"]
+    perfect = made["rows"]["table5.en-de.resmlp-3.1"]
+    assert all(round(bleu) == 100 for bleu, count in zip(perfect, counts) if count)
+
+
+def test_translations_cut_off(translated, tmp_path, monkeypatch, capsys):
+    path = measures.translations(tmp_path / "out", "table5.en-de.resmlp-3.1")
+    path.write_text("".join(f"{line}\n" for line in path.read_text().splitlines()[:3]))
+    for kind in ("compare", "lengths", "repetitions"):
+        status, line = call(monkeypatch, capsys, "measure", kind, *translated)
+        assert status == 1 and len(line.splitlines()) == 1
+        assert f"{path}: 3 translations but" in line
+    assert not (tmp_path / "new").exists()
+
+
+def test_validation_chooses(tmp_path, monkeypatch):
+    """Not the test set, for which the other value is the better one; and not the worst."""
+    texts = {"val": ("v s", "v r"), plan.TEST: ("t s", "t r")}
+
+    def sides(name, split=plan.TEST):
+        return tuple([f"{side} a b c d e {i}" for i in range(9)] for side in texts[split])
+
+    good = {"v": 4, "t": 3}
+
+    def translate(out, name, sources, file, overrides=None, no_repeat_ngram_size=None):
+        reach = (overrides or {}).get("token_mixing_reach")
+        value = no_repeat_ngram_size or {16: 3, 24: 4}.get(reach)
+        right = [source.replace(" s ", " r ") for source in sources]
+        return right if value == good[sources[0][0]] else ["wrong"] * len(sources)
+
+    monkeypatch.setattr(measures, "sides", sides)
+    monkeypatch.setattr(measures, "translate", translate)
+    found = measures.forbid("x", tmp_path, tmp_path / "file")
+    assert found["size"] == 4 and found["bleu"] < 1
+    valid, test = (list(zip(*sides("x", split))) for split in texts)
+    found = measures.long_rows("table5.en-de.toeplitz-3.1", tmp_path, valid, [test])
+    assert list(found) == ["as it is", "extended from 24"]
+
+
+def test_result_files_are_small():
+    for path in RESULTS.rglob("*.json"):
+        assert path.stat().st_size < 20_000

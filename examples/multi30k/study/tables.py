@@ -339,6 +339,23 @@ def larger_summary(results: Results) -> Table:
     return ["", "parameters", "CPU minutes", "BLEU / chrF"], lines
 
 
+TUTORIAL = {
+    "conv.toml": "small.conv",
+    "transformer.toml": "small.transformer-dropout-0.3",
+    "tiny.toml": "tiny.resmlp",
+}
+
+
+def tutorial(results: Results) -> Table:
+    """What the recipes of the tutorial gave."""
+    lines = []
+    for recipe, name in TUTORIAL.items():
+        r = results[f"en-de.{name}.1"]
+        cost = [f"{r['parameters'] / 1e6:.2f} M", f"{r['cost']['cpu_minutes']:.0f}"]
+        lines.append([f"[{recipe}]({recipe})", *cost, bleu_and_chrf(r["scores"][TEST])])
+    return ["recipe", "parameters", "CPU minutes", "sacreBLEU / chrF"], lines
+
+
 # by the names of their marks in README.md beside this file
 TABLES: Dict[str, Callable[[Results], Table]] = {
     "trials": trials,
