@@ -13,7 +13,6 @@ from study.result_files import HERE, RESULTS, load
 from resmlp_mt import compat  # noqa: F401 (registers our models)
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.files import read_json, write_json
-from resmlp_mt.train.recipe import load_recipe
 
 ROWS = plan.rows()
 FOUND = load()
@@ -76,6 +75,8 @@ def test_a_recipe_has_every_option_of_its_row():
 @pytest.mark.parametrize("file, name", tables.TUTORIAL.items())
 def test_the_recipes_of_the_tutorial_are_those_of_their_results(file, name):
     """Up to options that change no weight: which checkpoints are kept, and when to give up."""
+    from resmlp_mt.train.recipe import load_recipe
+
     recipe = load_recipe(HERE.parent / file)
     row = ROWS[f"en-de.{name}.1"]
     model = ARCH_MODEL_NAME_REGISTRY[row.arch]
