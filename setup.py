@@ -31,6 +31,7 @@ setup(
         "sentencepiece>=0.2",
         "filelock",  # one process at a time in a folder of results
         "numpy",
+        "tabulate",
         "tqdm",
     ],
     entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},

@@ -11,7 +11,8 @@ from tqdm import tqdm
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, load_checkpoint
 from resmlp_mt.files import ResultsFolder, read_json, write_json
 from resmlp_mt.provenance import count_parameters, versions
-from resmlp_mt.score.scoring import read_generated, score
+from resmlp_mt.score.generated import read_generated
+from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.text.lines import drop_empty, read_lines, read_parallel, write_lines
 from resmlp_mt.text.subwords import Subwords, train_subwords

@@ -15,10 +15,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from resmlp_mt.analysis.by_length import EDGES
 from resmlp_mt.analysis.pruning import PAPERS_THRESHOLD
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError, check_finite, check_positive
+from resmlp_mt.score.by_length import EDGES
 
 
 def add_common(parser, checkpoint: bool = True) -> None:

@@ -32,15 +32,3 @@ def drop_words(lines, count=1, seed=2):
             del words[draw.randrange(len(words))]
         dropped.append(" ".join(words))
     return dropped
-
-
-def generate_log(translations, second="other"):
-    """What fairseq-generate prints, longest sentence first as it does, two hypotheses each."""
-    order = sorted(range(len(translations)), key=lambda number: -len(translations[number]))
-    lines = ["2024-01-01 | INFO | fairseq_cli.generate | loading model(s) from model.pt"]
-    for number in order:
-        lines += [f"S-{number}\t▁source", f"T-{number}\t▁target", f"H-{number}\t-0.5\t▁pieces"]
-        lines += [f"D-{number}\t-0.5\t{translations[number]}", f"P-{number}\t-0.5"]
-        lines += [f"H-{number}\t-0.9\t▁pieces", f"D-{number}\t-0.9\t{second}"]
-    lines.append(f"2024-01-01 | INFO | Translated {len(translations):,} sentences (9 tokens) in 1s")
-    return "\n".join([*lines, "Generate test with beam=4: BLEU4 = 1.00", ""])

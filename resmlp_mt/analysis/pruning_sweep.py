@@ -9,7 +9,8 @@ from resmlp_mt.checkpoints.inspection import check_matrices, load_ours, paramete
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
 from resmlp_mt.provenance import versions
-from resmlp_mt.score.scoring import read_generated, score
+from resmlp_mt.score.generated import read_generated
+from resmlp_mt.score.sacre import score
 from resmlp_mt.text.lines import check_same_lines, read_text, sha256_of
 from resmlp_mt.train.programs import run_program
 

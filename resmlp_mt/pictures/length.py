@@ -4,7 +4,6 @@ from typing import Dict, List, Optional
 
 from matplotlib.figure import Figure
 
-from resmlp_mt.analysis.by_length import words_label
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -16,6 +15,7 @@ from resmlp_mt.pictures.style import (
     new_figure,
     set_title,
 )
+from resmlp_mt.score.by_length import words_label
 
 LETTER = 0.125 * CM  # of a bucket's label
 FRAME = 1.4 * CM  # left and right of the axes
@@ -28,7 +28,7 @@ def draw_by_length(
     """A line for each system.
 
     Args:
-        systems: what :func:`resmlp_mt.analysis.by_length.bleu_by_length` returns, by system, of the
+        systems: what :func:`resmlp_mt.score.by_length.bleu_by_length` returns, by system, of the
             same sentences and edges.
         side: whose words count, ``"source"`` or ``"reference"``.
         title: heading of the picture.

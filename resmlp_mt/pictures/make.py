@@ -5,7 +5,6 @@ from typing import Dict, List, Optional, Sequence
 
 from matplotlib.figure import Figure
 
-from resmlp_mt.analysis.by_length import EDGES, bleu_by_length
 from resmlp_mt.analysis.cross_attention import cross_attention
 from resmlp_mt.analysis.pruning import PAPERS_THRESHOLD, sparsity
 from resmlp_mt.analysis.pruning_sweep import lines, read_sweep
@@ -24,7 +23,8 @@ from resmlp_mt.pictures.matrices import arrange, draw_matrices
 from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.rows import distance_curves, draw_rows, middle_rows, row_curves
 from resmlp_mt.pictures.sparsity import draw_sparsity
-from resmlp_mt.score.scoring import read_system
+from resmlp_mt.score.by_length import EDGES, bleu_by_length
+from resmlp_mt.score.generated import read_system
 from resmlp_mt.text.lines import check_same_lines, read_text
 
 MOST_HEADS = 8  # drawn unless more are asked for

@@ -1,114 +1,101 @@
-"""What scripts/score.py prints: scores with signatures, the paper's row, the paired test."""
+"""The text that ``resmlp-mt score`` prints: tables of what was evaluated."""
 
-from typing import Dict, List
+from typing import Dict, List, Optional
 
-from resmlp_mt.analysis.by_length import words_label
+from tabulate import tabulate
+
+from resmlp_mt.score.by_length import words_label
+from resmlp_mt.score.sacre import TESTS, TITLES
 from resmlp_mt.score.table5 import SENTENCES
-from resmlp_mt.score.terminal_table import Table
 
-TITLES = {
-    "bleu": "BLEU",
-    "chrf": "chrF",
+NAMES = {
+    **TITLES,
     "tokenized_bleu": "tokenized BLEU",
-    "compound_split_bleu": "tokenized BLEU, compounds split",
+    "compound_split_bleu": "compound-split BLEU",
 }
 
 
 def report(result: dict) -> str:
-    """The whole text for a result.
-
-    Args:
-        result: what :func:`resmlp_mt.score.evaluation.evaluate` returns, and the names of the
-            files: ``hypotheses`` and, if there is one, ``baseline``.
     """
-    parts = ["\n".join(score_lines(result)) + "\n"]
-    if result.get("paper"):
-        parts.append(paper_table(result).text())
-    if "paired_bootstrap" in result:
-        parts.append(bootstrap_table(result).text())
+    Args:
+        result: what :func:`resmlp_mt.score.evaluation.evaluate` returns.
+    """
+    parts = [_scores(result)]
+    if "paper" in result:
+        parts.append(_beside_the_paper(result))
+    if "paired" in result:
+        parts.append(_paired(result["paired"]))
     if "by_length" in result:
-        parts.append(length_table(result).text())
-    return "\n".join(parts).rstrip("\n") + "\n"
+        parts.append(_by_length(result["by_length"]))
+    return "\n\n".join(parts) + "\n"
 
 
-def score_lines(result: dict) -> List[str]:
-    """A line for each score: its name, the score, its signature."""
-    titles = {key: title for key, title in TITLES.items() if key in result}
-    width = max(map(len, titles.values()))
-    return [
-        f"{title:<{width}} {result[key]:6.2f}  {result[key + '_signature']}"
-        for key, title in titles.items()
+def _table(head: List[str], rows: List[List[str]]) -> str:
+    align = ("left", *["right"] * (len(head) - 1))
+    return tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=align)
+
+
+def _signatures(signatures: Dict[str, str]) -> List[str]:
+    width = max(len(NAMES[metric]) for metric in signatures)
+    return [f"{NAMES[metric]:<{width}}  {value}" for metric, value in signatures.items()]
+
+
+def _two_digits(value: Optional[float]) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _scores(result: dict) -> str:
+    metrics = result["signatures"]
+    rows = [
+        [name, *(_two_digits(scores[metric]) for metric in metrics)]
+        for name, scores in result["systems"].items()
     ]
+    table = _table(["", *(NAMES[metric] for metric in metrics)], rows)
+    return "\n".join([table, "", *_signatures(metrics)])
 
 
-def paper_table(result: dict) -> Table:
-    """Our score beside the paper's."""
+def _beside_the_paper(result: dict) -> str:
     paper = result["paper"]
-    notes = []
+    metric = paper["metric"]
+    rows = [[name, _two_digits(scores[metric])] for name, scores in result["systems"].items()]
+    rows += [[f"{name} (paper)", f"{bleu:.1f}"] for name, bleu in paper["bleu"].items()]
+    lines = [f"The paper's Table 5, {paper['pair']}, newstest2014:"]
+    lines += ["", _table(["", NAMES[metric]], rows)]
     if result["sentences"] != SENTENCES:
-        notes = [
-            f"These are {result['sentences']:,} sentences and newstest2014 has {SENTENCES:,}: "
-            "not to be compared with the paper's."
-        ]
-    ours = f"{result[paper['metric']]:.2f}"
-    return Table(
-        f"Beside the paper's Table 5, {TITLES[paper['metric']]} on newstest2014:",
-        ["", "this", *paper["bleu"]],
-        [[paper["pair"], ours, *(f"{bleu:.1f}" for bleu in paper["bleu"].values())]],
-        notes,
-    )
+        lines.append(
+            f"These are {result['sentences']:,} sentences and newstest2014 has {SENTENCES:,}: do "
+            "not compare them with the paper."
+        )
+    return "\n".join(lines)
 
 
-def bootstrap_table(result: dict) -> Table:
-    """Both systems' scores, and how likely so large a difference is by chance."""
-    test = result["paired_bootstrap"]
-    metrics = {TITLES[key]: test[key] for key in ("bleu", "chrf")}
+def _paired(test: dict) -> str:
+    intervals = test["test"] == "bs"
+    head = [""]
+    for metric in test["signatures"]:
+        head += [NAMES[metric], *(["mean ± 95%"] if intervals else []), "p"]
+    rows = []
+    for name, found in test["systems"].items():
+        row = [name]
+        for value in found.values():
+            row.append(_two_digits(value["score"]))
+            if intervals:
+                row.append(f"{value['mean']:.2f} ± {value['ci']:.2f}")
+            row.append("" if value["p_value"] is None else f"{value['p_value']:.4f}")
+        rows.append(row)
+    title = f"{TESTS[test['test']].capitalize()} against {test['baseline']}:"
+    note = "p: how often chance alone makes a difference as large as this one."
+    return "\n".join([title, "", _table(head, rows), note, "", *_signatures(test["signatures"])])
+
+
+def _by_length(found: dict) -> str:
+    systems = found["systems"]
     rows = [
-        [
-            result[key],
-            *(
-                cell
-                for metric in metrics.values()
-                for cell in (
-                    f"{metric[role]:.2f}",
-                    f"{metric[role + '_mean']:.2f} ± {metric[role + '_ci']:.2f}",
-                )
-            ),
-        ]
-        for role, key in (("baseline", "baseline"), ("system", "hypotheses"))
+        [words_label(first), f"{first['sentences']:,}", *map(_two_digits, bleus)]
+        for first, *bleus in zip(
+            next(iter(systems.values())),
+            *([row["bleu"] for row in rows] for rows in systems.values()),
+        )
     ]
-    rows.append(["p", *(cell for m in metrics.values() for cell in (f"{m['p_value']:.4f}", ""))])
-    return Table(
-        f"Paired bootstrap, {test['samples']:,} samples, seed {test['seed']}:",
-        ["", *(cell for title in metrics for cell in (title, "mean ± 95%"))],
-        rows,
-        ["p: how often chance alone makes a difference as large as this one."],
-    )
-
-
-def systems_by_length(result: dict) -> Dict[str, List[dict]]:
-    """The buckets of each system by its file's name."""
-    roles = (("hypotheses", "system"), ("baseline", "baseline"))
-    found = result["by_length"]
-    return {result[name]: found[role] for name, role in roles if role in found}
-
-
-def length_table(result: dict) -> Table:
-    """A row for each bucket of lengths, a column for each system."""
-    systems = systems_by_length(result)
-    rows = [
-        [
-            words_label(bucket),
-            f"{bucket['sentences']:,}",
-            *(
-                "-" if rows[number]["bleu"] is None else f"{rows[number]['bleu']:.2f}"
-                for rows in systems.values()
-            ),
-        ]
-        for number, bucket in enumerate(result["by_length"]["system"])
-    ]
-    return Table(
-        f"BLEU by words of the {result['by_length']['words_of']}:",
-        ["words", "sentences", *systems],
-        rows,
-    )
+    head = ["words", "sentences", *systems]
+    return "\n".join([f"BLEU by words of the {found['words_of']}:", "", _table(head, rows)])

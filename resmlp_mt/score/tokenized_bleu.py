@@ -27,7 +27,7 @@ from sacrebleu.metrics import BLEU
 from sacremoses.corpus import NonbreakingPrefixes
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.score.scoring import check_counts
+from resmlp_mt.score.sacre import check_counts
 
 LANGUAGES = sorted(set(NonbreakingPrefixes().available_langs.values()))
 _ASCII_QUOTES = {

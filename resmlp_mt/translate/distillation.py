@@ -15,7 +15,7 @@ from sacrebleu.metrics import BLEU
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
 from resmlp_mt.provenance import versions
-from resmlp_mt.score.scoring import score
+from resmlp_mt.score.sacre import score
 from resmlp_mt.text.lines import (
     language_of,
     one_line,

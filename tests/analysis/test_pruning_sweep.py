@@ -13,7 +13,7 @@ from picture_inputs import call, save_model
 from resmlp_mt.analysis import pruning_sweep
 from resmlp_mt.analysis.pruning import Count, prune_checkpoint, sparsity
 from resmlp_mt.errors import UserError
-from resmlp_mt.score.scoring import score
+from resmlp_mt.score.sacre import score
 
 
 @pytest.fixture

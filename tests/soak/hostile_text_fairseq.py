@@ -11,7 +11,7 @@ from hostile_text_runs import Runs, text_of
 from prepare_text import write_side
 
 from resmlp_mt.compat.quiet import logging_as_before
-from resmlp_mt.score.scoring import read_generated
+from resmlp_mt.score.generated import read_generated
 
 GREEDY = ("--cpu", "--beam", 1, "--max-len-b", 5, "--buffer-size", 1000, "--batch-size", 1000)
 

@@ -30,7 +30,7 @@ class Programs(Scripts):
             "fairseq-interactive": self._interactive,
             "translate.py": self._translate,
             "distill.py": self._distill,
-            "score.py": self._score,
+            "score": self._score,
             "prepare.py": self._prepare,
         }
         self.names = tuple(self._programs)

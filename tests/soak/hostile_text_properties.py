@@ -13,12 +13,11 @@ from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 from fairseq_cli import interactive
 from hostile_lines import FIXED, NOT_UTF8
-from score_text import generate_log
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.prepare import cleaning
 from resmlp_mt.score.evaluation import evaluate
-from resmlp_mt.score.scoring import read_generated, read_system
+from resmlp_mt.score.generated import read_system
 from resmlp_mt.text.lines import one_line, read_lines, read_text, write_lines
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
@@ -129,7 +128,7 @@ class Properties:
             assert letters(text) == letters(before), (before, text)
 
     def scores(self, hypotheses: List[str], references: List[str]) -> None:
-        """Translations are read out of a log, or line by line, and scored, whatever they say."""
+        """Translations are read line by line and scored, whatever they say."""
         self.tried["scoring"] += 1
         size = min(len(hypotheses), len(references))
         if not size:
@@ -138,13 +137,13 @@ class Properties:
         path = self.folder / "text"
         write_lines(path, hypotheses)
         assert read_system(path) == without_mark([line.rstrip("\r") for line in hypotheses])
-        printed = [one_line(line) for line in hypotheses]
-        path.write_text(generate_log(printed), encoding="utf-8", newline="\n")
-        assert read_generated(path) == read_system(path) == printed
-        found = evaluate(hypotheses, references, "en-de", edges=(1, 5))
-        assert sum(bucket["sentences"] for bucket in found["by_length"]["system"]) == size
+        systems = {"system": hypotheses}
+        found = evaluate(systems, [references], "en-de", tokenized=True, edges=(1, 5))
+        buckets = found["by_length"]["systems"]["system"]
+        assert sum(bucket["sentences"] for bucket in buckets) == size
         for name in ("bleu", "chrf", "tokenized_bleu", "compound_split_bleu"):
-            assert 0 <= found[name] <= 100.01, (name, found[name])
+            value = found["systems"]["system"][name]
+            assert 0 <= value <= 100.01, (name, value)
 
 
 def without_mark(lines: List[str]) -> List[str]:

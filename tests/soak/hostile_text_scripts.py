@@ -9,15 +9,15 @@ from typing import List, Optional
 
 import distill
 import prepare
-import score
 import subwords
 import translate
+from command import resmlp
 from hostile_text_fairseq import FairseqPrograms
 from hostile_text_properties import without_mark
 from hostile_text_runs import Refused, largest_vocabulary, succeeded, text_of
 from prepare_text import pairs_of, write_layout, write_side
 from sacrebleu.metrics import BLEU, CHRF
-from small_world import run_script
+from small_world import Said, run_script
 
 from resmlp_mt.analysis.cross_attention import cross_attention
 from resmlp_mt.compat.quiet import logging_as_before
@@ -31,7 +31,7 @@ MOST_PIECES = 31  # of a sentence: the small model has 32 positions, and the end
 
 
 class Scripts(FairseqPrograms):
-    """subwords.py, translate.py, distill.py, score.py, prepare.py, plot.py attention."""
+    """subwords.py, translate.py, distill.py, score, prepare.py, plot.py attention."""
 
     def _subwords_train(self, lines: List[bytes], folder: Path) -> None:
         write_side(folder / "train.xx", lines)
@@ -92,26 +92,26 @@ class Scripts(FairseqPrograms):
             assert target[number] == text_of(lines[::-1][number])
 
     def _score(self, lines: List[bytes], folder: Path) -> None:
-        write_side(folder / "hypotheses", lines)
-        write_side(folder / "references", lines[::-1])
-        said = run_script(
-            score,
-            *("--hypotheses", folder / "hypotheses", "--references", folder / "references"),
-            *("--pair", "en-de", "--json", folder / "json"),
-            *("--baseline", folder / "references", "--samples", 2),
+        write_side(folder / "references", lines)
+        write_side(folder / "hypotheses", lines[::-1])
+        status, _, err = resmlp(
+            *("score", "--references", folder / "references"),
+            *("-i", folder / "references", folder / "hypotheses", "-l", "en-de", "--tokenized"),
+            *("--json", folder / "json", "--paired-bs", "--paired-bs-n", 2),
         )
-        succeeded(said)
+        succeeded(Said(status, "", err.splitlines()))
         found = json.loads((folder / "json").read_text(encoding="utf-8"))
         assert found["sentences"] == len(lines)
         texts = list(map(text_of, lines))
-        texts, reversed_ = without_mark(texts), without_mark(texts[::-1])
+        references, hypotheses = without_mark(texts), without_mark(texts[::-1])
         for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
-            expected = round(metric.corpus_score(texts, [reversed_]).score, 2)
-            assert found[name] == expected, (name, found[name], expected)
-        itself = BLEU().corpus_score(reversed_, [reversed_])
+            expected = round(metric.corpus_score(hypotheses, [references]).score, 2)
+            value = found["systems"][str(folder / "hypotheses")][name]
+            assert value == expected, (name, value, expected)
+        itself = BLEU().corpus_score(references, [references])
         if itself.totals[-1]:  # there are four words in a row
             assert round(itself.score, 2) == 100
-        found_itself = found["paired_bootstrap"]["bleu"]["baseline"]
+        found_itself = found["paired"]["systems"][str(folder / "references")]["bleu"]["score"]
         assert abs(found_itself - itself.score) < 0.01, (found_itself, itself.score)
 
     def _prepare(self, lines: List[bytes], folder: Path, held_out: Optional[List[bytes]] = None):

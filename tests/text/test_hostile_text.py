@@ -17,13 +17,13 @@ from small_world import run_script
 
 from resmlp_mt.compat.data import end_lines_at_line_feeds
 from resmlp_mt.errors import UserError
-from resmlp_mt.score.scoring import read_system
+from resmlp_mt.score.generated import read_system
 from resmlp_mt.text.subwords import MAX_BYTES, Subwords, train_subwords
 
 FIXED = [line.encode() for line in hostile_lines.FIXED]
 PROGRAMS = [
     *("subwords.py train", "subwords.py encode", "fairseq-preprocess and fairseq-generate"),
-    *("fairseq-interactive", "translate.py", "distill.py", "score.py", "prepare.py"),
+    *("fairseq-interactive", "translate.py", "distill.py", "score", "prepare.py"),
 ]
 SOME = settings(
     max_examples=60,

@@ -18,7 +18,7 @@ from cli import RECIPE, call, generate, lines, load, train, values
 from resmlp_mt import run as experiment
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.score.scoring import score
+from resmlp_mt.score.sacre import score
 from resmlp_mt.text.lines import read_lines, write_lines
 from resmlp_mt.text.subwords import Subwords
 from resmlp_mt.translate import beams, distillation, shards

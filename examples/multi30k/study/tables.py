@@ -3,7 +3,7 @@
 from statistics import mean
 from typing import Callable, Dict, List, Tuple
 
-from resmlp_mt.analysis.by_length import words_label
+from resmlp_mt.score.by_length import words_label
 from study.plan import BEFORE, SYSTEMS, TEST, TESTS
 
 Table = Tuple[List[str], List[List[str]]]

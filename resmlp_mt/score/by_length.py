@@ -1,28 +1,28 @@
 """BLEU of short, middling and long sentences."""
 
-from typing import List, Sequence
-
-from sacrebleu.metrics import BLEU
+from typing import List, Optional, Sequence
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.score.scoring import check_counts
+from resmlp_mt.score.sacre import References, check_counts, reference_lists, score
 
 EDGES = (10, 20, 30, 40, 50, 60)
 
 
 def bleu_by_length(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     by: Sequence[str],
     edges: Sequence[int] = EDGES,
+    target_lang: Optional[str] = None,
+    tokenize: Optional[str] = None,
 ) -> List[dict]:
     """sacreBLEU of each bucket of sentences.
 
     Args:
-        hypotheses, references: a sentence each, detokenized.
-        by: the sentences whose lengths count, the sources or the references; in words, which are
-            what white space separates.
-        edges: longest sentence of each bucket, in words; one more bucket takes all longer ones.
+        hypotheses, references, target_lang, tokenize: as for :func:`resmlp_mt.score.sacre.score`.
+        by: the sentences whose lengths count, the sources or the references. A length is in words,
+            which are what white space separates.
+        edges: longest sentence of each bucket, in words. One more bucket takes all longer ones.
 
     Returns:
         for each bucket the words ``from`` and ``to`` (both in it; ``to`` is None for the last),
@@ -31,8 +31,9 @@ def bleu_by_length(
     Raises:
         UserError: if the numbers of sentences differ or are 0, or *edges* do not rise from 1 on.
     """
-    check_counts(hypotheses, references)
-    check_counts(by, references)
+    references = reference_lists(references)
+    for sentences in (*references, by):
+        check_counts(hypotheses, sentences)
     edges = list(edges)
     if not edges or edges[0] < 1 or edges != sorted(set(edges)):
         raise UserError(
@@ -43,15 +44,14 @@ def bleu_by_length(
     for number, sentence in enumerate(by):
         words = len(sentence.split())
         buckets[sum(words > edge for edge in edges)].append(number)
-    return [
-        {
-            "from": low,
-            "to": high,
-            "sentences": len(bucket),
-            "bleu": _bleu([hypotheses[i] for i in bucket], [references[i] for i in bucket]),
-        }
-        for low, high, bucket in zip([0, *(edge + 1 for edge in edges)], [*edges, None], buckets)
-    ]
+    rows = []
+    for low, high, bucket in zip([0, *(edge + 1 for edge in edges)], [*edges, None], buckets):
+        bleu = None
+        if bucket:
+            chosen = [[lines[i] for i in bucket] for lines in (hypotheses, *references)]
+            bleu = score(chosen[0], chosen[1:], target_lang, ("bleu",), tokenize)["bleu"]
+        rows.append({"from": low, "to": high, "sentences": len(bucket), "bleu": bleu})
+    return rows
 
 
 def words_label(bucket: dict) -> str:
@@ -59,7 +59,3 @@ def words_label(bucket: dict) -> str:
     return (
         f"over {bucket['from'] - 1}" if bucket["to"] is None else f"{bucket['from']}-{bucket['to']}"
     )
-
-
-def _bleu(hypotheses: List[str], references: List[str]):
-    return round(BLEU().corpus_score(hypotheses, [references]).score, 2) if hypotheses else None

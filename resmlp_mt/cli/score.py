@@ -1,0 +1,167 @@
+"""BLEU, chrF and TER of translations by sacreBLEU, with signatures.
+
+  resmlp-mt score --references test.de -i hyp.de -l en-de
+  resmlp-mt score --references test.de -i baseline.de ours.de -l en-de --paired-bs
+  fairseq-generate ... | resmlp-mt score --references test.de -l en-de --tokenized
+
+A system is a text with one sentence a line, plain or .gz, or what fairseq-generate prints. The
+options are those of sacreBLEU's own program, with the tokenized BLEU of the papers and BLEU by
+sentence length beside them.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Dict, List
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output, write_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--references",
+        "-r",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="REF",
+        help="reference translations, detokenized, one sentence a line; several files are several "
+        "references of each sentence",
+    )
+    parser.add_argument(
+        "--input",
+        "-i",
+        type=Path,
+        nargs="+",
+        default=[Path("-")],
+        metavar="SYS",
+        help="translations of each system (default: standard input, which is also -)",
+    )
+    parser.add_argument(
+        "--language-pair", "-l", metavar="SRC-TGT", help="such as de-en: chooses the tokenizer"
+    )
+    parser.add_argument(
+        "--metrics",
+        "-m",
+        nargs="+",
+        choices=("bleu", "chrf", "ter"),
+        default=("bleu", "chrf"),
+        help="(default: bleu chrf)",
+    )
+    parser.add_argument(
+        "--tokenize",
+        "-tok",
+        metavar="NAME",
+        help="tokenizer for BLEU (default: zh for Chinese, ja-mecab, ko-mecab, 13a for all others)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores as JSON too")
+
+    test = parser.add_argument_group(
+        "significance tests of all systems against the first",
+        "The seed is the environment variable SACREBLEU_SEED (12345).",
+    )
+    kind = test.add_mutually_exclusive_group()
+    kind.add_argument("--paired-bs", action="store_true", help="paired bootstrap")
+    kind.add_argument("--paired-ar", action="store_true", help="approximate randomization")
+    test.add_argument("--paired-bs-n", type=int, metavar="N", help="resamplings (1000)")
+    test.add_argument("--paired-ar-n", type=int, metavar="N", help="trials (10000)")
+
+    more = parser.add_argument_group("beside sacreBLEU")
+    more.add_argument(
+        "--tokenized",
+        action="store_true",
+        help="tokenized BLEU as the papers count it, for German also with compounds split; for "
+        "en-de and en-fr the paper's Table 5 beside it",
+    )
+    more.add_argument(
+        "--by-length",
+        type=Path,
+        metavar="PICTURE",
+        help="BLEU by sentence length, as a table and as a .png or .svg file",
+    )
+    more.add_argument(
+        "--source",
+        type=Path,
+        metavar="FILE",
+        help="the lengths are those of this source text (default: of the first references)",
+    )
+    more.add_argument(
+        "--edges",
+        type=int,
+        nargs="+",
+        metavar="WORDS",
+        help="longest sentence of each bucket but the last (10 20 30 40 50 60)",
+    )
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Refuse what can be refused before anything is read."""
+    if args.language_pair and not re.fullmatch(r"[A-Za-z_]+-[A-Za-z_-]+", args.language_pair):
+        raise UserError(f"-l {args.language_pair}: give two languages, such as de-en")
+    if not args.by_length and (args.source or args.edges):
+        raise UserError("--source and --edges are for --by-length: give it too")
+    given = [*args.references, *args.input, *([args.source] if args.source else [])]
+    if given.count(Path("-")) > 1:
+        raise UserError("only one file can be standard input (-)")
+    twice = next((path for path in args.input if args.input.count(path) > 1), None)
+    if twice:
+        raise UserError(f"-i: {twice} is given twice: give each system once")
+    for path in filter(None, (args.by_length, args.json)):
+        check_output(path)
+    if args.by_length:
+        if args.by_length.suffix not in (".png", ".svg"):
+            raise UserError(f"{args.by_length}: name a .png or .svg file")
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            raise UserError("--by-length needs matplotlib: pip install matplotlib") from None
+
+
+def run(args: argparse.Namespace) -> None:
+    check_options(args)
+    from resmlp_mt.score.by_length import EDGES
+    from resmlp_mt.score.evaluation import evaluate
+    from resmlp_mt.score.generated import read_system
+    from resmlp_mt.score.report import report
+    from resmlp_mt.text.lines import check_same_lines, name_of, read_text
+
+    first, *others = args.references
+    references: List[List[str]] = [read_text(first)]
+    for path in others:
+        references.append(read_text(path))
+        check_same_lines(path, references[-1], first, references[0], "references")
+    systems: Dict[str, List[str]] = {}
+    for path in args.input:
+        lines = read_system(path, len(references[0]))
+        check_same_lines(path, lines, first, references[0], "translations")
+        systems[name_of(path)] = lines
+    source = None
+    if args.source:
+        source = read_text(args.source)
+        check_same_lines(args.source, source, first, references[0], "source sentences")
+
+    test = "bs" if args.paired_bs else "ar" if args.paired_ar else None
+    result = evaluate(
+        systems,
+        references,
+        args.language_pair,
+        args.metrics,
+        args.tokenize,
+        args.tokenized,
+        test,
+        args.paired_bs_n if args.paired_bs else args.paired_ar_n,
+        (args.edges or EDGES) if args.by_length else None,
+        source,
+    )
+    if args.by_length:
+        from resmlp_mt.pictures.length import draw_by_length
+        from resmlp_mt.pictures.style import save
+
+        found = result["by_length"]
+        title = "BLEU by sentence length"
+        save(draw_by_length(found["systems"], found["words_of"], title), args.by_length)
+    if args.json:
+        write_json(args.json, {"references": list(map(name_of, args.references)), **result})
+    sys.stdout.write(report(result))  # all at once: its reader may close the pipe after some lines

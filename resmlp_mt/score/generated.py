@@ -1,0 +1,113 @@
+"""Translations of a system: a text with one sentence a line, or what ``fairseq-generate`` printed.
+
+``fairseq-generate`` prints the translations to standard output, and ``Translated ... sentences`` to
+standard error. A log is therefore whole if every sentence of the test set is in it.
+"""
+
+import re
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.text.lines import name_of, read_text
+
+# The two forms in which fairseq's loggers write, after the date or without one.
+LOGGED = re.compile(
+    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| [A-Z]+ \| |[A-Z]+:)(?:fairseq|resmlp_mt)[\w.]*(?: \| |:)"
+)
+TRANSLATED = re.compile(r"Translated ([\d,]+) sentences")
+
+
+def read_system(path: Path, sentences: Optional[int] = None) -> List[str]:
+    """The translations in a text, or in a log of ``fairseq-generate``, which is recognised.
+
+    A file is a log if a line ``H-7 SCORE ...`` is followed by a line ``D-7 SCORE ...``. A
+    translation that looks like one such line does not make it one.
+
+    Args:
+        path: plain or ``.gz``, or ``-`` for standard input.
+        sentences: how many sentences the test set has, if that is known. A log must have them all.
+            The lines of a text are not counted here.
+
+    Raises:
+        UserError: what :func:`read_generated` raises.
+    """
+    lines = read_text(path)
+    return _translations(lines, name_of(path), sentences) if _is_log(lines) else lines
+
+
+def read_generated(log: Path, sentences: Optional[int] = None) -> List[str]:
+    """The best translation of each sentence in a log of ``fairseq-generate``, in corpus order.
+
+    Standard error may be in the same file.
+
+    Args:
+        log: plain or ``.gz``, or ``-`` for standard input.
+        sentences: how many sentences the test set has, if that is known.
+
+    Raises:
+        UserError: an unreadable file, or a log that has no translations or lacks some.
+    """
+    return _translations(read_text(log), name_of(log), sentences)
+
+
+def _is_log(lines: Sequence[str]) -> bool:
+    hypothesis = None
+    for line in _standard_output(lines):
+        match = re.match(r"([HD])(-\d+\t\S+)\t", line)
+        if match and match[1] == "D" and match[2] == hypothesis:
+            return True
+        hypothesis = match[2] if match and match[1] == "H" else None
+    return False
+
+
+def _standard_output(lines: Sequence[str]) -> Iterator[str]:
+    """The lines without what loggers wrote. That may stand in the middle of a line, where both
+    streams went to one file."""
+    begun = ""
+    for line in lines:
+        logged = LOGGED.search(line)
+        if logged:
+            begun += line[: logged.start()]
+        else:
+            yield begun + line
+            begun = ""
+    if begun:
+        yield begun
+
+
+def _translations(lines: Sequence[str], name: str, sentences: Optional[int]) -> List[str]:
+    best: Dict[int, str] = {}
+    last = None
+    for line in _standard_output(lines):
+        match = re.match(r"([DP])-(\d+)\t(.*)", line)
+        if match and match[1] == "D":
+            last = match
+            continue
+        # P-7 comes directly after D-7: it shows that the translation is whole
+        if match and last and match[2] == last[2]:
+            best.setdefault(int(match[2]), last[3].partition("\t")[2])
+        last = None
+    if not best:
+        raise UserError(f"{name}: no translations in it: give the output of fairseq-generate")
+    count = max(best) + 1 if sentences is None else sentences
+    missing = next((number for number in range(count) if number not in best), None)
+    again = "run fairseq-generate again, or give the references of its test set"
+    if missing is not None:
+        raise UserError(
+            f"{name}: cut off or damaged: {len(best)} of {count} translations are whole, sentence "
+            f"{missing} is missing: {again}"
+        )
+    if len(best) > count:
+        raise UserError(f"{name}: {len(best)} translations but {count} references: {again}")
+    announced = [
+        int(found[1].replace(",", ""))
+        for found in (TRANSLATED.search(line) for line in lines if LOGGED.search(line))
+        if found
+    ]
+    if announced and sum(announced) != len(best):
+        raise UserError(
+            f"{name}: {len(best)} translations, but it says 'Translated {sum(announced)} "
+            f"sentences': {again}"
+        )
+    return [best[number] for number in range(len(best))]

@@ -1,0 +1,165 @@
+"""sacreBLEU's metrics and significance tests, with JSON values and signatures as results."""
+
+import re
+from typing import Dict, List, Mapping, Optional, Sequence, Union
+
+from sacrebleu.metrics import METRICS
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest
+
+from resmlp_mt.errors import UserError
+
+TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+TESTS = {"bs": "paired bootstrap", "ar": "paired approximate randomization"}
+SAMPLES = {"bs": 1000, "ar": 10000}
+
+References = Union[Sequence[str], Sequence[Sequence[str]]]
+
+
+def score(
+    hypotheses: Sequence[str],
+    references: References,
+    target_lang: Optional[str] = None,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: Optional[str] = None,
+) -> Dict[str, object]:
+    """Scores of detokenized text, as sacreBLEU's own program gives them.
+
+    Args:
+        hypotheses: one sentence each.
+        references: one sentence each, or several such lists.
+        target_lang: language of both. It chooses the tokenizer: ``zh`` for Chinese, ``ja-mecab``,
+            ``ko-mecab``, and ``13a`` for all others.
+        metrics: of ``bleu``, ``chrf``, ``ter``.
+        tokenize: sacreBLEU's name of another tokenizer for BLEU.
+
+    Returns:
+        for each metric its value, rounded to two digits, and ``METRIC_signature``.
+
+    Raises:
+        UserError: different numbers of sentences or none, an unknown metric or tokenizer, a
+            tokenizer whose packages are not installed.
+    """
+    references = reference_lists(references)
+    for sentences in references:
+        check_counts(hypotheses, sentences)
+    result: Dict[str, object] = {}
+    for name, metric in make_metrics(metrics, target_lang, tokenize).items():
+        result[name] = round(metric.corpus_score(list(hypotheses), references).score, 2)
+        result[f"{name}_signature"] = str(metric.get_signature())
+    return result
+
+
+def paired(
+    systems: Mapping[str, Sequence[str]],
+    references: References,
+    target_lang: Optional[str] = None,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: Optional[str] = None,
+    test: str = "bs",
+    samples: Optional[int] = None,
+) -> Dict[str, object]:
+    """Whether systems differ from the first of them beyond chance.
+
+    The seed is sacreBLEU's: the environment variable ``SACREBLEU_SEED``, 12345 without it.
+
+    Args:
+        systems: hypotheses by name, the baseline first.
+        references, target_lang, metrics, tokenize: as for :func:`score`.
+        test: ``bs`` for the paired bootstrap (Koehn, 2004), ``ar`` for approximate randomization.
+        samples: resamplings or trials. Default: 1,000 or 10,000.
+
+    Returns:
+        ``test``, ``samples``, ``baseline`` (its name), ``signatures`` by metric, and ``systems``:
+        by name and metric ``score``, ``p_value`` (None for the baseline), and for the bootstrap
+        ``mean`` over the resamplings and ``ci``, half the width of its 95% interval.
+
+    Raises:
+        UserError: what :func:`score` raises; fewer than two systems; no sample.
+    """
+    references = reference_lists(references)
+    if len(systems) < 2:
+        raise UserError("a paired test compares systems with the first one: give two or more")
+    for hypotheses in systems.values():
+        for sentences in references:
+            check_counts(hypotheses, sentences)
+    samples = SAMPLES[test] if samples is None else samples
+    if samples < 1:
+        raise UserError(f"paired test with {samples} samples: give at least 1")
+    named = [(name, list(hypotheses)) for name, hypotheses in systems.items()]
+    made = make_metrics(metrics, target_lang, tokenize)
+    try:
+        pairs = PairedTest(named, made, references, test_type=test, n_samples=samples)
+    except ValueError:
+        raise UserError("SACREBLEU_SEED is no number: set it to one, or to none") from None
+    signatures, scores = pairs()
+    keys = dict(zip(made, signatures))  # sacreBLEU calls chrf chrF2
+    found: Dict[str, Dict[str, dict]] = {}
+    for place, name in enumerate(systems):
+        found[name] = {
+            metric: {
+                part: None if value is None else float(value)
+                for part, value in vars(scores[key][place]).items()
+            }
+            for metric, key in keys.items()
+        }
+    return {
+        "test": test,
+        "samples": samples,
+        "baseline": named[0][0],
+        "signatures": {metric: str(signatures[key]) for metric, key in keys.items()},
+        "systems": found,
+    }
+
+
+def make_metrics(
+    names: Sequence[str], target_lang: Optional[str] = None, tokenize: Optional[str] = None
+) -> Dict[str, Metric]:
+    """sacreBLEU's metrics by name; see :func:`score`."""
+    made: Dict[str, Metric] = {}
+    for name in names:
+        if name not in TITLES:
+            raise UserError(f"{name}: no such metric: choose from {', '.join(TITLES)}")
+        made[name] = _bleu(target_lang, tokenize) if name == "bleu" else METRICS[name.upper()]()
+    return made
+
+
+def _bleu(target_lang: Optional[str], tokenize: Optional[str]) -> Metric:
+    bleu = METRICS["BLEU"]
+    if tokenize is not None and tokenize not in bleu.TOKENIZERS:
+        raise UserError(
+            f"-tok {tokenize}: no such tokenizer: choose from {' '.join(bleu.TOKENIZERS)}"
+        )
+    language = re.split("[-_]", target_lang or "")[0]  # zh of zh_CN
+    try:
+        return bleu(tokenize=tokenize) if tokenize else bleu(trg_lang=language)
+    except (RuntimeError, ImportError) as error:
+        # sacreBLEU names the packages in the last line
+        install = str(error).split("\n\n")[-1].strip()
+        named = f"-tok {tokenize}" if tokenize else f"target language {language}"
+        raise UserError(f"{named}: its tokenizer is not installed: {install}") from None
+    except OSError as error:
+        raise UserError(
+            f"-tok {tokenize}: its model could not be fetched ({error}): choose another tokenizer"
+        ) from None
+
+
+def reference_lists(references: References) -> List[List[str]]:
+    """One list of sentences, or several, as several."""
+    if not references or isinstance(references[0], str):
+        return [list(references)]
+    return [list(some) for some in references]
+
+
+def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    """
+    Raises:
+        UserError: if there are no sentences, or not one reference for each hypothesis.
+    """
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"{len(hypotheses)} hypotheses but {len(references)} references: "
+            "both need one line a sentence"
+        )
+    if not hypotheses:
+        raise UserError("nothing to score: no hypotheses and no references")
