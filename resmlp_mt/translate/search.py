@@ -8,7 +8,7 @@ from fairseq.data.data_utils import infer_language_pair
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
-from resmlp_mt.checkpoints.averaging import load_checkpoint
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import sha256_of
 

@@ -5,9 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional
 
-import average
 import distill
-import fold
 import prune
 import torch
 import translate
@@ -66,7 +64,7 @@ class Ways:
             "resume": lambda out: self._train("--restore-file"),
             "finetune": lambda out: self._train("--finetune-from-model"),
             "average": self._average,
-            "fold": lambda out: self._written(fold, out, self.path, "-o", out / "out.pt"),
+            "fold": lambda out: self._written("fold", out, self.path, "-o", out / "out.pt"),
             "prune": lambda out: self._written(prune, out, self.path, "-o", out / "out.pt"),
             "plot": self._matrices,
             "attention": self._attention,
@@ -178,7 +176,7 @@ class Ways:
         return losses
 
     def _average(self, out: Path):
-        return self._written(average, out, self.path.parent, "-n", 1, "-o", out / "out.pt")
+        return self._written("average", out, "--inputs", self.path, "--output", out / "out.pt")
 
     def _written(self, module, out: Path, *arguments):
         self._script(module, *arguments)

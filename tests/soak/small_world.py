@@ -6,12 +6,13 @@ import io
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import List, NamedTuple
+from typing import List, NamedTuple, Union
 from unittest import mock
 
 from cli import call, train
 from cli_fixtures import SIZES, write_corpus
 
+from resmlp_mt.cli.main import main
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
@@ -64,24 +65,25 @@ class Said(NamedTuple):
     err: List[str]
 
 
-def run_script(module: ModuleType, *arguments, stdin: bytes = b"") -> Said:
+def run_script(module: Union[ModuleType, str], *arguments, stdin: bytes = b"") -> Said:
     """Call a script of ours with these arguments, as a shell would; what it raises, but for what a
     shell would show as one line, is raised.
 
     Args:
-        module: the script.
+        module: the script, or the name of a subcommand of ``resmlp-mt``.
         arguments: its command line.
         stdin: its input.
     """
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
-    argv = [f"{module.__name__}.py", *map(str, arguments)]
+    words = list(map(str, arguments))
+    name = module if isinstance(module, str) else f"{module.__name__}.py"
     with (
-        mock.patch.object(sys, "argv", argv),
+        mock.patch.object(sys, "argv", [name, *words]),
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        status = run_main(module.main)
+        status = main([name, *words]) if name == module else run_main(module.main)
         out.flush()
     # progress: a bar goes back to the start of its line, a step has its number in front
     lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]
