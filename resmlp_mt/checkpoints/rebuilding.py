@@ -15,7 +15,7 @@ from resmlp_mt.models.model import ResMLPModel
 def rebuild(state: dict) -> ResMLPModel:
     """
     Args:
-        state: what :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` gives.
+        state: what :func:`~resmlp_mt.checkpoints.averaging.load_checkpoint` gives.
     """
     weights, options = state["model"], state["cfg"]["model"]
     options = dict(options) if isinstance(options, dict) else vars(options)
@@ -34,7 +34,7 @@ def check_fits(state: dict, path: Path) -> None:
     made for that.
 
     Args:
-        state: what :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` gives.
+        state: what :func:`~resmlp_mt.checkpoints.averaging.load_checkpoint` gives.
         path: its file.
 
     Raises:

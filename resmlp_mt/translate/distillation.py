@@ -5,31 +5,30 @@ the best hypothesis of the beam, or with interpolation (their section 3.3) the o
 is nearest to the reference. A student is trained on the result like on any parallel text.
 """
 
-from collections import Counter
-from dataclasses import asdict, dataclass
+import random
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.base import Metric
+from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json, write_json
+from resmlp_mt.files import check_options, make_folder, read_json, whole_file, write_json
+from resmlp_mt.processes import Workers, usable_cores
 from resmlp_mt.provenance import versions
-from resmlp_mt.score.sacre import score
-from resmlp_mt.text.lines import (
-    language_of,
-    one_line,
-    read_parallel,
-    sha256_of,
-    write_lines,
-)
-from resmlp_mt.translate.beams import Beams, check_same, digest, read_manifest
-from resmlp_mt.translate.search import Search
-from resmlp_mt.translate.teacher import Hypothesis
+from resmlp_mt.text.lines import language_of, one_line, sha256_of
+from resmlp_mt.translate.driver import SearchOptions, search
+from resmlp_mt.translate.parts import Parts, Text, read_chunk
+from resmlp_mt.translate.translator import Hypothesis
 
 # what becomes of a line whose hypothesis is not fit to learn from
 FAILURES = ("reference", "drop", "keep")
+FATES = dict(zip(FAILURES, ("replaced by the reference", "left out", "kept")))
 SHOWN = 5  # line numbers in the report of each kind of failure
+SAMPLE, SEED = 2000, 1  # lines that are scored
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Targets:
     Attributes:
         interpolate: take the hypothesis nearest to the reference, by sentence BLEU, in place of
             the best-scored one.
-        keep_original: add the original pairs behind the teacher's.
+        keep_original: add the original pairs behind those of the teacher.
         failures: one of :data:`FAILURES`.
     """
 
@@ -48,35 +47,24 @@ class Targets:
     failures: str = FAILURES[0]
 
 
-class Failure(NamedTuple):
-    """A line (from 1), what is wrong, its source, and what the teacher made of it."""
-
-    line: int
-    kind: str
-    source: str
-    output: str
-
-
 def distill(
-    search: Search,
+    options: SearchOptions,
     source: Path,
     target: Path,
     prefix: Path,
-    targets: Targets,
+    targets: Targets = Targets(),
     beams: Optional[Path] = None,
-    processes: int = 1,
 ) -> dict:
     """Make ``PREFIX.SRC`` and ``PREFIX.TGT``, with ``PREFIX.json`` and, where there are failures,
     ``PREFIX.failures.tsv`` beside them; what was made before is not made again.
 
     Args:
-        search: teacher and options.
-        source, target: training text, plain or ``.gz``.
-        prefix: folder and first part of the files' names.
+        options: teacher and search; all hypotheses of the beam are kept.
+        source, target: training text, plain or ``.gz``. It is translated as it stands there.
+        prefix: folder and first part of the names of the files.
         targets: how targets are made.
         beams: folder for the hypotheses, default ``PREFIX.beams``; another prefix with other
             *targets* may use the same.
-        processes: that translate.
 
     Returns:
         the contents of ``PREFIX.json``.
@@ -84,152 +72,236 @@ def distill(
     Raises:
         UserError: bad input; a place that cannot be written, or holds other files of these names.
     """
-    pairs = read_parallel(source, target)
-    identity = search.identity()
-    languages = identity["languages"]
-    _check_direction(source, target, languages)
-    sides = [list(side) for side in zip(*pairs)]
-    options = {**identity, **asdict(targets), "corpus": [digest(side) for side in sides]}
+    options = replace(options, nbest=options.beam)
+    languages = _languages(options, source, target)
     outputs = [Path(f"{prefix}.{language}") for language in languages]
     manifest = Path(f"{prefix}.json")
-    made = _made_before(manifest, outputs, options)
+    texts = [Text(path) for path in (source, target)]
+    if texts[0].lines != texts[1].lines:
+        raise UserError(
+            f"{source} has {texts[0].lines} lines but {target} has {texts[1].lines}: "
+            "both sides of a corpus need the same number"
+        )
+    identity = options.identity()
+    made_with = {**identity, **asdict(targets), "corpus": [text.digest for text in texts]}
+    metrics = _metrics(languages[1])  # before hours of work: its tokenizer may be missing
+    make_folder(manifest.parent)
+    made = _made_before(manifest, outputs, made_with)
     if made is not None:
         return made
-    hypotheses = Beams(beams or Path(f"{prefix}.beams"), search, identity, sides[0])
-    hypotheses.complete(processes)
-
-    best, chosen = [], []
-    for beam, reference in zip(hypotheses, sides[1]):
-        best.append(beam[0])
-        chosen.append(nearest(beam, reference) if targets.interpolate else beam[0])
-    texts, failures = training_pairs(pairs, chosen, targets)
-    write_json(manifest, {"options": options})  # what is half written from here on is ours
-    _write_failures(Path(f"{prefix}.failures.tsv"), failures)
-    for path, lines in zip(outputs, zip(*texts)):
-        write_lines(path, lines)
-    results = {
-        "lines": len(pairs),
-        "pairs": len(texts),
-        "original_pairs": len(pairs) if targets.keep_original else 0,
-        **_count(failures),
-        "teacher": {
-            "files": [str(path) for path in search.checkpoints],
-            # an output that is not there counts as an empty one
-            **score([hypothesis.text for hypothesis in best], sides[1]),
-        },
-        "files": {path.name: sha256_of(path) for path in outputs},
-        "cost": hypotheses.cost(),
-        "versions": versions(),
-    }
-    if targets.interpolate:
-        results["interpolated"] = {
-            "not_the_best_scored": sum(a != b for a, b in zip(best, chosen)),
-            "by": str(_sentence_bleu().get_signature()),
-            **score([hypothesis.text for hypothesis in chosen], sides[1]),
-        }
-    write_json(manifest, {"options": options, "results": results})
+    with Parts(beams or Path(f"{prefix}.beams"), identity, texts[0]) as parts:
+        searched = search(options, parts, "skip")
+        write_json(manifest, {"options": made_with})  # what is written from here on is ours
+        failures = Path(f"{prefix}.failures.tsv")
+        results = _write(parts, texts, (*outputs, failures), targets, metrics)
+        results["searched"] = searched
+        results["files"] = {path.name: sha256_of(path) for path in outputs}
+        results["versions"] = versions()
+        write_json(manifest, {"options": made_with, "results": results})
     return read_json(manifest)
 
 
-def nearest(beam: List[Hypothesis], reference: str) -> Hypothesis:
-    """The hypothesis with the highest sentence BLEU (smoothed); of several, the best-scored.
+class Choice(NamedTuple):
+    """Of a line: the hypothesis with the best score, and the one that is taken."""
+
+    best: Hypothesis
+    taken: Hypothesis
+
+
+def nearest(beam: List[Hypothesis], reference: str, metric: BLEU) -> Hypothesis:
+    """The hypothesis with the highest sentence BLEU; of several, the best-scored.
 
     One with something wrong is taken only if there is no other.
     """
     candidates = [hypothesis for hypothesis in beam if hypothesis.wrong is None] or beam
-    metric = _sentence_bleu()
     return max(candidates, key=lambda h: metric.sentence_score(h.text, [reference]).score)
 
 
-def _sentence_bleu() -> BLEU:
-    metric = BLEU(effective_order=True)
-    metric.sentence_score("a", ["a"])  # it has no signature before it has scored something
-    return metric
+def _choose(chunk: Tuple[Path, List[str], Optional[BLEU]]) -> List[Choice]:
+    """In a worker: what to take of a chunk of beams with these references, the nearest by a metric
+    or the best-scored."""
+    path, references, metric = chunk
+    beams = read_chunk(path, len(references))
+    return [
+        Choice(beam[0], nearest(beam, reference, metric) if metric else beam[0])
+        for beam, reference in zip(beams, references)
+    ]
 
 
-def training_pairs(
-    pairs: List[Tuple[str, str]], chosen: List[Hypothesis], targets: Targets
-) -> Tuple[List[Tuple[str, str]], List[Failure]]:
-    """
-    Args:
-        pairs: the original text.
-        chosen: a hypothesis for each pair.
-
-    Returns:
-        the pairs to train on, and what failed.
-
-    Raises:
-        UserError: if nothing is left.
-    """
-    texts, failures = [], []
-    for number, ((source, reference), hypothesis) in enumerate(zip(pairs, chosen), 1):
-        text = hypothesis.text
-        if hypothesis.wrong is not None:
-            failures.append(Failure(number, hypothesis.wrong, source, text))
-            if targets.failures == "drop":
-                continue
-            if targets.failures == "reference":
-                text = reference
-        texts.append((source, text))
-    if not texts:
-        kinds = ", ".join(f"{kind} {n}" for kind, n in Counter(f.kind for f in failures).items())
-        raise UserError(f"the teacher failed on every line ({kinds}): nothing is left to train on")
-    return texts + (list(pairs) if targets.keep_original else []), failures
+def _choices(parts: Parts, references: Text, metric: Optional[BLEU]) -> Iterator[Choice]:
+    chunks = (
+        (parts.path(number), lines, metric)
+        for number, lines in references.chunks(references.numbers)
+    )
+    # sentence BLEU of all beams takes one process hours for millions of lines
+    method = "fork" if metric and len(references.numbers) > 1 else "here"
+    with Workers(usable_cores(), int, method=method) as workers:
+        for choices in workers.map(_choose, chunks):
+            yield from choices
 
 
-def _check_direction(source: Path, target: Path, languages: List[str]) -> None:
-    named = [language_of(path) for path in (source, target)]
-    if named != languages and named == languages[::-1]:
+def _write(
+    parts: Parts,
+    texts: Sequence[Text],
+    paths: Sequence[Path],
+    targets: Targets,
+    metrics: Sequence[Metric],
+) -> dict:
+    """Write both sides of the training text, and the list of failures if there are any."""
+    lines, pairs, changed = texts[0].lines, 0, 0
+    sample = set(random.Random(SEED).sample(range(lines), min(lines, SAMPLE)))
+    *metrics, by_sentence = metrics
+    if not targets.interpolate:
+        by_sentence = None
+    references: List[str] = []
+    scored: List[Choice] = []
+    failed: dict = {}  # line numbers by kind
+    choices = tqdm(
+        zip(*texts, _choices(parts, texts[1], by_sentence), strict=True),
+        total=lines,
+        desc="choose",
+        unit=" lines",
+        mininterval=1,
+        dynamic_ncols=True,
+    )
+    with ExitStack() as open_files:
+        files = []
+        for path in paths:
+            temporary = open_files.enter_context(whole_file(path))
+            files.append(
+                open_files.enter_context(open(temporary, "w", encoding="utf-8", newline="\n"))
+            )
+        print("line", "kind", "source", "output", sep="\t", file=files[2])
+        for number, (source, reference, choice) in enumerate(choices, 1):
+            if number - 1 in sample:
+                references.append(reference)
+                scored.append(choice)
+            changed += choice.taken != choice.best
+            text, wrong = choice.taken.text, choice.taken.wrong
+            if wrong is not None:
+                failed.setdefault(wrong, []).append(number)
+                print(number, wrong, one_line(source), one_line(text), sep="\t", file=files[2])
+                if targets.failures == "drop":
+                    continue
+                if targets.failures == "reference":
+                    text = reference
+            pairs += 1
+            print(source, file=files[0])
+            print(text, file=files[1])
+        if not pairs:
+            kinds = ", ".join(f"{kind} {len(numbers)}" for kind, numbers in failed.items())
+            raise UserError(
+                f"the teacher failed on every line ({kinds}): nothing is left to train on"
+            )
+        if targets.keep_original:
+            for pair in zip(*texts):
+                for line, file in zip(pair, files):
+                    print(line, file=file)
+    if not failed:
+        paths[2].unlink()
+    results = {
+        "lines": lines,
+        "pairs": pairs + (lines if targets.keep_original else 0),
+        "original_pairs": lines if targets.keep_original else 0,
+        "failures": {kind: len(numbers) for kind, numbers in failed.items()},
+        "failures_first_lines": {kind: numbers[:SHOWN] for kind, numbers in failed.items()},
+        "scored_lines": len(scored),
+        # an output that is not there counts as an empty one
+        "teacher": _score(metrics, [choice.best.text for choice in scored], references),
+    }
+    if targets.interpolate:
+        results["interpolated"] = {
+            "not_the_best_scored": changed,
+            **_score(metrics, [choice.taken.text for choice in scored], references),
+        }
+    return results
+
+
+def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
+    settings, named = options.text_settings(), [language_of(source), language_of(target)]
+    languages = [settings.source_lang, settings.target_lang]
+    if all(languages):
+        if named == languages[::-1] != languages:
+            raise UserError(
+                f"--source {source} --target {target}: the data is {'-'.join(languages)}, not the "
+                "other way round"
+            )
+        return languages
+    if not all(named) or named[0] == named[1]:
         raise UserError(
-            f"--source {source} --target {target}: the teacher translates {'-'.join(languages)}, "
-            "not the other way round"
+            f"--source {source} --target {target}: name the files by their languages, as in "
+            "train.en and train.de"
         )
+    return named
 
 
-def _made_before(manifest: Path, outputs: List[Path], options: dict) -> Optional[dict]:
-    """What was made before with these options, or None; then the place can be written.
+def _metrics(language: str) -> List[Metric]:
+    """BLEU and chrF of texts, and BLEU of sentences."""
+    try:
+        by_sentence = BLEU(trg_lang=language, effective_order=True)
+        return [BLEU(trg_lang=language), CHRF(), by_sentence]
+    except RuntimeError as error:  # a tokenizer that is not installed
+        raise UserError(f"sacreBLEU for {language}: {' '.join(str(error).split())}") from None
+
+
+def _score(metrics: Sequence[Metric], hypotheses: List[str], references: List[str]) -> dict:
+    found = {}
+    for name, metric in zip(("bleu", "chrf"), metrics):
+        found[name] = round(metric.corpus_score(hypotheses, [references]).score, 2)
+        found[f"{name}_signature"] = str(metric.get_signature())
+    return found
+
+
+def _made_before(manifest: Path, outputs: Sequence[Path], options: dict) -> Optional[dict]:
+    """What was made before with these options, or None.
 
     Raises:
-        UserError: if the place cannot be written, or has results of other options or other files.
+        UserError: if results of other options are there, or other files.
     """
-    made = read_manifest(manifest) if manifest.exists() else None
-    results = made and made.get("results")
+    made = read_json(manifest) if manifest.exists() else {}
+    if manifest.exists() and not (isinstance(made, dict) and "options" in made):
+        raise UserError(f"{manifest} is another program's file: choose another --out or move it")
+    results = made.get("results")
     if results:
-        check_same(manifest, made["options"], options)
+        check_options(
+            f"{manifest}: results", made["options"], options, "choose another place or delete them"
+        )
     there = [path for path in outputs if path.exists()]
     for path in there:
-        if made is None or results and sha256_of(path) != results["files"][path.name]:
+        if not made or results and sha256_of(path) != results["files"][path.name]:
             raise UserError(
-                f"{path} is there already, and not as this script made it: choose another "
-                "--output-prefix or move it away"
+                f"{path} is there already, and is not what this command made: choose another --out "
+                "or move it away"
             )
-    if results and there == outputs:
-        return made
-    try:
-        manifest.parent.mkdir(parents=True, exist_ok=True)
-        trial = Path(f"{manifest}.partial")
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise UserError(
-            f"{manifest.parent}: {error.strerror}: choose a folder that can be written"
-        ) from None
-    return None
+    return made if results and len(there) == len(outputs) else None
 
 
-def _count(failures: List[Failure]) -> dict:
-    lines: Dict[str, List[int]] = {}
-    for failure in failures:
-        lines.setdefault(failure.kind, []).append(failure.line)
-    return {
-        "failures": {kind: len(numbers) for kind, numbers in lines.items()},
-        "failures_first_lines": {kind: numbers[:SHOWN] for kind, numbers in lines.items()},
-    }
-
-
-def _write_failures(path: Path, failures: List[Failure]) -> None:
-    if not failures:
-        path.unlink(missing_ok=True)  # of a run with other options
-        return
-    rows = [(str(f.line), f.kind, one_line(f.source), one_line(f.output)) for f in failures]
-    write_lines(path, ("\t".join(row) for row in [("line", "kind", "source", "output"), *rows]))
+def report(made: dict) -> str:
+    """What *made*, from :func:`distill`, says, for the terminal."""
+    options, results = made["options"], made["results"]
+    searched, lines = results["searched"], results["lines"]
+    said = [f"{searched['sentences']} sentences translated in {searched['seconds']:.1f} s"]
+    scored = {"the best of the teacher": results["teacher"]}
+    if "interpolated" in results:
+        scored["nearest in the beam"] = results["interpolated"]
+    for name, scores in scored.items():
+        said.append(
+            f"{name} against the references: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f} "
+            f"({results['scored_lines']} lines, drawn at random)"
+        )
+    if "interpolated" in results:
+        changed = results["interpolated"]["not_the_best_scored"]
+        said.append(f"another hypothesis than the best-scored one: {changed} lines")
+    said.append(f"signature: {results['teacher']['bleu_signature']}")
+    failed = sum(results["failures"].values())
+    said.append(f"failures: {failed} of {lines}" + (":" if failed else ""))
+    for kind, count in results["failures"].items():
+        first = results["failures_first_lines"][kind]
+        numbers = ", ".join(map(str, first)) + (" ..." if count > len(first) else "")
+        said.append(f"    {kind}: {count} (line {numbers})")
+    if failed:
+        said.append(f"    {FATES[options['failures']]}; all are in the file of failures")
+    own = results["pairs"] - results["original_pairs"]
+    parts = f"{own} with targets of the teacher, {results['original_pairs']} original"
+    said.append(f"{', '.join(results['files'])}: {results['pairs']} pairs ({parts})")
+    return "\n".join(said)

@@ -1,90 +1,229 @@
 """Trained models that translate subwords, by fairseq's own loading, collation and search.
 
-Any model that fairseq's translation task loads will do, ours or fairseq's own, and several of them
-as an ensemble.
+Any checkpoint that fairseq's translation task loads will do, ours or another, and several of them
+as an ensemble, which averages probabilities at each word.
 """
 
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from fairseq.data.data_utils import batch_by_size
+from fairseq import checkpoint_utils
+from fairseq.data.data_utils import batch_by_size, infer_language_pair
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
+from resmlp_mt import checkpoints  # noqa: F401 (fairseq is repaired before it loads a checkpoint)
 from resmlp_mt.compat.program_errors import explain
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, check_finite, check_positive
+from resmlp_mt.text.lines import sha256_of
+from resmlp_mt.text.settings import FILE, TextSettings
+
+# what may be wrong with a hypothesis
+BLANK = "blank source"
+TOO_LONG = "source too long"  # for the positions of the model
+EMPTY = "empty output"
+LIMIT = "length limit"  # the search had to end it
+UNKNOWN = "unknown word"
+NOT_FINITE = "scores not finite"
 
 Sentence = List[str]  # its subwords
 
 
-class About(NamedTuple):
+class Hypothesis(NamedTuple):
     """
     Attributes:
-        positions: tokens of a source sentence that the models take, with its end.
-        source: language of the source.
+        text: detokenized; empty for a source that could not be translated.
+        score: log probability divided by length to the power of the length penalty; None where
+            nothing was translated.
+        wrong: what makes it unfit to learn from, or None.
     """
 
-    positions: int
-    source: str
+    text: str
+    score: Optional[float]
+    wrong: Optional[str]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """The models, and how they search. The names are those of fairseq-generate.
+
+    Attributes:
+        paths: one checkpoint, or those of an ensemble.
+        data: folder of binary data that the models were trained on, for its dictionaries and, if
+            ``resmlp-mt prepare`` made it, for what was decided about its text.
+        spm: SentencePiece model in place of that of the data.
+        beam: hypotheses of the search.
+        lenpen: length penalty.
+        nbest: how many hypotheses of a sentence are given.
+        max_len_a, max_len_b: a hypothesis has at most A x source + B subwords; the positions of the
+            model limit it too.
+        no_repeat_ngram_size: no n-gram of this size comes twice in a hypothesis; 0 for no limit.
+        max_tokens: source subwords of a batch, padding included.
+        fp16: compute in float16, on a GPU.
+        cpu: leave GPUs alone.
+        threads: CPU threads of all processes together; PyTorch's choice by default.
+        processes: default: one a GPU, and one on a CPU.
+        overrides: model options in place of those in the checkpoints.
+
+    Raises:
+        UserError: naming an option with an impossible value.
+    """
+
+    paths: Tuple[Path, ...]
+    data: Path
+    spm: Optional[Path] = None
+    beam: int = 4
+    lenpen: float = 0.6
+    nbest: int = 1
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    no_repeat_ngram_size: int = 0
+    max_tokens: int = 4096
+    fp16: bool = False
+    cpu: bool = False
+    threads: Optional[int] = None
+    processes: Optional[int] = None
+    overrides: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        given = [name for name in ("threads", "processes") if getattr(self, name) is not None]
+        check_positive(self, "beam", "nbest", "max_tokens", "max_len_b", *given)
+        check_finite(self, "lenpen", "max_len_a")
+        for name in ("max_len_a", "no_repeat_ngram_size"):
+            if getattr(self, name) < 0:
+                option = name.replace("_", "-")
+                raise UserError(f"--{option} {getattr(self, name)}: must be at least 0")
+        if self.nbest > self.beam:
+            raise UserError(
+                f"--nbest {self.nbest}: a search with --beam {self.beam} has no more hypotheses "
+                "than that: raise --beam"
+            )
+
+    def text_settings(self) -> TextSettings:
+        """How the text of the data was made.
+
+        Raises:
+            UserError: if nothing says so.
+        """
+        if (self.data / FILE).is_file():
+            settings = TextSettings.load(self.data)
+            languages, normalise = (settings.source_lang, settings.target_lang), settings.normalise
+            spm = self.spm or settings.subword_model
+        elif self.spm is None:
+            raise UserError(
+                f"{self.data} has no {FILE}, which says how its text was made: give its "
+                "SentencePiece model with --spm"
+            )
+        else:
+            languages, normalise, spm = ("", ""), False, self.spm
+        return TextSettings(*languages, normalise, spm)
+
+    def identity(self) -> dict:
+        """What the hypotheses depend on, as JSON values; files by their SHA-256.
+
+        Raises:
+            UserError: if a file cannot be read.
+        """
+        settings = self.text_settings()
+        dictionaries = sorted(self.data.glob("dict.*.txt"))
+        if not dictionaries:
+            raise UserError(
+                f"{self.data} has no dictionaries such as dict.en.txt: give the folder of the "
+                "binary data"
+            )
+        return {
+            "path": [sha256_of(path) for path in self.paths],
+            "dictionaries": [sha256_of(path) for path in dictionaries],
+            "spm": sha256_of(settings.subword_model),
+            "normalise": settings.normalise,
+            "beam": self.beam,
+            "lenpen": self.lenpen,
+            "nbest": self.nbest,
+            "max-len-a": self.max_len_a,
+            "max-len-b": self.max_len_b,
+            "no-repeat-ngram-size": self.no_repeat_ngram_size,
+            "fp16": self.fp16,
+            "model-overrides": self.overrides,
+        }
+
+    def devices(self) -> Tuple[int, int]:
+        """How many processes to start, and how many GPUs there are for them.
+
+        Raises:
+            UserError: if there are too few GPUs.
+        """
+        gpus = 0 if self.cpu else torch.cuda.device_count()
+        processes = self.processes or max(1, gpus)
+        if gpus and processes > gpus:
+            raise UserError(
+                f"--processes {processes}: there are {gpus} GPUs, one a process: lower it, or add "
+                "--cpu"
+            )
+        if self.fp16 and not gpus:
+            raise UserError("--fp16: needs a GPU: leave it out")
+        return processes, gpus
 
 
 class Translator:
     """
     Args:
+        options: models and search.
         device: where to translate.
-        checkpoints: one model, or an ensemble, which averages probabilities at each word.
-        data: folder with the dictionaries that they were trained with.
-        generation: how to search, fields of fairseq's ``GenerationConfig`` by name.
-        max_tokens: what batches were made with; the error names it where one does not fit.
-        fp16: compute in float16.
-        overrides: options in place of the checkpoints' own, as of ``--model-overrides``.
+
+    Attributes:
+        task: fairseq's, with the dictionaries.
+        encode: gives the subwords of a line, separated by spaces.
+        positions: subwords of a source sentence that the models take, with its end.
 
     Raises:
-        UserError: if a checkpoint cannot be used.
+        UserError: if a checkpoint cannot be used, or the files do not fit together.
     """
 
-    def __init__(
-        self,
-        device: torch.device,
-        checkpoints: Sequence[Path],
-        data: Path,
-        generation: Dict[str, float],
-        max_tokens: int,
-        fp16: bool = False,
-        overrides: Optional[dict] = None,
-    ):
-        self.device, self.max_tokens = device, max_tokens
+    def __init__(self, options: SearchOptions, device: torch.device):
+        self.options, self.device = options, device
+        settings = options.text_settings()
         try:
-            self.models, _, self.task = load_model_ensemble_and_task(
-                [str(path) for path in checkpoints], {**(overrides or {}), "data": str(data)}
-            )
+            self.models, self.task = _load_models(options)
         except Exception as error:
             message = explain(error)
             if message is None:
                 raise
             raise UserError(" ".join(message.split())) from None
-        options = GenerationConfig(**generation)
+        _check_subwords(settings, self.task.source_dictionary, options.data)
+        # of one folder of data models may be trained in both directions
+        forth = self.task.cfg.source_lang != settings.target_lang
+        self.encode = settings.encode_source if forth else settings.encode_target
+        generation = GenerationConfig(
+            beam=options.beam,
+            lenpen=options.lenpen,
+            max_len_a=options.max_len_a,
+            max_len_b=options.max_len_b,
+            no_repeat_ngram_size=options.no_repeat_ngram_size,
+        )
         for model in self.models:
             model.eval()
-            if fp16:
+            if options.fp16:
                 model.half()
             model.to(device)
-            model.prepare_for_inference_(SimpleNamespace(generation=options))
-        self.generator = self.task.build_generator(self.models, options)
+            model.prepare_for_inference_(SimpleNamespace(generation=generation))
+        self.generator = self.task.build_generator(self.models, generation)
         limits = resolve_max_positions(
             self.task.max_positions(), *(model.max_positions() for model in self.models)
         )
-        self.about = About(int(limits[0]), self.task.cfg.source_lang)
+        self.positions = int(limits[0])
 
     def search(self, batch: Sequence[Sentence]) -> List[List[dict]]:
         """fairseq's hypotheses for each sentence, the best first.
 
         Raises:
-            UserError: if the batch does not fit into a GPU's memory.
+            UserError: if the batch does not fit into the memory of a GPU.
         """
         dictionary = self.task.source_dictionary
         tokens = [
@@ -97,27 +236,66 @@ class Translator:
         try:
             found = self.task.inference_step(self.generator, self.models, sample)
         except torch.OutOfMemoryError:
-            raise UserError(
-                f"{self.device}: out of memory with --max-tokens {self.max_tokens}: lower it"
+            raise OutOfMemory(
+                f"{self.device}: out of memory with --max-tokens {self.options.max_tokens}: "
+                "lower it"
             ) from None
         in_order = dict(zip(sample["id"].tolist(), found, strict=True))
         return [in_order[number] for number in range(len(batch))]
 
-    def text(self, hypothesis: dict) -> str:
-        """A hypothesis, detokenized."""
+    def nbest(self, batch: Sequence[Sentence]) -> List[List[Hypothesis]]:
+        """At least one hypothesis for each sentence and at most ``nbest``, the best first.
+
+        A sentence whose scores are not finite has one that says so, and does not touch the others.
+        """
+        try:
+            found = self.search(batch)
+        except OutOfMemory:
+            raise
+        except UserError:  # of a sentence without a finite score: which one is found out
+            if len(batch) > 1:
+                return [self.nbest([sentence])[0] for sentence in batch]
+            found = [[]]
+        longest = max(map(len, batch)) + 1  # the end of sentence counts
+        limit = int(self.options.max_len_a * longest + self.options.max_len_b)
+        limit = min(limit, self.generator.max_len - 1)
+        return [
+            [self._read(one, limit) for one in hypotheses[: self.options.nbest]]
+            or [Hypothesis("", None, NOT_FINITE)]
+            for hypotheses in found
+        ]
+
+    def detokenize(self, tokens: torch.Tensor) -> str:
+        """Words of the target dictionary as text."""
         return self.task.target_dictionary.string(
-            hypothesis["tokens"].int().cpu(),
+            tokens.int().cpu(),
             "sentencepiece",
             extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
         )
 
-    def work(self, batch: Sequence[Sentence]) -> Iterator[List[str]]:
-        """The best translations of a batch: what :mod:`resmlp_mt.translate.shards` asks for."""
-        yield [self.text(hypotheses[0]) for hypotheses in self.search(batch)]
+    def _read(self, found: dict, limit: int) -> Hypothesis:
+        score, tokens = found["score"].item(), found["tokens"]
+        if not math.isfinite(score):
+            return Hypothesis("", None, NOT_FINITE)
+        text = self.detokenize(tokens)
+        if not text.strip():
+            wrong = EMPTY
+        elif len(tokens) - 1 >= limit:
+            wrong = LIMIT
+        elif self.task.target_dictionary.unk() in tokens:
+            wrong = UNKNOWN
+        else:
+            wrong = None
+        return Hypothesis(text, round(score, 4), wrong)
+
+
+class OutOfMemory(UserError):
+    """A batch did not fit into the memory of a GPU."""
 
 
 def by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
-    """Cut into batches of similar length, the longest first, so that want of memory shows at once.
+    """Cut into batches of similar length, the longest first, so that a lack of memory shows at
+    once.
 
     Args:
         items: indices into *lengths*.
@@ -136,3 +314,59 @@ def by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> 
         required_batch_size_multiple=8,
     )
     return [[int(i) for i in batch] for batch in batches]
+
+
+def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
+    models, task = [], None
+    settings = options.text_settings()
+    for path in map(str, options.paths):
+        overrides = {**options.overrides, "data": str(options.data)}
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
+        of_task = _task_options(state)
+        name = of_task.get("_name") or of_task.get("task")
+        if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
+            raise UserError(f"{path} is not a translation model's checkpoint: its task is {name}")
+        languages = (of_task.get("source_lang"), of_task.get("target_lang"))
+        if None in languages:  # it was trained without options for them
+            languages = (settings.source_lang, settings.target_lang)
+            if not all(languages):
+                languages = tuple(infer_language_pair(str(options.data)))
+            if None in languages:
+                raise UserError(
+                    f"{options.data} has no files such as train.en-de.en.idx, which say the "
+                    "languages: give the folder of the binary data"
+                )
+            of_task["source_lang"], of_task["target_lang"] = languages
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+            [path], overrides, task, state=state
+        )
+        first = (task.cfg.source_lang, task.cfg.target_lang)
+        if languages != first:
+            raise UserError(
+                f"{path} translates {'-'.join(languages)}, but {options.paths[0]} "
+                f"{'-'.join(first)}: an ensemble needs models of one language pair"
+            )
+        models.append(model)
+    return models, task
+
+
+def _task_options(state: dict):
+    """Those in a checkpoint, to read and to change; none if something else is in their place."""
+    try:
+        # older checkpoints have all options in one namespace
+        return state["cfg"]["task"] if state.get("args") is None else vars(state["args"])
+    except (KeyError, TypeError):
+        return {}
+
+
+def _check_subwords(settings: TextSettings, dictionary, data: Path) -> None:
+    processor = settings.subwords.processor
+    pieces = set(processor.id_to_piece(list(range(processor.get_piece_size()))))
+    types = [t for t in dictionary.symbols[dictionary.nspecial :] if "madeupword" not in t]
+    known = sum(t in pieces for t in types)
+    # a few characters may be types that are no pieces, those that the model has no piece for
+    if 2 * known < len(types):
+        raise UserError(
+            f"{settings.subword_model} knows {known} of the {len(types)} subwords in the "
+            f"dictionary of {data}: give the SentencePiece model that the data was made with"
+        )

@@ -16,7 +16,8 @@ from training_runs import train as train_run
 
 from resmlp_mt.compat import divergence
 from resmlp_mt.compat.program_errors import explain
-from resmlp_mt.train.recipe import command_line, load_recipe
+from resmlp_mt.prepare.recipes import PAIRS
+from resmlp_mt.train.recipe import command_line, recipe
 
 SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
 NO_WARM_UP = ("--warmup-updates", 0)
@@ -171,14 +172,13 @@ def given(words, option):
 def test_recipes_here_are_not_warned_of(monkeypatch):
     """Those of the two examples, of the paper and of the README."""
     commands = [(ROOT / "README.md").read_text(encoding="utf-8").split()]
-    for name in ("paper", ROOT / "examples" / "multi30k" / "tiny.toml"):
-        recipe = load_recipe(name)
-        commands.append(command_line(recipe.options_for("resmlp_mt", "en-de", recipe.max_update)))
-    script = ROOT / "examples" / "quickstart" / "run.py"
-    monkeypatch.setattr(sys, "argv", [script.name])
-    monkeypatch.syspath_prepend(script.parent)
-    names = runpy.run_path(str(script))
-    commands.append(names["training_options"](names["parse_args"]()))
+    commands.append(command_line(recipe(PAIRS["en-de"], "resmlp_mt_6")))
+    for folder, before in (("quickstart", ()), ("multi30k", ("resmlp_mt_6", 6000))):
+        script = ROOT / "examples" / folder / "run.py"
+        monkeypatch.setattr(sys, "argv", [script.name])
+        monkeypatch.syspath_prepend(script.parent)
+        names = runpy.run_path(str(script))
+        commands.append(names["training_options"](*before, names["parse_args"]()))
     for words in commands:
         rate, warm_up = given(words, "--lr"), given(words, "--warmup-updates")
         assert rate >= 0.05 and divergence.warning(configuration("adagrad", rate, warm_up)) is None

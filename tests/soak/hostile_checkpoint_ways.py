@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional
 
-import distill
+import average
+import fold
 import prune
 import torch
-import translate
 from cli import call, hypotheses, load, train, values
-from small_world import EPOCHS, World, run_script
+from small_world import EPOCHS, Said, World, run_command, run_script
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.analysis.cross_attention import cross_attention
@@ -64,7 +64,7 @@ class Ways:
             "resume": lambda out: self._train("--restore-file"),
             "finetune": lambda out: self._train("--finetune-from-model"),
             "average": self._average,
-            "fold": lambda out: self._written("fold", out, self.path, "-o", out / "out.pt"),
+            "fold": lambda out: self._written(fold, out, self.path, "-o", out / "out.pt"),
             "prune": lambda out: self._written(prune, out, self.path, "-o", out / "out.pt"),
             "plot": self._matrices,
             "attention": self._attention,
@@ -140,7 +140,9 @@ class Ways:
             raise Refused(" ".join(message.split())) from None
 
     def _script(self, module, *arguments) -> None:
-        said = run_script(module, *arguments)
+        self._check(run_script(module, *arguments))
+
+    def _check(self, said: Said) -> None:
         if said.status:
             raise Refused("\n".join(said.err))
 
@@ -176,7 +178,7 @@ class Ways:
         return losses
 
     def _average(self, out: Path):
-        return self._written("average", out, "--inputs", self.path, "--output", out / "out.pt")
+        return self._written(average, out, self.path.parent, "-n", 1, "-o", out / "out.pt")
 
     def _written(self, module, out: Path, *arguments):
         self._script(module, *arguments)
@@ -199,21 +201,21 @@ class Ways:
         return found.weights
 
     def _translate(self, out: Path):
-        self._script(
-            translate,
-            *("--checkpoint", self.path, "--data", self.world.data, "--spm", self.world.spm),
-            *("--input", self.source, "--output", out / "out", "--no-normalise", "--cpu"),
-            *("--beam", 2, "--max-len-b", 20, "--threads", 1),
+        command = (
+            *("translate", "--path", self.path, "--data", self.world.data, "--threads", 1),
+            *("--input", self.source, "--output", out / "out", "--cpu"),
+            *("--beam", 2, "--max-len-b", 20),
         )
+        self._check(run_command(*command))
         return (out / "out").read_text()
 
     def _distill(self, out: Path):
-        self._script(
-            distill,
-            *("--teacher", self.path, "--data", self.world.data, "--spm", self.world.spm),
-            *("--source", self.source, "--target", self.target, "--output-prefix", out / "train"),
-            *("--beam", 2, "--max-len", 20, "--cpu", "--failures", "keep"),
+        command = (
+            *("distill", "--path", self.path, "--data", self.world.data, "--cpu"),
+            *("--source", self.source, "--target", self.target, "--out", out / "train"),
+            *("--beam", 2, "--max-len-b", 20, "--failures", "keep"),
         )
+        self._check(run_command(*command))
         return (out / "train.yy").read_text()
 
 

@@ -6,7 +6,7 @@ import io
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import List, NamedTuple, Union
+from typing import Callable, List, NamedTuple
 from unittest import mock
 
 from cli import call, train
@@ -14,6 +14,7 @@ from cli_fixtures import SIZES, write_corpus
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
 EPOCHS = 4
@@ -51,6 +52,7 @@ def make(folder: Path) -> World:
         *("--destdir", folder / "data-bin", "--workers", 1),
         *(word for split in SIZES for word in (f"--{split}pref", pieces / split)),
     )
+    TextSettings("xx", "yy", False, spm).save(folder / "data-bin")
     options = ("--batch-size", 8, "--max-epoch", EPOCHS, "--save-interval", EPOCHS)
     train(folder / "data-bin", folder / "model", *options, "--share-all-embeddings")
     checkpoint = folder / "model" / "checkpoint_last.pt"
@@ -65,25 +67,33 @@ class Said(NamedTuple):
     err: List[str]
 
 
-def run_script(module: Union[ModuleType, str], *arguments, stdin: bytes = b"") -> Said:
+def run_script(module: ModuleType, *arguments, stdin: bytes = b"") -> Said:
     """Call a script of ours with these arguments, as a shell would; what it raises, but for what a
     shell would show as one line, is raised.
 
     Args:
-        module: the script, or the name of a subcommand of ``resmlp-mt``.
+        module: the script.
         arguments: its command line.
         stdin: its input.
     """
+    argv = [f"{module.__name__}.py", *map(str, arguments)]
+    with mock.patch.object(sys, "argv", argv):
+        return _run(lambda: run_main(module.main), stdin)
+
+
+def run_command(*words, stdin: bytes = b"") -> Said:
+    """Call ``resmlp-mt WORDS`` alike."""
+    return _run(lambda: main(list(map(str, words))), stdin)
+
+
+def _run(call: Callable[[], int], stdin: bytes) -> Said:
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
-    words = list(map(str, arguments))
-    name = module if isinstance(module, str) else f"{module.__name__}.py"
     with (
-        mock.patch.object(sys, "argv", [name, *words]),
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        status = main([name, *words]) if name == module else run_main(module.main)
+        status = call()
         out.flush()
     # progress: a bar goes back to the start of its line, a step has its number in front
     lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from resmlp_mt.checkpoints.averaging import load_checkpoint, save_checkpoint
 from resmlp_mt.checkpoints.inspection import option
-from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
 from resmlp_mt.checkpoints.rebuilding import check_fits, rebuild
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import fold_
@@ -17,7 +17,7 @@ def fold_checkpoint(path: Path, output: Path) -> int:
 
     Raises:
         UserError: if *path* is not a checkpoint of ours, or folded already, or what
-            :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` and ``save_checkpoint`` raise.
+            :func:`~resmlp_mt.checkpoints.averaging.load_checkpoint` and ``save_checkpoint`` raise.
     """
     state = load_checkpoint(path)
     if not any(".feed_forward.fc1." in name for name in state["model"]):

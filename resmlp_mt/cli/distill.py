@@ -1,0 +1,57 @@
+"""Replace the target side of a training text by translations of a teacher.
+
+  resmlp-mt distill --path teacher.pt --data DATA/data-bin \\
+      --source DATA/text/train.en --target DATA/text/train.de --out distilled/train
+
+This writes distilled/train.en and distilled/train.de, one sentence a line in the order of the
+input, and distilled/train.json, which says how they were made. The teacher is any fairseq
+translation model, or an ensemble. A run that was stopped resumes. distilled/train.beams keeps the
+hypotheses of the teacher: with --beams another --out takes its targets from there.
+
+Set --lenpen to the length penalty that is best for the teacher on your validation set. A student
+learns the length of what it is given: with a penalty that is too low it writes too little.
+"""
+
+import argparse
+from pathlib import Path
+
+from resmlp_mt.cli.translate import add_search_arguments, search_options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this subcommand."""
+    path = {"type": Path, "required": True}
+    parser.add_argument("--source", **path, metavar="FILE", help="training text, plain or .gz")
+    parser.add_argument("--target", **path, metavar="FILE", help="its references")
+    parser.add_argument("--out", **path, metavar="DIR/train", help="first part of the new names")
+    add_search_arguments(parser)
+    parser.add_argument(
+        "--interpolate",
+        action="store_true",
+        help="take the hypothesis in the beam that is nearest to the reference by sentence BLEU",
+    )
+    parser.add_argument(
+        "--keep-original",
+        action="store_true",
+        help="add the original pairs behind those of the teacher",
+    )
+    parser.add_argument(
+        "--failures",
+        choices=("reference", "drop", "keep"),
+        default="reference",
+        help="where the output is empty, reaches the longest length or has an unknown word: take "
+        "the reference (default), drop the pair, or keep what there is; all are listed in "
+        "OUT.failures.tsv",
+    )
+    parser.add_argument(
+        "--beams", type=Path, metavar="DIR", help="for the hypotheses (default: OUT.beams)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Distill; standard output says what came of it."""
+    from resmlp_mt.translate.distillation import Targets, distill, report
+
+    options = search_options(args, nbest=args.beam)
+    targets = Targets(args.interpolate, args.keep_original, args.failures)
+    print(report(distill(options, args.source, args.target, args.out, targets, args.beams)))

@@ -1,0 +1,167 @@
+"""Translate a text: the same number of lines in the same order.
+
+  resmlp-mt translate --path averaged.pt --data DATA/data-bin --input test.en --output test.de
+  ... | resmlp-mt translate --path averaged.pt --data DATA/data-bin --input - --output -
+
+Every checkpoint of fairseq's translation task will do. The search is that of fairseq-generate, with
+the beam and the length penalty of the paper by default. The text is normalised and split into
+subwords as that of the data was.
+
+All GPUs of the machine take part. The output is written when all is translated. Until then
+OUTPUT.parts keeps what is done, and the same command resumes there. The jobs of a cluster share a
+text with --num-shards and --shard-id. The last of them writes the output.
+
+A line ends at the line feed. A line without a word gives an empty one.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from resmlp_mt.errors import UserError
+
+
+def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the models and their search, which distill has too."""
+    parser.add_argument(
+        "--path",
+        required=True,
+        metavar="FILE[:FILE]",
+        help="checkpoint; several, with a colon between them, translate together as an ensemble",
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="binary data of the training"
+    )
+    parser.add_argument(
+        "--spm",
+        type=Path,
+        metavar="FILE",
+        help="SentencePiece model, for data that `resmlp-mt prepare` did not make; the text is not "
+        "normalised then",
+    )
+    parser.add_argument("--beam", type=int, default=4, metavar="N", help="hypotheses (4)")
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        default=0.6,
+        metavar="X",
+        help="length penalty (0.6): take the one that is best on your validation set; a higher one "
+        "favours longer translations",
+    )
+    parser.add_argument("--max-len-a", type=float, default=0.0, metavar="A", help="(0)")
+    parser.add_argument(
+        "--max-len-b",
+        type=int,
+        default=200,
+        metavar="B",
+        help="a translation has at most A x source + B subwords (200)",
+    )
+    parser.add_argument(
+        "--no-repeat-ngram-size",
+        type=int,
+        default=0,
+        metavar="N",
+        help="no N subwords in a row come twice in a translation (0: they may)",
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="source subwords of a batch (4096)",
+    )
+    parser.add_argument("--fp16", action="store_true", help="compute in float16, on a GPU")
+    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="CPU threads of all processes together"
+    )
+    parser.add_argument(
+        "--processes", type=int, metavar="N", help="(default: one a GPU; on a CPU 1)"
+    )
+    parser.add_argument(
+        "--model-overrides",
+        default="{}",
+        metavar="DICT",
+        help="model options, such as \"{'inference_precision': 'int8'}\" on a CPU",
+    )
+
+
+def search_options(args: argparse.Namespace, nbest: int):
+    """A :class:`~resmlp_mt.translate.driver.SearchOptions` of a command line."""
+    import ast
+
+    from resmlp_mt.translate.driver import SearchOptions
+
+    try:
+        overrides = dict(ast.literal_eval(args.model_overrides))
+    except (ValueError, TypeError, SyntaxError):
+        raise UserError(
+            f"--model-overrides {args.model_overrides}: write it like {{'name': 'value'}}"
+        ) from None
+    return SearchOptions(
+        paths=tuple(Path(path) for path in args.path.split(":")),
+        data=args.data,
+        spm=args.spm,
+        beam=args.beam,
+        lenpen=args.lenpen,
+        nbest=nbest,
+        max_len_a=args.max_len_a,
+        max_len_b=args.max_len_b,
+        no_repeat_ngram_size=args.no_repeat_ngram_size,
+        max_tokens=args.max_tokens,
+        fp16=args.fp16,
+        cpu=args.cpu,
+        threads=args.threads,
+        processes=args.processes,
+        overrides=overrides,
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of this subcommand."""
+    parser.add_argument(
+        "--input", type=Path, required=True, metavar="FILE", help="text, plain or .gz, or -"
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="file to write, or -"
+    )
+    add_search_arguments(parser)
+    parser.add_argument(
+        "--nbest",
+        type=int,
+        default=1,
+        metavar="N",
+        help="translations of each line (1): the output has N lines for each line of the input, "
+        "the best first",
+    )
+    parser.add_argument(
+        "--truncate",
+        action="store_true",
+        help="translate the beginning of a line that is too long for the model; without it such "
+        "lines are refused before anything is translated",
+    )
+    parser.add_argument(
+        "--num-shards", type=int, default=1, metavar="N", help="jobs that share the text (1)"
+    )
+    parser.add_argument(
+        "--shard-id", type=int, default=0, metavar="I", help="which of them this is, from 0"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Translate; standard error says how much."""
+    from resmlp_mt.translate.driver import translate
+
+    options = search_options(args, args.nbest)
+    done = translate(
+        options, args.input, args.output, args.num_shards, args.shard_id, args.truncate
+    )
+    said = f"{done['sentences']} sentences in {done['seconds']:.1f} s, {done['cut']} cut off"
+    if done["left"]:
+        said += (
+            f"; {done['left']} chunks are left to other shards, the last of which writes "
+            f"{args.output}"
+        )
+    elif done["written"]:
+        said += f"; {done['lines']} lines, {done['blank']} of them without a word"
+    print(said, file=sys.stderr)

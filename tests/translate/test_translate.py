@@ -1,0 +1,333 @@
+"""resmlp-mt translate: the translations of fairseq, a line for a line, in order, whole or not at
+all, and resumed where they were stopped."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from cli import ROOT, call, lines, load, train
+from small_world import run_command
+
+from resmlp_mt.text.settings import FILE, TextSettings
+from resmlp_mt.text.subwords import Subwords, train_subwords
+from resmlp_mt.translate import parts
+from resmlp_mt.translate.translator import by_length
+
+SHORT = ("--max-len-b", 20)
+
+
+@pytest.fixture
+def run(world):
+    """Run the command; gives its exit status and what it printed."""
+
+    def run(source, output, *more, stdin=b"", path=world.checkpoint, data=world.data):
+        command = ("--path", path, "--data", data, "--input", source, "--output", output)
+        return run_command("translate", *command, *SHORT, "--cpu", *more, stdin=stdin)
+
+    return run
+
+
+def refused(result, said):
+    assert result.status == 1 and result.out == ""
+    assert result.err[-1].startswith("resmlp-mt translate: error: "), result.err
+    assert said in result.err[-1], result.err
+
+
+def test_lines(path):
+    return Path(path).read_text(encoding="utf-8").splitlines()
+
+
+test_lines.__test__ = False
+
+
+@pytest.fixture
+def source(world):
+    return world.text / "test.xx"
+
+
+def by_fairseq(world, path, *options):
+    """Hypotheses of fairseq-generate for the test set, detokenized, the best first."""
+    options = ("--beam", 4, "--cpu", "--num-workers", 0, *SHORT, *options)
+    remove = ("--remove-bpe", "sentencepiece")
+    out = call("generate", world.data, "--path", path, *remove, *options).out
+    return [[text for _, text in found] for _, found in sorted(lines(out, "D").items())]
+
+
+@pytest.fixture(scope="module")
+def transformer(world, tmp_path_factory):
+    """fairseq's own model, trained on the same data."""
+    folder = tmp_path_factory.mktemp("transformer")
+    options = ("--arch", "transformer", "--encoder-attention-heads", 2, "--optimizer", "adam")
+    short = ("--batch-size", 8, "--max-epoch", 8, "--save-interval", 8, "--lr", 0.005)
+    train(world.data, folder, *options, *short, "--share-all-embeddings")
+    return folder / "checkpoint_last.pt"
+
+
+def test_what_fairseq_translates(world, transformer, run, source, tmp_path):
+    """One model, a Transformer, and both as an ensemble; the best and the n best."""
+    found = {}
+    for path in (world.checkpoint, transformer, f"{world.checkpoint}:{transformer}"):
+        expected = by_fairseq(world, path, "--lenpen", 0.6, "--nbest", 3)
+        said = run(source, tmp_path / "out", "--nbest", 3, path=path)
+        assert said.status == 0 and "11 sentences in" in said.err[-1]
+        found[path] = test_lines(tmp_path / "out")
+        assert found[path] == [line for nbest in expected for line in nbest]
+        assert run(source, tmp_path / "out", path=path).status == 0
+        assert test_lines(tmp_path / "out") == [nbest[0] for nbest in expected]
+    assert len(set(map(tuple, found.values()))) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_search_is_that_of_the_options(world, run, source):
+    for options in (
+        ("--beam", 1, "--max-len-a", 0.5, "--max-len-b", 3, "--lenpen", 0.6),
+        ("--lenpen", 2.0, "--no-repeat-ngram-size", 2),
+    ):
+        expected = by_fairseq(world, world.checkpoint, *options, "--batch-size", 1)
+        # one sentence at a time: A x source is of the longest sentence in the batch
+        for line, nbest in list(zip(test_lines(source), expected))[:4]:
+            assert run("-", "-", *options, stdin=line.encode()).out == f"{nbest[0]}\n"
+
+
+ODD = [
+    "w01 w02 w03",
+    "",
+    "w07\rw08",  # a lone carriage return
+    "   ",
+    "w03\u2028w05 w11",
+    "w30 w31 w32 w33",
+    "\t",
+    "w01 w02 w03",
+    "😀",
+    "w04\x85w05",
+]
+
+
+def test_one_line_a_line_in_order(run, tmp_path, monkeypatch):
+    """Lines that hold what others call line ends; small batches, longest first; small chunks."""
+    alone = []
+    for line in ODD:
+        said = run("-", "-", stdin=f"{line}\n".encode())
+        assert said.status == 0 and said.out.count("\n") == 1
+        alone.append(said.out[:-1])
+    assert [bool(line.strip()) for line in ODD] == [bool(line) for line in alone]
+    text = "\n".join(ODD) + "\n"
+    monkeypatch.setattr(parts, "CHUNK_LINES", 3)
+    said = run("-", "-", "--max-tokens", 16, stdin=text.encode())
+    assert said.status == 0 and said.out.split("\n") == [*alone, ""]
+    assert "7 sentences in" in said.err[-1] and "10 lines, 3 of them without a word" in said.err[-1]
+    # with a byte order mark, and the last line without its end, in a gzip file
+    with gzip.open(tmp_path / "in.gz", "wb") as file:
+        file.write(b"\xef\xbb\xbf" + text[:-1].encode())
+    assert run(tmp_path / "in.gz", tmp_path / "out").status == 0
+    assert (tmp_path / "out").read_bytes().decode() == said.out
+    assert run("-", "-", "--nbest", 2, stdin=b"\n \n")[:2] == (0, "\n\n\n\n")
+
+
+def test_lines_that_are_too_long(world, run, tmp_path):
+    long = " ".join(["w01"] * 100)
+    text = f"w02\n{long}\nw03\n{long}\n".encode()
+    said = run("-", tmp_path / "out", stdin=text)
+    refused(said, "standard input, line 2: ")
+    assert "but the model takes 31 (2 such lines)" in said.err[-1] and "--truncate" in said.err[-1]
+    assert not list(tmp_path.iterdir())
+    said = run("-", "-", "--truncate", stdin=text)
+    assert said.status == 0 and said.out.count("\n") == 4 and "2 cut off" in said.err[-1]
+    pieces = Subwords(world.spm).encode(long).split()[:31]
+    begin = "".join(pieces).replace("▁", " ").strip()
+    assert run("-", "-", stdin=f"{begin}\n".encode()).out == said.out.split("\n")[1] + "\n"
+
+
+def test_the_data_says_how_its_text_was_made(world, run, tmp_path):
+    """Normalised where the training text was, and not where nothing says so."""
+    data = tmp_path / "data-bin"
+    data.mkdir()
+    for path in world.data.glob("dict.*"):
+        (data / path.name).symlink_to(path)
+    refused(run("-", "-", "--spm", world.spm, data=data, stdin=b"w\n"), "has no files such as")
+    index = "train.xx-yy.xx.idx"
+    (data / index).symlink_to(world.data / index)
+    line, plain = "w01\u00ad «w02» w03\n".encode(), b'w01 "w02" w03\n'
+    refused(run("-", "-", data=data, stdin=line), f"data-bin has no {FILE}")
+    as_it_is = run("-", "-", "--spm", world.spm, data=data, stdin=line).out
+    assert as_it_is == run("-", "-", stdin=line).out
+    TextSettings("xx", "yy", True, world.spm).save(data)
+    normalised = run("-", "-", data=data, stdin=line).out
+    assert normalised == run("-", "-", stdin=plain).out != as_it_is
+
+
+def test_bad_input_writes_nothing(world, run, source, tmp_path):
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "latin1").write_bytes(b"w01\nw\xe92\n")
+    (bad / "empty").write_bytes(b"")
+    with gzip.open(bad / "cut.gz", "wb") as file:
+        file.write(b"w01 w02\n" * 1000)
+    (bad / "cut.gz").write_bytes((bad / "cut.gz").read_bytes()[:-9])
+    (bad / "cut.pt").write_bytes(world.checkpoint.read_bytes()[:5000])
+    state = load(world.checkpoint)
+    state["cfg"]["task"].update(source_lang="xx", target_lang="zz")
+    torch.save(state, bad / "zz.pt")
+    state["cfg"]["task"]["_name"] = "language_modeling"
+    torch.save(state, bad / "lm.pt")
+    state = load(world.checkpoint)
+    state["model"].popitem()
+    torch.save(state, bad / "unfit.pt")
+    foreign = train_subwords([f"quick brown foxes {x}" for x in "abcdefgh"], bad / "foreign", 30)
+    out, ours = tmp_path / "out", f"{world.checkpoint}:"
+    refused(run(bad / "latin1", out), "latin1, line 2: invalid UTF-8")
+    refused(run("-", out, stdin=b"w01\n\xff\n"), "standard input, line 2: invalid UTF-8")
+    refused(run(bad / "empty", out), "empty: empty file")
+    refused(run(bad / "cut.gz", out), "cut.gz: damaged gzip file")
+    refused(run(bad / "none", out), "none: No such file")
+    refused(run(source, out, path=bad / "cut.pt"), "cut.pt is damaged")
+    refused(run(source, out, path=bad / "none.pt"), "none.pt: No such file")
+    refused(run(source, out, path=bad / "lm.pt"), "its task is language_modeling")
+    refused(run(source, out, path=bad / "unfit.pt"), "unfit.pt does not fit the model")
+    refused(run(source, out, path=f"{ours}{bad / 'zz.pt'}"), "zz.pt translates xx-zz, but")
+    refused(run(source, out, data=bad), f"bad has no {FILE}")
+    refused(run(source, out, "--spm", world.spm, data=bad), "bad has no dictionaries")
+    refused(run(source, out, "--spm", bad / "none.model"), "none.model: No such file")
+    refused(run(source, out, "--spm", source), "is not a SentencePiece model")
+    refused(run(source, out, "--spm", foreign), "subwords in the dictionary of")
+    refused(run(source, bad), "bad is a folder")
+    refused(run(source, bad / "no" / "out"), "has no folder")
+    refused(run(source, bad / "out.gz"), "leave off .gz")
+    for options, said in (
+        (("--beam", 0), "--beam 0: must be at least 1"),
+        (("--nbest", 5), "--nbest 5: a search with --beam 4 has no more"),
+        (("--lenpen", "nan"), "--lenpen nan: must be a number"),
+        (("--max-len-a", -1), "--max-len-a -1.0: must be at least 0"),
+        (("--model-overrides", "{"), "--model-overrides {"),
+        (("--model-overrides", "{'inference_precision': 'int7'}"), "int7"),
+        (("--fp16",), "--fp16: needs a GPU"),
+        (("--num-shards", 2, "--shard-id", 2), "the id of a shard is a number from 0 to 1"),
+    ):
+        refused(run(source, out, *options), said)
+    refused(run("-", out, "--num-shards", 2), "jobs cannot share standard input")
+    assert [path.name for path in tmp_path.iterdir()] == ["bad"]
+
+
+def test_a_disk_that_is_full(run, source, tmp_path, monkeypatch):
+    replace = os.replace
+
+    def full(temporary, path):
+        if Path(path).name == "out":
+            raise OSError(28, "No space left on device")
+        replace(temporary, path)
+
+    monkeypatch.setattr("resmlp_mt.files.os.replace", full)
+    refused(run(source, tmp_path / "out"), "out could not be written: No space left")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.parts"]
+    monkeypatch.undo()
+    assert "0 sentences in" in run(source, tmp_path / "out").err[-1]
+    assert len(test_lines(tmp_path / "out")) == 11
+
+
+LONG = (*SHORT[:1], 5, "--beam", 1)  # many lines in little time
+
+
+def test_a_killed_run_resumes(world, run, tmp_path):
+    """And while it runs, a second one is refused."""
+    many = tmp_path / "many"
+    text = (world.text / "train.xx").read_text()
+    many.write_text(text * 68)  # 4,148 lines: five chunks
+    out, chunks = tmp_path / "out", tmp_path / "out.parts"
+    command = ("--path", world.checkpoint, "--data", world.data, "--input", many, "--output", out)
+    first = subprocess.Popen(
+        [sys.executable, "-m", "resmlp_mt", "translate", *map(str, (*command, *LONG, "--cpu"))],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(chunks.glob("*.jsonl.gz")):
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.01)
+    first.send_signal(signal.SIGSTOP)
+    refused(run(many, out, *LONG), "another process is working in")
+    first.kill()
+    first.communicate()
+    assert not out.exists() and 0 < len(list(chunks.glob("*.jsonl.gz"))) < 5
+    refused(run(many, out, *LONG, "--lenpen", 1), "out.parts holds translations made with lenpen")
+    said = run(many, out, *LONG)
+    assert said.status == 0 and int(said.err[-1].split()[0]) in range(4148 - 4 * 1024, 4148)
+    assert not chunks.exists()
+    assert run(world.text / "train.xx", tmp_path / "once", *LONG).status == 0
+    assert out.read_text() == (tmp_path / "once").read_text() * 68
+
+
+def test_shards_make_one_output(run, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "CHUNK_LINES", 3)
+    assert run(source, tmp_path / "whole").status == 0
+    first = run(source, tmp_path / "out", "--num-shards", 3, "--shard-id", 2)
+    assert (
+        "3 sentences in" in first.err[-1] and "3 chunks are left to other shards" in first.err[-1]
+    )
+    assert not (tmp_path / "out").exists()
+    assert run(source, tmp_path / "out", "--num-shards", 3, "--shard-id", 1).status == 0
+    # of these chunks one is damaged on the way
+    damaged = tmp_path / "out.parts" / "000001.jsonl.gz"
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:-12])
+    shard = ("--num-shards", 3, "--shard-id", 0)
+    refused(run(source, tmp_path / "out", *shard), "000001.jsonl.gz is damaged: delete it")
+    damaged.write_bytes(content)
+    last = run(source, tmp_path / "out", *shard)
+    assert "0 sentences in" in last.err[-1] and "11 lines" in last.err[-1]
+    assert (tmp_path / "out").read_text() == (tmp_path / "whole").read_text()
+    assert not (tmp_path / "out.parts").exists()
+
+
+def test_several_processes_give_the_same(run, source, tmp_path):
+    assert run(source, tmp_path / "one").status == 0
+    several = run(source, tmp_path / "several", "--processes", 2, "--max-tokens", 16)
+    assert several.status == 0 and "11 sentences in" in several.err[-1]
+    assert (tmp_path / "several").read_text() == (tmp_path / "one").read_text()
+    # what a worker finds wrong is said as if this process had found it
+    broken = tmp_path / "broken.pt"
+    broken.write_bytes(b"PK")
+    refused(run(source, "-", "--processes", 2, path=broken), "broken.pt is no checkpoint")
+
+
+@pytest.fixture
+def overflowing(world, tmp_path):
+    """A model whose encoder overflows for sentences with a 9."""
+    state = load(world.checkpoint)
+    model = state["cfg"]["model"]
+    model.share_all_embeddings, model.share_decoder_input_output_embed = False, True
+    weight = state["model"]["encoder.embed_tokens.weight"].clone()
+    for number, line in enumerate(test_lines(world.data / "dict.xx.txt")):
+        if "9" in line.split()[0]:
+            weight[number + 4] = 3e38  # behind the four symbols of fairseq
+    state["model"]["encoder.embed_tokens.weight"] = weight
+    torch.save(state, tmp_path / "overflowing.pt")
+    return tmp_path / "overflowing.pt"
+
+
+def test_scores_that_are_not_finite(run, overflowing, tmp_path):
+    (tmp_path / "in").write_text("w01 w02\nw09\nw03\nw19 w04\n")
+    said = run(tmp_path / "in", tmp_path / "out", path=overflowing)
+    refused(said, "in, line 2 and 1 more: no translation")
+    assert "NaN or infinite" in said.err[-1] and not (tmp_path / "out").exists()
+    # the others are there, as they are alone
+    with gzip.open(tmp_path / "out.parts" / "000000.jsonl.gz", "rt") as file:
+        found = file.read().splitlines()
+    alone = run("-", "-", path=overflowing, stdin=b"w01 w02\nw03\n").out.splitlines()
+    assert alone[0] in found[0] and alone[1] in found[2] and "scores not finite" in found[3]
+
+
+def test_batches_by_length():
+    lengths = [3, 9, 1, 4, 4, 30]
+    assert by_length([0, 1, 2, 3, 4], lengths, 12) == [[1], [3, 4, 0], [2]]
+    assert by_length([0, 1, 2, 3, 4, 5], lengths, 12) == [[5], [1, 3, 4], [0, 2]]
+    assert by_length([], lengths, 12) == []
+    # no line is lost where their number is not a multiple of 8
+    batches = by_length(range(103), [n % 9 + 1 for n in range(103)], 8)
+    assert sorted(line for batch in batches for line in batch) == list(range(103))
