@@ -1,1 +1,1 @@
-"""Our model and fairseq's Transformer measured in turn, for ``scripts/benchmark.py``."""
+"""Our model and fairseq's Transformer measured in turn, for ``resmlp-mt benchmark``."""

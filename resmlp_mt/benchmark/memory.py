@@ -1,20 +1,106 @@
-"""Mode ``memory``: what training and decoding keep, by length."""
+"""``benchmark memory``: the activations that training keeps, and what decoding remembers."""
 
 from typing import Dict, List
 
+import torch
 from tqdm import tqdm
 
-from resmlp_mt.benchmark import floor
-from resmlp_mt.benchmark.columns import Pair
-from resmlp_mt.benchmark.held import cache_by_length, peak_bytes, saved_bytes
-from resmlp_mt.benchmark.report import Chart, Report, counted, megabytes, number
+from resmlp_mt.benchmark.decoding import FairseqSystem
+from resmlp_mt.benchmark.models import Pair
+from resmlp_mt.benchmark.report import Chart, Report, Table, counted
 from resmlp_mt.benchmark.sentences import Sentences
-from resmlp_mt.benchmark.timing import Spread
-from resmlp_mt.score.terminal_table import Table
+from resmlp_mt.benchmark.timing import Spread, number
+from resmlp_mt.benchmark.training import loss_of
 
 
-def training(pair: Pair, sentences: Sentences, args, bar: tqdm) -> List[dict]:
-    models = pair.models()
+def saved_bytes(model, task, batch: dict) -> int:
+    """Bytes that a forward pass keeps for the backward pass, weights apart.
+
+    Every distinct storage counts once and whole: a view keeps all of what it views.
+    """
+    weights = {value.untyped_storage().data_ptr() for value in model.state_dict().values()}
+    kept: Dict[int, int] = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    model.train()
+    # the graph lives until `loss` goes: no storage is freed, and its address given to another
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = loss_of(model, task, batch)
+    del loss
+    return sum(kept.values())
+
+
+def peak_bytes(model, task, batch: dict) -> int:
+    """The most that both passes have on the GPU at once, weights and their gradients apart."""
+    model.train()
+    loss_of(model, task, batch).backward()  # from here on there are gradients
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    loss_of(model, task, batch).backward()
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() - before
+    model.zero_grad()
+    return peak
+
+
+def held_bytes(value) -> int:
+    """Bytes of all tensors that can be reached from *value*, each storage once."""
+    storages: Dict[int, int] = {}
+    seen, waiting = set(), [value]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, (torch.nn.Module, type)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            storage = value.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+        else:
+            waiting.extend(_children(value))
+    return sum(storages.values())
+
+
+def _children(value) -> list:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (list, tuple, set)):
+        return list(value)
+    names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    slots = [getattr(value, name) for name in names if hasattr(value, name)]
+    return slots + list(getattr(value, "__dict__", {}).values())
+
+
+def held_by_length(system: FairseqSystem, batch: dict, lengths: List[int]) -> Dict[int, int]:
+    """Bytes that word-by-word decoding remembers after each of *lengths* words, in one run.
+
+    It is what the last layer is handed beside the newest word's state: the memory of all layers
+    and, where a layer reads that at every step, the encoder's output.
+    """
+    found: Dict[int, int] = {}
+    steps = 0
+
+    def look(layer, args, kwargs, output):
+        nonlocal steps
+        steps += 1
+        if steps in lengths:
+            found[steps] = held_bytes([args[1:], kwargs])
+
+    handle = system.model.decoder.layers[-1].register_forward_hook(look, with_kwargs=True)
+    try:
+        system.prepare(batch, max(lengths))()
+    finally:
+        handle.remove()
+    return found
+
+
+def of_training(pair: Pair, models: list, sentences: Sentences, args, bar: tqdm) -> List[dict]:
+    """A line for each length of both sides."""
     lines = []
     for length in args.target_length:
         batch = sentences.training_batch(args.tokens, length, length)
@@ -24,39 +110,25 @@ def training(pair: Pair, sentences: Sentences, args, bar: tqdm) -> List[dict]:
             if args.device == "cuda":
                 columns[name]["peak"] = peak_bytes(model, pair.task, batch)
             bar.update()
-        lines.append(
-            {
-                "length": length,
-                "sentences": batch["target"].size(0),
-                "tokens": batch["ntokens"],
-                "columns": columns,
-            }
-        )
+        sizes = {"sentences": batch["target"].size(0), "tokens": batch["ntokens"]}
+        lines.append({"length": length, **sizes, "columns": columns})
     return lines
 
 
-def decoding(pair: Pair, sentences: Sentences, args, bar: tqdm) -> List[dict]:
-    columns = pair.columns()
+def of_decoding(pair: Pair, models: list, sentences: Sentences, args, bar: tqdm) -> List[dict]:
+    """A line for each number of target words so far."""
     batch = sentences.source_batch(args.sentences, args.source_length[0])
     found = {}
-    for column in columns:
-        found[column.name] = cache_by_length(column, batch, args.target_length)
+    for place, (name, model) in enumerate(zip(pair.names, models)):
+        system = FairseqSystem(name, model, pair, place)
+        found[name] = held_by_length(system, batch, args.target_length)
         bar.update()
-    source = batch["net_input"]["src_tokens"].size(1)
-    rows = args.sentences * args.beam
+    hypotheses = args.sentences * args.beam
     return [
         {
             "length": length,
-            "hypotheses": rows,
-            "columns": {
-                column.name: {
-                    "held": found[column.name][length],
-                    "counted": floor.cache_held(
-                        column.sizes, length, rows, source, args.sentences, column.cache_bytes
-                    ),
-                }
-                for column in columns
-            },
+            "hypotheses": hypotheses,
+            "columns": {name: {"held": held[length]} for name, held in found.items()},
         }
         for length in args.target_length
     ]
@@ -64,7 +136,7 @@ def decoding(pair: Pair, sentences: Sentences, args, bar: tqdm) -> List[dict]:
 
 def table(title: str, lines: List[dict], kinds: Dict[str, str], notes: List[str]) -> Table:
     """A row a length: MB of both models and the ratio, for each kind of number."""
-    ours, baseline = list(lines[0]["columns"])[:2]
+    ours, baseline = lines[0]["columns"]
     header = ["length"]
     for heading in kinds.values():
         header += [f"{ours}{heading}", f"{baseline}{heading}", "ours / theirs"]
@@ -73,39 +145,28 @@ def table(title: str, lines: List[dict], kinds: Dict[str, str], notes: List[str]
         row = [str(line["length"])]
         for kind in kinds:
             some, other = line["columns"][ours][kind], line["columns"][baseline][kind]
-            row += [megabytes(some), megabytes(other), number(some / other)]
+            row += [number(some / 1e6), number(other / 1e6), number(some / other)]
         rows.append(row)
     return Table(title, header, rows, notes)
 
 
 def chart(title: str, lines: List[dict], kind: str) -> Chart:
-    return Chart(
-        title,
-        "length (words)",
-        "memory (MB)",
-        {
-            name: [
-                (line["length"], Spread(*[line["columns"][name][kind] / 1e6] * 3)) for line in lines
-            ]
-            for name in lines[0]["columns"]
-        },
-    )
+    points = {
+        name: [(line["length"], Spread(*[line["columns"][name][kind] / 1e6] * 3)) for line in lines]
+        for name in lines[0]["columns"]
+    }
+    return Chart(title, "length (words)", "memory (MB)", points)
 
 
 def main(args) -> Report:
-    """
-    Args:
-        args: with ``target_length``, the list of lengths, ``tokens`` of a training batch, and
-            ``source_length``, of what is translated.
-    """
+    """Training with as many words on both sides; decoding with a fixed source length."""
     args.target_length = sorted(args.target_length)
     longest = max(args.target_length) + 1
     pair = Pair(args, max(longest, args.source_length[0] + 1), longest)
-    sentences = Sentences(pair.task, args)
-    total = 2 * len(args.target_length) + 2
-    with tqdm(total=total, unit="run", disable=None) as bar:
-        trained = training(pair, sentences, args, bar)
-        decoded = decoding(pair, sentences, args, bar)
+    sentences, models = Sentences(pair.task, args), pair.models()
+    with tqdm(total=2 * len(args.target_length) + 2, unit="run", disable=None) as bar:
+        trained = of_training(pair, models, sentences, args, bar)
+        decoded = of_decoding(pair, models, sentences, args, bar)
     kinds = {"saved": ""}
     notes = ["kept by the forward pass for the backward pass, weights apart"]
     if args.device == "cuda":
@@ -115,24 +176,19 @@ def main(args) -> Report:
         f"{counted(args.sentences, 'sentence')} of {args.source_length[0]} source words, "
         f"beam {args.beam}"
     )
+    of_step = f"activations, a step of {args.tokens} target tokens"
     tables = [
-        table(
-            f"Training: MB of activations in a step of {args.tokens} target tokens, by words on "
-            "either side",
-            trained,
-            kinds,
-            notes,
-        ),
+        table(f"Training: MB of {of_step}, by words on either side", trained, kinds, notes),
         table(
             f"Decoding: MB remembered, by target words so far ({setting})",
             decoded,
-            {"held": "", "counted": " (counted)"},
-            ["counted: what must be remembered; ours sets aside room for words to come"],
+            {"held": ""},
+            ["ours sets aside room for words to come"],
         ),
     ]
     charts = [
-        chart(f"Training: activations, {args.tokens} target tokens a step", trained, "saved"),
+        chart(f"Training: {of_step}", trained, "saved"),
         chart(f"Decoding: {setting}", decoded, "held"),
     ]
-    result = {"models": pair.described(), "training": trained, "decoding": decoded}
+    result = {"models": pair.describe(), "training": trained, "decoding": decoded}
     return Report(result, tables, {"memory": charts})

@@ -6,15 +6,35 @@ import shlex
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List
 
 import torch
+from tabulate import tabulate
 
-from resmlp_mt.benchmark.timing import Spread
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import write_json
+from resmlp_mt.files import make_folder, write_json
 from resmlp_mt.provenance import versions
-from resmlp_mt.score.terminal_table import Table
+
+
+@dataclass
+class Table:
+    """
+    Attributes:
+        title: one line above.
+        header: a heading for each column.
+        rows: as many cells each; the first is a name.
+        notes: lines below.
+    """
+
+    title: str
+    header: List[str]
+    rows: List[List[str]]
+    notes: List[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        align = ["left", *["right"] * (len(self.header) - 1)]
+        table = tabulate(self.rows, self.header, disable_numparse=True, colalign=align)
+        return "\n".join([self.title, "", table, *self.notes, ""])
 
 
 @dataclass
@@ -47,25 +67,9 @@ class Report:
     pictures: Dict[str, List[Chart]] = field(default_factory=dict)
 
 
-def number(value: float) -> str:
-    """A number with three or so digits that count."""
-    if value >= 99.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
-
-
-def spread_text(value: Spread) -> str:
-    """``median (low .. high)``."""
-    return f"{number(value.median)} ({number(value.low)} .. {number(value.high)})"
-
-
 def counted(number: int, thing: str) -> str:
     """``1 sentence``, ``2 sentences``."""
     return f"{number} {thing}{'s' * (number != 1)}"
-
-
-def megabytes(value: Optional[float]) -> str:
-    return "-" if value is None else number(value / 1e6)
 
 
 def machine(args) -> dict:
@@ -88,61 +92,73 @@ def machine(args) -> dict:
     return found
 
 
-def machine_line(found: dict) -> str:
-    device = found.get("gpu", found["device"])
-    return (
-        f"{found['cpu']}, {counted(found['threads'], 'thread')}, "
-        f"torch {found['torch']}, {found['dtype']} (float32 products: "
-        f"{found['float32_products']}), on {device}"
-    )
-
-
-def prepare_folder(folder: Path, pictures: bool) -> None:
+def check_folder(folder: Path) -> None:
     """Find out before the work, not after it, whether results can be kept.
 
     Raises:
         UserError: if *folder* cannot be made, or pictures cannot be drawn.
     """
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out {folder}: {error.strerror}: name another folder") from None
-    if pictures:
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            raise UserError("--out: pictures need matplotlib: pip install matplotlib") from None
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise UserError("--out: pictures need matplotlib: pip install matplotlib") from None
 
 
 def show(report: Report, args) -> None:
-    print(machine_line(machine(args)) + "\n")
+    found = machine(args)
+    device = found.get("gpu", found["device"])
+    print(
+        f"{found['cpu']}, {counted(found['threads'], 'thread')}, torch {found['torch']}, "
+        f"{found['dtype']} (float32 products: {found['float32_products']}), on {device}\n"
+    )
     for table in report.tables:
         print(table.text())
 
 
-def save(report: Report, args, argv: List[str]) -> List[Path]:
+def save(report: Report, args, settings: dict, argv: List[str]) -> List[Path]:
     """Write the JSON file and the pictures; gives their names."""
-    folder = args.out
-    made_with = versions()
-    if args.ctranslate2:
+    folder, made_with = args.out, versions()
+    if getattr(args, "ctranslate2", []):
         made_with["ctranslate2"] = version("ctranslate2")
-    settings = {name: value for name, value in vars(args).items() if name not in ("mode", "out")}
+    written = [folder / f"{args.mode}.json"]
     write_json(
-        folder / f"{args.mode}.json",
+        written[0],
         {
             "mode": args.mode,
-            "command": shlex.join(["scripts/benchmark.py", *argv]),
+            "command": shlex.join(["resmlp-mt", *argv]),
             "settings": settings,
             "machine": machine(args),
             "versions": made_with,
             **report.result,
         },
     )
-    written = [folder / f"{args.mode}.json"]
     for name, charts in report.pictures.items():
-        from resmlp_mt.benchmark.pictures import draw  # only where matplotlib is needed
-
-        for suffix in ("png", "svg"):
-            written.append(folder / f"{name}.{suffix}")
-            draw(charts, written[-1])
+        written += [folder / f"{name}.{suffix}" for suffix in ("png", "svg")]
+        for path in written[-2:]:
+            draw(charts, path)
     return written
+
+
+def draw(charts: List[Chart], output: Path) -> None:
+    """Panels side by side, the same models in each. A band shows the lowest and highest repeat."""
+    from matplotlib import pyplot as plt
+
+    from resmlp_mt.pictures.style import marker, save_for_screen
+
+    size = 6.4 * len(charts), 4.2
+    figure, panels = plt.subplots(1, len(charts), figsize=size, squeeze=False, layout="constrained")
+    for axes, chart in zip(panels.flat, charts):
+        for number, (name, points) in enumerate(chart.lines.items()):
+            lengths, color = [x for x, _ in points], f"C{number % 10}"
+            middle = [y.median for _, y in points]
+            axes.plot(lengths, middle, marker=marker(number), color=color, linewidth=2, label=name)
+            low, high = [y.low for _, y in points], [y.high for _, y in points]
+            axes.fill_between(lengths, low, high, color=color, alpha=0.2, linewidth=0)
+        axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y)
+        top = max(y.high for points in chart.lines.values() for _, y in points)
+        axes.set_ylim(0, 1.3 * top)  # room for the legend above the lines
+        axes.set_xlim(left=0)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="upper left", ncols=2)
+    save_for_screen(figure, output)

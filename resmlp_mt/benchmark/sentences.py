@@ -37,7 +37,7 @@ def build_task(args, positions: int) -> TranslationTask:
         return TranslationTask(cfg, dictionary, dictionary)
     cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(args.data)
     if cfg.source_lang is None:
-        raise UserError(f"{args.data}: no binary data in it: make it with fairseq-preprocess")
+        raise UserError(f"{args.data}: no binary data in it: make it with resmlp-mt prepare")
     return TranslationTask.setup_task(cfg)
 
 
@@ -50,50 +50,59 @@ class Sentences:
 
     def __init__(self, task: TranslationTask, args):
         self.task, self.args = task, args
-        self.dictionaries = {"source": task.source_dictionary, "target": task.target_dictionary}
         if args.data is not None:
             task.load_dataset(args.split)
             self.data = task.dataset(args.split)
 
-    def source_batch(self, count: int, words: Optional[int]) -> dict:
-        """A batch to translate; *words* a sentence, None for the data's own sentences.
+    def source_batch(self, count: int, words: int) -> dict:
+        """A batch to translate: *words* random words a sentence, or sentences of the data.
 
         Raises:
             UserError: if the data hold fewer sentences.
         """
-        if words is None:
-            return self._collate(self._own(count))
-        return self._collate(self._pieces("source", count, words))
+        if self.args.data is None:
+            return self._collate(self._random(count, words))
+        return self._collate(self._own(count))
 
-    def training_batch(self, tokens: int, source: Optional[int], target: Optional[int]) -> dict:
+    def training_batch(self, tokens: int, source: int, target: int) -> dict:
         """A batch to train on.
 
         Args:
-            tokens: target tokens of the whole batch, ends of sentence included; of the data's own,
-                as fairseq's ``--max-tokens`` counts them.
-            source, target: words a sentence; None for a batch of the data's own.
+            tokens: target tokens of the whole batch, ends of sentence included. The data's own are
+                counted as ``--max-tokens`` of fairseq counts them.
+            source, target: words a sentence, where they are random.
+
+        Raises:
+            UserError: if the data hold no batch of that size.
         """
-        if target is None:
+        if self.args.data is not None:
             return self._own_batch(tokens)
         count = max(1, tokens // (target + 1))
-        pieces = self._pieces("source", count, source), self._pieces("target", count, target)
-        return self._collate(*pieces)
+        return self._collate(self._random(count, source), self._random(count, target, side=1))
 
     def _collate(self, sources: List[Tensor], targets: Optional[List[Tensor]] = None) -> dict:
         rows = [{"id": number, "source": source} for number, source in enumerate(sources)]
         for row, target in zip(rows, targets or []):
             row["target"] = target
-        dictionary = self.dictionaries["source"]
-        batch = collate(rows, dictionary.pad(), dictionary.eos())
+        dictionary = self.task.source_dictionary
+        return self._moved(collate(rows, dictionary.pad(), dictionary.eos()))
+
+    def _moved(self, batch: dict) -> dict:
         return move_to_cuda(batch) if self.args.device == "cuda" else batch
 
-    def _shuffled(self) -> List[int]:
-        generator = torch.Generator().manual_seed(self.args.seed)
-        return torch.randperm(len(self.data), generator=generator).tolist()
+    def _random(self, count: int, words: int, side: int = 0) -> List[Tensor]:
+        dictionary = self.task.source_dictionary
+        generator = torch.Generator().manual_seed(self.args.seed + side)
+        low, high = dictionary.nspecial, len(dictionary)
+        text = torch.randint(low, high, (count, words), generator=generator)
+        end = torch.tensor([dictionary.eos()])
+        return [torch.cat([sentence, end]) for sentence in text]
 
     def _own(self, count: int) -> List[Tensor]:
         limit = self.task.cfg.max_source_positions
-        fitting = (self.data.src[number] for number in self._shuffled())
+        generator = torch.Generator().manual_seed(self.args.seed)
+        order = torch.randperm(len(self.data), generator=generator).tolist()
+        fitting = (self.data.src[number] for number in order)
         chosen = list(islice((text for text in fitting if len(text) <= limit), count))
         if len(chosen) < count:
             raise UserError(
@@ -115,29 +124,4 @@ class Sentences:
             batch = next(batches.next_epoch_itr(), None)
         if not batch:
             raise UserError(f"{self.args.data}: no batch of {tokens} tokens in {self.args.split}")
-        return move_to_cuda(batch) if self.args.device == "cuda" else batch
-
-    def _pieces(self, side: str, count: int, words: int) -> List[Tensor]:
-        """*count* sentences of exactly that many words; of data, its text cut to that length."""
-        dictionary = self.dictionaries[side]
-        if self.args.data is None:
-            generator = torch.Generator().manual_seed(self.args.seed + (side == "target"))
-            shape = (count, words)
-            text = torch.randint(dictionary.nspecial, len(dictionary), shape, generator=generator)
-        else:
-            text = self._running_text(side, count * words).view(count, words)
-        end = torch.tensor([dictionary.eos()])
-        return [torch.cat([piece, end]) for piece in text]
-
-    def _running_text(self, side: str, words: int) -> Tensor:
-        rows = self.data.src if side == "source" else self.data.tgt
-        texts, found = [], 0
-        for number in self._shuffled():
-            texts.append(rows[number][:-1].long())
-            found += len(texts[-1])
-            if found >= words:
-                break
-        if not found:
-            raise UserError(f"{self.args.data}: no word in {self.args.split}")
-        text = torch.cat(texts)
-        return text.repeat(-(-words // found))[:words]
+        return self._moved(batch)

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Callable, List
 
 import torch
+from fairseq.models.transformer import TransformerModelBase
 
-from resmlp_mt.benchmark.floor import Sizes
-from resmlp_mt.benchmark.pair import LENGTH_PENALTY
 from resmlp_mt.errors import UserError
 
 
@@ -88,21 +87,22 @@ def as_words(batch: dict, dictionary) -> List[List[str]]:
     ]
 
 
-class CTranslate2Column:
-    """The baseline, converted: the same weights; see ``FairseqColumn`` for the attributes."""
+class CTranslate2System:
+    """The baseline, converted: the same weights; see ``FairseqSystem`` for the attributes."""
 
-    def __init__(
-        self, precision: str, model, options: Namespace, sizes: Sizes, task, args, bytes_each: int
-    ):
-        self.name, self.sizes, self.bytes_each = f"CTranslate2 {precision}", sizes, bytes_each
-        self.cache_bytes = None  # the count of a cache's traffic is of fairseq's way to keep it
-        self.dictionary, self.beam = task.source_dictionary, args.beam
-        self.translator = load_translator(
-            model, options, task, precision, args.device, torch.get_num_threads()
-        )
+    counts_as = 1
+
+    def __init__(self, precision: str, model, pair, length_penalty: float):
+        if not isinstance(model, TransformerModelBase):
+            raise UserError(f"--ctranslate2: {pair.args.baseline} is no Transformer: name one")
+        self.name, self.length_penalty = f"CTranslate2 {precision}", length_penalty
+        self.dictionary, self.beam = pair.task.source_dictionary, pair.args.beam
+        options, device = pair.options[1], pair.args.device
+        threads = torch.get_num_threads()
+        self.translator = load_translator(model, options, pair.task, precision, device, threads)
 
     def prepare(self, batch: dict, words: int) -> Callable[[], int]:
-        """As ``FairseqColumn.prepare``: a function that makes as many tokens in as many steps."""
+        """As ``FairseqSystem.prepare``: a function that makes as many tokens in as many steps."""
         sources = as_words(batch, self.dictionary)
         # it stops at the longest length without a step for the end of sentence: one word more
         # makes the number of steps, and of tokens, that fairseq makes
@@ -115,7 +115,7 @@ class CTranslate2Column:
                 num_hypotheses=self.beam,  # fairseq, too, gives all of them
                 min_decoding_length=steps,
                 max_decoding_length=steps,
-                length_penalty=LENGTH_PENALTY,
+                length_penalty=self.length_penalty,
                 max_input_length=0,
             )
             lengths = {len(tokens) for result in found for tokens in result.hypotheses}

@@ -1,4 +1,4 @@
-"""Mode ``train``: full training steps of both models in turn.
+"""``benchmark train``: full training steps of both models in turn.
 
 A step is the forward pass with fairseq's label-smoothed loss (0.1), the backward pass and a step of
 Adagrad: ``torch.optim.Adagrad``, which is what ``fairseq-train --optimizer adagrad`` runs.
@@ -11,12 +11,19 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from tqdm import tqdm
 
-from resmlp_mt.benchmark import floor
-from resmlp_mt.benchmark.columns import Pair
-from resmlp_mt.benchmark.report import Report, counted, number, spread_text
+from resmlp_mt.benchmark.models import Pair
+from resmlp_mt.benchmark.report import Report, Table, counted
 from resmlp_mt.benchmark.sentences import Sentences
-from resmlp_mt.benchmark.timing import Spread, alternate, ratio, spread, synchronizer
-from resmlp_mt.score.terminal_table import Table
+from resmlp_mt.benchmark.timing import (
+    Spread,
+    alternate,
+    number,
+    ratio,
+    spread,
+    spread_text,
+    synchronizer,
+)
+from resmlp_mt.benchmark.work import multiply_adds
 
 PHASES = ("forward", "backward", "optimizer")
 SMOOTHING = 0.1
@@ -64,34 +71,32 @@ def measure(pair: Pair, models: list, batch: dict, args, bar: tqdm) -> dict:
         name: TrainingStep(model, pair.task, batch, args.device)
         for name, model in zip(pair.names, models)
     }
-    seconds = alternate(
-        steps, args.warmup, args.repeats, synchronizer(args.device), after_each=bar.update
-    )
+    synchronize = synchronizer(args.device)
+    seconds = alternate(steps, args.warmup, args.repeats, synchronize, after_each=bar.update)
+    phases = {name: step.phases[-args.repeats :] for name, step in steps.items()}
+    work = {name: multiply_adds(step) for name, step in steps.items()}
     sentences, source = batch["net_input"]["src_tokens"].shape
-    target = batch["target"].size(1)
-    work = [floor.training(sizes, source, target) for sizes in pair.sizes]
     line = {
         "sentences": sentences,
         "source_tokens": source,
-        "target_tokens": target,
+        "target_tokens": batch["target"].size(1),
         "tokens": batch["ntokens"],
         "columns": {},
     }
-    for name, multiply_adds in zip(pair.names, work):
-        taken = seconds[name]
-        phases = steps[name].phases[-args.repeats :]
+    baseline = pair.names[1]
+    for name, taken in seconds.items():
         line["columns"][name] = {
             "seconds": taken,
             "tokens_per_second": batch["ntokens"] / spread(taken).median,
             "ms_a_step": spread(taken).scaled(1000)._asdict(),
             "ms_by_phase": {
-                phase: spread([step[phase] for step in phases]).scaled(1000)._asdict()
+                phase: spread([step[phase] for step in phases[name]]).scaled(1000)._asdict()
                 for phase in PHASES
             },
-            "speed": ratio(seconds[pair.names[1]], taken)._asdict(),
+            "speed": ratio(seconds[baseline], taken)._asdict(),
             "counted": {
-                "multiply_adds": sentences * multiply_adds,
-                "speed": work[1] / multiply_adds,
+                "multiply_adds": work[name],
+                "speed": work[baseline] / work[name],
             },
         }
     return line
@@ -121,23 +126,12 @@ def table(line: dict) -> Table:
 
 
 def main(args) -> Report:
-    """
-    Args:
-        args: with ``tokens``, and ``source_length`` and ``target_length``: lists of words a
-            sentence, both None for a batch of the data's own.
-    """
-    lengths = [
-        (source, target)
-        for source in args.source_length or [None]
-        for target in args.target_length or [None]
-    ]
-    longest = [max(side[i] or 0 for side in lengths) + 1 for i in (0, 1)]
-    pair = Pair(args, *longest)
-    sentences = Sentences(pair.task, args)
-    models = pair.models()
-    with tqdm(
-        total=len(lengths) * 2 * (args.warmup + args.repeats), unit="step", disable=None
-    ) as bar:
+    """One batch for each pair of a source length and a target length."""
+    lengths = [(source, target) for source in args.source_length for target in args.target_length]
+    pair = Pair(args, max(args.source_length) + 1, max(args.target_length) + 1)
+    sentences, models = Sentences(pair.task, args), pair.models()
+    total = len(lengths) * 2 * (args.warmup + args.repeats)
+    with tqdm(total=total, unit="step", disable=None) as bar:
         lines = [
             measure(pair, models, sentences.training_batch(args.tokens, *both), args, bar)
             for both in lengths
@@ -149,4 +143,4 @@ def main(args) -> Report:
         "counted: what the speed would be if every multiply-add took the same time",
     ]
     optimizer = {"optimizer": "torch.optim.Adagrad", "label_smoothing": SMOOTHING}
-    return Report({"models": pair.described(), **optimizer, "lines": lines}, tables)
+    return Report({"models": pair.describe(), **optimizer, "lines": lines}, tables)

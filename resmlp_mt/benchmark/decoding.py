@@ -1,0 +1,182 @@
+"""``benchmark decode``: translate the same sentences with each system in turn."""
+
+from argparse import Namespace
+from typing import Callable, Dict, List
+
+from tqdm import tqdm
+
+from resmlp_mt.benchmark.converted import CTranslate2System
+from resmlp_mt.benchmark.models import Pair, make_ready
+from resmlp_mt.benchmark.report import Chart, Report, Table, counted
+from resmlp_mt.benchmark.sentences import Sentences
+from resmlp_mt.benchmark.timing import (
+    Spread,
+    alternate,
+    number,
+    ratio,
+    spread,
+    spread_text,
+    synchronizer,
+)
+from resmlp_mt.benchmark.work import multiply_adds
+
+LENGTH_PENALTY = 0.6  # the same number of words everywhere, so that it changes no ranking
+NOTES = [
+    "speed: how many times faster than the baseline, repeat by repeat: median (lowest .. highest)",
+    "counted: what the speed would be if every multiply-add took the same time",
+]
+
+
+class FairseqSystem:
+    """A model that translates by ``task.build_generator``, as in ``fairseq-generate``.
+
+    Attributes:
+        name: the heading.
+        model: made ready for inference.
+        counts_as: the number of the model in the pair whose products it makes.
+    """
+
+    def __init__(self, name: str, model, pair: Pair, counts_as: int):
+        self.name, self.task, self.beam = name, pair.task, pair.args.beam
+        self.counts_as = counts_as
+        self.model = make_ready(model, self.beam)
+
+    def prepare(self, batch: dict, words: int) -> Callable[[], int]:
+        """What translates *batch* into exactly *words* words a sentence, and an end of sentence.
+
+        Returns:
+            a function that translates, and gives the number of tokens in the best hypotheses.
+
+        Raises (when called):
+            RuntimeError: if a hypothesis came out of another length.
+        """
+        options = Namespace(
+            beam=self.beam, max_len_a=0, max_len_b=words, min_len=words, lenpen=LENGTH_PENALTY
+        )
+        generator = self.task.build_generator([self.model], options)
+
+        def translate() -> int:
+            found = self.task.inference_step(generator, [self.model], batch)
+            lengths = {len(hypothesis["tokens"]) for beams in found for hypothesis in beams}
+            if lengths != {words + 1}:
+                raise RuntimeError(f"{self.name}: {lengths} tokens, asked for {words + 1}")
+            return len(found) * (words + 1)
+
+        return translate
+
+
+def systems_of(pair: Pair) -> list:
+    """All that is to translate: our model, the baseline, further forms of both."""
+    args = pair.args
+    systems = [FairseqSystem(pair.names[n], pair.build(n), pair, n) for n in (0, 1)]
+    for precision in args.precision:
+        model = pair.build(0, inference_precision=precision)
+        systems.append(FairseqSystem(f"{pair.names[0]} {precision}", model, pair, 0))
+    for precision in args.ctranslate2:
+        systems.append(CTranslate2System(precision, systems[1].model, pair, LENGTH_PENALTY))
+    return systems
+
+
+def measure(systems: list, batch: dict, words: int, args, bar: tqdm) -> dict:
+    """Translate one batch with all *systems*, the baseline second; the numbers, as JSON values.
+
+    Args:
+        batch: the sentences.
+        words: to be made of each sentence, its end on top.
+        bar: moved on by each run.
+    """
+    tokens: Dict[str, int] = {}
+
+    def timed(name: str, translate: Callable[[], int]) -> Callable[[], None]:
+        return lambda: tokens.__setitem__(name, translate())
+
+    translating = {system.name: system.prepare(batch, words) for system in systems}
+    runs = {name: timed(name, translate) for name, translate in translating.items()}
+    synchronize = synchronizer(args.device)
+    seconds = alternate(runs, args.warmup, args.repeats, synchronize, after_each=bar.update)
+    work = [multiply_adds(translating[system.name]) for system in systems[:2]]
+    sentences, source = batch["net_input"]["src_tokens"].shape
+    line = {
+        "sentences": sentences,
+        "beam": args.beam,
+        "source_tokens": source,
+        "target_words": words,
+        "steps": words + 1,
+        "columns": {},
+    }
+    for system in systems:
+        taken, mine = seconds[system.name], work[system.counts_as]
+        line["columns"][system.name] = {
+            "seconds": taken,
+            "output_tokens": tokens[system.name],
+            "tokens_per_second": tokens[system.name] / spread(taken).median,
+            "ms_a_step": spread(taken).scaled(1000 / (words + 1))._asdict(),
+            "speed": ratio(seconds[systems[1].name], taken)._asdict(),
+            "counted": {"multiply_adds": mine, "speed": work[1] / mine},
+        }
+    return line
+
+
+def table(line: dict) -> Table:
+    rows = [
+        [
+            name,
+            number(found["tokens_per_second"]),
+            spread_text(Spread(**found["ms_a_step"])),
+            spread_text(Spread(**found["speed"])),
+            number(found["counted"]["speed"]),
+        ]
+        for name, found in line["columns"].items()
+    ]
+    return Table(
+        f"Decoding: {counted(line['sentences'], 'sentence')} of {line['source_tokens']} source "
+        f"tokens, beam {line['beam']}, {line['target_words']} words and an end of sentence "
+        f"forced: {line['steps']} steps",
+        ["", "tokens/s", "ms a step", "speed", "counted"],
+        rows,
+    )
+
+
+def chart(side: str, lines: List[dict]) -> Chart:
+    """Time for a token of output, all sentences of the batch together, by a side's length."""
+    other = {"target": "source", "source": "target"}[side]
+    words = {"target": "target_words", "source": "source_tokens"}
+    setting = f"{lines[0][words[other]]} {words[other].replace('_', ' ')}"
+    points = {
+        name: [
+            (
+                line[words[side]],
+                spread(line["columns"][name]["seconds"]).scaled(
+                    1000 / line["columns"][name]["output_tokens"]
+                ),
+            )
+            for line in lines
+        ]
+        for name in lines[0]["columns"]
+    }
+    title = f"Time for a decoded token by {side} length\n({setting}, beam {lines[0]['beam']})"
+    return Chart(title, words[side].replace("_", " "), "time for a token (ms)", points)
+
+
+def main(args) -> Report:
+    """Every target length with the first source length, then the other source lengths."""
+    sources, targets = args.source_length, args.target_length
+    settings = [(sources[0], words) for words in targets]
+    settings += [(source, targets[0]) for source in sources[1:]]
+    pair = Pair(args, max(sources) + 1, max(targets) + 1)
+    sentences, systems = Sentences(pair.task, args), systems_of(pair)
+    lines = []
+    total = len(settings) * len(systems) * (args.warmup + args.repeats)
+    with tqdm(total=total, unit="run", disable=None) as bar:
+        for source, words in settings:
+            batch = sentences.source_batch(args.sentences, source)
+            lines.append(measure(systems, batch, words, args, bar))
+    tables = [table(line) for line in lines]
+    tables[-1].notes += NOTES
+    pictures = {}
+    if len(targets) > 1:
+        pictures["decode-target"] = [chart("target", lines[: len(targets)])]
+    if len(sources) > 1:
+        by_source = [lines[0], *lines[len(targets) :]]
+        pictures["decode-source"] = [chart("source", by_source)]
+    return Report({"models": pair.describe(), "lines": lines}, tables, pictures)
