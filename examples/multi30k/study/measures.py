@@ -29,6 +29,7 @@ LONG = tuple(
     for system in (BASELINE, *EXTENDED, "conv-3")
 )
 Pairs = List[Tuple[str, str]]
+Save = Callable[[dict], None]  # writes the result file with what stands beside its rows
 
 
 def translations(out: Path, name: str) -> Path:
@@ -146,7 +147,7 @@ def tested(baseline: List[str], system: List[str], references: List[str]) -> Dic
     }
 
 
-def compare(out: Path, made: dict) -> dict:
+def compare(out: Path, made: dict, save: Save) -> None:
     """Every system of Table 5 against the Transformer of its pair and seed: paired bootstrap."""
     there = set(found_rows(out))
     todo = {name: other for name, other in against().items() if {name, other} <= there}
@@ -158,10 +159,10 @@ def compare(out: Path, made: dict) -> dict:
         test = made["rows"][name]["bleu"]
         change = test["system"] - test["baseline"]
         print(f"{name:34} {change:+.1f} BLEU, p = {test['p_value']:.3f}", flush=True)
-    return {"test": TEST}
+    save({"test": TEST})
 
 
-def lengths(out: Path, made: dict) -> dict:
+def lengths(out: Path, made: dict, save: Save) -> None:
     """BLEU of Table 5's systems on short, middling and long sentences."""
     from resmlp_mt.score.by_length import bleu_by_length
 
@@ -171,12 +172,8 @@ def lengths(out: Path, made: dict) -> dict:
         buckets = bleu_by_length(texts, references, sides(name)[0], EDGES)
         made["rows"][name] = [bucket.pop("bleu") for bucket in buckets]
         print(name, *made["rows"][name], flush=True)
-    return {
-        "test": TEST,
-        "signature": bleu_signature(),
-        "words_of": "source",
-        "buckets": buckets,
-    }
+    head = {"test": TEST, "signature": bleu_signature(), "words_of": "source"}
+    save({**head, "buckets": buckets})
 
 
 def repeats(line: str) -> bool:
@@ -209,12 +206,13 @@ def forbid(name: str, out: Path, file: Path) -> dict:
     return {"size": best, "valid_bleu": on_valid, **counted(texts, references), **scores}
 
 
-def repetitions(out: Path, made: dict) -> dict:
+def repetitions(out: Path, made: dict, save: Save) -> None:
     """Translations that say something twice, and what ``--no-repeat-ngram-size`` gives."""
-    for name in found_rows(out):
-        row, (texts, references) = rows()[name], translated(out, name)
+    texts = {name: translated(out, name) for name in found_rows(out)}
+    for name, (lines, references) in texts.items():
+        row = rows()[name]
         made["references"][row.target] = counted(references, references)["repeats"]
-        found = {**made["rows"].get(name, {}), **counted(texts, references)}
+        found = {**made["rows"].get(name, {}), **counted(lines, references)}
         if row.table == "table5" and row.label in REPEATING:
             file = out / name / "no-repeat" / f"test.{row.target}"
             other = out / against().get(name, "") / "no-repeat" / file.name
@@ -225,7 +223,7 @@ def repetitions(out: Path, made: dict) -> dict:
                 found["forbidden"]["against"] = tested(*both, references)
         made["rows"][name] = found
         print(f"{name:34} {found['repeats']:.1%}", flush=True)
-    return {"test": TEST, "references": made["references"]}
+        save({"test": TEST, "references": made["references"]})
 
 
 def joined(pairs: Pairs, number: int) -> Pairs:
@@ -251,27 +249,26 @@ def long_rows(name: str, out: Path, valid: Pairs, tests: List[Pairs]) -> Dict[st
     return found
 
 
-def long_sentences(out: Path, made: dict) -> dict:
+def long_sentences(out: Path, made: dict, save: Save) -> None:
     """One to four sentences of the test set in one line."""
     there = [name for name in LONG if name in rows() and (out / name / "scores.json").exists()]
     if not there and not made["rows"]:
         raise UserError(f"{out}: no trained models there: python -m study run 'table5.en-de.*-3.1'")
-    name = next(iter(there), LONG[0])
-    pairs = list(zip(*sides(name)))
+    pairs = list(zip(*sides(LONG[0])))
     tests = [joined(pairs, number) for number in range(1, MOST + 1)]
+    words = [sum(len(source.split()) for source, _ in test) / len(test) for test in tests]
     for name in there:
         if name not in made["rows"]:
             made["rows"][name] = long_rows(name, out, list(zip(*sides(name, "val"))), tests)
             for how, scores in made["rows"][name].items():
                 print(f"{name:34} {how:18} {' '.join(f'{s:5.1f}' for s in scores)}", flush=True)
-    words = [sum(len(source.split()) for source, _ in test) / len(test) for test in tests]
-    return {"signature": bleu_signature(), "test": TEST, "words": words}
+            save({"signature": bleu_signature(), "test": TEST, "words": words})
 
 
 SENTENCES, BATCH, REPEATS = 256, 64, 5
 
 
-def speed(out: Path, made: dict) -> dict:
+def speed(out: Path, made: dict, save: Save) -> None:
     """Decoding speed of Table 5's En-De models in turn, on one thread, as fairseq-generate does."""
     import torch
 
@@ -295,7 +292,8 @@ def speed(out: Path, made: dict) -> dict:
             "seconds": taken,
         }
         print(f"{label:14} {relative.median:.2f} times the Transformer's speed", flush=True)
-    return {"threads": 1, "sentences": SENTENCES, "batch": BATCH, "beam": 4, "repeats": REPEATS}
+    sizes = {"sentences": SENTENCES, "batch": BATCH, "beam": 4, "repeats": REPEATS}
+    save({"threads": 1, **sizes})
 
 
 def _decoder(folder: Path, label: str, subwords: Dict[str, int]) -> Callable[[], None]:
@@ -335,8 +333,11 @@ def measure(kind: str, out: Path, results: Path) -> Path:
     assert file.stem in MEASURES, file
     before = earlier(file)
     made = {"rows": dict(before["rows"]), "references": dict(before.get("references", {}))}
-    head = KINDS[kind](out, made)
-    make_folder(results)
     command = {"command": f"python -m study measure {kind}", "versions": versions()}
-    write_json(file, {**command, **head, "rows": made["rows"]})
+
+    def save(head: dict) -> None:
+        make_folder(results)
+        write_json(file, {**command, **head, "rows": made["rows"]})
+
+    KINDS[kind](out, made, save)
     return file
