@@ -1,10 +1,11 @@
 """resmlp_mt: the sequence-to-sequence ResMLP as a fairseq plugin.
 
 fairseq registers the model and its architectures when it loads this folder as ``--user-dir``.
-Without fairseq, importing this package loads nothing else; ``ResMLPModel`` loads fairseq.
+Without fairseq, importing this package loads nothing else. ``ResMLPModel`` loads fairseq.
 """
 
 import importlib
+import os
 import sys
 
 __all__ = ["ResMLPModel"]
@@ -18,5 +19,17 @@ def __getattr__(name: str):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+class _Path(list):
+    """``__path__``, in which ``fairseq.utils.import_user_module`` looks for its ``--user-dir`` if
+    this package was imported before. That was perhaps before fairseq, with no model registered.
+    """
+
+    def __contains__(self, folder: str) -> bool:
+        importlib.import_module("resmlp_mt.compat")
+        # fairseq knows one folder by several names: SITE/fairseq/../resmlp_mt is SITE/resmlp_mt
+        return any(os.path.realpath(folder) == os.path.realpath(ours) for ours in self)
+
+
+__path__ = _Path(__path__)
 if "fairseq" in sys.modules:
     importlib.import_module("resmlp_mt.compat")

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import List, NamedTuple, Optional
 
 import torch
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq import checkpoint_utils
 from fairseq.data.data_utils import infer_language_pair
 from torch import Tensor
 
 from resmlp_mt.checkpoints.inspection import load_ours
-from resmlp_mt.compat.checkpoint_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.subwords import load_subwords
 
@@ -88,19 +87,9 @@ def _load(path: Path, data_bin: Path):
                 f"{data_bin} has no dictionary {dictionary.name}: give the data folder that "
                 f"{path} was trained on"
             )
-    try:
-        (model,), _, task = load_model_ensemble_and_task([str(path)], {"data": str(data_bin)})
-    except Exception as error:  # fairseq raises a bare one for a state that does not fit
-        misfits = "Error(s) in loading state_dict", "please ensure that the architectures match"
-        if not any(said in str(error) for said in misfits):
-            message = explain(error)
-            if message is None:
-                raise
-            raise UserError(" ".join(message.split())) from None
-        raise UserError(
-            f"{path} does not fit the dictionaries in {data_bin}: give the data folder that it was "
-            "trained on"
-        ) from None
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(path)], {"data": str(data_bin)}
+    )
     model.eval()
     if getattr(model.decoder.layers[0], "cross_attention", None) is None:
         raise UserError(f"{path}: its decoder has no cross-attention: there is nothing to draw")

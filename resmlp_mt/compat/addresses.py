@@ -1,28 +1,35 @@
-"""A checkpoint has nothing fetched from where it says."""
+"""The hub fetches nothing because a checkpoint says so.
 
+Without this, ``from_pretrained`` downloads the files of a tokenizer or a BPE from whatever address
+the options in the checkpoint name. It can go when ``GeneratorHubInterface`` takes neither from the
+checkpoint (test_hostile_checkpoints.py, ``test_nothing_is_fetched``).
+"""
+
+import os
+
+from fairseq import hub_utils
 from omegaconf import OmegaConf
 
+from resmlp_mt.compat.replacing import replace_once
 from resmlp_mt.errors import UserError
 
 
-def check_addresses(cfg, given, path: str) -> None:
-    """See to it that a checkpoint has nothing fetched: fairseq downloads a tokenizer's or a BPE's
-    files from what addresses its options name.
-
-    Args:
-        cfg: the checkpoint's options, with *given* in them.
-        given: options by name that the caller gave.
-        path: the checkpoint.
-
+@replace_once(hub_utils, "from_pretrained")
+def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
+    """
     Raises:
         UserError: naming the option, where the caller gave neither it nor the kind.
     """
+    loaded = original(model_name_or_path, checkpoint_file, *args, **kwargs)
     for kind in ("bpe", "tokenizer"):
-        if kind in given or not OmegaConf.is_config(cfg[kind]):
+        options = getattr(loaded["args"], kind, None)
+        if kind in kwargs or not OmegaConf.is_config(options):
             continue
-        for option, value in OmegaConf.to_container(cfg[kind], resolve=True).items():
-            if option not in given and "://" in str(value):
+        for option, value in OmegaConf.to_container(options, resolve=True).items():
+            if option not in kwargs and "://" in str(value):
+                path = os.path.join(str(model_name_or_path), checkpoint_file)
                 raise UserError(
                     f"{path}: its option {option} is an address, {value}, and nothing is fetched "
                     f"because a checkpoint says so: give {option}= or {kind}="
                 )
+    return loaded

@@ -4,7 +4,6 @@ PyTorch's reader leaves the checksums in its own files unchecked: a flipped bit 
 without a word, and the model translates with it.
 """
 
-import os
 import zipfile
 from pathlib import Path
 from typing import Dict, Union
@@ -96,9 +95,3 @@ def is_strided(value) -> bool:
         and value.device.type != "meta"
         and not value.is_quantized
     )
-
-
-def check_file(path: Union[str, Path]) -> None:
-    """:func:`check_records`, where *path* is a file on this machine."""
-    if os.path.isfile(path):
-        check_records(path)

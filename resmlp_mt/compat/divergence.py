@@ -1,6 +1,9 @@
-"""What a user is told about training that diverges: before it does, and when it has.
+"""What a user reads of training that diverges: before it does, and when it has.
 
-:mod:`resmlp_mt.compat` puts these in the place of fairseq's functions.
+Without this, fairseq's NanDetector, which should name the module where numbers stopped being
+finite, ends in a StopIteration on our encoder, training ends in a traceback, and nothing warns of
+Adagrad without warm-up. The hooks can go when NanDetector reads outputs that are dictionaries
+(test_stability.py, ``test_detector_watches_gradients_of_the_encoders_output``).
 """
 
 import logging
@@ -8,8 +11,12 @@ from functools import partial
 from typing import Optional
 
 import torch
+from fairseq.nan_detector import NanDetector
+from fairseq.trainer import Trainer
 from torch import nn
 
+from resmlp_mt.compat.replacing import replace_once
+from resmlp_mt.errors import UserError
 from resmlp_mt.models.model import ResMLPModel
 
 logger = logging.getLogger(__name__)
@@ -24,8 +31,9 @@ WARN_FROM = 0.01
 LARGEST_STEP = 0.011
 
 
+@replace_once(NanDetector, "add_hooks")
 def add_hooks(original, detector, module: nn.Module) -> None:
-    """For ``fairseq.nan_detector.NanDetector.add_hooks``: watch every tensor that a module returns.
+    """Watch every tensor that a module returns.
 
     fairseq runs its detector over the batch whose gradients were not finite, to name the module
     where that began. PyTorch's hook for gradients, which it uses, takes a module's first tensor and
@@ -55,35 +63,33 @@ def _watch_gradients(detector, module: nn.Module, inputs, output) -> None:
         output.register_hook(lambda gradient: detector.bhook_fn(module, None, (gradient,)))
 
 
-def explain(error: FloatingPointError, trainer) -> Optional[str]:
-    """One line for training that fairseq has ended because of numbers that are not finite.
-
-    Args:
-        error: what fairseq's trainer raised.
-        trainer: the trainer, or None if it is not known.
+@replace_once(Trainer, "train_step")
+def train_step(original, trainer, *args, **kwargs):
     """
-    text = str(error)
-    # several workers compare the norms of their gradients first, and nan is not equal to nan
-    norms = text.partition("grad_norm across the workers")[2]
-    of_workers = "nan" in norms or "inf" in norms
-    if text == "gradients are Nan/Inf" or of_workers:
-        where = kept = ""
-        if trainer is not None:
-            where = f" of update {trainer.get_num_updates() + 1}"
-            kept = f" (the weights before it: {trainer.cfg.checkpoint.save_dir}/crash.pt)"
-        return f"training has diverged: the gradients{where} are not finite{kept}: {REMEDY}"
-    if "Minimum loss scale reached" in text:
-        return f"training has diverged, the minimum loss scale is reached: {REMEDY}"
-    return None
+    Raises:
+        UserError: for gradients that are not finite.
+    """
+    try:
+        return original(trainer, *args, **kwargs)
+    except FloatingPointError as error:
+        # several workers compare the norms of their gradients first, and nan is not equal to nan
+        norms = str(error).partition("grad_norm across the workers")[2]
+        if str(error) == "gradients are Nan/Inf" or "nan" in norms or "inf" in norms:
+            raise UserError(
+                f"training has diverged: the gradients of update {trainer.get_num_updates() + 1} "
+                "are not finite (the weights before it: "
+                f"{trainer.cfg.checkpoint.save_dir}/crash.pt): {REMEDY}"
+            ) from error
+        if "Minimum loss scale reached" in str(error):
+            raise UserError(
+                f"training has diverged, the minimum loss scale is reached: {REMEDY}"
+            ) from error
+        raise
 
 
+@replace_once(Trainer, "_build_optimizer")
 def build_optimizer(original, trainer) -> None:
-    """For ``fairseq.trainer.Trainer._build_optimizer``: warn of Adagrad with little or no warm-up.
-
-    Args:
-        original: the method that this one stands for.
-        trainer: fairseq's trainer.
-    """
+    """Warn of Adagrad with little or no warm-up."""
     original(trainer)
     message = warning(trainer.cfg)
     ours = any(isinstance(module, ResMLPModel) for module in trainer.model.modules())

@@ -1,7 +1,8 @@
 """One-line errors from fairseq's command-line programs, for input that their user can mend.
 
-Only exceptions that are recognised are shortened, and only in a program of fairseq's: everything
-else keeps its traceback, and ``RESMLP_MT_TRACEBACK=1`` shows it always.
+Only exceptions that are recognised are shortened, and only in a program of fairseq: everything else
+keeps its traceback, and ``RESMLP_MT_TRACEBACK=1`` always shows it. Without this, a user reads the
+reason on the last line of some forty. It can go when fairseq's programs print one line themselves.
 """
 
 import os
@@ -9,7 +10,6 @@ import re
 import sys
 from typing import Optional
 
-from resmlp_mt.compat import checkpoint_errors, divergence
 from resmlp_mt.errors import UserError
 
 _TOO_LONG = re.compile(
@@ -22,9 +22,6 @@ _GONE = re.compile(r"Connection \w+ by peer|Broken pipe")
 def explain(error: BaseException) -> Optional[str]:
     """One line for what the user can mend, or None for any other error."""
     text = str(error)
-    of_checkpoint = checkpoint_errors.explain(error)
-    if of_checkpoint is not None:
-        return of_checkpoint
     if isinstance(error, UserError):
         return text
     too_long = _TOO_LONG.search(text)
@@ -36,17 +33,12 @@ def explain(error: BaseException) -> Optional[str]:
             "--max-target-positions, or leave such sentences out with "
             "--skip-invalid-size-inputs-valid-test"
         )
-    if isinstance(error, FloatingPointError):
-        trainer = checkpoint_errors.local(error.__traceback__, "train_step", "self")
-        return divergence.explain(error, trainer)
     if isinstance(error, RuntimeError) and "gloo/transport" in text:
         gone = _GONE.search(text)
         return gone and (
             f"another process of this run has ended ({gone[0]}): its own output says why; start "
             "all of them again with the same command"
         )
-    if isinstance(error, UnicodeDecodeError):
-        return f"invalid UTF-8 in the input ({error.reason}): convert it to UTF-8"
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return text  # fairseq's own, such as "Dataset not found: train (data-bin)"
     if isinstance(error, OSError) and error.strerror:
@@ -54,7 +46,7 @@ def explain(error: BaseException) -> Optional[str]:
     return None
 
 
-def install() -> None:
+def _install() -> None:
     """Shorten recognised errors if this process is one of fairseq's programs."""
     program = sys.argv[0] if sys.argv else ""
     name = os.path.basename(program)
@@ -72,3 +64,6 @@ def install() -> None:
             print(f"{name}: error: {' '.join(message.split())}", file=sys.stderr)
 
     sys.excepthook = hook
+
+
+_install()

@@ -4,26 +4,28 @@ import functools
 from typing import Callable
 
 
-def replace_once(owner, name: str) -> Callable[[Callable], None]:
+def replace_once(owner, name: str) -> Callable[[Callable], Callable]:
     """A decorator: the function, which is given the original first, stands for ``owner.name``.
 
-    Another import of this package finds it replaced and leaves it.
+    A second copy of this package in the same process finds it replaced and leaves it.
 
     Args:
-        owner: a module or class of fairseq's.
+        owner: a module or class of fairseq.
         name: its function or method.
     """
 
     def install(function):
         original = getattr(owner, name)
-        if hasattr(original, "replaced_by_resmlp_mt"):
-            return
+        ours = f"{function.__module__}.{function.__name__}"
+        before = getattr(original, "replaced_by", ())
+        if ours not in before:
 
-        @functools.wraps(original)
-        def replaced(*args, **kwargs):
-            return function(original, *args, **kwargs)
+            @functools.wraps(original)
+            def replaced(*args, **kwargs):
+                return function(original, *args, **kwargs)
 
-        replaced.replaced_by_resmlp_mt = True
-        setattr(owner, name, replaced)
+            replaced.replaced_by = (*before, ours)
+            setattr(owner, name, replaced)
+        return function
 
     return install

@@ -1,17 +1,13 @@
 """The model and its named architectures, registered with fairseq."""
 
-import os
 from argparse import Namespace
 
-from fairseq import hub_utils
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerModelBase
 from fairseq.models.transformer import base_architecture as transformer_defaults
 from omegaconf import OmegaConf
 
-from resmlp_mt.compat.addresses import check_addresses
-from resmlp_mt.compat.checkpoint_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import fold_, is_folded
 from resmlp_mt.inference.long_sentences import extend_token_mixing_, widen_token_mixing_
@@ -55,29 +51,6 @@ class ResMLPModel(TransformerModelBase):
         if cfg.folded:
             fold_(model)
         return model
-
-    @classmethod
-    def from_pretrained(
-        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
-    ):
-        """fairseq's method of that name.
-
-        Raises:
-            UserError: for a checkpoint that is damaged, carries more than data, does not fit, or
-                would have something fetched from elsewhere.
-        """
-        try:
-            loaded = hub_utils.from_pretrained(
-                model_name_or_path, checkpoint_file, data_name_or_path, **kwargs
-            )
-            path = os.path.join(model_name_or_path, checkpoint_file)
-            check_addresses(loaded["args"], kwargs, path)
-            return hub_utils.GeneratorHubInterface(loaded["args"], loaded["task"], loaded["models"])
-        except Exception as error:
-            message = explain(error)
-            if message is None:
-                raise
-            raise UserError(" ".join(message.split())) from error
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

@@ -40,7 +40,7 @@ def run_program(
         log: file that its output is appended to.
         on_line: called with each line of output.
         threads: CPU threads; default: what PyTorch takes.
-        matmul_precision: see :func:`resmlp_mt.compat.training.set_matmul_precision`.
+        matmul_precision: see :func:`resmlp_mt.compat.matmul_precision.set_matmul_precision`.
 
     Returns:
         its cost: ``{"wall_minutes": ..., "cpu_minutes": ...}``.

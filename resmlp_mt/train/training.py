@@ -60,7 +60,7 @@ def train(
         options: further options of ``fairseq-train``.
         updates: the last update; drives the progress bar and ``--max-update``.
         threads: CPU threads.
-        matmul_precision: see :func:`resmlp_mt.compat.training.set_matmul_precision`.
+        matmul_precision: see :func:`resmlp_mt.compat.matmul_precision.set_matmul_precision`.
 
     Returns:
         the cost over all continuations, ``{"wall_minutes": ..., "cpu_minutes": ...}``.

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data import data_utils
+from fairseq.ngram_repeat_block import NGramRepeatBlock
 
-from resmlp_mt.compat import data, training
+from resmlp_mt.compat import matmul_precision
+from resmlp_mt.compat.last_batch import batch_by_size
+from resmlp_mt.compat.replacing import replace_once
 from resmlp_mt.errors import UserError
 
 
@@ -24,7 +27,7 @@ def test_every_sentence_is_in_a_batch_once(count, max_sentences):
 
 def test_importing_twice_wraps_once():
     wrapped = data_utils.batch_by_size
-    data.keep_last_batch()
+    replace_once(data_utils, "batch_by_size")(batch_by_size)
     assert data_utils.batch_by_size is wrapped
 
 
@@ -32,13 +35,21 @@ def test_matmul_precision(monkeypatch):
     before = torch.get_float32_matmul_precision()
     try:
         monkeypatch.setenv("RESMLP_MT_MATMUL_PRECISION", "medium")
-        training.set_matmul_precision()
+        matmul_precision.set_matmul_precision()
         assert torch.get_float32_matmul_precision() == "medium"
         monkeypatch.delenv("RESMLP_MT_MATMUL_PRECISION")
-        training.set_matmul_precision()
+        matmul_precision.set_matmul_precision()
         assert torch.get_float32_matmul_precision() == "medium"
         monkeypatch.setenv("RESMLP_MT_MATMUL_PRECISION", "half")
         with pytest.raises(UserError, match="RESMLP_MT_MATMUL_PRECISION=half: choose one of"):
-            training.set_matmul_precision()
+            matmul_precision.set_matmul_precision()
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_repeated_ngrams_are_blocked_on_a_cpu():
+    """The hypothesis is 5 6 5 so far, in a buffer of ten words: no 6 may follow."""
+    tokens = torch.ones(1, 10, dtype=torch.long)
+    tokens[0, :4] = torch.tensor([2, 5, 6, 5])
+    blocked = NGramRepeatBlock(2, use_extension=False)(tokens, torch.zeros(1, 9), 1, 1, 3)
+    assert (blocked[0] == -torch.inf).nonzero().flatten().tolist() == [6]

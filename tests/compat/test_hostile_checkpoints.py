@@ -4,9 +4,13 @@ loading one. The soak tries them all by every way."""
 import copy
 import io
 import pickle
+import re
 import warnings
+from argparse import Namespace
 from itertools import islice
+from pathlib import Path
 
+import fairseq
 import hostile_checkpoint_states as states
 import numpy as np
 import pytest
@@ -16,10 +20,11 @@ from fairseq import file_utils
 from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
 from hostile_checkpoint_cases import arrays, code, damaged, evaluated, foreign, same, saved
 from hostile_checkpoint_ways import Ways
+from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_dense
-from resmlp_mt.compat.plain_options import evaluate
+from resmlp_mt.compat.evaluated_options import EVALUATED, check_options
 from resmlp_mt.errors import UserError
 
 QUICK = ("hub", "average")
@@ -258,55 +263,38 @@ def test_tensors_that_claim_more_than_they_hold(tmp_path):
             check_finite(weights, "file")
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "[(512, 3)] * 20",
-        "True",
-        "(0.9, 0.98)",
-        "[(64, 1), (128, 2)]",
-        " 1e-4",
-        "-1 + 2 * 3 / 4",
-        "[1] * 2 + 2 * [3] + [4] * -1",
-        "(1,) + (2,) * True",
-        "'a' * 3 + 'b'",
-        "{'a': [1], 2: None}",
-        Wav2Vec2Config.conv_feature_layers,
-    ],
-)
-def test_options_are_evaluated_as_before(expression):
-    assert evaluate(expression) == eval(expression.strip())
+PLAIN = [
+    *("[(512, 3)] * 20", "True", "(0.9, 0.98)", " 1e-4", "-1 + 2 * 3", "10,20", "'a' * 3 + 'b'"),
+    *("[1] * 2 + 2 * [3]", '{"name": [1], 2: None}', Wav2Vec2Config.conv_feature_layers),
+]
+WOULD_BE_RUN = [
+    *("__import__('os').system('true')", "[x for x in (1,)]", "(lambda: 1)()", "open", "f'{1}'"),
+    *("1 if True else 2", "2 ** 99999", "1 / 0", "[" * 500 + "]" * 500, "1 +", "\0", ""),
+    # nothing runs, but memory would
+    *("[0] * 99999999999", "99999999999 * [0]", "'a' * 99999999999"),
+    *("([0] * 9999) * 9999", "[0] * (1 + 99999999999)"),
+]
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "__import__('os').system('true')",
-        "[x for x in (1,)]",
-        "(lambda: 1)()",
-        "open",
-        "f'{1}'",
-        "1 if True else 2",
-        "[0] * 99999999999",
-        "99999999999 * [0]",
-        "+".join(["[0] * 1048576"] * 2),
-        "[" + ", ".join(["[0] * 1048576"] * 2) + "]",
-        "'a' * 1048576 + 'a'",
-        "'a' * 99999999999",
-        "2 ** 99999",
-        "[" * 500 + "]" * 500,
-        "1 +",
-        "1 / 0",
-        "\0",
-        "",
-    ],
-)
-def test_options_that_would_run_something(expression):
-    with pytest.raises(UserError, match="is refused: it may hold numbers"):
-        evaluate(expression)
+@pytest.mark.parametrize("expression", PLAIN)
+def test_plain_options(expression):
+    nested = Namespace(model={"w2v_args": [Namespace(encoder_layers=expression, dropout=0.1)]})
+    check_options(nested, "file")
 
 
-def test_only_strings_are_evaluated():
-    """fairseq takes the error for a value that needs no evaluation."""
-    with pytest.raises(TypeError):
-        evaluate(3)
+@pytest.mark.parametrize("expression", WOULD_BE_RUN)
+def test_options_that_would_be_run(expression):
+    check_options({"an_option_that_fairseq_does_not_evaluate": expression}, "file")
+    options = {"model": Namespace(_name="fconv", decoder_attention=expression)}
+    for form in (options, OmegaConf.create(options, flags={"allow_objects": True})):
+        with pytest.raises(UserError, match="^file: its option decoder_attention is ['\"]"):
+            check_options(form, "file")
+
+
+def test_every_option_that_fairseq_evaluates_is_known():
+    call = r"\beval(?:_str_list|_str_dict|_bool)?\(\s*(?:self\.)?(?:cfg|args)\.(\w+)"
+    found = set()
+    for room in ("models", "modules", "tasks", "model_parallel"):
+        for path in (Path(fairseq.__file__).parent / room).rglob("*.py"):
+            found.update(re.findall(call, path.read_text()))
+    assert len(found) > 10 and found <= EVALUATED

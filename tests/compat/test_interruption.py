@@ -30,7 +30,6 @@ from processes import Forked, forked
 
 from resmlp_mt import files
 from resmlp_mt.checkpoints.averaging import load_checkpoint
-from resmlp_mt.compat import safe_saving
 from resmlp_mt.errors import UserError
 
 UPDATES = 22
@@ -140,7 +139,7 @@ def save(old, new):
 )
 def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replace, half):
     """The file that was there is there still; once there is room it is replaced."""
-    monkeypatch.setattr(safe_saving, "PAUSE", 0.0)
+    monkeypatch.setattr("resmlp_mt.compat.whole_checkpoints.PAUSE", 0.0)
     old, new = last_good(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(*replace, half(kill_this_process))
@@ -157,7 +156,7 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replace, half):
 
 def test_the_second_try_begins_anew(tmp_path, monkeypatch):
     """fairseq writes again after an error: behind what it had written, were it not for us."""
-    monkeypatch.setattr(safe_saving, "PAUSE", 0.0)
+    monkeypatch.setattr("resmlp_mt.compat.whole_checkpoints.PAUSE", 0.0)
     old, new = last_good(tmp_path)
     state, whole, tries = torch.load(new), torch.save, []
 
@@ -173,7 +172,7 @@ def test_the_second_try_begins_anew(tmp_path, monkeypatch):
 @pytest.mark.parametrize("write", [copy, save])
 def test_an_error_that_passes(tmp_path, monkeypatch, write):
     """A network's file system, for instance, is back after a moment."""
-    monkeypatch.setattr(safe_saving, "PAUSE", 0.0)
+    monkeypatch.setattr("resmlp_mt.compat.whole_checkpoints.PAUSE", 0.0)
     old, new = last_good(tmp_path)
     rename, failing = os.replace, [errno.ESTALE, errno.EIO]
 
@@ -190,11 +189,11 @@ def test_an_error_that_passes(tmp_path, monkeypatch, write):
 
 @pytest.mark.parametrize("write", [copy, save])
 @pytest.mark.parametrize(
-    "number, remedy", [(errno.EDQUOT, "make room"), (errno.EFBIG, "make room"), (None, "see to it")]
+    "number, remedy", [(errno.EDQUOT, "make room"), (errno.EFBIG, "make room"), (None, "mend this")]
 )
 def test_what_to_do_about_an_error(tmp_path, monkeypatch, write, number, remedy):
     """No room is made for what is not to be written: here a folder that has the file's name."""
-    monkeypatch.setattr(safe_saving, "PAUSE", 0.0)
+    monkeypatch.setattr("resmlp_mt.compat.whole_checkpoints.PAUSE", 0.0)
     old, new = last_good(tmp_path)
     if number is None:
         number, old = errno.EISDIR, tmp_path / "folder.pt"

@@ -16,22 +16,31 @@ from cli import (
     weights,
 )
 
-REGISTERS_ONCE = """
+IMPORTED_FIRST = """
 import sys
 import resmlp_mt
+heavy = {"torch", "fairseq", "numpy", "sentencepiece", "matplotlib", "resmlp_mt.text"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+
 from argparse import Namespace
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.utils import import_user_module
-ours = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
-assert set(ours) == {
-    *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
-    *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
-    *("resmlp_mt_conv_6", "resmlp_mt_conv_12"),
-}, ours
 for path in sys.argv[1].split(":"):
     import_user_module(Namespace(user_dir=path))
-assert ours == {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
-assert MODEL_REGISTRY["resmlp_mt"] is resmlp_mt.ResMLPModel
+    ours = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
+    assert set(ours) == {
+        *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
+        *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
+        *("resmlp_mt_conv_6", "resmlp_mt_conv_12"),
+    }, ours
+    assert MODEL_REGISTRY["resmlp_mt"] is resmlp_mt.ResMLPModel
+    assert set(ours.values()) == {resmlp_mt.ResMLPModel}
+
+rooms = ("prepare", "score", "pictures", "analysis", "translate", "train", "text.subwords")
+heavy = ("sentencepiece", "matplotlib", *(f"resmlp_mt.{room}" for room in rooms))
+loaded = [name for name in sys.modules if name.startswith(heavy)]
+assert not loaded, loaded
+
 from fairseq_cli.generate import cli_main
 sys.argv = ["fairseq-generate", *sys.argv[2:]]
 cli_main()
@@ -64,11 +73,14 @@ def test_user_dir_from_the_checkout(corpus, tmp_path):
     assert_same_hypotheses(hypotheses(result.stdout), hypotheses(generate(corpus.data, path)))
 
 
-def test_import_and_user_dir(trained, installed, tmp_path):
-    """An installed package, another working folder: importing it is enough, --user-dir no harm."""
+def test_imported_before_fairseq(trained, installed, tmp_path):
+    """Importing the package loads nothing heavy. Then each name of its folder, also the one by
+    which fairseq finds it beside itself, registers the model once."""
     user_dir = installed / "resmlp_mt"
+    (installed / "site").mkdir()
+    names = f"{user_dir}:{user_dir}/:{installed}/site/../resmlp_mt"
     result = process(
-        *("-c", REGISTERS_ONCE, f"{user_dir}:{user_dir}/:{user_dir}"),
+        *("-c", IMPORTED_FIRST, names),
         *(trained.data, "--path", trained.path, "--beam", 4, "--cpu", "--user-dir", user_dir),
         cwd=tmp_path,
         path=installed,

@@ -65,7 +65,6 @@ def functions(folder: Path, examples: int, lost: List[str]) -> Dict[str, int]:
     line, text, file = hostile_lines.lines(), hostile_lines.texts(), hostile_lines.files()
     for name, strategy, run in (
         ("reading", st.tuples(file), properties.reading),
-        ("parts of a file", st.tuples(file, st.integers(1, 5)), properties.parts),
         ("subwords", st.tuples(line), properties.to_subwords),
         ("cleaning", st.tuples(line, line), properties.clean),
         ("scoring", st.tuples(text, text), properties.scores),
@@ -111,7 +110,7 @@ def refused(programs: Programs, wrong: bytes) -> None:
     for name in programs.names:
         if name == "prepare.py":
             programs.prepare_refuses(wrong)
-        else:
+        elif name != "fairseq-preprocess and fairseq-generate":  # its input is made here
             lines = [b"w01", b"\xc2\x85", wrong, b"w02"]
             programs.refuse(name, lines, "line 3: invalid UTF-8")
     programs.refuse(ATTENTION, [wrong], "invalid UTF-8")

@@ -5,12 +5,9 @@ from typing import Dict, List, Sequence
 
 import cli
 from fairseq.data import Dictionary
-from fairseq.data.data_utils import load_indexed_dataset
-from fairseq.tokenizer import tokenize_line
 from hostile_text_runs import Runs, text_of
 from prepare_text import write_side
 
-from resmlp_mt.compat.quiet import logging_as_before
 from resmlp_mt.score.generated import read_generated
 
 GREEDY = ("--cpu", "--beam", 1, "--max-len-b", 5, "--buffer-size", 1000, "--batch-size", 1000)
@@ -20,17 +17,8 @@ class FairseqPrograms(Runs):
     """fairseq-preprocess, fairseq-generate, fairseq-interactive."""
 
     def _preprocess(self, lines: List[bytes], folder: Path) -> None:
-        """As raw words, by two workers; then the same lines in pieces are translated."""
-        for language in ("xx", "yy"):
-            write_side(folder / f"train.{language}", lines if language == "xx" else lines[::-1])
+        """The same lines in pieces are preprocessed and translated."""
         common = ("--source-lang", "xx", "--target-lang", "yy")
-        train = ("--trainpref", folder / "train", "--workers", 2)
-        self._fairseq("preprocess", *common, *train, "--destdir", folder / "raw")
-        words = [tokenize_line(text_of(line)) for line in lines]
-        for language, expected in (("xx", words), ("yy", words[::-1])):
-            with logging_as_before():
-                data = load_indexed_dataset(str(folder / "raw" / f"train.xx-yy.{language}"), None)
-            assert [len(data[i]) for i in range(len(data))] == [len(line) + 1 for line in expected]
         pieces = [self.encode(text_of(line)).split()[:30] for line in lines]
         for language in ("xx", "yy"):
             write_side(folder / f"test.{language}", map(" ".join, pieces))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Iterator, List
 from unittest import mock
 
-from fairseq import file_chunker_utils
 from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 from fairseq_cli import interactive
@@ -49,7 +48,7 @@ class Properties:
             Subwords(train_subwords(others, self.folder / "others", 30)),
         ]
         cleaning.load_normalisers("en", "de")
-        self.tried = dict.fromkeys(("reading", "parts", "subwords", "cleaning", "scoring"), 0)
+        self.tried = dict.fromkeys(("reading", "subwords", "cleaning", "scoring"), 0)
 
     def reading(self, content: bytes) -> None:
         """A file's lines are those that ``wc`` counts, or the first that is no UTF-8 is named."""
@@ -82,23 +81,6 @@ class Properties:
                     line.strip() for line in expected
                 ]
                 assert all(len(buffer) == 3 for buffer in buffers[:-1])
-
-    def parts(self, content: bytes, workers: int) -> None:
-        """fairseq-preprocess reads the same lines, whichever workers share them."""
-        self.tried["parts"] += 1
-        path = self.folder / "file"
-        path.write_bytes(content)
-        expected, wrong = _lines_of(content)
-        offsets = file_chunker_utils.find_offsets(str(path), workers)
-        lines: List[str] = []
-        try:
-            for ends in zip(offsets, offsets[1:]):
-                with file_chunker_utils.Chunker(str(path), *ends) as chunk:
-                    lines.extend(chunk)
-        except UserError as error:
-            assert wrong and f"{path}, line {wrong}: invalid UTF-8" in str(error), str(error)
-        else:
-            assert not wrong and [line.rstrip("\r\n") for line in lines] == expected
 
     def to_subwords(self, line: str) -> None:
         """One line of pieces, which fairseq takes for text and nothing else; no letter is lost."""

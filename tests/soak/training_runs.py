@@ -16,6 +16,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
 from resmlp_mt.compat import divergence
+from resmlp_mt.errors import UserError
 
 sys.path.append(str(ROOT / "examples" / "quickstart"))
 import grammar
@@ -165,8 +166,8 @@ def _epoch(trainer: Trainer, batches, curve: Curve) -> None:
         curve.last_rate = trainer.get_lr()
         try:
             loss = trainer.train_step([batch])["loss"]
-        except FloatingPointError as error:  # fairseq looks at every gradient
-            curve.not_finite = f"{error}, update {len(curve.losses) + 1}"
+        except UserError as error:  # fairseq looks at every gradient
+            curve.not_finite = f"{error.__cause__}, update {len(curve.losses) + 1}"
             return
         if not math.isfinite(loss):
             curve.not_finite = f"loss, update {len(curve.losses) + 1}"

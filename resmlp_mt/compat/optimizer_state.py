@@ -1,0 +1,48 @@
+"""Training resumes with the state of its optimizer, and that of numbers, or not at all.
+
+From a file without one (of ``--no-save-optimizer-state``, averaged, pruned) fairseq 0.12 takes the
+weights and the place in the data, says nothing, and counts updates from 0: warm-up and the sums of
+Adagrad begin again in the middle of a run. From a state that is NaN all weights are NaN after one
+update, and are saved. It can go when ``Trainer.load_checkpoint`` refuses both
+(test_cli_errors.py, test_hostile_checkpoints.py).
+"""
+
+from typing import Dict
+
+from fairseq.optim import FairseqOptimizer
+from fairseq.trainer import Trainer
+
+from resmlp_mt.compat.checkpoint_file import check_finite
+from resmlp_mt.compat.replacing import replace_once
+from resmlp_mt.errors import UserError
+
+
+@replace_once(Trainer, "load_checkpoint")
+def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kwargs):
+    """
+    Raises:
+        UserError: naming the file.
+    """
+    extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
+    # a folded model refuses to train by itself, and says why
+    if extra_state is None or reset_optimizer or getattr(self.cfg.model, "folded", False):
+        return extra_state
+    if self.get_num_updates() != self._optim_history[-1]["num_updates"]:
+        raise UserError(
+            f"{filename} has no state of an optimizer, so training cannot resume from it: "
+            "--finetune-from-model takes its weights alone (and --reset-optimizer its place in "
+            "the data, too)"
+        )
+    check_finite(_optimizer_state(self.optimizer), filename)
+    return extra_state
+
+
+def _optimizer_state(optimizer: FairseqOptimizer) -> Dict[str, object]:
+    """What the optimizer keeps for each parameter, tensors or not, by names to tell a user."""
+    # a composite optimizer has no state of its own, but those of its parts
+    of_parameters = getattr(optimizer.optimizer, "state", {}).values()
+    return {
+        f"the optimizer's state {number}.{name}": value
+        for number, values in enumerate(of_parameters)
+        for name, value in values.items()
+    }
