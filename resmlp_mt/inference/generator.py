@@ -13,6 +13,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.inference.beam_trace import Finished, Trace
 from resmlp_mt.inference.candidates import CHUNK, log_normalizer, top_words
 from resmlp_mt.modules.decoding_memory import DecodingMemory
@@ -32,9 +33,17 @@ class ResMLPGenerator(SequenceGenerator):
         constraints: Optional[Tensor] = None,
         bos_token: Optional[int] = None,
     ):
+        """
+        Raises:
+            UserError: naming the sentences for which the model's scores are NaN or infinite.
+        """
         if prefix_tokens is not None or constraints is not None or not self._is_plain():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
-        return self._beam_search(sample["net_input"], self.eos if bos_token is None else bos_token)
+        first_word = self.eos if bos_token is None else bos_token
+        found, lost = self._beam_search(sample["net_input"], first_word)
+        if lost:
+            raise UserError(_not_finite(sample, lost))
+        return found
 
     def _is_plain(self) -> bool:
         return (
@@ -49,7 +58,10 @@ class ResMLPGenerator(SequenceGenerator):
         )
 
     def _beam_search(self, net_input: Dict[str, Tensor], first_word: int):
-        """B sentences; R rows are the hypotheses of those still translated, grouped by sentence."""
+        """The hypotheses of B sentences, and the numbers of those whose scores were not finite.
+
+        R rows are the hypotheses of the sentences still translated, grouped by sentence.
+        """
         src_tokens = net_input["src_tokens"]
         device, (sentences, source_length) = src_tokens.device, src_tokens.shape
         max_len = min(int(self.max_len_a * source_length + self.max_len_b), self.max_len - 1)
@@ -64,6 +76,7 @@ class ResMLPGenerator(SequenceGenerator):
         finished: List[List[Finished]] = [[] for _ in range(sentences)]
         left = list(range(sentences))  # the sentences whose rows these are
         trace = Trace()
+        normalizers: List[Tuple[List[int], Tensor]] = []  # of the sentences left at each step
         logits = None
         # all beams start alike: one row a sentence will do for the first word
         words = torch.full((sentences,), first_word, device=device)
@@ -71,7 +84,11 @@ class ResMLPGenerator(SequenceGenerator):
         for step in range(max_len + 1):
             features = model.decoder.newest_features(words, step + 1, encoder_out, state)
             logits = self._logits(model.decoder, features, logits)
-            found, found_words, parents = self._candidates(logits, scores, len(left), step, max_len)
+            normalizer = log_normalizer(logits)
+            normalizers.append((left, normalizer))
+            found, found_words, parents = self._candidates(
+                logits, normalizer, scores, len(left), step, max_len
+            )
             ends = found_words.eq(self.eos) & found.ne(-torch.inf)
             done = self._finish(step, max_len, ends, found, parents, left, finished)
             if len(done) == len(left):
@@ -92,7 +109,7 @@ class ResMLPGenerator(SequenceGenerator):
             )
             memory.go_on(rows, kept if done else None, beam)
             trace.add(rows, words, scores)
-        return self._results(finished, trace, device)
+        return self._results(finished, trace, device), _sentences_not_finite(normalizers)
 
     def _logits(self, decoder, features: Tensor, buffer: Optional[Tensor]) -> Tensor:
         """R x C to R x V scores in float32, in the same memory at each step.
@@ -122,10 +139,15 @@ class ResMLPGenerator(SequenceGenerator):
         return out if self.temperature == 1.0 else out.div_(self.temperature)
 
     def _candidates(
-        self, logits: Tensor, scores: Tensor, sentences: int, step: int, max_len: int
+        self,
+        logits: Tensor,
+        normalizer: Tensor,
+        scores: Tensor,
+        sentences: int,
+        step: int,
+        max_len: int,
     ) -> Tuple[Tensor, Tensor, Tensor]:
         """The best 2 x beam continuations: score, word and row, B x 2 beam each."""
-        normalizer = log_normalizer(logits)
         logits[:, self.pad] = -torch.inf
         logits[:, self.unk] -= self.unk_penalty
         if step < self.min_len:
@@ -136,8 +158,7 @@ class ResMLPGenerator(SequenceGenerator):
         else:
             k = 2 * self.beam_size
             found, words = top_words(logits, k)
-        found = found + (scores - normalizer).unsqueeze(1)
-        found = found.masked_fill(found.isnan(), -torch.inf).view(sentences, -1)
+        found = (found + (scores - normalizer).unsqueeze(1)).view(sentences, -1)
         best, places = found.topk(min(2 * self.beam_size, found.size(1)), dim=1)
         words = words.reshape(sentences, -1).gather(1, places)
         first_rows = torch.arange(
@@ -188,3 +209,29 @@ class ResMLPGenerator(SequenceGenerator):
 
     def _normalize(self, score: Tensor, length: int) -> Tensor:
         return score / length**self.len_penalty if self.normalize_scores else score
+
+
+def _sentences_not_finite(normalizers: List[Tuple[List[int], Tensor]]) -> List[int]:
+    """Numbers of the sentences with a row whose normalizer is NaN or infinite at any step: one NaN
+    or infinity among the scores of a row makes it so."""
+    # one transfer from a GPU, not one a step
+    finite = torch.cat([of_rows for _, of_rows in normalizers]).isfinite().cpu()
+    if bool(finite.all()):
+        return []
+    lost, steps = set(), finite.split([len(of_rows) for _, of_rows in normalizers])
+    for (left, _), of_rows in zip(normalizers, steps, strict=True):
+        of_sentences = of_rows.view(len(left), -1).all(dim=1).tolist()
+        lost.update(number for number, fine in zip(left, of_sentences, strict=True) if not fine)
+    return sorted(lost)
+
+
+def _not_finite(sample: dict, lost: List[int]) -> str:
+    if "id" in sample:
+        names = ", ".join(str(int(sample["id"][number])) for number in lost)
+    else:
+        names = ", ".join(f"{number} of the batch" for number in lost)
+    return (
+        f"sentence{'s' if len(lost) > 1 else ''} {names}: the scores of the words are NaN or "
+        "infinite, so that there is no translation: the model overflowed (translate without "
+        "--fp16) or its weights are not finite (use another checkpoint)"
+    )

@@ -1,6 +1,6 @@
 """The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
@@ -66,43 +66,22 @@ class ResMLPDecoder(TransformerDecoderBase):
             raise ValueError(
                 "full_context_alignment: a triangular A sees no future word; leave the option off"
             )
-        check_length(prev_output_tokens.size(1), self.max_target_positions, "target")
+        length = prev_output_tokens.size(1)
+        check_length(length, self.max_target_positions, "target")
+        attention = alignment_layer, alignment_heads
         if incremental_state is not None:
-            return self._extract_newest(
-                prev_output_tokens[:, -1],
-                prev_output_tokens.size(1),
-                encoder_out,
-                incremental_state,
-                alignment_layer,
-                alignment_heads,
-            )
-        prev_output_tokens, order = turn_right(prev_output_tokens, self.padding_idx)
-        if encoder_out is not None and not self._has_padding(encoder_out):
-            encoder_out = {**encoder_out, "encoder_padding_mask": []}
-        features, extra = super().extract_features(
-            prev_output_tokens,
-            encoder_out,
-            incremental_state,
-            # A is triangular by itself; this only spares the base class its T x T mask
-            full_context_alignment=True,
-            alignment_layer=alignment_layer,
-            alignment_heads=alignment_heads,
+            words = prev_output_tokens[:, -1]
+            return self._extract_newest(words, length, encoder_out, incremental_state, *attention)
+        tokens, order = turn_right(prev_output_tokens, self.padding_idx)
+        positions = None if self.embed_positions is None else self.embed_positions(tokens)
+        x, attn, states = self._run_layers(
+            self._embed(tokens, positions), *self._source(encoder_out), None, *attention
         )
-        features = turn_back(features, order, batch_first=True)
-        if order is not None:
-            extra["attn"] = [
-                None if a is None else turn_back(a, order, batch_first=True) for a in extra["attn"]
-            ]
-            extra["inner_states"] = [
-                turn_back(x, order, batch_first=False) for x in extra["inner_states"]
-            ]
-        return features, extra
-
-    @staticmethod
-    def _has_padding(encoder_out: dict) -> bool:
-        """Whether a source is padded; on a GPU, which would have to be waited for: perhaps."""
-        masks = encoder_out["encoder_padding_mask"]
-        return bool(masks) and (masks[0].is_cuda or bool(masks[0].any()))
+        x = turn_back(x, order, batch_first=True)
+        if attn is not None:
+            attn = turn_back(attn, order, batch_first=True)
+        states = [turn_back(state, order, batch_first=False) for state in states]
+        return x, {"attn": [attn], "inner_states": states}
 
     def newest_features(
         self, words: Tensor, length: int, encoder_out: Optional[dict], incremental_state: dict
@@ -127,8 +106,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         length: int,
         encoder_out: Optional[dict],
         incremental_state: dict,
-        alignment_layer: Optional[int] = None,
-        alignment_heads: Optional[int] = None,
+        *attention: Optional[int],
     ):
         memory = DecodingMemory.of(incremental_state)
         if len(memory.history) != length - 1:
@@ -137,37 +115,68 @@ class ResMLPDecoder(TransformerDecoderBase):
                 f"has {length - 1} before the newest: feed one word at a time"
             )
         memory.advance(len(words), words.device, encoder_out)
-        x = self._embed_newest(words, length, incremental_state)
+        tokens, positions = words.unsqueeze(1), None
+        if self.embed_positions is not None:
+            # with an incremental state only the number of words counts
+            positions = self.embed_positions(tokens.expand(-1, length), incremental_state)[:, -1:]
+        x, attn, states = self._run_layers(
+            self._embed(tokens, positions), None, None, incremental_state, *attention
+        )
+        return x, {"attn": [attn], "inner_states": states}
+
+    def _source(self, encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+        """The states, S x B x C, and the padding mask, B x S, or None where there is none."""
+        if encoder_out is None or not encoder_out["encoder_out"]:
+            return None, None
+        mask = next(iter(encoder_out["encoder_padding_mask"]), None)
+        # on a GPU, which would have to be waited for, there may be padding
+        if mask is not None and not mask.is_cuda and not mask.any():
+            mask = None
+        return encoder_out["encoder_out"][0], mask
+
+    def _embed(self, tokens: Tensor, positions: Optional[Tensor]) -> Tensor:
+        """B x T words to their embeddings, T x B x C."""
+        x = self.embed_scale * self.embed_tokens(tokens)
+        if self.quant_noise is not None:
+            x = self.quant_noise(x)
+        if self.project_in_dim is not None:
+            x = self.project_in_dim(x)
+        if positions is not None:
+            x = x + positions
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return self.dropout_module(x).transpose(0, 1).contiguous()
+
+    def _run_layers(
+        self,
+        x: Tensor,
+        source: Optional[Tensor],
+        padding_mask: Optional[Tensor],
+        incremental_state: Optional[dict],
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ) -> Tuple[Tensor, Optional[Tensor], List[Tensor]]:
+        """All layers and the final maps, for whole sentences or, with *incremental_state*, the
+        newest words: T x B x C to the features, B x T x C, the attention weights, B x T x S or
+        None, and the states after each layer, T x B x C each."""
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
-        attention, inner_states = None, [x]
+        need_attention = (
+            incremental_state is None or DecodingMemory.of(incremental_state).need_attention
+        )
+        attn, states = None, [x]
         for number, layer in enumerate(self.layers):
-            wanted = memory.need_attention and number == alignment_layer
-            x, weights, _ = layer(x, incremental_state=incremental_state, need_attn=wanted)
-            inner_states.append(x)
+            wanted = need_attention and number == alignment_layer
+            x, weights = layer(x, source, padding_mask, incremental_state, wanted)
+            states.append(x)
             if weights is not None:
-                attention = weights[:alignment_heads].mean(dim=0).to(x)
+                attn = weights[:alignment_heads].mean(dim=0).to(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         x = x.transpose(0, 1)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
-        return x, {"attn": [attention], "inner_states": inner_states}
-
-    def _embed_newest(self, words: Tensor, length: int, incremental_state: dict) -> Tensor:
-        """R words to their embeddings, 1 x R x C."""
-        x = self.embed_scale * self.embed_tokens(words)
-        if self.quant_noise is not None:
-            x = self.quant_noise(x)
-        if self.project_in_dim is not None:
-            x = self.project_in_dim(x)
-        if self.embed_positions is not None:
-            # with an incremental state only the number of words counts
-            tokens = words.unsqueeze(1).expand(-1, length)
-            x = x + self.embed_positions(tokens, incremental_state=incremental_state)[:, -1]
-        if self.layernorm_embedding is not None:
-            x = self.layernorm_embedding(x)
-        return self.dropout_module(x).unsqueeze(0)
+        return x, attn, states
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Follow beam search: row r goes on from row ``new_order[r]``. No state is copied."""

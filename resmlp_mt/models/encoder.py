@@ -65,22 +65,36 @@ class ResMLPEncoder(TransformerEncoderBase):
             UserError: if a sentence is longer than ``--max-source-positions``.
         """
         check_length(src_tokens.size(1), self.max_source_positions, "source")
-        turned, order = turn_right(src_tokens, self.padding_idx)
+        tokens, order = turn_right(src_tokens, self.padding_idx)
         if token_embeddings is not None and order is not None:
             # `order` undoes the turn; its inverse permutation is the turn itself
             token_embeddings = turn_back(token_embeddings, order.argsort(dim=1), batch_first=True)
-        out = super().forward(turned, src_lengths, return_all_hiddens, token_embeddings)
-        if order is None:
-            return out
-        out["encoder_out"] = [turn_back(x, order, batch_first=False) for x in out["encoder_out"]]
-        out["encoder_padding_mask"] = [src_tokens.eq(self.padding_idx)]
-        out["encoder_embedding"] = [
-            turn_back(x, order, batch_first=True) for x in out["encoder_embedding"]
-        ]
-        out["encoder_states"] = [
-            turn_back(x, order, batch_first=False) for x in out["encoder_states"]
-        ]
-        return out
+        x, embedding = self.forward_embedding(tokens, token_embeddings)
+        x = x.transpose(0, 1).contiguous()
+        padding = tokens.eq(self.padding_idx)
+        # the one time that the host waits for the device
+        padding = padding if order is not None or bool(padding.any()) else None
+        if padding is not None:
+            x = x.masked_fill(padding.t().unsqueeze(-1), 0)
+        states = [x]
+        for layer in self.layers:
+            x = layer(x, padding)
+            states.append(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        if order is not None:
+            embedding = turn_back(embedding, order, batch_first=True)
+            x, *states = (turn_back(h, order, batch_first=False) for h in [x, *states])
+        own = src_tokens.ne(self.padding_idx)
+        return {
+            "encoder_out": [x],
+            "encoder_padding_mask": [~own],
+            "encoder_embedding": [embedding],
+            "encoder_states": states if return_all_hiddens else [],
+            "fc_results": [],
+            "src_tokens": [],
+            "src_lengths": [own.sum(dim=1, keepdim=True, dtype=torch.int32)],
+        }
 
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
         """Repeat, move or drop sentences, as fairseq's beam search asks for.

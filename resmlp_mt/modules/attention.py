@@ -3,7 +3,7 @@
 from typing import Optional, Tuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 
@@ -51,3 +51,39 @@ def hide_padding(padding_mask: Tensor, dtype: torch.dtype) -> Tensor:
     """What :func:`attend` adds to the scores: B x S, True at padding, to B x 1 x 1 x S."""
     mask = torch.zeros(padding_mask.shape, dtype=dtype, device=padding_mask.device)
     return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]
+
+
+def attend_to_source(
+    attention: nn.Module,
+    query: Tensor,
+    encoder_out: Tensor,
+    padding_mask: Optional[Tensor],
+    need_weights: bool = False,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """Cross-attention of a whole sentence, before the output projection.
+
+    Args:
+        attention: fairseq's MultiheadAttention, of which the projections, the number of heads and
+            the dropout are used.
+        query: T x B x C, projected but not scaled.
+        encoder_out: S x B x C.
+        padding_mask: B x S, True at padding, or None.
+        need_weights: also return the weights.
+
+    Returns:
+        T x B x C, and None or the weights by head, H x B x T x S.
+    """
+    states = query, attention.k_proj(encoder_out), attention.v_proj(encoder_out)
+    y, weights = attend(
+        *(split_heads(x, attention.num_heads) for x in states),
+        None if padding_mask is None else hide_padding(padding_mask, query.dtype),
+        dropout_of(attention),
+        need_weights,
+    )
+    return join_heads(y), None if weights is None else weights.transpose(0, 1)
+
+
+def dropout_of(attention: nn.Module) -> float:
+    """The share of weights that fairseq's MultiheadAttention drops now."""
+    dropout = attention.dropout_module
+    return dropout.p if dropout.training or dropout.apply_during_inference else 0.0

@@ -1,4 +1,4 @@
-"""The residual branches of a ResMLP layer, eqs. 2 and 3: ``post(f(pre(x)))``.
+"""The residual branches of a ResMLP layer, eqs. 2 and 3: ``x + dropout(post(f(pre(x))))``.
 
 ``pre`` is an affine map that starts as the identity, ``post`` one that starts at the LayerScale
 value. Hidden states are T x B x C, fairseq's layout.
@@ -10,15 +10,13 @@ from fairseq import utils
 from fairseq.modules import LayerNorm, MultiheadAttention
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from resmlp_mt.modules.affine import Affine
-from resmlp_mt.modules.attention import attend, hide_padding, join_heads, split_heads
+from resmlp_mt.modules.attention import attend_to_source
 from resmlp_mt.modules.beam_history import BeamHistory
 from resmlp_mt.modules.dropout import Dropout
-from resmlp_mt.modules.fused import activation_linear, fused_linear
-from resmlp_mt.modules.mixing_kinds import build_token_mixing, commutes
-from resmlp_mt.modules.mixing_maps import apply_maps, mixing_maps
+from resmlp_mt.modules.mixing_kinds import build_token_mixing
+from resmlp_mt.modules.recomputation import compose
 from resmlp_mt.modules.source_memory import SourceMemory
 
 
@@ -32,34 +30,9 @@ class Branch(nn.Module):
 
     def __init__(self, cfg, channels: int):
         super().__init__()
-        self.pre: Optional[nn.Module] = build_norm(cfg, channels)
-        self.post: Optional[Affine] = Affine(channels, cfg.layerscale_init)
+        self.pre = build_norm(cfg, channels)
+        self.post = Affine(channels, cfg.layerscale_init)
         self.dropout = Dropout(cfg.dropout, module_name=self.__class__.__name__)
-
-    def enter(self, x: Tensor) -> Tensor:
-        return x if self.pre is None else self.pre(x)
-
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        """The residual sum; *x* is what came into the branch, *y* what its middle made of it."""
-        return self.add(x, y if self.post is None else self.post(y))
-
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """:meth:`leave` where the map after the branch is in *y* already."""
-        if self.training or self.dropout.apply_during_inference:
-            y = self.dropout(y)
-        return x + y
-
-    def enter_fused(self, x: Tensor) -> Tensor:
-        """:meth:`enter` where an affine map is taken by what follows."""
-        return x if isinstance(self.pre, Affine) else self.enter(x)
-
-    def fuses(self, *linears: nn.Module) -> bool:
-        """Whether training may take the maps into these layers' weights: nobody else changes or
-        watches what the layers see (quantization noise does)."""
-        return self.training and all(
-            type(linear) is nn.Linear and not (linear._forward_pre_hooks or linear._forward_hooks)
-            for linear in linears
-        )
 
 
 class TokenMixingBranch(Branch):
@@ -68,7 +41,6 @@ class TokenMixingBranch(Branch):
     def __init__(self, cfg, channels: int, mixing: nn.Module):
         super().__init__(cfg, channels)
         self.mixing = mixing
-        self.folded: Optional[nn.Module] = None
 
     def forward(
         self,
@@ -82,19 +54,12 @@ class TokenMixingBranch(Branch):
             padding_mask: B x T, True at padding, or None if there is none.
             history: the past of word-by-word decoding.
         """
-        fuses = self.fuses() and history is None and commutes(self.mixing)
-        h = self.enter_fused(x) if fuses else self.enter(x)
+        h = self.pre(x)
         if padding_mask is not None:
             # beta is not 0 after training: without this, padding would reach every position
             h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
-        if fuses:
-            maps = mixing_maps(self.mixing, self.pre, self.post, len(x))
-            return self.add(x, apply_maps(self.mixing, self.mixing.mix(h), maps, padding_mask))
-        if self.folded is not None:
-            y = self.folded(h, self.mixing, padding_mask, history)
-        else:
-            y = self.mixing(h, history, padding_mask)
-        return self.leave(x, y)
+        y = self.mixing(h, history, padding_mask)
+        return x + self.dropout(self.post(y))
 
 
 class NoTokenMixing(nn.Module):
@@ -133,12 +98,13 @@ class FeedForwardBranch(Branch):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.fuses(self.fc1, self.fc2) and not self.activation_dropout.p:
-            z = F.linear(self.enter_fused(x), *fused_linear(self.fc1, self.pre, None))
-            y = activation_linear(z, *fused_linear(self.fc2, None, self.post), self.activation_fn)
-            return self.add(x, y)
-        h = self.activation_dropout(self.activation_fn(self.fc1(self.enter(x))))
-        return self.leave(x, self.fc2(h))
+        """T x B x C to T x B x C."""
+        h = compose(self.fc1, self.pre, x)
+        y = compose(self._dropped_fc2, self.activation_fn, h)
+        return x + self.dropout(self.post(y))
+
+    def _dropped_fc2(self, h: Tensor) -> Tensor:
+        return self.fc2(self.activation_dropout(h))
 
 
 class CrossAttentionBranch(Branch):
@@ -170,37 +136,19 @@ class CrossAttentionBranch(Branch):
         Args:
             x: T x B x C; with *source* the newest position only, 1 x B x C.
             encoder_out: S x B x C.
-            encoder_padding_mask: B x S, True at padding.
+            encoder_padding_mask: B x S, True at padding, or None.
             source: in word-by-word decoding, the memory that is read in place of these two.
             need_weights: also return the attention weights.
 
         Returns:
             T x B x C, and None or the attention weights by head, H x B x T x S.
         """
-        if source is not None:
-            query = self.attn.q_proj(self.enter(x)[0])
-            y, weights = source.attend(id(self), self.attn, query, need_weights)
-            return self.leave(x, self.attn.out_proj(y).unsqueeze(0)), weights
-        attn = self.attn
-        fuses = self.fuses(attn.q_proj, attn.out_proj)
-        if fuses:
-            query = F.linear(self.enter_fused(x), *fused_linear(attn.q_proj, self.pre, None))
+        query = compose(self.attn.q_proj, self.pre, x)
+        if source is None:
+            y, weights = attend_to_source(
+                self.attn, query, encoder_out, encoder_padding_mask, need_weights
+            )
         else:
-            query = attn.q_proj(self.enter(x))
-        keys, values = attn.k_proj(encoder_out), attn.v_proj(encoder_out)
-        dropout = attn.dropout_module
-        y, weights = attend(
-            *(split_heads(h, attn.num_heads) for h in (query, keys, values)),
-            None
-            if encoder_padding_mask is None
-            else hide_padding(encoder_padding_mask, query.dtype),
-            dropout.p if self.training or dropout.apply_during_inference else 0.0,
-            need_weights,
-        )
-        if weights is not None:
-            weights = weights.transpose(0, 1)
-        y = join_heads(y)
-        if fuses:
-            y = F.linear(y, *fused_linear(attn.out_proj, None, self.post))
-            return self.add(x, y), weights
-        return self.leave(x, attn.out_proj(y)), weights
+            y, weights = source.attend(id(self), self.attn, query[0], need_weights)
+            y = y.unsqueeze(0)
+        return x + self.dropout(self.post(self.attn.out_proj(y))), weights

@@ -12,9 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.modules.affine import Affine
 from resmlp_mt.modules.beam_history import BeamHistory
-from resmlp_mt.modules.linear_folding import FoldedTokenMixing, fold_after_
 
 
 class Taps(nn.Module, ABC):
@@ -62,23 +60,6 @@ class Taps(nn.Module, ABC):
         padded = F.pad(x, (0, 0, 0, 0, left, reach - left))
         return padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
 
-    def inside(
-        self, length: int, padding_mask: Optional[Tensor], like: Tensor, first: int = 0
-    ) -> Tensor:
-        """1 where a tap falls into the sentence, else 0: T x B x K, or T x 1 x K without padding.
-
-        Args:
-            length: T.
-            padding_mask: B x T, True at padding.
-            like: gives dtype and device.
-            first: number of positions before the first of the T (word-by-word decoding).
-        """
-        if padding_mask is None:
-            ones = like.new_ones(first + length, 1, 1)
-        else:
-            ones = (~padding_mask).t().unsqueeze(-1).to(like.dtype)
-        return self.window(ones).squeeze(-1)[first:]
-
     def read(self, x: Tensor, history: Optional[BeamHistory]) -> Tensor:
         """:meth:`window`, out of *history* in word-by-word decoding."""
         if history is None:
@@ -97,22 +78,15 @@ class DepthwiseConvTokenMixing(Taps):
     """
 
     def add_weights(self, bias: bool, init_std: float) -> None:
+        self.heads = self.channels
         self.weight = nn.Parameter(torch.empty(self.channels, self.kernel_size))
         self.bias = nn.Parameter(torch.zeros(self.channels)) if bias else None
         nn.init.normal_(self.weight, std=init_std)
-
-    def biases(self, length: int) -> Optional[Tensor]:
-        """b by channel and position, C x T."""
-        return None if self.bias is None else self.bias.unsqueeze(1).expand(-1, length)
 
     def matrix(self, length: int) -> Tensor:
         """The A of each channel for sentences of *length* tokens, C x T x T."""
         eye = torch.eye(length, dtype=self.weight.dtype, device=self.weight.device)
         return torch.einsum("tsk,ck->cts", self.window(eye.unsqueeze(-1)).squeeze(-1), self.weight)
-
-    def row_sums(self, length: int, padding_mask: Optional[Tensor] = None) -> Tensor:
-        """``A 1`` over each sentence's own tokens: C x T x B, or C x T x 1 without padding."""
-        return (self.inside(length, padding_mask, self.weight) @ self.weight.t()).permute(2, 0, 1)
 
     def mix(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
         """The convolution without its bias; arguments as in :meth:`forward`."""
@@ -147,7 +121,6 @@ class ConvTokenMixing(Taps):
         nn.init.normal_(self.taps.weight, std=init_std)
         if bias:
             nn.init.zeros_(self.taps.bias)
-        self.register_buffer("inside_bias", None)
 
     def forward(
         self,
@@ -155,28 +128,8 @@ class ConvTokenMixing(Taps):
         history: Optional[BeamHistory] = None,
         padding_mask: Optional[Tensor] = None,
     ) -> Tensor:
-        """Arguments as of :class:`DepthwiseConvTokenMixing`; *padding_mask* is read when folded."""
-        y = self.taps(self.read(x, history).flatten(2))
-        if self.inside_bias is None:
-            return y
-        first = 0 if history is None else len(history) - 1
-        return y + self.inside(len(x), padding_mask, x, first) @ self.inside_bias
-
-    @torch.no_grad()
-    def fold_(self, pre: Optional[nn.Module], post: Affine) -> None:
-        """Take the maps before and after into the weights.
-
-        What ``pre.beta`` adds depends on how many taps fall into the sentence: it becomes a bias of
-        its own for each tap, K x C.
-        """
-        if isinstance(pre, Affine):
-            weight = self.taps.weight.double().view(self.channels, self.kernel_size, self.channels)
-            inside_bias = torch.einsum("okc,c->ko", weight, pre.beta.double())
-            inside_bias = inside_bias * post.alpha.double()
-            self.inside_bias = inside_bias.to(self.taps.weight.dtype)
-            weight = (weight * pre.alpha.double()).flatten(1)
-            self.taps.weight = nn.Parameter(weight.to(self.taps.weight.dtype))
-        fold_after_(self.taps, post)
+        """Arguments as of :class:`DepthwiseConvTokenMixing`."""
+        return self.taps(self.read(x, history).flatten(2))
 
 
 class SeparableConvTokenMixing(Taps):
@@ -190,7 +143,6 @@ class SeparableConvTokenMixing(Taps):
         nn.init.xavier_uniform_(self.pointwise.weight)
         if bias:
             nn.init.zeros_(self.pointwise.bias)
-        self.folded: Optional[nn.Module] = None
 
     def forward(
         self,
@@ -198,14 +150,5 @@ class SeparableConvTokenMixing(Taps):
         history: Optional[BeamHistory] = None,
         padding_mask: Optional[Tensor] = None,
     ) -> Tensor:
-        """Arguments as of :class:`DepthwiseConvTokenMixing`; *padding_mask* is read when folded."""
-        if self.folded is not None:
-            return self.pointwise(self.folded(x, self.depthwise, padding_mask, history))
+        """Arguments as of :class:`DepthwiseConvTokenMixing`."""
         return self.pointwise(self.depthwise(x, history))
-
-    @torch.no_grad()
-    def fold_(self, pre: Optional[nn.Module], post: Affine) -> None:
-        """Take the maps before and after into the weights."""
-        identity = Affine(self.channels).to(post.alpha)  # of the model's type, where the model is
-        self.folded = FoldedTokenMixing(self.depthwise, pre, identity)
-        fold_after_(self.pointwise, post)

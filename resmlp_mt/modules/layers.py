@@ -29,12 +29,11 @@ class ResMLPEncoderLayer(nn.Module):
             x: T x B x C.
             encoder_padding_mask: B x T, True at padding (on the right), or None.
         """
-        # the embeddings come as a transposed view; the mixing product wants T outermost
-        x = self.token_mixing(x.contiguous(), encoder_padding_mask)
+        x = self.token_mixing(x, encoder_padding_mask)
         return self.feed_forward(x)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """fairseq's encoder calls this on each layer; there are no older checkpoints to upgrade."""
+        """fairseq's encoder calls this on each layer. No older checkpoint has to be changed."""
 
 
 class ResMLPDecoderLayer(nn.Module):
@@ -55,30 +54,30 @@ class ResMLPDecoderLayer(nn.Module):
         encoder_out: Optional[Tensor] = None,
         encoder_padding_mask: Optional[Tensor] = None,
         incremental_state: Optional[dict] = None,
-        self_attn_mask: Optional[Tensor] = None,
-        self_attn_padding_mask: Optional[Tensor] = None,
         need_attn: bool = False,
-        need_head_weights: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor], None]:
-        """The call that fairseq's decoder makes; what is about self-attention is not used: A is
-        triangular, and padding stands to the right of every word that matters.
-
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """
         Args:
-            x: T x B x C; with *incremental_state* the newest position only, 1 x B x C.
-            encoder_out: S x B x C.
-            encoder_padding_mask: B x S, True at padding.
+            x: T x B x C, padded on the right; with *incremental_state* the newest position only,
+                1 x B x C.
+            encoder_out: S x B x C, or None for no cross-attention.
+            encoder_padding_mask: B x S, True at padding, or None.
+            incremental_state: where the memory of word-by-word decoding is; *encoder_out* is not
+                read then.
+            need_attn: also return the attention weights.
 
         Returns:
-            T x B x C, the attention weights by head, H x B x T x S, if asked for, and None.
+            T x B x C, and the attention weights by head, H x B x T x S, or None.
         """
         history = source = None
         if incremental_state is not None:
             memory = DecodingMemory.of(incremental_state)
             history, source = memory.history, memory.source
-        x = self.token_mixing(x.contiguous(), history=history)
+        # no padding mask: A is triangular, and padding stands to the right of every word
+        x = self.token_mixing(x, history=history)
         weights = None
         if self.cross_attention is not None and (encoder_out is not None or source is not None):
             x, weights = self.cross_attention(
-                x, encoder_out, encoder_padding_mask, source, need_attn or need_head_weights
+                x, encoder_out, encoder_padding_mask, source, need_attn
             )
-        return self.feed_forward(x), weights, None
+        return self.feed_forward(x), weights

@@ -23,11 +23,6 @@ OF_POSITIONS = (*MATRICES, "mlp")  # with an A each, or two
 TOKEN_MIXING = (*OF_POSITIONS, "none", *CONVOLUTIONS)
 
 
-def commutes(mixing: nn.Module) -> bool:
-    """Whether a kind is a map of positions alone, which maps of the channels commute with."""
-    return isinstance(mixing, (*MATRICES.values(), DepthwiseConvTokenMixing))
-
-
 def build_token_mixing(cfg, channels: int, positions: int, causal: bool) -> Optional[nn.Module]:
     """The sublayer that ``cfg.token_mixing`` names, or None for ``none``.
 

@@ -2,13 +2,10 @@
 
 from typing import Callable, Optional
 
-import torch
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.modules.affine import Affine
 from resmlp_mt.modules.beam_history import BeamHistory
-from resmlp_mt.modules.linear_folding import FoldedTokenMixing
 from resmlp_mt.modules.token_mixing import TokenMixing
 
 
@@ -56,7 +53,6 @@ class MlpTokenMixing(nn.Module):
         self.first = matrices(expansion if bias else 0)
         self.second = matrices(1 if bias else 0)
         self.activation = activation
-        self.folded: Optional[nn.ModuleDict] = None
 
     def forward(
         self,
@@ -75,36 +71,11 @@ class MlpTokenMixing(nn.Module):
             the shape of *x*.
         """
         y = None
-        for j, (first, second) in enumerate(zip(self.first, self.second)):
-            if self.folded is not None:
-                hidden = self.folded["first"][j](x, first, padding_mask, history)
-            else:
-                hidden = first(x, history)
-            hidden = self.activation(hidden)
+        for first, second in zip(self.first, self.second):
+            hidden = self.activation(first(x, history))
             if padding_mask is not None:
                 # otherwise a sentence would use more units the longer its neighbours are
                 hidden = hidden.masked_fill(padding_mask.t().unsqueeze(-1), 0)
-            if self.folded is not None:
-                part = self.folded["second"][j](hidden, second, padding_mask, history)
-            else:
-                part = second(hidden, history)
+            part = second(hidden, history)
             y = part if y is None else y + part
         return y
-
-    @torch.no_grad()
-    def fold_(self, pre: Optional[nn.Module], post: Affine) -> None:
-        """Take the map before into the first matrices and the map after into the second."""
-        channels = self.first[0].channels
-        scale_only = Affine(channels).to(post.alpha)
-        scale_only.alpha.copy_(post.alpha)
-        identity = Affine(channels).to(post.alpha)
-        self.folded = nn.ModuleDict(
-            {
-                "first": nn.ModuleList(FoldedTokenMixing(a, pre, identity) for a in self.first),
-                # post.beta once, not E times
-                "second": nn.ModuleList(
-                    FoldedTokenMixing(a, None, scale_only if j else post)
-                    for j, a in enumerate(self.second)
-                ),
-            }
-        )

@@ -9,7 +9,7 @@ from typing import Dict, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.modules.attention import attend, hide_padding, split_heads
+from resmlp_mt.modules.attention import attend, dropout_of, hide_padding, split_heads
 
 # finished sentences are cleared away when they take up this share of the memory: each clearing
 # copies what is left, and so costs at most as much as a few steps over the dead ones
@@ -82,13 +82,12 @@ class SourceMemory:
         if self._live is not None:
             spread = query.new_zeros(self._stored, *query.shape[1:])
             query = spread.index_copy_(0, self._live, query)
-        dropout = attention.dropout_module
         y, weights = attend(
             query.transpose(1, 2),
             keys,
             values,
             self._mask,
-            dropout.p if dropout.training or dropout.apply_during_inference else 0.0,
+            dropout_of(attention),
             need_weights,
         )
         y = y.transpose(1, 2)

@@ -67,25 +67,9 @@ class TokenMixing(nn.Module):
         # masked at every use, not only at the start: no optimizer can undo it
         return a.tril() if self.causal else a
 
-    def row_sums(self, length: int, padding_mask: Optional[Tensor] = None) -> Tensor:
-        """``A 1`` over each sentence's own tokens: H x T x B, or H x T x 1 without padding.
-
-        Args:
-            length: T.
-            padding_mask: B x T, True at padding.
-        """
-        a = self.matrix(length)
-        if padding_mask is None:
-            return a.sum(dim=2, keepdim=True)
-        return a @ (~padding_mask).t().to(a.dtype)
-
     def row(self, position: int) -> Tensor:
         """The weights with which a decoder's position looks at 0..position, H x (position + 1)."""
         return self.weight[:, position, : position + 1]
-
-    def biases(self, length: int) -> Optional[Tensor]:
-        """b by head and position, H x T."""
-        return None if self.bias is None else self.bias[:, :length]
 
     def forward(
         self,

@@ -6,6 +6,8 @@ import pytest
 import torch
 from helpers import (
     ARCHITECTURES,
+    MIXINGS,
+    POSITIONS,
     assert_same_hypotheses,
     build_model,
     gap,
@@ -15,8 +17,11 @@ from helpers import (
     translate,
 )
 from model_checks import affine_names, assert_folding_changes_nothing, random_words
+from torch import nn
 
 from resmlp_mt.inference.folding import fold_
+from resmlp_mt.modules.beam_history import BeamHistory
+from resmlp_mt.modules.mixing_kinds import CONVOLUTIONS
 
 SHARING = ({}, {"share_decoder_input_output_embed": True}, {"share_all_embeddings": True})
 
@@ -147,6 +152,31 @@ def test_stays_in_its_type_and_place(kind, heads, normalization, place):
     assert len(before) == 1
     # the version numbers that fairseq's modules keep stay float32
     assert {(t.dtype, t.device) for t in tensors if t.numel() > 1} == before
+
+
+@pytest.mark.parametrize("kind, heads", [mixing for mixing in MIXINGS if mixing[0] != "none"])
+@torch.no_grad()
+def test_large_states_in_float16(kind, heads):
+    """A sum of such states overflows. The map before the mixing makes them small, folded too."""
+    model, _ = build_model(token_mixing=kind, token_mixing_heads=heads, randomize=False)
+    layers = [model.encoder.layers[0], model.decoder.layers[0]]
+    for layer in layers:
+        nn.init.constant_(layer.token_mixing.pre.alpha, 0.01)
+        nn.init.constant_(layer.token_mixing.pre.beta, 0.5)
+        for parameter in layer.token_mixing.mixing.parameters():
+            if parameter.dim() > 1:
+                nn.init.constant_(parameter, 4.0 if kind in CONVOLUTIONS else 0.5)
+    model.half()
+    x = torch.full((POSITIONS, 2, 16), 6000.0, dtype=torch.float16)
+    expected = [layer.token_mixing(x) for layer in layers]
+    fold_(model)
+    for layer, y in zip(layers, expected):
+        assert gap(layer.token_mixing(x), y) < 2e-3
+    history, newest = BeamHistory(), []
+    for word in x:
+        history.advance(2, x.device)
+        newest.append(layers[1].token_mixing(word.unsqueeze(0), history=history))
+    assert gap(torch.cat(newest), expected[1]) < 2e-3
 
 
 def test_fairseq_asks_for_it():

@@ -15,6 +15,7 @@ from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
 from resmlp_mt.checkpoints.dictionaries import synthetic_dictionary
+from resmlp_mt.errors import UserError
 from resmlp_mt.inference import generator as generator_module
 from resmlp_mt.inference.candidates import BLOCK
 from resmlp_mt.inference.folding import fold_
@@ -185,6 +186,44 @@ def test_min_len_above_max_len():
     built = ResMLPGenerator([model], dictionary, max_len_b=4, min_len=5)
     with pytest.raises(AssertionError, match="min_len cannot be larger than max_len"):
         built.generate([model], batch_of(dictionary, (3,)))
+
+
+WORD, POISON = 7, {"nan": float("nan"), "infinite": float("inf"), "overflow": 1e38}
+
+
+@pytest.mark.parametrize("poison", POISON)
+@pytest.mark.parametrize("ids", [None, [40, 41, 42]], ids=["batch", "ids"])
+def test_scores_that_are_not_finite(poison, ids):
+    """The sentences with a poisoned word are named. None is left out in silence."""
+    model, dictionary = build_model(randomize=poison != "overflow")
+    with torch.no_grad():
+        model.encoder.embed_tokens.weight[WORD] = POISON[poison]
+    batch = batch_of(dictionary, LENGTHS[2])
+    tokens = batch["net_input"]["src_tokens"]
+    tokens[tokens == WORD] = WORD + 1
+    if ids is not None:
+        batch["id"] = torch.tensor(ids)
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=6)
+    assert all(len(some) == 3 for some in generator.generate([model], batch))
+    tokens[2, -2], tokens[0, -3] = WORD, WORD
+    names = "0 of the batch, 2 of the batch" if ids is None else "40, 42"
+    with pytest.raises(UserError, match=f"^sentences {names}: .* NaN or infinite.*--fp16"):
+        generator.generate([model], batch)
+
+
+def test_scores_that_are_not_finite_at_a_late_word():
+    """One hypothesis that overflows is enough to be told, even if others have ended."""
+    model, dictionary = build_model(vocabulary=12)
+    batch = batch_of(dictionary, LENGTHS[2])
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=9, min_len=4)
+    found = generator.generate([model], batch)
+    written = [{word for h in some for word in h["tokens"].tolist()} for some in found]
+    word = next(iter(written[1] - written[0] - written[2]), None)
+    assert word is not None
+    with torch.no_grad():
+        model.decoder.embed_tokens.weight[word] = float("nan")
+    with pytest.raises(UserError, match="1 of the batch.* NaN or infinite"):
+        generator.generate([model], batch)
 
 
 LEFT_TO_FAIRSEQ = {

@@ -44,18 +44,6 @@ def test_depthwise_equals_conv1d(causal, kernel_size):
     matrix = mixing.matrix(LENGTH)
     by_matrix = torch.einsum("cts,sbc->tbc", matrix, x) + mixing.bias
     torch.testing.assert_close(by_matrix, expected)
-    torch.testing.assert_close(mixing.row_sums(LENGTH), matrix.sum(dim=2, keepdim=True))
-
-
-@causal_
-def test_depthwise_row_sums_with_padding(causal):
-    mixing = randomized(DepthwiseConvTokenMixing(CHANNELS, POSITIONS, causal))
-    lengths = torch.tensor([9, 1, 5, 8])
-    mask = torch.arange(LENGTH) >= lengths.unsqueeze(1)
-    sums = mixing.row_sums(LENGTH, mask)
-    for row, length in enumerate(lengths.tolist()):
-        alone = mixing.row_sums(length).squeeze(-1)
-        torch.testing.assert_close(sums[:, :length, row], alone)
 
 
 @causal_
