@@ -10,6 +10,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2", *PLOT]  # beside which scripts/benchmark.py can measure
+TENSORBOARD = ["tensorboardX"]  # for fairseq-train --tensorboard-logdir
 WMT14 = ["mtdata>=0.5.1", "requests"]  # with which scripts/prepare.py fetches the corpora
 TEST = ["hypothesis", "pytest", "pytest-xdist", "ruff", *BENCHMARK, *WMT14]
 
@@ -22,7 +23,10 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
-    package_data={"resmlp_mt.prepare": ["*.yml"]},
+    package_data={
+        "resmlp_mt.prepare": ["*.yml"],
+        "resmlp_mt.train": ["recipes/*.toml"],
+    },
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
@@ -35,5 +39,11 @@ setup(
         "tqdm",
     ],
     entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},
-    extras_require={"plot": PLOT, "benchmark": BENCHMARK, "wmt14": WMT14, "test": TEST},
+    extras_require={
+        "plot": PLOT,
+        "tensorboard": TENSORBOARD,
+        "benchmark": BENCHMARK,
+        "wmt14": WMT14,
+        "test": TEST,
+    },
 )

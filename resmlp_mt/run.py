@@ -1,5 +1,6 @@
 """One experiment: raw parallel text to subwords, training, averaging, beam search and scores."""
 
+import os
 import shutil
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -8,7 +9,8 @@ from typing import Dict, List, Optional, Tuple
 
 from tqdm import tqdm
 
-from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, load_checkpoint
+from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.files import ResultsFolder, read_json, write_json
 from resmlp_mt.provenance import count_parameters, versions
 from resmlp_mt.score.generated import read_generated
@@ -16,8 +18,8 @@ from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.text.lines import drop_empty, read_lines, read_parallel, write_lines
 from resmlp_mt.text.subwords import Subwords, train_subwords
-from resmlp_mt.train.programs import run_program
-from resmlp_mt.train.training import read_curve, train
+from resmlp_mt.train.log import TrainingBar, read_curve
+from resmlp_mt.train.programs import cost_added_to, run_program
 
 STEPS = 5
 
@@ -166,19 +168,16 @@ class Experiment:
     def _train(self, folder: Path) -> None:
         recipe = self.recipe
         options = [
+            *(self.data_bin, "--save-dir", folder, "--max-update", recipe.updates),
+            *("--log-format", "json", "--log-interval", 20, "--num-workers", 0),
             *("--arch", recipe.arch, "--task", "translation", "--seed", recipe.seed),
             *("--source-lang", recipe.source, "--target-lang", recipe.target),
             *("--keep-last-epochs", max(recipe.average, 1)),
             *recipe.train_options,
         ]
-        train(
-            self.data_bin,
-            folder,
-            options,
-            recipe.updates,
-            threads=recipe.threads,
-            matmul_precision=recipe.matmul_precision,
-        )
+        os.environ["RESMLP_MT_MATMUL_PRECISION"] = recipe.matmul_precision
+        with cost_added_to(folder / "cost.json"), TrainingBar(recipe.updates) as bar:
+            run_program("train", options, folder / "train.log", bar.show, recipe.threads)
 
     def _generate(self, folder: Path) -> None:
         model = folder / "model.pt"

@@ -18,7 +18,7 @@ from helpers import pad_batch, randomize_, shift, translate
 from omegaconf import DictConfig
 from torch import Tensor
 
-from resmlp_mt.checkpoints.deployment import fold_checkpoint
+from resmlp_mt.checkpoints.folding import fold_checkpoint
 from resmlp_mt.checkpoints.rebuilding import rebuild
 from resmlp_mt.files import read_json
 from resmlp_mt.provenance import versions

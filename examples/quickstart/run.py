@@ -22,7 +22,7 @@ from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.matrices import Panel, draw_matrices
 from resmlp_mt.run import STEPS, Experiment, Recipe
 from resmlp_mt.text.lines import read_lines, read_parallel, write_lines
-from resmlp_mt.train.training import read_curve
+from resmlp_mt.train.log import read_curve
 
 HERE = Path(__file__).resolve().parent
 SHOWN_POSITIONS = 24

@@ -14,7 +14,6 @@ from typing import Dict, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from resmlp_mt.checkpoints.averaging import save_checkpoint
 from resmlp_mt.checkpoints.inspection import (
     PARAMETERS,
     Layer,
@@ -24,6 +23,7 @@ from resmlp_mt.checkpoints.inspection import (
     parameter_names,
     rebuild_mixing,
 )
+from resmlp_mt.checkpoints.loading import save_checkpoint
 from resmlp_mt.errors import UserError
 
 KINDS = tuple(PARAMETERS)
@@ -141,7 +141,7 @@ def prune_checkpoint(
 
     Raises:
         UserError: what :func:`sparsity` raises; an ``A`` asked for that is not there; *output* is
-            *path*; what :func:`~resmlp_mt.checkpoints.averaging.save_checkpoint` raises.
+            *path*; what :func:`~resmlp_mt.checkpoints.loading.save_checkpoint` raises.
     """
     check_threshold(threshold)
     unknown = [kind for kind in which or () if kind not in KINDS]

@@ -11,7 +11,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import move_to_cuda
 from torch import Tensor
 
-from resmlp_mt.checkpoints.dictionaries import synthetic_dictionary
+from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
 from resmlp_mt.errors import UserError
 
 

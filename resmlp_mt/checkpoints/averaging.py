@@ -1,84 +1,27 @@
 """Average the weights of several checkpoints of one run."""
 
-import pickle
 import re
-import zipfile
 from pathlib import Path
 from typing import Dict, List, Optional
 
 import torch
 from torch import Tensor
 
-from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_dense
+from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import whole_file
 
 # a run's checkpoints: one an epoch, and one every so many updates (--save-interval-updates)
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
-_SUMS = 1 << 27  # bytes
+SUMS = 1 << 27  # bytes of float64 that are summed at a time
 
 
-def load_checkpoint(path: Path, mapped: bool = False, checked: bool = True) -> dict:
-    """A fairseq checkpoint by PyTorch's weights-only loader, on the CPU.
-
-    Args:
-        path: the file.
-        mapped: leave the tensors in the file until they are used: what is not used (such as the
-            optimizer's state) takes no memory then.
-        checked: compare its checksums and look for values that are no numbers, for which all of it
-            is read once; needless where that has been done a moment before.
-
-    Raises:
-        UserError: missing, damaged, holding anything but data, not a fairseq checkpoint, or with
-            weights that are no numbers.
-    """
-    try:
-        if checked:
-            check_records(path)
-        # files of PyTorch before 1.6 are no zip archives and cannot be mapped
-        mapped = mapped and zipfile.is_zipfile(path)
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: give a checkpoint that is there") from None
-    except UserError:
-        raise
-    except pickle.UnpicklingError:
-        raise UserError(
-            f"{path} is no checkpoint, or one that carries more than data (such as code): refused"
-        ) from None
-    except Exception:  # what a damaged file makes of the loader is beyond listing
-        raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
-    if not isinstance(state, dict) or "model" not in state:
-        raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
-    weights = state["model"]
-    if not isinstance(weights, dict) or not all(
-        isinstance(name, str) and is_dense(weight) for name, weight in weights.items()
-    ):
-        raise UserError(f"{path} is not a fairseq checkpoint: its model is more than tensors")
-    if checked:
-        check_finite(weights, path)
-    return state
-
-
-def save_checkpoint(state: dict, output: Path) -> None:
-    """Write a checkpoint, whole or not at all.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
-    output = Path(output)
-    if output.is_dir() or not output.parent.is_dir():
-        wrong = "is a folder" if output.is_dir() else f"has no folder {output.parent} to be in"
-        raise UserError(f"{output} {wrong}: name a file in a folder that is there")
-    try:
-        with whole_file(str(output)) as partial:
-            torch.save(state, partial)
-    except (OSError, RuntimeError) as error:  # PyTorch's writer raises the second on a full disk
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise UserError(
-            f"{output} could not be written ({reason}): choose a folder with room that can be"
-        ) from None
+def _numbered(save_dir: Path, by: str) -> Dict[int, Path]:
+    return {
+        int(match[1]): path
+        for path in Path(save_dir).glob("checkpoint*.pt")
+        if (match := re.fullmatch(_NUMBERED[by], path.name))
+    }
 
 
 def last_checkpoints(
@@ -95,25 +38,36 @@ def last_checkpoints(
     Raises:
         UserError: if there are fewer.
     """
-    numbered = {
-        kind: {
-            int(match[1]): path
-            for path in Path(save_dir).glob("checkpoint*.pt")
-            if (match := re.fullmatch(pattern, path.name))
-            and (upper_bound is None or int(match[1]) <= upper_bound)
-        }
-        for kind, pattern in _NUMBERED.items()
-    }
-    found = numbered.pop(by)
+    found = _numbered(save_dir, by)
+    bound = ""
+    if upper_bound is not None:
+        found = {number: path for number, path in found.items() if number <= upper_bound}
+        bound = f" up to {upper_bound}"
     if len(found) < count:
-        ((other, others),) = numbered.items()
-        bound = "" if upper_bound is None else f" up to {upper_bound}"
-        hint = f" (there are {len(others)} by {other})" if others else ""
+        other = "update" if by == "epoch" else "epoch"
+        others = len(_numbered(save_dir, other))
+        hint = f" (there are {others} by {other})" if others else ""
         raise UserError(
             f"{save_dir} has {len(found)} {by} checkpoints{bound}, fewer than the {count} to "
             f"average: average fewer or train longer{hint}"
         )
     return [found[number] for number in sorted(found, reverse=True)[:count]]
+
+
+def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
+    """What to average at the end of a training: :func:`last_checkpoints`, or as many as a short
+    training has left of them, or ``checkpoint_last.pt`` if *count* is 1 or there are none.
+
+    Raises:
+        UserError: if there is no checkpoint.
+    """
+    there = min(count, len(_numbered(save_dir, by)))
+    if count > 1 and there:
+        return last_checkpoints(save_dir, there, by)
+    last = Path(save_dir) / "checkpoint_last.pt"
+    if not last.is_file():
+        raise UserError(f"{last}: no such file: train first")
+    return [last]
 
 
 def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
@@ -126,13 +80,13 @@ def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
 
 
 def _groups(weights: Dict[str, Tensor], names: List[str]) -> List[List[str]]:
-    """The names in groups whose sums take some :data:`_SUMS` bytes."""
+    """The names in groups whose sums take some :data:`SUMS` bytes."""
     groups: List[List[str]] = []
     left = 0
     for name in names:
-        if not groups or left <= 0:
+        if left <= 0:
             groups.append([])
-            left = _SUMS
+            left = SUMS
         groups[-1].append(name)
         left -= 8 * weights[name].numel()
     return groups
@@ -149,7 +103,7 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
 
     Raises:
         UserError: if the checkpoints have different parameters, or what
-            :func:`load_checkpoint` and :func:`save_checkpoint` raise.
+            :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` and ``save_checkpoint`` raise.
     """
     result = load_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)

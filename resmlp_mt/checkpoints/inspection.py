@@ -11,7 +11,7 @@ from fairseq.utils import set_torch_seed
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from resmlp_mt.checkpoints.averaging import load_checkpoint
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.checkpoints.rebuilding import check_fits
 from resmlp_mt.errors import UserError
 from resmlp_mt.modules.convolutional_mixing import DepthwiseConvTokenMixing
@@ -54,7 +54,7 @@ def load_ours(path: Path) -> dict:
 
     Raises:
         UserError: if it is another model's, or what
-            :func:`~resmlp_mt.checkpoints.averaging.load_checkpoint` and
+            :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` and
             :func:`~resmlp_mt.checkpoints.rebuilding.check_fits` raise.
     """
     state = load_checkpoint(path)

@@ -6,20 +6,29 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+from fairseq.data import Dictionary
 
-from resmlp_mt.checkpoints.dictionaries import synthetic_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.models.model import ResMLPModel
 
 
+def synthetic_dictionary(types: int) -> Dictionary:
+    """A dictionary of *types* made-up words, the four special symbols of fairseq included: for a
+    model whose shape depends on nothing of a dictionary but its size."""
+    dictionary = Dictionary()
+    for number in range(types - len(dictionary)):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
 def rebuild(state: dict) -> ResMLPModel:
-    """
+    """The model with its weights, in training mode.
+
     Args:
-        state: what :func:`~resmlp_mt.checkpoints.averaging.load_checkpoint` gives.
+        state: what :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` gives.
     """
     weights, options = state["model"], state["cfg"]["model"]
     options = dict(options) if isinstance(options, dict) else vars(options)
-    # a model's shape depends on nothing of a dictionary but its size
     task = SimpleNamespace(
         source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
         target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
@@ -34,7 +43,7 @@ def check_fits(state: dict, path: Path) -> None:
     made for that.
 
     Args:
-        state: what :func:`~resmlp_mt.checkpoints.averaging.load_checkpoint` gives.
+        state: what :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` gives.
         path: its file.
 
     Raises:

@@ -68,7 +68,7 @@ class ResMLPConfig(TransformerConfig):
     folded: bool = field(
         default=False,
         metadata={
-            "help": "the affine maps are folded into the weights (scripts/fold.py sets it): the "
+            "help": "the affine maps are folded into the weights (resmlp-mt fold sets it): the "
             "model only translates"
         },
     )

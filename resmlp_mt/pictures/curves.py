@@ -21,7 +21,7 @@ from resmlp_mt.pictures.style import (
     new_figure,
     set_title,
 )
-from resmlp_mt.train.training import read_curve
+from resmlp_mt.train.log import read_curve
 
 Points = List[Tuple[int, float]]
 

@@ -1,38 +1,54 @@
 """The command that trains: tokens shared out over GPUs, one process a GPU, one node or several."""
 
 import shlex
-import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.train.programs import USER_DIR
+from resmlp_mt.train.programs import USER_DIR, program
 from resmlp_mt.train.recipe import Options, command_line
 
 MAX_TOKENS = 4096  # of a batch, unless each GPU's share is smaller
 PORT = 29500  # torchrun's own default
 
 
+# float32; float32 with products in TF32 (GPUs) or bfloat16 (CPUs with AMX); weights in 16 bits.
+# --fp16 keeps one flat copy of all weights unless an option forbids it, and Adagrad cannot work on
+# that.
+PRECISIONS: Dict[str, Options] = {
+    "fp32": {},
+    "tf32": {},
+    "bf16-products": {},
+    "fp16": {"--fp16": [], "--fp16-no-flatten-grads": []},
+}
+MATMUL = {"tf32": "high", "bf16-products": "medium"}
+
+
 @dataclass(frozen=True)
 class Devices:
     """
     Attributes:
-        gpus: processes on each node.
+        gpus: processes on each node; None: one for each GPU that this machine has, or one on its
+            CPU if it has none.
         nodes: machines.
-        master_addr: host name of the first node; None leaves it to the shell's ``$MASTER_ADDR``.
+        node_rank: number of this machine, from 0.
+        master_addr: host name of the first node; None leaves it to ``$MASTER_ADDR`` of the shell.
         master_port: a free port there.
     """
 
-    gpus: int
+    gpus: Optional[int] = None
     nodes: int = 1
+    node_rank: int = 0
     master_addr: Optional[str] = None
     master_port: int = PORT
 
     @property
     def processes(self) -> int:
         return self.gpus * self.nodes
+
+    def __str__(self) -> str:
+        return f"{self.processes} GPU{'s' * (self.processes > 1)}"
 
 
 @dataclass(frozen=True)
@@ -57,20 +73,18 @@ def share_tokens(tokens: int, devices: Devices, max_tokens: Optional[int], posit
     Raises:
         UserError: if they cannot be shared out in equal batches that hold the longest sentence.
     """
-    processes = devices.processes
-    gpus = f"{processes} GPU{'s' * (processes > 1)}"
-    if tokens % processes:
+    if tokens % devices.processes:
         raise UserError(
-            f"{tokens} tokens an update are no multiple of {gpus}: take another number of GPUs, "
+            f"{tokens} tokens an update are no multiple of {devices}: take another number of GPUs, "
             "or in a new folder other --tokens"
         )
-    each = tokens // processes
+    each = tokens // devices.processes
     if max_tokens is None:
         max_tokens = min(MAX_TOKENS, each)
     if each % max_tokens:
         raise UserError(
-            f"{each} tokens an update on each of {gpus} are no multiple of the {max_tokens} of a "
-            "batch: take another number of GPUs, or in a new folder other --max-tokens"
+            f"{each} tokens an update on each of {devices} are no multiple of the {max_tokens} of "
+            "a batch: take another number of GPUs, or in a new folder other --max-tokens"
         )
     if max_tokens < positions:
         raise UserError(
@@ -80,27 +94,16 @@ def share_tokens(tokens: int, devices: Devices, max_tokens: Optional[int], posit
     return Share(max_tokens, each // max_tokens)
 
 
-def program(name: str) -> str:
-    """A program that is installed with this Python.
-
-    Raises:
-        UserError: if it is not.
-    """
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.is_file() else shutil.which(name)
-    if found is None:
-        raise UserError(f"{name} is not installed for {sys.executable}: install this package there")
-    return found
-
-
 def training_command(
-    data: Path, options: Options, share: Share, devices: Devices, node: int = 0
+    data: Path, options: Options, share: Share, devices: Devices, node: int
 ) -> List[str]:
     """What to run on one node.
 
     Args:
         data: folder of binary data.
-        options: the recipe, without what depends on the devices.
+        options: those of the recipe and the user, without what depends on the devices.
+        share: how the tokens of an update are shared out.
+        devices: what to run on.
         node: number of the node, from 0.
 
     Returns:

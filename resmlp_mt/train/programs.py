@@ -1,27 +1,42 @@
-"""Run fairseq's command-line programs: output to a log, progress shown, one-line errors."""
+"""Run the command-line programs of fairseq: output to a log, one-line errors, no orphans."""
 
+import contextlib
+import ctypes
 import os
 import re
 import resource
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Callable, List, Optional
-
-from fairseq.models import ARCH_MODEL_REGISTRY
+from typing import Callable, Dict, Iterator, List, Optional
 
 import resmlp_mt
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import read_json, write_json
 
 USER_DIR = Path(resmlp_mt.__file__).parent
+WAIT = 10  # seconds that a program has to end by itself after Ctrl-C
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-def architectures() -> set:
-    """Names that ``fairseq-train --arch`` takes, ours among them."""
-    return set(ARCH_MODEL_REGISTRY)
+def program(name: str) -> str:
+    """A program that is installed with this Python.
+
+    Raises:
+        UserError: if it is not.
+    """
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise UserError(f"{name} is not installed for {sys.executable}: install this package there")
+    return found
 
 
 def run_program(
@@ -30,43 +45,61 @@ def run_program(
     log: Path,
     on_line: Optional[Callable[[str], None]] = None,
     threads: Optional[int] = None,
-    matmul_precision: str = "highest",
-) -> dict:
+) -> None:
     """Run ``fairseq-NAME`` with this plugin and wait for it.
 
     Args:
-        name: ``train``, ``preprocess``, ``generate`` ...
+        name: ``preprocess``, ``generate`` ...
         arguments: its command line, without ``--user-dir``.
+        log: see :func:`run_command`.
+        on_line: see :func:`run_command`.
+        threads: CPU threads. Default: what PyTorch takes.
+
+    Raises:
+        UserError: see :func:`run_command`.
+    """
+    command = [program(f"fairseq-{name}"), *map(str, arguments)]
+    if name not in ("preprocess", "score"):
+        command += ["--user-dir", str(USER_DIR)]
+    environment = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    run_command(f"fairseq-{name}", command, log, on_line, environment)
+
+
+def run_command(
+    name: str,
+    command: List[str],
+    log: Path,
+    on_line: Optional[Callable[[str], None]] = None,
+    environment: Optional[Dict[str, str]] = None,
+) -> None:
+    """Run a program of fairseq and wait for it.
+
+    The program is stopped, and waited for, when this process gets SIGTERM or Ctrl-C. It is stopped
+    on Linux when this process is killed, too.
+
+    Args:
+        name: what messages call it.
+        command: its words.
         log: file that its output is appended to.
         on_line: called with each line of output.
-        threads: CPU threads; default: what PyTorch takes.
-        matmul_precision: see :func:`resmlp_mt.compat.matmul_precision.set_matmul_precision`.
-
-    Returns:
-        its cost: ``{"wall_minutes": ..., "cpu_minutes": ...}``.
+        environment: variables to set beside those of this process.
 
     Raises:
         UserError: if it fails, with the last line it printed and the name of the log.
     """
-    command = [sys.executable, "-u", "-m", f"fairseq_cli.{name}", *map(str, arguments)]
-    if name not in ("preprocess", "score"):
-        command += ["--user-dir", str(USER_DIR)]
-    environment = dict(os.environ, PYTHONPATH=_python_path(), PYTHONWARNINGS="ignore")
-    # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of a
-    # training step on a CPU
-    environment.setdefault("MALLOC_MMAP_MAX_", "0")
-    environment.setdefault("MALLOC_TRIM_THRESHOLD_", str(1 << 34))
-    environment["RESMLP_MT_MATMUL_PRECISION"] = matmul_precision
-    if threads:
-        environment["OMP_NUM_THREADS"] = str(threads)
-    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     tail: deque = deque(maxlen=40)
     with open(log, "a", encoding="utf-8") as file:
         file.write(" ".join(command) + "\n")
+        file.flush()
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=_environment(environment or {}),
+            preexec_fn=_end_with_parent if _LIBC else None,
         )
-        try:
+        with _stopping(process):
             for raw in process.stdout:
                 line = raw.decode("utf-8", "replace").rstrip("\n")
                 file.write(line + "\n")
@@ -75,23 +108,68 @@ def run_program(
                 if on_line is not None:
                     on_line(line)
             status = process.wait()
-        except BaseException:
-            # Ctrl-C has reached the child too; wait, so that it is not writing when we are gone
-            process.terminate()
-            process.wait()
-            raise
     if status:
         said = [line for line in tail if line.strip() and not _LOG_LINE.match(line)]
         last = said[-1] if said else (tail[-1] if tail else "no output")
         reason = f"killed by signal {-status}" if status < 0 else last.strip()
-        raise UserError(f"fairseq-{name} failed: {reason} (its whole output: {log})")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall_minutes": (time.monotonic() - start) / 60, "cpu_minutes": cpu / 60}
+        raise UserError(f"{name} failed: {reason} (its whole output: {log})")
 
 
-def _python_path() -> str:
-    """The path on which the child finds the same package that runs here."""
-    here = str(USER_DIR.parent)
-    inherited = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([here, inherited]) if inherited else here
+def _environment(more: Dict[str, str]) -> Dict[str, str]:
+    here, inherited = str(USER_DIR.parent), os.environ.get("PYTHONPATH")
+    return {
+        # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of
+        # a training step on a CPU
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
+        **os.environ,
+        # the child finds the same package that runs here
+        "PYTHONPATH": os.pathsep.join([here, inherited]) if inherited else here,
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore",
+        **more,
+    }
+
+
+def _end_with_parent() -> None:
+    """Called in the child: the kernel sends it SIGTERM when this process ends, however it ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _stopping(process: subprocess.Popen) -> Iterator[None]:
+    """SIGTERM, Ctrl-C or an error in the block stops *process* before it leaves the block."""
+
+    def leave(number, frame):
+        raise SystemExit(128 + number)
+
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, leave) if in_main else None
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):  # which has reached the process as well
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=WAIT)
+        process.terminate()
+        process.communicate()
+        raise
+    finally:
+        if in_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def cost_added_to(path: Path) -> Iterator[None]:
+    """Add what the programs cost that end in the block to ``{"wall_minutes": ...,
+    "cpu_minutes": ...}`` in a JSON file, also if the block is left by an error."""
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    cost = read_json(path) if path.exists() else {"wall_minutes": 0, "cpu_minutes": 0}
+    try:
+        yield
+    finally:
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        cost["wall_minutes"] += (time.monotonic() - start) / 60
+        cost["cpu_minutes"] += cpu / 60
+        write_json(path, cost)

@@ -1,128 +1,145 @@
-"""What the paper says of training on WMT14, and what it leaves open, as options of fairseq-train.
+"""Recipes: how to train, average and search, in TOML files. ``recipes/paper.toml`` explains one."""
 
-**The paper's** (section 3), for ``resmlp_mt_*``: Adagrad, learning rate 0.2, linear warm-up over
-32,000 updates and constant afterwards, label smoothing 0.1, dropout 0.15 (En-De) or 0.1 (En-Fr),
-LayerScale from 0.2, one embedding for source, target and output. fairseq's ``fixed`` schedule with
-one ``--lr`` and no ``--force-anneal`` is that warm-up. The paper names neither weight decay nor
-clipping: both are off, as in Ott et al. (2018), whose setup it follows.
-
-**The baseline's**, for ``transformer_*``: the base model of Vaswani et al. (2017) for both pairs.
-Adam with betas 0.9 and 0.98, linear warm-up over 4,000 updates to 7e-4 (their 512**-0.5 *
-4000**-0.5), then the inverse square root of the update, dropout 0.1, label smoothing 0.1. It gets
-the same batches and the same number of updates.
-
-**Ours**, as the paper leaves them open:
-
-- *Tokens an update: 32,768.* That is 8 GPUs x 4,096, the usual command for a Transformer-base in
-  fairseq, and near the 25,000 of Vaswani et al. Ott et al. reach their best with 128 GPUs x 3,584,
-  some 400,000 an update, but the paper's warm-up speaks against that here: 32,000 such updates are
-  near a hundred passes over En-De (4.5 million pairs of some 30 tokens), and eight with ours.
-- *Updates: 300,000*, the longer of the two trainings of Vaswani et al., whose warm-up is an eighth
-  of this one. Both models take the same.
-- *Positions: 256* on either side, for at most 250 pieces (the limit of the prepared corpus) and the
-  end of the sentence, rounded up to what a GPU likes. A mixing matrix is positions x positions.
-- *Checkpoints: one in 2,000 updates, of which the last ten are kept*: what is averaged covers the
-  last 18,000 updates. Those at the ends of epochs are not kept, as an epoch of En-Fr is ten times
-  one of En-De.
-
-Precision is left open too: float32 by default. Of fairseq's switches only ``--fp16`` will do, with
-``--fp16-no-flatten-grads``. ``--bf16`` is for TPUs (it implies ``--tpu``). ``--amp`` divides the
-gradients by the loss scale twice, as it gives ``GradScaler.unscale_`` the optimizer, but
-``GradScaler.step`` the object around it: Adagrad, which adds up their squares, learns ever less as
-the scale grows.
-
-``--update-epoch-batch-itr`` is what makes a run that was stopped and continued the same as one that
-was not: without it fairseq makes other batches after a stop.
-"""
-
-from typing import Dict, List
-
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Dict, List, Union
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.prepare.recipes import Pair
 
-TOKENS_PER_UPDATE = 32768
-UPDATES = 300_000
-POSITIONS = 256
-RESMLP, BASELINE = "resmlp_mt", "transformer"  # models, by the names they are registered under
+FOLDER = Path(__file__).with_name("recipes")
+NAMES = ("small", "paper")
 
 Options = Dict[str, List[str]]  # a command line: each option's values, none for a switch
-
-_BOTH = {
-    "--task": ["translation"],
-    "--share-all-embeddings": [],
-    "--criterion": ["label_smoothed_cross_entropy"],
-    "--label-smoothing": ["0.1"],
-    "--weight-decay": ["0.0"],
-    "--clip-norm": ["0.0"],
-    "--max-source-positions": [str(POSITIONS)],
-    "--max-target-positions": [str(POSITIONS)],
-    "--skip-invalid-size-inputs-valid-test": [],
-    "--update-epoch-batch-itr": ["True"],
-    "--save-interval-updates": ["2000"],
-    "--keep-interval-updates": ["10"],
-    "--no-epoch-checkpoints": [],
-    "--log-format": ["json"],
-    "--log-interval": ["100"],
-}
-_MODEL = {
-    RESMLP: {
-        "--optimizer": ["adagrad"],
-        "--lr": ["0.2"],
-        "--lr-scheduler": ["fixed"],
-        "--warmup-updates": ["32000"],
-        "--layerscale-init": ["0.2"],
-    },
-    BASELINE: {
-        "--optimizer": ["adam"],
-        "--adam-betas": ["(0.9, 0.98)"],
-        "--lr": ["0.0007"],
-        "--lr-scheduler": ["inverse_sqrt"],
-        "--warmup-updates": ["4000"],
-        "--warmup-init-lr": ["1e-07"],
-    },
-}
-_DROPOUT = {
-    RESMLP: {"en-de": "0.15", "en-fr": "0.1"},
-    BASELINE: {"en-de": "0.1", "en-fr": "0.1"},
-}
-# --fp16 keeps one flat copy of all weights unless told not to, and Adagrad cannot work on that
-_PRECISION = {
-    "fp32": {},
-    "tf32": {},
-    "fp16": {"--fp16": [], "--fp16-no-flatten-grads": []},
-}
-PRECISIONS = tuple(_PRECISION)
+Value = Union[str, int, float, bool]
 
 
-def recipe(pair: Pair, arch: str, precision: str = "fp32") -> Options:
-    """The options of ``fairseq-train`` for one pair and architecture, in the order of this file.
+@dataclass(frozen=True)
+class Recipe:
+    """
+    Attributes:
+        name: what messages call it.
+        max_update: length of the training.
+        tokens: of an update, on all GPUs together.
+        vocab_size: joint subwords of source and target.
+        average_by: ``"epoch"`` or ``"update"``, the checkpoints that are averaged.
+        average_count: how many of the last ones; 1 takes the last as it is.
+        beam: hypotheses of the search.
+        lenpen: length penalties, of which the validation set chooses one.
+        options: options of ``fairseq-train`` without their dashes: for ``"all"`` models, for one
+            model by its registered name, or for any ``"other"`` one. A table among the values has
+            the options for a language pair, such as ``"en-fr"``.
+    """
+
+    name: str
+    max_update: int
+    tokens: int
+    vocab_size: int
+    average_by: str
+    average_count: int
+    beam: int
+    lenpen: List[float]
+    options: Dict[str, Dict[str, Union[Value, Dict[str, Value]]]]
+
+    def options_for(self, model: str, pair: str, max_update: int) -> Options:
+        """The options of ``fairseq-train``.
+
+        Args:
+            model: a registered name such as ``resmlp_mt`` or ``transformer``.
+            pair: ``SOURCE-TARGET``.
+            max_update: length of the training, which may be another than the recipe's.
+
+        Raises:
+            UserError: if the recipe has nothing for the model.
+        """
+        section = model if model in self.options else "other"
+        if section not in self.options:
+            there = ", ".join(name for name in self.options if name != "all")
+            raise UserError(
+                f"recipe {self.name} has no options for the model {model}: choose an --arch of "
+                f"{there}, or add [options.{model}] to a recipe of your own"
+            )
+        values: Dict[str, Value] = {}
+        for table in (self.options.get("all", {}), self.options[section]):
+            values.update((name, v) for name, v in table.items() if not isinstance(v, dict))
+            values.update(table.get(pair, {}))
+        return {
+            f"--{name}": _words(max_update if value == "max-update" else value)
+            for name, value in values.items()
+            if value is not False
+        }
+
+
+def _words(value: Value) -> List[str]:
+    return [] if value is True else [str(value)]
+
+
+def load_recipe(name: Union[str, Path]) -> Recipe:
+    """A recipe of this package, or one of the user's.
 
     Args:
-        pair: what to translate.
-        arch: an architecture of ``resmlp_mt`` or of fairseq's ``transformer``.
-        precision: one of :data:`PRECISIONS`.
+        name: ``paper``, ``small`` or a TOML file.
 
     Raises:
-        UserError: for an architecture of another model.
+        UserError: if there is no such recipe, or the file is not one: with the line where it is
+            not TOML, the key where it is.
     """
-    model = ARCH_MODEL_NAME_REGISTRY.get(arch)
-    if model not in _MODEL:
+    path = FOLDER / f"{name}.toml" if str(name) in NAMES else Path(name)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
         raise UserError(
-            f"--arch {arch}: there is a recipe for resmlp_mt_6, resmlp_mt_12, the same two as "
-            "resmlp_mt_toeplitz_*, resmlp_mt_tiny and for fairseq's transformer_wmt_en_de and its "
-            "other transformer_*"
-        )
-    return {
-        "--arch": [arch],
-        "--source-lang": [pair.source],
-        "--target-lang": [pair.target],
-        **_BOTH,
-        **_MODEL[model],
-        "--dropout": [_DROPOUT[model][pair.name]],
-        **_PRECISION[precision],
-    }
+            f"--recipe {name}: {error.strerror}: choose {' or '.join(NAMES)}, or give a TOML file"
+        ) from None
+    except ValueError as error:  # of tomllib, which names the line, or of the decoder
+        raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None
+    for key in values:
+        if key not in _KEYS:
+            raise UserError(f"{path}: {key}: no such key: choose from {', '.join(_KEYS)}")
+    for key, (right, expected) in _KEYS.items():
+        if key not in values:
+            raise UserError(f"{path}: {key} is missing: it must be {expected}")
+        if not right(values[key]):
+            raise UserError(f"{path}: {key} = {values[key]!r}: it must be {expected}")
+    _check_options(values["options"], path)
+    return Recipe(name=str(name), **{key.replace("-", "_"): v for key, v in values.items()})
+
+
+def _is_number(value) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+# each key of a recipe: what is right for it, and how a message says so
+_COUNT = (lambda value: type(value) is int and value >= 1, "a whole number, at least 1")
+_KEYS = {
+    "max-update": _COUNT,
+    "tokens": _COUNT,
+    "vocab-size": _COUNT,
+    "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
+    "average-count": _COUNT,
+    "beam": _COUNT,
+    "lenpen": (
+        lambda value: isinstance(value, list) and value and all(map(_is_number, value)),
+        "a list of numbers",
+    ),
+    "options": (lambda value: isinstance(value, dict), "a table for each model"),
+}
+
+
+def _check_options(options: dict, path: Path) -> None:
+    for model, table in options.items():
+        if not isinstance(table, dict):
+            raise UserError(f"{path}: options.{model}: it must be a table of options")
+        pairs = {name: inner for name, inner in table.items() if isinstance(inner, dict)}
+        single = {name: value for name, value in table.items() if name not in pairs}
+        for values in (single, *pairs.values()):
+            for name, value in values.items():
+                if not isinstance(value, (str, int, float)):  # bool is an int
+                    raise UserError(
+                        f"{path}: options.{model}: {name} = {value!r}: it must be text, a number, "
+                        "true or false"
+                    )
 
 
 def parse_options(words: List[str]) -> Options:
@@ -141,7 +158,7 @@ def parse_options(words: List[str]) -> Options:
         if name.startswith("--"):
             values = options[name] = [value] if equals else []
         elif values is None or (word[:1] == "-" and word[1:2].isalpha()):
-            raise UserError(f"{word}: after -- write fairseq-train's options by their long names")
+            raise UserError(f"{word}: after -- write the options of fairseq-train by long names")
         else:
             values.append(word)
     return options

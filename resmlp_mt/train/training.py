@@ -1,102 +1,252 @@
-"""Train with fairseq-train, watched through its own log."""
+"""One training: its command line checked, its process watched, resumed from its last checkpoint."""
 
-import json
-import re
-from contextlib import suppress
+import contextlib
+import importlib.util
+import io
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Dict, List, Optional
 
-from tqdm import tqdm
+import torch
+from fairseq import options as fairseq_options
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
-from resmlp_mt.files import read_json, write_json
-from resmlp_mt.train.programs import run_program
+from resmlp_mt import compat  # noqa: F401 (registers our models)
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import lock
+from resmlp_mt.train.command import (
+    MATMUL,
+    PRECISIONS,
+    Devices,
+    quoted,
+    share_tokens,
+    training_command,
+)
+from resmlp_mt.train.data import check_data, find_languages
+from resmlp_mt.train.folder import TrainingFolder
+from resmlp_mt.train.log import TrainingBar
+from resmlp_mt.train.programs import cost_added_to, run_command
+from resmlp_mt.train.recipe import Options, Recipe, load_recipe, parse_options
 
-_RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})$")
+# options of fairseq-train that have another way in, and what to write there
+_OURS = {
+    **dict.fromkeys(("--max-tokens", "--update-freq"), "--max-tokens and --tokens before --"),
+    **dict.fromkeys(("--batch-size", "--max-sentences"), "--max-tokens before --"),
+    **dict.fromkeys(("--distributed-world-size", "--distributed-rank"), "--gpus and --nodes"),
+    **dict.fromkeys(("--fp16", "--fp16-no-flatten-grads"), "--precision"),
+    **dict.fromkeys(("--source-lang", "--target-lang"), "them before --"),
+    **dict.fromkeys(("--save-dir", "--restore-file"), "--out"),
+    "--arch": "--arch before --",
+    "--max-update": "--max-update before --",
+    "--seed": "--seed before --",
+    "--user-dir": "nothing: it is this package",
+    "--amp": "--precision: with --amp fairseq divides the gradients by the loss scale twice, so "
+    "that Adagrad learns ever less as the scale grows",
+    "--bf16": "--precision: --bf16 of fairseq is for TPUs only",
+}
 
 
-def parse_record(line: str) -> Optional[tuple]:
-    """``(kind, values)`` of a statistics line of ``fairseq-train --log-format json``, or None."""
-    match = _RECORD.search(line)
-    if match is None:
-        return None
-    values = {}
-    for name, value in json.loads(match[2]).items():
-        with suppress(TypeError, ValueError):  # a value that is no number is of no use here
-            values[name] = float(value)
-    return match[1], values
+@dataclass
+class Training:
+    """A training in a folder, of any model that the recipe has options for.
 
+    Attributes:
+        data: folder of binary data, of any language pair.
+        out: folder for checkpoints, ``train.log``, ``train.json`` (what it was begun with) and
+            ``cost.json``.
+        arch: an architecture of fairseq or ours.
+        recipe: what to train with; default: ``small``.
+        max_update: length of the training; None: that of the recipe.
+        devices: GPUs and nodes.
+        precision: one of :data:`~resmlp_mt.train.command.PRECISIONS`.
+        tokens: of an update on all GPUs together; None: those of the recipe.
+        max_tokens: of a batch on one GPU; None: what the run was begun with, or the default of
+            :func:`~resmlp_mt.train.command.share_tokens`.
+        seed: of the first weights, the order of the batches and the dropout.
+        threads: CPU threads; None takes the default of PyTorch.
+        source_lang, target_lang: needed where *data* has several pairs.
+        fairseq_options: further words for ``fairseq-train``, which count before the recipe.
 
-def read_curve(log: Path) -> Dict[str, List[tuple]]:
-    """Learning curves from a log: lists of (update, nll in bits a token), ``train`` and ``valid``.
-
-    Where a run was interrupted and continued, the later record of an update counts.
+    Raises:
+        UserError: for options that do not go together, data that is not there, or another run in
+            the folder. Nothing is written before.
     """
-    curves: Dict[str, dict] = {"train": {}, "valid": {}}
-    for line in Path(log).read_text(encoding="utf-8").split("\n"):
-        record = parse_record(line)
-        if record is None:
-            continue
-        kind, values = record
-        if kind == "train_inner":
-            curves["train"][int(values["num_updates"])] = values["nll_loss"]
-        elif kind == "valid":
-            curves["valid"][int(values["valid_num_updates"])] = values["valid_nll_loss"]
-    return {kind: sorted(points.items()) for kind, points in curves.items()}
 
+    data: Path
+    out: Path
+    arch: str = "resmlp_mt_6"
+    recipe: Recipe = field(default_factory=lambda: load_recipe("small"))
+    max_update: Optional[int] = None
+    devices: Devices = Devices()
+    precision: str = "fp32"
+    tokens: Optional[int] = None
+    max_tokens: Optional[int] = None
+    seed: int = 1
+    threads: Optional[int] = None
+    source_lang: Optional[str] = None
+    target_lang: Optional[str] = None
+    fairseq_options: List[str] = field(default_factory=list)
 
-def train(
-    data_bin: Path,
-    save_dir: Path,
-    options: List[str],
-    updates: int,
-    threads: Optional[int] = None,
-    matmul_precision: str = "highest",
-) -> dict:
-    """Train until *updates*; goes on from ``checkpoint_last.pt`` in *save_dir* if it is there.
+    def __post_init__(self):
+        self.data, self.out = Path(self.data), Path(self.out)
+        self.max_update = self.max_update or self.recipe.max_update
+        self.tokens = self.tokens or self.recipe.tokens
+        languages = find_languages(self.data, self.source_lang, self.target_lang)
+        self.source_lang, self.target_lang = languages
+        self.options = self._options()
+        self._find_devices()
+        self.folder = TrainingFolder(self.out)
+        begun = self.folder.begun
+        if self.max_tokens is None and begun is not None:
+            self.max_tokens = int(begun["settings"]["--max-tokens"][0])
+        positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]
+        longest = max(int(words[0]) if words else 1 for words in positions)
+        self.share = share_tokens(self.tokens, self.devices, self.max_tokens, longest)
+        shared = "--share-all-embeddings" in self.options
+        self.data_facts = check_data(self.data, languages, shared)
+        self._parse()
+        self.folder.check(self._settings, self.data_facts)
 
-    Args:
-        data_bin: what ``fairseq-preprocess`` made.
-        save_dir: folder for checkpoints and ``train.log``.
-        options: further options of ``fairseq-train``.
-        updates: the last update; drives the progress bar and ``--max-update``.
-        threads: CPU threads.
-        matmul_precision: see :func:`resmlp_mt.compat.matmul_precision.set_matmul_precision`.
+    def _options(self) -> Options:
+        """Those of the recipe and the user, without what depends on the devices."""
+        model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
+        if model is None:
+            ours = [name for name, m in ARCH_MODEL_NAME_REGISTRY.items() if m == "resmlp_mt"]
+            raise UserError(
+                f"--arch {self.arch}: there is no such architecture: choose {', '.join(ours)}, or "
+                "one of fairseq"
+            )
+        for name in self.recipe.options:
+            if name not in (*MODEL_REGISTRY, "all", "other"):
+                raise UserError(f"recipe {self.recipe.name}: options.{name}: no such model")
+        pair = f"{self.source_lang}-{self.target_lang}"
+        recipe = self.recipe.options_for(model, pair, self.max_update)
+        extra = parse_options(self.fairseq_options)
+        for where, options in ((f"recipe {self.recipe.name}", recipe), ("after --", extra)):
+            for name in options:
+                if name in _OURS:
+                    raise UserError(f"{name} {where}: write {_OURS[name]}")
+        return {
+            **{"--arch": [self.arch], "--seed": [str(self.seed)]},
+            **{"--source-lang": [self.source_lang], "--target-lang": [self.target_lang]},
+            **recipe,
+            **PRECISIONS[self.precision],
+            **{"--max-update": [str(self.max_update)], "--save-dir": [str(self.out)]},
+            **extra,
+        }
 
-    Returns:
-        the cost over all continuations, ``{"wall_minutes": ..., "cpu_minutes": ...}``.
-    """
-    cost_file = save_dir / "cost.json"
-    with tqdm(total=updates, unit="update", mininterval=1, dynamic_ncols=True) as bar:
+    def _find_devices(self) -> None:
+        if not 0 <= self.devices.node_rank < self.devices.nodes:
+            raise UserError(
+                f"--node-rank {self.devices.node_rank}: with --nodes {self.devices.nodes} they are "
+                f"numbered from 0 to {self.devices.nodes - 1}"
+            )
+        if self.devices.gpus is None:
+            here = 0 if "--cpu" in self.options else torch.cuda.device_count()
+            if here == 0:
+                self.options["--cpu"] = []
+            self.devices = replace(self.devices, gpus=max(1, here))
+        if "--cpu" in self.options and self.devices.processes > 1:
+            raise UserError("on a CPU training takes one process: leave out --gpus and --nodes")
+        if "--cpu" in self.options and self.precision == "fp16":
+            raise UserError("--precision fp16: training in 16 bits needs a GPU")
 
-        def show(line: str) -> None:
-            record = parse_record(line)
-            if record is None:
-                return
-            kind, values = record
-            if kind == "train_inner":
-                bar.update(int(values["num_updates"]) - bar.n)
-                bar.set_postfix_str(f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}")
-            elif kind == "valid":
-                bar.write(
-                    f"    epoch {values['epoch']:3.0f}, update {values['valid_num_updates']:6.0f}: "
-                    f"validation nll {values['valid_nll_loss']:.3f} bits a token"
+    def _parse(self) -> None:
+        """Let the parser of fairseq-train read the command line, before anything is written."""
+        words = self.command()
+        words = words[words.index(str(self.data)) :]
+        errors = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(errors):
+                parser = fairseq_options.get_training_parser()
+                fairseq_options.parse_args_and_arch(parser, input_args=words)
+        except SystemExit:
+            message = errors.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+            raise UserError(f"fairseq-train does not take these options: {message}") from None
+
+    @property
+    def _settings(self) -> dict:
+        return {
+            **self.options,
+            "--tokens": [str(self.tokens)],
+            "--max-tokens": [str(self.share.max_tokens)],
+            "--precision": [self.precision],
+        }
+
+    @property
+    def environment(self) -> Dict[str, str]:
+        """Variables that the command needs beside those that are set."""
+        variables = {}
+        if self.precision in MATMUL:
+            variables["RESMLP_MT_MATMUL_PRECISION"] = MATMUL[self.precision]
+        if self.threads:
+            variables["OMP_NUM_THREADS"] = str(self.threads)
+        return variables
+
+    def command(self, node: Optional[int] = None) -> List[str]:
+        """The words to run on a node; default: this one."""
+        node = self.devices.node_rank if node is None else node
+        return training_command(self.data, self.options, self.share, self.devices, node)
+
+    def describe(self) -> str:
+        """The command of every node, with comments, to be pasted into a shell."""
+        devices, share = self.devices, self.share
+        lines = [
+            f"# {self.max_update:,} updates of {self.tokens:,} tokens: batches of "
+            f"{share.max_tokens:,} x {share.update_freq} an update x {devices}"
+        ]
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        prefix = f"env {' '.join(variables)} " if variables else ""
+        if devices.nodes > 1 and devices.master_addr is None:
+            lines.append("# MASTER_ADDR is the host name of the first node")
+        for node in range(devices.nodes):
+            if devices.nodes > 1:
+                lines.append(f"# node {node}")
+            lines.append(prefix + quoted(self.command(node)))
+        return "\n".join(lines)
+
+    def run(self) -> None:
+        """Train, or resume from the last checkpoint, and wait for the end.
+
+        Raises:
+            UserError: if the GPUs are not there, another process works in the folder, its
+                checkpoints cannot be resumed from, or fairseq-train fails.
+        """
+        self._check_machine()
+        if self.devices.node_rank > 0:
+            log = self.out / f"train.node-{self.devices.node_rank}.log"
+            self.out.mkdir(parents=True, exist_ok=True)
+            run_command("fairseq-train", self.command(), log, environment=self.environment)
+            return
+        with lock(self.out):
+            note = self.folder.mend(self.devices.processes)
+            if note:
+                print(f"{self.out}: {note}", flush=True)
+            warm_up = int(self.options.get("--warmup-updates", ["0"])[0])
+            if warm_up >= self.max_update:
+                print(
+                    f"the warm-up of {warm_up} updates is as long as the training of "
+                    f"{self.max_update}: shorten it with -- --warmup-updates N",
+                    flush=True,
                 )
+            self.folder.begin(self._settings, self.data_facts)
+            with cost_added_to(self.out / "cost.json"), TrainingBar(self.max_update) as bar:
+                log = self.out / "train.log"
+                run_command("fairseq-train", self.command(), log, bar.show, self.environment)
 
-        cost = run_program(
-            "train",
-            [
-                data_bin,
-                *("--save-dir", save_dir, "--max-update", updates),
-                *("--log-format", "json", "--log-interval", 20, "--num-workers", 0),
-                *options,
-            ],
-            save_dir / "train.log",
-            on_line=show,
-            threads=threads,
-            matmul_precision=matmul_precision,
-        )
-        bar.update(updates - bar.n)
-    if cost_file.exists():
-        cost = {name: value + read_json(cost_file)[name] for name, value in cost.items()}
-    write_json(cost_file, cost)
-    return cost
+    def _check_machine(self) -> None:
+        gpus = self.devices.gpus
+        if "--cpu" not in self.options and torch.cuda.device_count() < gpus:
+            raise UserError(
+                f"--gpus {gpus}: this machine has {torch.cuda.device_count()} that PyTorch can "
+                "use: leave out --gpus to take what there is"
+            )
+        if self.devices.nodes > 1 and self.devices.master_addr is None:
+            raise UserError("--nodes: give --master-addr, the host name of the first node")
+        if "--tensorboard-logdir" in self.options and not any(
+            importlib.util.find_spec(name) for name in ("tensorboard", "tensorboardX")
+        ):
+            raise UserError(
+                "--tensorboard-logdir: TensorBoard is not installed: pip install "
+                "'resmlp-mt[tensorboard]'"
+            )

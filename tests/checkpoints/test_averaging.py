@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from resmlp_mt.checkpoints import averaging
-from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints, load_checkpoint
+from resmlp_mt.checkpoints.averaging import (
+    average_checkpoints,
+    final_checkpoints,
+    last_checkpoints,
+)
+from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.cli.main import main
 from resmlp_mt.errors import UserError
 
 
@@ -54,8 +60,8 @@ def test_checkpoints_by_update(tmp_path):
 
 
 def test_large_weights_and_many_groups(tmp_path, monkeypatch):
-    """Float32 sums would be out by more than 1e-6 here; each group has one parameter or two."""
-    monkeypatch.setattr(averaging, "_SUMS", 8 * 1000)
+    """Float32 sums would be out by more than 1e-6 here. There are several groups."""
+    monkeypatch.setattr(averaging, "SUMS", 8 * 1000)
     generator = torch.Generator().manual_seed(1)
     states = [
         {
@@ -67,8 +73,6 @@ def test_large_weights_and_many_groups(tmp_path, monkeypatch):
     paths = [tmp_path / f"checkpoint{i}.pt" for i in range(10)]
     for path, state in zip(paths, states):
         torch.save({"model": state}, path)
-    groups = averaging._groups(states[0], list(states[0]))
-    assert groups == [["a"], ["b", "c", "d", "e"]]
     average_checkpoints(paths, tmp_path / "averaged.pt")
     averaged = torch.load(tmp_path / "averaged.pt")["model"]
     assert list(averaged) == list(states[0])
@@ -153,3 +157,53 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         load_checkpoint(tmp_path / "list.pt")
     with pytest.raises(UserError, match="gone.pt"):
         load_checkpoint(tmp_path / "gone.pt")
+
+
+def average(*arguments):
+    return main(["average", *map(str, arguments)])
+
+
+def test_the_command(tmp_path, capsys):
+    """Files as they are named, or the last ones of a folder by epoch or update."""
+    for name in ("1", "2", "3", "_1_10", "_1_20"):
+        save(tmp_path / f"checkpoint{name}.pt", len(name))
+    out = tmp_path / "out.pt"
+    for words, said in (
+        ((tmp_path / "checkpoint3.pt", tmp_path / "checkpoint1.pt"), "checkpoint3.pt, checkpoint1"),
+        ((tmp_path, "--num-epoch-checkpoints", 2), "checkpoint3.pt, checkpoint2.pt"),
+        ((tmp_path, "--num-update-checkpoints", 2), "checkpoint_1_20.pt, checkpoint_1_10.pt"),
+        (
+            (tmp_path, "--num-epoch-checkpoints", 1, "--checkpoint-upper-bound", 2),
+            "checkpoint2.pt",
+        ),
+    ):
+        assert average("--inputs", *words, "--output", out) == 0
+        assert capsys.readouterr().out.startswith(f"{out}: mean of {said}")
+        out.unlink()
+
+
+def test_refusals_of_the_command(tmp_path, capsys):
+    path = save(tmp_path / "checkpoint1.pt", 1)
+    epochs = "--num-epoch-checkpoints"
+    for words, said in (
+        ((tmp_path,), f"{tmp_path}: add --num-epoch-checkpoints N or --num-update-checkpoints N"),
+        ((path, "--checkpoint-upper-bound", 1), "--checkpoint-upper-bound: add --num-epoch"),
+        ((path, epochs, 1), "--inputs: give one folder with --num-epoch-checkpoints"),
+        ((tmp_path, epochs, 0), "--num-epoch-checkpoints 0: must be at least 1"),
+        ((tmp_path, epochs, 2), "has 1 epoch checkpoints, fewer than the 2 to average"),
+        ((path, "--output", tmp_path / "no" / "out.pt"), "has no folder"),
+    ):
+        words = words if "--output" in words else (*words, "--output", tmp_path / "out.pt")
+        assert average("--inputs", *words) == 1
+        assert said in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint1.pt"]
+
+
+def test_what_a_short_training_has_left(tmp_path):
+    with pytest.raises(UserError, match="checkpoint_last.pt: no such file: train first"):
+        final_checkpoints(tmp_path, 3, "epoch")
+    last = save(tmp_path / "checkpoint_last.pt", 1)
+    assert final_checkpoints(tmp_path, 3, "epoch") == [last]
+    epochs = [save(tmp_path / f"checkpoint{number}.pt", number) for number in (1, 2)]
+    assert final_checkpoints(tmp_path, 3, "epoch") == epochs[::-1]
+    assert final_checkpoints(tmp_path, 1, "epoch") == [last]

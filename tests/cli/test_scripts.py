@@ -1,6 +1,5 @@
 """The scripts: each does its one thing, and refuses bad input in one line."""
 
-import average
 import plot
 import subwords
 import torch
@@ -32,8 +31,6 @@ def test_refusals(tmp_path, monkeypatch, capsys):
     (tmp_path / "two").write_text("a\nb\n")
     cases = [
         (subwords, ["encode", "--model", tmp_path / "no.model", tmp_path / "one"], "no.model"),
-        (average, [tmp_path, "-n", 0, "-o", tmp_path / "out.pt"], "--count 0"),
-        (average, [tmp_path, "-n", 2, "-o", tmp_path / "out.pt"], "0 epoch checkpoints"),
         (plot, ["matrices", tmp_path / "one", "-o", tmp_path / "a.png"], "one"),
         (plot, ["matrices", tmp_path / "one", "-o", tmp_path / "a.gif"], "a.gif"),
     ]

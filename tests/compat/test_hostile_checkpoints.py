@@ -89,8 +89,8 @@ def test_an_array_of_pointers_ends_no_process(state, tmp_path):
     """Whoever looks at one ends by a signal."""
     path = tmp_path / "checkpoint1.pt"
     path.write_bytes(next(arrays(state)).content)
-    average = ROOT / "scripts" / "average.py"
-    result = process(average, tmp_path, "-n", 1, "-o", tmp_path / "out.pt", path=ROOT)
+    words = ("--inputs", path, "--output", tmp_path / "out.pt")
+    result = process("-m", "resmlp_mt", "average", *words, path=ROOT)
     assert result.returncode == 1, result.returncode
     (line,) = result.stderr.splitlines()
     assert str(path) in line and line.endswith("carries more than data (such as code): refused")

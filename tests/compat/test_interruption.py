@@ -29,7 +29,7 @@ from interrupting import (
 from processes import Forked, forked
 
 from resmlp_mt import files
-from resmlp_mt.checkpoints.averaging import load_checkpoint
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 
 UPDATES = 22

@@ -14,7 +14,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
-from resmlp_mt.checkpoints.dictionaries import synthetic_dictionary
+from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference import generator as generator_module
 from resmlp_mt.inference.candidates import BLOCK

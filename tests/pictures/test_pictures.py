@@ -6,7 +6,7 @@ import pytest
 import torch
 from picture_inputs import COLUMN, assert_legible, call, save_model
 
-from resmlp_mt.checkpoints.deployment import fold_checkpoint
+from resmlp_mt.checkpoints.folding import fold_checkpoint
 from resmlp_mt.checkpoints.inspection import mixing_matrices
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures import make, style

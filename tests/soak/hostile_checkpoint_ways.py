@@ -5,8 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional
 
-import average
-import fold
 import prune
 import torch
 from cli import call, hypotheses, load, train, values
@@ -64,7 +62,7 @@ class Ways:
             "resume": lambda out: self._train("--restore-file"),
             "finetune": lambda out: self._train("--finetune-from-model"),
             "average": self._average,
-            "fold": lambda out: self._written(fold, out, self.path, "-o", out / "out.pt"),
+            "fold": self._fold,
             "prune": lambda out: self._written(prune, out, self.path, "-o", out / "out.pt"),
             "plot": self._matrices,
             "attention": self._attention,
@@ -178,7 +176,12 @@ class Ways:
         return losses
 
     def _average(self, out: Path):
-        return self._written(average, out, self.path.parent, "-n", 1, "-o", out / "out.pt")
+        self._check(run_command("average", "--inputs", self.path, "--output", out / "out.pt"))
+        return dict(load(out / "out.pt")["model"])
+
+    def _fold(self, out: Path):
+        self._check(run_command("fold", self.path, "--output", out / "out.pt"))
+        return dict(load(out / "out.pt")["model"])
 
     def _written(self, module, out: Path, *arguments):
         self._script(module, *arguments)

@@ -10,7 +10,7 @@ from typing import Callable, Dict, List, Optional, Protocol, Set
 
 import torch
 
-from resmlp_mt.checkpoints.averaging import load_checkpoint
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 
 LAST = "checkpoint_last.pt"

@@ -151,7 +151,7 @@ class Soak:
             self.lost += [f"after the death of {victim}, the run {line}" for line in unlike(*both)]
 
     def kill_below_torchrun(self) -> None:
-        """The same where torchrun has started the processes, as scripts/train.py does."""
+        """The same where torchrun has started the processes, as resmlp-mt train does."""
         folder = self.folder / "torchrun"
         folder.mkdir()
         log = folder / "log"

@@ -3,14 +3,14 @@
 from argparse import Namespace
 from pathlib import Path
 
-import fold
 import pytest
 import torch
 from cli import RECIPE, SMALL_MODEL, call, console_script, generate, load, process, train, weights
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
-from resmlp_mt.checkpoints.deployment import fold_checkpoint, rebuild
-from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.checkpoints.folding import fold_checkpoint
+from resmlp_mt.checkpoints.rebuilding import rebuild
+from resmlp_mt.cli.main import main
 from resmlp_mt.compat.program_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import is_folded
@@ -27,10 +27,9 @@ def folded(trained, tmp_path_factory):
     return path
 
 
-def fold_py(monkeypatch, *arguments):
-    """Run the script's main as its command line would; gives the exit status."""
-    monkeypatch.setattr("sys.argv", ["fold.py", *map(str, arguments)])
-    return run_main(fold.main)
+def fold(*arguments):
+    """Call ``resmlp-mt fold``; gives the exit status."""
+    return main(["fold", *map(str, arguments)])
 
 
 def printed_hypotheses(out):
@@ -76,9 +75,9 @@ def test_what_is_in_it(trained, folded):
     assert sorted(path.name for path in folded.parent.iterdir()) == ["folded.pt"]
 
 
-def test_the_script(trained, tmp_path, monkeypatch, capsys):
+def test_the_command(trained, tmp_path, capsys):
     output = tmp_path / "out.pt"
-    assert fold_py(monkeypatch, trained.path, "-o", output) == 0
+    assert fold(trained.path, "-o", output) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"{output}: no affine map left, ") and printed.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["out.pt"]
@@ -96,7 +95,7 @@ def test_options_saved_by_hydra(trained, folded, tmp_path):
     assert all(torch.equal(after["model"][name], expected[name]) for name in expected)
 
 
-def test_maps_that_stay(corpus, tmp_path, monkeypatch, capsys):
+def test_maps_that_stay(corpus, tmp_path, capsys):
     """Adaptive softmax keeps the decoder's last one; the model translates as before."""
     train(
         corpus.data,
@@ -105,7 +104,7 @@ def test_maps_that_stay(corpus, tmp_path, monkeypatch, capsys):
         criterion=("--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp"),
     )
     whole, output = tmp_path / "checkpoint_last.pt", tmp_path / "out.pt"
-    assert fold_py(monkeypatch, whole, "-o", output) == 0
+    assert fold(whole, "-o", output) == 0
     assert f"{output}: 1 affine maps left" in capsys.readouterr().out
     before, after = (printed_hypotheses(generate(corpus.data, path)) for path in (whole, output))
     assert before and after == before
@@ -130,8 +129,8 @@ def unfit(trained, folded, tmp_path):
     return {
         "truncated.pt": "is damaged or cut off",
         "twice.pt": "is folded already",
-        "old.pt": "is not a checkpoint of a resmlp_mt model",
-        "transformer.pt": "is not a checkpoint of a resmlp_mt model",
+        "old.pt": "is a checkpoint of another model",
+        "transformer.pt": "is a checkpoint of another model",
         "foreign.pt": "is not a fairseq checkpoint",
         "short.pt": "does not fit its own options",
         "headless.pt": "does not fit its own options",
@@ -139,25 +138,29 @@ def unfit(trained, folded, tmp_path):
     }
 
 
-def test_refusals(unfit, tmp_path, monkeypatch, capsys):
+def test_refusals(unfit, tmp_path, capsys):
     """One line, and nothing is written."""
     before = sorted(tmp_path.iterdir())
     for name, said in unfit.items():
-        assert fold_py(monkeypatch, tmp_path / name, "-o", tmp_path / "out.pt") == 1
+        assert fold(tmp_path / name, "-o", tmp_path / "out.pt") == 1
         captured = capsys.readouterr()
         assert (
-            captured.err.startswith(f"fold.py: error: {tmp_path / name}") and said in captured.err
+            captured.err.startswith(f"resmlp-mt fold: error: {tmp_path / name}")
+            and said in captured.err
         )
         assert captured.err.count("\n") == 1 and not captured.out
         assert sorted(tmp_path.iterdir()) == before
 
 
-def test_output_that_cannot_be_written(trained, tmp_path, monkeypatch, capsys):
+def test_output_that_cannot_be_written(trained, tmp_path, capsys):
     (tmp_path / "folder").mkdir()
     for output in ("folder", "missing/folded.pt"):
-        assert fold_py(monkeypatch, trained.path, "-o", tmp_path / output) == 1
+        assert fold(trained.path, "-o", tmp_path / output) == 1
         said = capsys.readouterr().err
-        assert said.startswith(f"fold.py: error: {tmp_path / output} ") and said.count("\n") == 1
+        assert (
+            said.startswith(f"resmlp-mt fold: error: {tmp_path / output} ")
+            and said.count("\n") == 1
+        )
         assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
 
 
@@ -167,7 +170,7 @@ def test_a_full_disk(trained, tmp_path, monkeypatch, capsys):
         raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
 
     monkeypatch.setattr(torch, "save", full)
-    assert fold_py(monkeypatch, trained.path, "-o", tmp_path / "folded.pt") == 1
+    assert fold(trained.path, "-o", tmp_path / "folded.pt") == 1
     assert "file write failed" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 

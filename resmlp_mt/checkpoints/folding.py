@@ -1,0 +1,38 @@
+"""A checkpoint for those who only translate: affine maps folded, no state of the optimizer."""
+
+from pathlib import Path
+
+from resmlp_mt.checkpoints.inspection import load_ours, option
+from resmlp_mt.checkpoints.loading import save_checkpoint
+from resmlp_mt.checkpoints.rebuilding import rebuild
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output
+from resmlp_mt.inference.folding import fold_
+
+
+def fold_checkpoint(path: Path, output: Path) -> int:
+    """Write a checkpoint with the affine maps folded; the programs of fairseq load it as any other.
+
+    Returns:
+        the number of affine maps that are left (adaptive softmax keeps one, for example).
+
+    Raises:
+        UserError: if *path* is folded already, or what
+            :func:`~resmlp_mt.checkpoints.inspection.load_ours` and
+            :func:`~resmlp_mt.checkpoints.loading.save_checkpoint` raise.
+    """
+    check_output(output)
+    state = load_ours(path)
+    if option(state, "folded", False):
+        raise UserError(f"{path} is folded already")
+    model = rebuild(state)
+    fold_(model)
+    options = state["cfg"]["model"]
+    if isinstance(options, dict):
+        options["folded"] = True
+    else:
+        options.folded = True
+    state["model"] = model.state_dict()
+    state.pop("last_optimizer_state", None)
+    save_checkpoint(state, output)
+    return sum(name.endswith("alpha") for name in state["model"])

@@ -1,0 +1,71 @@
+"""Read and write checkpoints of fairseq: nothing but data, whole or not at all."""
+
+import pickle
+import zipfile
+from pathlib import Path
+
+import torch
+
+from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_dense
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output, whole_file
+
+
+def load_checkpoint(path: Path, mapped: bool = False, checked: bool = True) -> dict:
+    """A fairseq checkpoint by PyTorch's weights-only loader, on the CPU.
+
+    Args:
+        path: the file.
+        mapped: leave the tensors in the file until they are used: what is not used (such as the
+            optimizer's state) takes no memory then.
+        checked: compare its checksums and look for values that are no numbers, for which all of it
+            is read once; needless where that has been done a moment before.
+
+    Raises:
+        UserError: missing, damaged, holding anything but data, not a fairseq checkpoint, or with
+            weights that are no numbers.
+    """
+    try:
+        if checked:
+            check_records(path)
+        # files of PyTorch before 1.6 are no zip archives and cannot be mapped
+        mapped = mapped and zipfile.is_zipfile(path)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: give a checkpoint that is there") from None
+    except UserError:
+        raise
+    except pickle.UnpicklingError:
+        raise UserError(
+            f"{path} is no checkpoint, or one that carries more than data (such as code): refused"
+        ) from None
+    except Exception:  # what a damaged file makes of the loader is beyond listing
+        raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
+    if not isinstance(state, dict) or "model" not in state:
+        raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
+    weights = state["model"]
+    if not isinstance(weights, dict) or not all(
+        isinstance(name, str) and is_dense(weight) for name, weight in weights.items()
+    ):
+        raise UserError(f"{path} is not a fairseq checkpoint: its model is more than tensors")
+    if checked:
+        check_finite(weights, path)
+    return state
+
+
+def save_checkpoint(state: dict, output: Path) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    output = Path(output)
+    check_output(output)
+    try:
+        with whole_file(output) as temporary:
+            torch.save(state, temporary)
+    except (OSError, RuntimeError) as error:  # PyTorch's writer raises the second on a full disk
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError(
+            f"{output} could not be written ({reason}): choose a folder with room that can be"
+        ) from None

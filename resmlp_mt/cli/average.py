@@ -1,0 +1,67 @@
+"""Average the weights of the last checkpoints of a training, as average_checkpoints.py of fairseq.
+
+  resmlp-mt average --inputs DIR --num-epoch-checkpoints 3 --output averaged.pt
+  resmlp-mt average --inputs DIR --num-update-checkpoints 10 --output averaged.pt
+  resmlp-mt average --inputs a.pt b.pt --output averaged.pt
+
+It takes the memory of two checkpoints, however many are averaged.
+"""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from resmlp_mt.errors import UserError, check_positive
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--inputs",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="checkpoints, or a folder of them with one of the next two options",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="checkpoint to write")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--num-epoch-checkpoints", type=int, metavar="N", help="the last N of checkpointEPOCH.pt"
+    )
+    which.add_argument(
+        "--num-update-checkpoints",
+        type=int,
+        metavar="N",
+        help="the last N of checkpoint_EPOCH_UPDATE.pt (--save-interval-updates)",
+    )
+    parser.add_argument(
+        "--checkpoint-upper-bound",
+        type=int,
+        metavar="N",
+        help="the highest epoch or update to take",
+    )
+
+
+def run(args: Namespace) -> None:
+    by = None
+    for name, kind in (("num_epoch_checkpoints", "epoch"), ("num_update_checkpoints", "update")):
+        if getattr(args, name) is not None:
+            check_positive(args, name)
+            by, count = kind, getattr(args, name)
+    folders = [path for path in args.inputs if path.is_dir()]
+    if by is None and (folders or args.checkpoint_upper_bound is not None):
+        where = folders[0] if folders else "--checkpoint-upper-bound"
+        raise UserError(
+            f"{where}: add --num-epoch-checkpoints N or --num-update-checkpoints N, which choose "
+            "checkpoints in a folder"
+        )
+    if by is not None and args.inputs != folders[:1]:
+        raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
+    from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
+    from resmlp_mt.files import check_output
+
+    check_output(args.output)
+    paths = args.inputs
+    if by is not None:
+        paths = last_checkpoints(args.inputs[0], count, by, args.checkpoint_upper_bound)
+    average_checkpoints(paths, args.output)
+    print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

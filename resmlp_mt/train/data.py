@@ -1,0 +1,77 @@
+"""The binary data that is trained on: its languages, and what tells it from other data."""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Optional, Tuple
+
+from resmlp_mt.errors import UserError
+
+
+def find_languages(
+    data: Path, source_lang: Optional[str] = None, target_lang: Optional[str] = None
+) -> Tuple[str, str]:
+    """Source and target language, from the names ``train.SOURCE-TARGET.SOURCE.idx``.
+
+    Args:
+        data: folder of binary data.
+        source_lang: to choose among several pairs; None takes any.
+        target_lang: to choose among several pairs; None takes any.
+
+    Raises:
+        UserError: if there is no such pair, or more than one.
+    """
+    pairs = set()
+    for path in data.glob("train.*-*.*.idx"):
+        _, pair, language, _ = path.name.split(".", 3)
+        if pair.startswith(f"{language}-"):
+            found = language, pair[len(language) + 1 :]
+            if source_lang in (None, found[0]) and target_lang in (None, found[1]):
+                pairs.add(found)
+    if len(pairs) > 1:
+        names = ", ".join(sorted("-".join(pair) for pair in pairs))
+        raise UserError(f"{data} has several pairs ({names}): add --source-lang and --target-lang")
+    if not pairs:
+        pair = f"{source_lang or 'SOURCE'}-{target_lang or 'TARGET'}"
+        raise UserError(
+            f"{data} has no train.{pair}.*.idx: give the folder data-bin that resmlp-mt prepare or "
+            "fairseq-preprocess made"
+        )
+    return pairs.pop()
+
+
+def check_data(data: Path, languages: Tuple[str, str], shared_embedding: bool) -> dict:
+    """Look at a folder of binary data.
+
+    Args:
+        data: the folder.
+        languages: source and target.
+        shared_embedding: whether source and target have one embedding.
+
+    Returns:
+        what tells it from another: a checksum of the dictionaries, the bytes of the training text.
+
+    Raises:
+        UserError: if it lacks a file, or has two different dictionaries for a shared embedding.
+    """
+    pair = "-".join(languages)
+    names = [f"dict.{language}.txt" for language in languages]
+    names += [
+        f"{split}.{pair}.{language}.{kind}"
+        for split in ("train", "valid")
+        for language in languages
+        for kind in ("bin", "idx")
+    ]
+    for name in names:
+        if not (data / name).is_file():
+            raise UserError(f"{data / name}: no such file: prepare the data again")
+    source, target = ((data / name).read_bytes() for name in names[:2])
+    if source != target and shared_embedding:
+        raise UserError(
+            f"{data / names[0]} and {names[1]} differ, and one embedding for both sides needs one "
+            "dictionary: make the data with fairseq-preprocess --joined-dictionary"
+        )
+    both = source if source == target else source + target
+    return {
+        "dictionary": sha256(both).hexdigest()[:16],
+        "train_bytes": sum((data / n).stat().st_size for n in names if n.startswith("train.")),
+    }

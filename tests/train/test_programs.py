@@ -1,0 +1,87 @@
+"""Programs that run below this one: they end when it ends, and their last word is the error."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cli import ROOT
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import read_json
+from resmlp_mt.train.programs import cost_added_to, run_command
+
+PARENT = """
+import sys
+from resmlp_mt.train.programs import run_command
+child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+command = [sys.executable, "-c", child]
+run_command("sleeper", command, sys.argv[1], lambda line: print(line, flush=True))
+"""
+
+
+def gone(number, patience=10):
+    """Whether a process has ended, or does so soon."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        try:
+            with open(f"/proc/{number}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc are of Linux")
+@pytest.mark.parametrize(
+    "number, status",
+    [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_the_child_ends_with_its_parent(tmp_path, monkeypatch, number, status):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, tmp_path / "log"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
+    child = int(parent.stdout.readline())
+    if number == signal.SIGINT:
+        os.killpg(parent.pid, number)  # as a terminal does
+    else:
+        parent.send_signal(number)
+    assert parent.wait(timeout=60) == status
+    assert gone(child)
+
+
+def test_output_and_errors(tmp_path):
+    log = tmp_path / "log"
+    seen = []
+    code = "import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)"
+    with pytest.raises(UserError, match=rf"it failed: two \(its whole output: {log}\)"):
+        run_command("it", [sys.executable, "-c", code], log, seen.append)
+    assert seen == ["one", "two"]
+    code = "import os; os.kill(os.getpid(), 9)"
+    with pytest.raises(UserError, match="it failed: killed by signal 9"):
+        run_command("it", [sys.executable, "-c", code], log)
+    code = "import os; print(os.environ['X'])"
+    run_command("it", [sys.executable, "-c", code], log, None, {"X": "7"})
+    written = log.read_text().splitlines()
+    assert written[1:3] == ["one", "two"] and written[-1] == "7"
+
+
+def test_costs_add_up_also_after_an_error(tmp_path):
+    file = tmp_path / "cost.json"
+    burn = [sys.executable, "-c", "sum(range(10**7)); raise SystemExit(1)"]
+    costs = []
+    for _ in range(2):
+        with pytest.raises(UserError), cost_added_to(file):
+            run_command("it", burn, tmp_path / "log")
+        costs.append(read_json(file))
+    assert 0 < costs[0]["cpu_minutes"] < costs[1]["cpu_minutes"]
+    assert 0 < costs[0]["wall_minutes"] < costs[1]["wall_minutes"]

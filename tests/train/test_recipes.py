@@ -1,0 +1,138 @@
+"""Recipes: what fairseq reads out of them, and files that are none."""
+
+import pytest
+from fairseq import options as fairseq_options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.optim import build_optimizer
+from fairseq.optim.lr_scheduler import build_lr_scheduler
+from torch import nn
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.train.recipe import FOLDER, command_line, load_recipe, parse_options
+
+
+def config(recipe, arch, model, pair="en-de", max_update=None):
+    """What fairseq-train makes of a recipe."""
+    recipe = load_recipe(recipe)
+    max_update = max_update or recipe.max_update
+    options = command_line(recipe.options_for(model, pair, max_update))
+    words = ["data", "--arch", arch, "--max-update", str(max_update), *options]
+    parser = fairseq_options.get_training_parser()
+    return convert_namespace_to_omegaconf(
+        fairseq_options.parse_args_and_arch(parser, input_args=words)
+    )
+
+
+PAPER = {
+    ("en-de", "resmlp_mt_6"): ("adagrad", [0.2], "fixed", 32000, 0.15),
+    ("de-en", "resmlp_mt_12"): ("adagrad", [0.2], "fixed", 32000, 0.15),
+    ("en-fr", "resmlp_mt_12"): ("adagrad", [0.2], "fixed", 32000, 0.1),
+    ("en-de", "transformer_wmt_en_de"): ("adam", [0.0007], "inverse_sqrt", 4000, 0.1),
+}
+
+
+@pytest.mark.parametrize("pair, arch", PAPER)
+def test_the_paper(pair, arch):
+    optimizer, lr, scheduler, warmup, dropout = PAPER[pair, arch]
+    model = "resmlp_mt" if arch.startswith("resmlp") else "transformer"
+    cfg = config("paper", arch, model, pair)
+    assert cfg.optimizer._name == optimizer and cfg.optimization.lr == lr
+    assert cfg.lr_scheduler._name == scheduler and cfg.lr_scheduler.warmup_updates == warmup
+    assert cfg.model.dropout == dropout and cfg.model.share_all_embeddings
+    assert cfg.criterion._name == "label_smoothed_cross_entropy"
+    assert cfg.criterion.label_smoothing == 0.1
+    assert cfg.optimizer.weight_decay == 0 and cfg.optimization.clip_norm == 0
+    assert cfg.model.max_source_positions == cfg.model.max_target_positions == 256
+    assert cfg.dataset.update_epoch_batch_itr
+    if model == "resmlp_mt":
+        assert cfg.model.layerscale_init == 0.2
+    recipe = load_recipe("paper")
+    assert (recipe.max_update, recipe.tokens) == (300_000, 32_768)
+    assert (recipe.average_by, recipe.average_count, recipe.lenpen) == ("update", 10, [0.6])
+
+
+def rates(cfg, updates):
+    """The learning rate at each update, by stepping the scheduler of fairseq."""
+    optimizer = build_optimizer(cfg.optimizer, [nn.Parameter(nn.Linear(1, 1).weight)])
+    scheduler = build_lr_scheduler(cfg.lr_scheduler, optimizer)
+    found = {}
+    for update in updates:
+        if update % 100 == 0:
+            scheduler.step_begin_epoch(1 + update // 100)
+        scheduler.step_update(update - 1)  # the trainer steps it after an update
+        found[update] = optimizer.get_lr()
+    return found
+
+
+def test_the_rate_of_the_paper_warms_up_linearly_and_then_stays():
+    cfg = config("paper", "resmlp_mt_6", "resmlp_mt")
+    found = rates(cfg, (*range(1, 600), *range(31_700, 32_300), 100_000))
+    assert all(rate == pytest.approx(0.2 * min(u / 32000, 1)) for u, rate in found.items())
+
+
+@pytest.mark.parametrize("arch, model", [("resmlp_mt_tiny", "resmlp_mt"), ("lstm", "lstm")])
+def test_small(arch, model):
+    cfg = config("small", arch, model, max_update=2000)
+    assert cfg.optimizer._name == "adam" and cfg.optimization.clip_norm == 1.0
+    assert cfg.checkpoint.patience == 10 and cfg.checkpoint.keep_last_epochs == 3
+    found = rates(cfg, range(1, 2002))
+    assert found[201] == pytest.approx(0.001) and found[401] == pytest.approx(0.002)
+    assert found[1201] == pytest.approx(0.001) and found[2001] == 0
+    assert max(found, key=found.get) == 401
+    if model == "resmlp_mt":
+        assert cfg.model.layerscale_init == 1.0
+
+
+def test_a_recipe_of_ones_own(tmp_path):
+    path = tmp_path / "own.toml"
+    text = (FOLDER / "small.toml").read_text()
+    path.write_text(text + '\n[options.lstm.xx-yy]\ndropout = 0.5\nlr = "0.1,0.2"\n')
+    options = load_recipe(path).options_for("lstm", "xx-yy", 7)
+    assert options["--dropout"] == ["0.5"] and options["--lr"] == ["0.1,0.2"]
+    assert options["--total-num-update"] == ["7"]
+    assert load_recipe(path).options_for("lstm", "yy-xx", 7)["--dropout"] == ["0.3"]
+    convolutional = load_recipe(path).options_for("fconv", "xx-yy", 7)
+    assert "--share-all-embeddings" not in convolutional
+    assert convolutional["--share-input-output-embed"] == []
+
+
+WRONG = [
+    ("beam = 4", "beam = ", "own.toml: not a TOML file in UTF-8: Invalid value (at line"),
+    ("beam = 4", "beam = 4\nbeems = 4", "own.toml: beems: no such key: choose from max-update"),
+    ("beam = 4", "", "own.toml: beam is missing: it must be a whole number"),
+    ("beam = 4", "beam = 0", "own.toml: beam = 0: it must be a whole number, at least 1"),
+    ("beam = 4", "beam = true", "own.toml: beam = True: it must be a whole number"),
+    ("[0.6, 1.0", "[nan, 1.0", "own.toml: lenpen = [nan, 1.0, 1.4, 1.8]: it must be a list of num"),
+    ('"epoch"', '"hour"', 'own.toml: average-by = \'hour\': it must be "epoch" or "update"'),
+    ("lr = 0.002", "lr = [0.002]", "own.toml: options.all: lr = [0.002]: it must be text, a numb"),
+    ("[options.other]", "[options]\nother = 1", "own.toml: "),
+]
+
+
+@pytest.mark.parametrize("old, new, said", WRONG, ids=range(len(WRONG)))
+def test_files_that_are_no_recipes(tmp_path, old, new, said):
+    text = (FOLDER / "small.toml").read_text()
+    assert old in text
+    path = tmp_path / "own.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(UserError) as error:
+        load_recipe(path)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_recipe_that_is_not_there_and_a_model_that_it_does_not_know(tmp_path):
+    with pytest.raises(UserError, match="--recipe big: No such file.*: choose small or paper"):
+        load_recipe("big")
+    with pytest.raises(UserError, match="recipe paper has no options for the model lstm"):
+        load_recipe("paper").options_for("lstm", "en-de", 1)
+
+
+def test_words_of_a_command_line():
+    options = parse_options(["--lr", "0.1", "--cpu", "--dropout=0.3", "--nums", "1", "-2"])
+    assert options == {"--lr": ["0.1"], "--cpu": [], "--dropout": ["0.3"], "--nums": ["1", "-2"]}
+    assert command_line(options) == [
+        *("--lr", "0.1", "--cpu", "--dropout", "0.3", "--nums", "1", "-2")
+    ]
+    for words in (["stray"], ["--lr", "1", "-s", "en"]):
+        with pytest.raises(UserError, match=f"^{words[-2:][0]}: after -- write"):
+            parse_options(words)

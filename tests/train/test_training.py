@@ -1,0 +1,289 @@
+"""Trainings that are stopped and resumed, and a folder that holds one training."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from cli import ROOT, call, values, weights
+from fairseq.data.iterators import EpochBatchIterator
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import read_json, write_json
+from resmlp_mt.train.command import Devices, share_tokens
+from resmlp_mt.train.folder import TrainingFolder
+from resmlp_mt.train.log import read_curve
+from resmlp_mt.train.programs import run_command
+from resmlp_mt.train.recipe import load_recipe
+from resmlp_mt.train.training import Training
+
+SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32"
+SMALL += " --decoder-attention-heads 2 --max-source-positions 16 --max-target-positions 16 --cpu"
+SMALL += " --warmup-updates 5 --lr 0.05 --num-workers 0 --log-interval 1"
+SMALL += " --save-interval-updates 5"
+UPDATES = 22
+
+
+def training(corpus, out, *more, gpus=1, **options):
+    """A run of 61 pairs, with some nine updates an epoch."""
+    options = {"tokens": 64, "max_tokens": 16, "threads": 1, "max_update": UPDATES, **options}
+    return Training(
+        corpus.data,
+        out,
+        "resmlp_mt_tiny",
+        load_recipe("paper"),
+        devices=Devices(gpus),
+        fairseq_options=[*SMALL.split(), *map(str, more)],
+        **options,
+    )
+
+
+def assert_same_end(some, other):
+    ends = [weights(folder / "checkpoint_last.pt") for folder in (some, other)]
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """A run that was never stopped."""
+    run = training(corpus, tmp_path_factory.mktemp("whole") / "out")
+    run.run()
+    return run
+
+
+def test_what_a_run_leaves(whole, capsys):
+    assert {path.name for path in whole.out.iterdir() if path.suffix != ".pt"} - {".lock"} == {
+        *("train.log", "train.json", "cost.json")
+    }
+    assert len(values((whole.out / "train.log").read_text(), "loss")) == UPDATES
+    curve = read_curve(whole.out / "train.log")
+    assert [update for update, _ in curve["train"]] == list(range(1, UPDATES + 1))
+    assert curve["valid"][-1][0] == UPDATES
+    assert read_json(whole.out / "cost.json")["cpu_minutes"] > 0
+
+
+def test_the_printed_command_trains_the_same_weights(whole, corpus, tmp_path):
+    """Pasted into bash, in another folder."""
+    run = training(corpus, tmp_path / "pasted")
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    environment.pop("PYTHONPATH", None)
+    subprocess.run(
+        ["bash"], input=run.describe(), text=True, check=True, capture_output=True, cwd=tmp_path,
+        env=environment,
+    )  # fmt: skip
+    assert_same_end(whole.out, run.out)
+
+
+def killed(corpus, out, update):
+    """``resmlp-mt train`` in a process of its own, killed with -9 at an update."""
+    words = ["--out", out, "--arch", "resmlp_mt_tiny", "--recipe", "paper", "--gpus", 1]
+    words += ["--tokens", 64, "--max-tokens", 16, "--max-update", UPDATES, "--threads", 1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "resmlp_mt", "train", corpus.data, *map(str, words), "--"]
+        + SMALL.split(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+    )
+    log = out / "train.log"
+    while f'"num_updates": "{update}"' not in (log.read_text() if log.exists() else ""):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+
+
+def test_a_killed_run_ends_like_one_that_was_not(whole, corpus, tmp_path):
+    """Dropout, the order of the batches in this epoch and the next, and the state of Adagrad."""
+    out = tmp_path / "out"
+    killed(corpus, out, 13)  # in the second epoch, whose batches are not those of the first
+    assert "checkpoint_2_10.pt" in {path.name for path in out.glob("*.pt")}
+    before = len((out / "train.log").read_text())
+    training(corpus, out).run()
+    rest = (out / "train.log").read_text()[before:]
+    resumed = int(re.search(r"epoch \d @ (\d+) updates", rest)[1])
+    assert resumed in (10, 15, 20) and '"epoch": 3' in rest
+    expected = values((whole.out / "train.log").read_text(), "loss")
+    assert values(rest, "loss") == expected[resumed:]
+    assert_same_end(whole.out, out)
+
+
+HOLDER = """
+import sys, time
+from resmlp_mt.files import lock
+with lock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_process_in_the_folder(corpus, tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, tmp_path],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(UserError, match=f"another process is working in {tmp_path}"):
+        training(corpus, tmp_path).run()
+    holder.kill()
+    holder.wait()
+    assert not list(tmp_path.glob("*"))[1:]  # the file of the lock
+
+
+def test_a_checkpoint_that_was_cut_off_while_it_was_copied(whole, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    last = out / "checkpoint_last.pt"
+    content = last.read_bytes()
+    last.write_bytes(content[: len(content) // 2])
+    now = time.time()
+    for age, update in enumerate((20, 15, 10, 5)):
+        for path in out.glob(f"checkpoint_*_{update}.pt"):
+            os.utime(path, (now - age, now - age))
+    os.utime(out / "checkpoint_best.pt", (now - 9, now - 9))
+    names = {path.name for path in out.iterdir()}
+    newest = next(out.glob("checkpoint_*_20.pt"))
+    note = f"checkpoint_last.pt was missing or cut off: resumes from {newest.name}"
+    assert TrainingFolder(out).mend(1) == note
+    assert last.read_bytes() == newest.read_bytes()
+    assert {path.name for path in out.iterdir()} == names
+    for path in out.glob("checkpoint*.pt"):
+        path.write_bytes(b"PK")
+    with pytest.raises(UserError, match="every checkpoint is damaged"):
+        TrainingFolder(out).mend(1)
+
+
+def test_other_options_are_refused(whole, corpus, tmp_path):
+    out = whole.out
+    before = (out / "train.json").read_bytes()
+    for more, keywords, said in (
+        (["--lr", 0.1], {}, r"begun with --lr 0.05, not with --lr 0.1"),
+        (["--store-ema"], {}, r"begun without --store-ema, not with --store-ema"),
+        ([], {"seed": 2}, "begun with --seed 1, not with --seed 2"),
+        ([], {"tokens": 128}, "begun with --tokens 64, not with --tokens 128"),
+        ([], {"max_tokens": 32}, "begun with --max-tokens 16, not with --max-tokens 32"),
+        ([], {"precision": "tf32"}, "begun with --precision fp32, not with --precision tf32"),
+    ):
+        with pytest.raises(UserError, match=said):
+            training(corpus, out, *more, **keywords)
+    other = tmp_path / "data"
+    shutil.copytree(corpus.data, other)
+    elsewhere = type(corpus)(data=other)
+    training(elsewhere, out)  # the same data in another folder
+    with open(other / "train.xx-yy.xx.bin", "ab") as file:
+        file.write(b"\0\0")
+    with pytest.raises(UserError, match="begun with other data"):
+        training(elsewhere, out)
+    assert (out / "train.json").read_bytes() == before
+    # longer, other saving and logging; batches stay as they were where no option says so
+    more = ("--log-interval", 7, "--save-interval-updates", 6)
+    longer = training(corpus, out, *more, max_update=30, max_tokens=None)
+    assert longer.share.max_tokens == 16 and longer.share.update_freq == 4
+
+
+def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):
+    run = training(corpus, tmp_path)
+    run.folder.begin({"--lr": ["0.1"], "--max-tokens": ["16"]}, run.data_facts)
+    training(corpus, tmp_path)
+
+
+def test_checkpoints_of_unknown_origin(whole, tmp_path):
+    shutil.copy(whole.out / "checkpoint_last.pt", tmp_path)
+    with pytest.raises(UserError, match="has checkpoints but no train.json"):
+        TrainingFolder(tmp_path).mend(1)
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.parametrize("old, new", [(1, 4), (4, 1), (8, 2), (8, 4)])
+@pytest.mark.parametrize("name", ["checkpoint_last.pt", "checkpoint_1_5.pt"])
+def test_the_place_in_an_epoch_for_another_number_of_gpus(whole, tmp_path, old, new, name):
+    """The batches of an update are those that a run with the same GPUs would take next.
+
+    It is that of the checkpoint: the last run in the folder may have had other GPUs, and have ended
+    before it wrote one.
+    """
+    batches = [[number] for number in range(101)]
+
+    def iterators(gpus):
+        return [
+            EpochBatchIterator(Numbers(), list, batches, num_shards=gpus, shard_id=shard)
+            for shard in range(gpus)
+        ]
+
+    def take(sharded, gpus, updates, batches_an_update=8):
+        return [
+            sorted(
+                number
+                for iterator in sharded
+                for _ in range(batches_an_update // gpus)
+                for number in next(iterator)
+            )
+            for _ in range(updates)
+        ]
+
+    first = iterators(old)
+    took = take([iterator.next_epoch_itr() for iterator in first], old, 5)
+    state = torch.load(whole.out / "checkpoint_last.pt")
+    state["cfg"]["distributed_training"]["distributed_world_size"] = old
+    state["extra_state"]["train_iterator"] = first[0].state_dict()
+    torch.save(state, tmp_path / name)
+    write_json(tmp_path / "train.json", {"gpus": new})
+
+    note = f"resumes with {new} process{'es' * (new > 1)} from the same batch of {old}"
+    assert TrainingFolder(tmp_path).mend(new).endswith(note)
+    assert TrainingFolder(tmp_path).mend(new) is None  # once is enough
+    second = iterators(new)
+    place = torch.load(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]
+    for iterator in second:
+        iterator.load_state_dict(place)
+    rest = take([iterator.next_epoch_itr() for iterator in second], new, 7)
+    expected = take([iterator.next_epoch_itr() for iterator in iterators(1)], 1, 12)
+    assert took + rest == expected
+
+
+CPU_WORKER = """
+# fairseq-train under torchrun as on GPUs: it divides by their number
+import torch
+torch.cuda.device_count = lambda: 2
+torch.cuda.set_device = lambda device: None
+from fairseq_cli.train import cli_main
+cli_main()
+"""
+
+
+def test_resuming_with_two_processes(corpus, tmp_path):
+    """torchrun, the distributed training of fairseq, a checkpoint of one process: same losses."""
+    cpu = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp", "--dropout", 0)
+
+    def here(out, updates):
+        run = training(corpus, out, *cpu, max_update=updates)
+        return call("train", *run.command()[1:]).log
+
+    log = here(tmp_path / "one", 8)
+    out = tmp_path / "two"
+    here(out, 5)
+    # --cpu takes one process: the worker stands in for two GPUs
+    run = training(corpus, out, *cpu, max_update=8)
+    run.devices = Devices(2)
+    run.share = share_tokens(64, run.devices, 16, 16)
+    run.folder.begin(run._settings, run.data_facts)
+    assert run.folder.mend(2) == "resumes with 2 processes from the same batch of 1"
+    command = run.command()
+    worker = tmp_path / "worker.py"
+    worker.write_text(CPU_WORKER)
+    place = command.index("-m")
+    command[place : place + 2] = [str(worker)]
+    run_command("torchrun", command, tmp_path / "log", environment={"OMP_NUM_THREADS": "1"})
+    rest = re.sub(r"INFO:\w+:(?={)", "", (tmp_path / "log").read_text())
+    assert "epoch 1 @ 5 updates" in rest
+    assert values(rest, "loss") == pytest.approx(values(log, "loss")[5:], abs=2e-3)
