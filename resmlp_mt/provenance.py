@@ -3,11 +3,12 @@
 import platform
 import shutil
 import subprocess
-
-import torch
+from importlib.metadata import version
+from pathlib import Path
 
 import resmlp_mt
-from resmlp_mt.train.programs import USER_DIR
+
+PACKAGE = Path(resmlp_mt.__file__).resolve().parent
 
 
 def count_parameters(weights: dict) -> int:
@@ -18,23 +19,32 @@ def count_parameters(weights: dict) -> int:
     )
 
 
-def _git(*arguments: str) -> str:
-    """What git says of this repository; nothing where there is no git, or it is no checkout."""
-    if shutil.which("git") is None:
-        return ""
-    command = ["git", "-C", str(USER_DIR.parent), *arguments]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-
-
 def versions() -> dict:
-    """What made a result: the versions of the software and the commit of this repository, with a
-    word if its code had been changed since."""
-    commit = _git("rev-parse", "--short", "HEAD")
-    if _git("status", "--porcelain", "--untracked-files=no", "--", "*.py"):
-        commit += " and changes"
+    """What made a result: the versions of the software, and the commit if this package runs from
+    its own checkout."""
     return {
         "resmlp_mt": resmlp_mt.__version__,
-        "commit": commit or "not a git checkout",
-        "torch": torch.__version__,
+        "commit": _commit(),
+        "torch": version("torch"),
         "python": platform.python_version(),
     }
+
+
+def _commit() -> str:
+    """With a word if the code had been changed since.
+
+    A repository that only encloses the installed package, such as a project with its environment
+    inside, says nothing of this code.
+    """
+    if shutil.which("git") and _git("rev-parse", "--show-toplevel") == str(PACKAGE.parent):
+        commit = _git("rev-parse", "--short", "HEAD")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", "*.py")
+        if commit:
+            return f"{commit} and changes" if changed else commit
+    return "not a git checkout"
+
+
+def _git(*arguments: str) -> str:
+    """What git prints of the repository around this package; nothing where there is none."""
+    command = ["git", "-C", str(PACKAGE.parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()

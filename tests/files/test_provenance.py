@@ -10,9 +10,9 @@ from resmlp_mt import provenance
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """A git checkout with a commit, in place of this one."""
-    monkeypatch.setattr(provenance, "USER_DIR", tmp_path / "package")
-    (tmp_path / "package").mkdir()
-    for name in ("package/code.py", "result.json"):
+    tmp_path = tmp_path.resolve()
+    for name in ("package/code.py", "venv/site/package/code.py", "result.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1\n")
 
     def git(*arguments):
@@ -22,6 +22,7 @@ def checkout(tmp_path, monkeypatch):
     git("init")
     git("add", ".")
     git("commit", "-m", "first")
+    monkeypatch.setattr(provenance, "PACKAGE", tmp_path / "package")
     return tmp_path
 
 
@@ -35,10 +36,16 @@ def test_changed_code_is_told(checkout):
     assert provenance.versions()["commit"] == f"{commit} and changes"
 
 
+def test_the_repository_of_somebody_else(checkout, monkeypatch):
+    """It has an environment inside, in which this package is installed."""
+    monkeypatch.setattr(provenance, "PACKAGE", checkout / "venv" / "site" / "package")
+    assert provenance.versions()["commit"] == "not a git checkout"
+
+
 @pytest.mark.parametrize("missing", ["checkout", "git"])
 def test_no_checkout(missing, tmp_path, monkeypatch):
     if missing == "git":
         monkeypatch.setenv("PATH", str(tmp_path))
     else:
-        monkeypatch.setattr(provenance, "USER_DIR", tmp_path / "package")
+        monkeypatch.setattr(provenance, "PACKAGE", tmp_path / "package")
     assert provenance.versions()["commit"] == "not a git checkout"
