@@ -1,9 +1,12 @@
 """fairseq-interactive and the hub interface: any line gets one answer, the same as elsewhere."""
 
+import shutil
+
 import pytest
-from cli import assert_same_hypotheses, call, generate, hypotheses
+from cli import assert_same_hypotheses, call, generate, hypotheses, lines
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.text.settings import TextSettings
 
 
 def interactive(trained, text, *options):
@@ -75,3 +78,31 @@ def test_hub_interface(trained, corpus):
     translations = hub.translate(sources, beam=4)
     assert translations == [" ".join(found[number][0][1]) for number in range(len(sources))]
     assert hub.translate(sources[0], beam=4) == translations[0]
+
+
+def test_text_is_made_as_it_was_prepared(world, tmp_path):
+    """The decision to normalise, which takes the space before a percent sign, is read beside the
+    SentencePiece model. Without one nothing is changed."""
+    prepared, plain = tmp_path / "prepared", tmp_path / "plain"
+    for folder in (prepared, plain):
+        folder.mkdir()
+    TextSettings("en", "de", True, world.spm).save(prepared)
+    shutil.copy(world.spm, plain / "spm.model")
+
+    def pieces(folder, line):
+        """What fairseq-interactive and the hub make of a line."""
+        model = folder / "spm.model"
+        options = ("--path", world.checkpoint, "--beam", 1, "--cpu", "--max-len-b", 5)
+        options += ("--bpe", "sentencepiece", "--sentencepiece-model", model)
+        out = call("interactive", world.data, *options, stdin=f"{line}\n").out
+        hub = ResMLPModel.from_pretrained(
+            *(str(world.checkpoint.parent), world.checkpoint.name, str(world.data)),
+            **{"bpe": "sentencepiece", "sentencepiece_model": str(model)},
+        )
+        ((shown,),) = lines(out, "S")[0]
+        assert hub.string(hub.encode(line)) == shown
+        return shown
+
+    spaced, close = "w01 w02 %", "w01 w02%"
+    assert pieces(plain, spaced) != pieces(plain, close)
+    assert pieces(prepared, spaced) == pieces(prepared, close) == pieces(plain, close)
