@@ -1,10 +1,13 @@
 """Options of the model: fairseq's own for its Transformer, and ours beside them."""
 
 import math
+from argparse import Namespace
 from dataclasses import dataclass, field, fields
 
+from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
+from fairseq.models.transformer import base_architecture as transformer_defaults
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.precision import PRECISIONS
@@ -15,18 +18,27 @@ NORMALIZATIONS = ("affine", "layernorm")
 
 @dataclass
 class ResMLPConfig(TransformerConfig):
+    """The options whose defaults are ours; the others are those of the Transformer."""
+
+    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = field(
+        default="gelu", metadata={"help": "activation function of the feed-forward sublayers"}
+    )
+    dropout: float = field(
+        default=0.15,
+        metadata={"help": "dropout probability (the paper: 0.15 for En-De, 0.1 for En-Fr)"},
+    )
     layerscale_init: float = field(
         default=0.2,
-        metadata={"help": "first value of the affine map's alpha after each residual branch"},
+        metadata={"help": "first value of alpha in the affine map after each residual branch"},
     )
     normalization: ChoiceEnum(NORMALIZATIONS) = field(
         default="affine",
-        metadata={"help": "map before each residual branch: the paper's affine, or layernorm"},
+        metadata={"help": "map before each residual branch: affine as in the paper, or layernorm"},
     )
     token_mixing: ChoiceEnum(list(TOKEN_MIXING)) = field(
         default="linear",
         metadata={
-            "help": "what mixes positions: linear (the paper's A, a weight for each pair of "
+            "help": "what mixes positions: linear (A of the paper, a weight for each pair of "
             "positions), toeplitz (a weight for each distance), none, mlp (two linear maps over "
             "positions), or a convolution: conv, depthwise-conv, separable-conv"
         },
@@ -45,14 +57,14 @@ class ResMLPConfig(TransformerConfig):
     )
     token_mixing_init_std: float = field(
         default=0.02,
-        metadata={"help": "standard deviation of the mixing matrices' first weights"},
+        metadata={"help": "standard deviation of the first weights of the mixing matrices"},
     )
     token_mixing_reach: int = field(
         default=0,
         metadata={
-            "help": "for sentences longer than training's: positions that training reached, past "
-            "which A goes on as it is there (0: as the checkpoint has it); to be given by "
-            "--model-overrides, with more --max-source-positions if need be"
+            "help": "for sentences longer than those of training: positions that training reached, past "
+            "which A continues as it is there (0: as the checkpoint has it); give it by "
+            "--model-overrides, with more --max-source-positions where a sentence needs them"
         },
     )
     no_token_mixing_bias: bool = field(
@@ -61,8 +73,8 @@ class ResMLPConfig(TransformerConfig):
     inference_precision: ChoiceEnum(PRECISIONS) = field(
         default="checkpoint",
         metadata={
-            "help": "arithmetic of generation: the checkpoint's, bfloat16, or int8 (CPU); to be "
-            "given by --model-overrides"
+            "help": "arithmetic of generation: that of the checkpoint, bfloat16, or int8 (CPU); "
+            "give it by --model-overrides"
         },
     )
     folded: bool = field(
@@ -76,6 +88,19 @@ class ResMLPConfig(TransformerConfig):
         default=False,
         metadata={"help": "add positional embeddings (the paper has none)"},
     )
+
+
+def set_defaults(args: Namespace, **values) -> None:
+    """Give the options that *args* lacks: by *values*, by :class:`ResMLPConfig`, and last by the
+    Transformer of fairseq."""
+    ours = {
+        option.name: option.default
+        for option in fields(ResMLPConfig)
+        if option.name in ResMLPConfig.__annotations__
+    }
+    for name, value in {**ours, **values}.items():
+        setattr(args, name, getattr(args, name, value))
+    transformer_defaults(args)
 
 
 def check_config(cfg: ResMLPConfig) -> None:

@@ -1,18 +1,17 @@
-"""The model and its named architectures, registered with fairseq."""
+"""The model, registered with fairseq."""
 
 from argparse import Namespace
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 from fairseq.models.transformer import TransformerModelBase
-from fairseq.models.transformer import base_architecture as transformer_defaults
 from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import fold_, is_folded
 from resmlp_mt.inference.long_sentences import extend_token_mixing_, widen_token_mixing_
 from resmlp_mt.inference.precision import set_precision_
-from resmlp_mt.models.config import ResMLPConfig, check_config
+from resmlp_mt.models.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
 
@@ -41,7 +40,7 @@ class ResMLPModel(TransformerModelBase):
         """
         if OmegaConf.is_config(args):
             args = Namespace(**OmegaConf.to_container(args))
-        resmlp_mt_6(args)
+        set_defaults(args)
         args.no_token_positional_embeddings = not args.token_positional_embeddings
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
@@ -86,87 +85,3 @@ class ResMLPModel(TransformerModelBase):
             extend_token_mixing_(self, self.token_mixing_reach)
         fold_(self)
         set_precision_(self, str(self.inference_precision))
-
-
-def _default(args, **values):
-    for name, value in values.items():
-        setattr(args, name, getattr(args, name, value))
-
-
-@register_model_architecture("resmlp_mt", "resmlp_mt_6")
-def resmlp_mt_6(args):
-    """The paper's model, section 3: d = 512, hidden 2048, 6 + 6 layers, 8 heads."""
-    _default(
-        args,
-        activation_fn="gelu",
-        dropout=0.15,
-        layerscale_init=0.2,
-        folded=False,
-        inference_precision="checkpoint",
-        normalization="affine",
-        token_mixing="linear",
-        token_mixing_heads=1,
-        token_mixing_expansion=4,
-        token_mixing_init_std=0.02,
-        token_mixing_kernel_size=3,
-        token_mixing_reach=0,
-        no_token_mixing_bias=False,
-        token_positional_embeddings=False,
-    )
-    transformer_defaults(args)
-
-
-@register_model_architecture("resmlp_mt", "resmlp_mt_12")
-def resmlp_mt_12(args):
-    """The paper's deeper model: 12 + 12 layers."""
-    _default(args, encoder_layers=12, decoder_layers=12)
-    resmlp_mt_6(args)
-
-
-@register_model_architecture("resmlp_mt", "resmlp_mt_toeplitz_6")
-def resmlp_mt_toeplitz_6(args):
-    """Not the paper's: a weight of A for each distance, eight groups of channels with an A each.
-
-    examples/multi30k/README.md has what came of it.
-    """
-    _default(args, token_mixing="toeplitz", token_mixing_heads=8)
-    resmlp_mt_6(args)
-
-
-@register_model_architecture("resmlp_mt", "resmlp_mt_toeplitz_12")
-def resmlp_mt_toeplitz_12(args):
-    """``resmlp_mt_toeplitz_6`` with 12 + 12 layers."""
-    _default(args, token_mixing="toeplitz", token_mixing_heads=8)
-    resmlp_mt_12(args)
-
-
-@register_model_architecture("resmlp_mt", "resmlp_mt_conv_6")
-def resmlp_mt_conv_6(args):
-    """Not the paper's: convolutions of three positions, which need positional embeddings.
-
-    examples/multi30k/README.md has what came of it.
-    """
-    _default(args, token_mixing="conv", token_positional_embeddings=True)
-    resmlp_mt_6(args)
-
-
-@register_model_architecture("resmlp_mt", "resmlp_mt_conv_12")
-def resmlp_mt_conv_12(args):
-    """``resmlp_mt_conv_6`` with 12 + 12 layers."""
-    _default(args, encoder_layers=12, decoder_layers=12)
-    resmlp_mt_conv_6(args)
-
-
-@register_model_architecture("resmlp_mt", "resmlp_mt_tiny")
-def resmlp_mt_tiny(args):
-    """4 + 4 layers, d = 128, hidden 256, 4 heads: trains on a laptop's CPU."""
-    _default(
-        args,
-        encoder_layers=4,
-        decoder_layers=4,
-        encoder_embed_dim=128,
-        encoder_ffn_embed_dim=256,
-        decoder_attention_heads=4,
-        encoder_attention_heads=4,
-    )
-    resmlp_mt_6(args)

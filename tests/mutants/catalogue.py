@@ -33,11 +33,11 @@ MUTANTS = (
     Mutant(
         "encoder-sublayers-swapped",
         LAYERS,
-        """        x = self.token_mixing(x.contiguous(), encoder_padding_mask)
+        """        x = self.token_mixing(x, encoder_padding_mask)
         return self.feed_forward(x)
 """,
         """        x = self.feed_forward(x)
-        return self.token_mixing(x.contiguous(), encoder_padding_mask)
+        return self.token_mixing(x, encoder_padding_mask)
 """,
     ),
     Mutant(
