@@ -62,8 +62,8 @@ class ResMLPConfig(TransformerConfig):
     token_mixing_reach: int = field(
         default=0,
         metadata={
-            "help": "for sentences longer than those of training: positions that training reached, past "
-            "which A continues as it is there (0: as the checkpoint has it); give it by "
+            "help": "for sentences longer than those of training: positions that training reached. "
+            "Past them A continues as it is there (0: as the checkpoint has it). Give it by "
             "--model-overrides, with more --max-source-positions where a sentence needs them"
         },
     )

@@ -23,6 +23,11 @@ class SourceMemory:
         states: S x B x C.
         padding_mask: B x S, True at padding, or None.
         sentence: R; the sentence (0..B-1) of each hypothesis. None: one hypothesis each.
+
+    Attributes:
+        stored: how many sentences have their keys and values kept.
+        sentence: R; which of them each hypothesis is of.
+        beam: that many neighbouring hypotheses are of one sentence.
     """
 
     def __init__(
@@ -33,10 +38,10 @@ class SourceMemory:
         if padding_mask is not None and bool(padding_mask.any()):
             self._mask = hide_padding(padding_mask, states.dtype)
         self._keys_values: Dict[int, Tuple[Tensor, Tensor]] = {}
-        self._stored = states.size(1)
+        self.stored = states.size(1)
         self._live: Optional[Tensor] = None  # which stored sentences are still translated
         self.beam = 1
-        self.sentence = torch.arange(self._stored, device=states.device)
+        self.sentence = torch.arange(self.stored, device=states.device)
         if sentence is not None:
             self._follow(sentence)
 
@@ -80,7 +85,7 @@ class SourceMemory:
         rows, channels = query.shape
         query = query.view(rows // self.beam, self.beam, attention.num_heads, -1)
         if self._live is not None:
-            spread = query.new_zeros(self._stored, *query.shape[1:])
+            spread = query.new_zeros(self.stored, *query.shape[1:])
             query = spread.index_copy_(0, self._live, query)
         y, weights = attend(
             query.transpose(1, 2),
@@ -114,9 +119,9 @@ class SourceMemory:
 
     def _set_live(self, live: Tensor, sentence: Tensor) -> None:
         self.sentence, self._live = sentence, live
-        if len(live) <= (1 - CLEAR_AT) * self._stored:
+        if len(live) <= (1 - CLEAR_AT) * self.stored:
             self._store_only(live)
-        elif len(live) == self._stored and bool((live[1:] > live[:-1]).all()):
+        elif len(live) == self.stored and bool((live[1:] > live[:-1]).all()):
             self._live = None  # all of them, in the stored order
 
     def _store_only(self, live: Tensor) -> None:
@@ -127,6 +132,6 @@ class SourceMemory:
             layer: (keys.index_select(0, live), values.index_select(0, live))
             for layer, (keys, values) in self._keys_values.items()
         }
-        self._stored, self._live = len(live), None
+        self.stored, self._live = len(live), None
         rows = torch.arange(len(live), device=live.device)
         self.sentence = rows.repeat_interleave(self.beam)

@@ -20,6 +20,7 @@ from resmlp_mt.inference import generator as generator_module
 from resmlp_mt.inference.candidates import BLOCK
 from resmlp_mt.inference.folding import fold_
 from resmlp_mt.inference.generator import ResMLPGenerator
+from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.modules import source_memory
 from resmlp_mt.modules.decoding_memory import DecodingMemory
 
@@ -79,11 +80,15 @@ def steps(found):
 
 @pytest.fixture
 def plain_searches(monkeypatch):
-    """Counts the searches that were not left to fairseq."""
-    calls, ours = [], ResMLPGenerator._beam_search
-    monkeypatch.setattr(
-        ResMLPGenerator, "_beam_search", lambda self, *a: calls.append(1) or ours(self, *a)
-    )
+    """Counts the searches that were not left to fairseq: fairseq has no use for newest_features."""
+    calls, newest_features = [], ResMLPDecoder.newest_features
+
+    def counted(self, words, length, *others):
+        if length == 1:
+            calls.append(1)
+        return newest_features(self, words, length, *others)
+
+    monkeypatch.setattr(ResMLPDecoder, "newest_features", counted)
     return calls
 
 
@@ -151,17 +156,18 @@ def test_blocks_of_words(monkeypatch):
 
 def test_finished_sentences_are_cleared_away(monkeypatch):
     """Sentences end at different steps; the memory of those that have is given up."""
-    cleared, store = [], source_memory.SourceMemory._store_only
-    monkeypatch.setattr(
-        source_memory.SourceMemory,
-        "_store_only",
-        lambda self, live: cleared.append((self._stored, len(live))) or store(self, live),
-    )
+    stored, keep = [], source_memory.SourceMemory.keep
+
+    def counted(self, sentences):
+        keep(self, sentences)
+        stored.append(self.stored)
+
+    monkeypatch.setattr(source_memory.SourceMemory, "keep", counted)
     model, dictionary = build_model(seed=3)
     batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7, 3, 8))
     ours = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=20).generate([model], batch)
     assert len(set(steps(ours))) > 3
-    assert len(cleared) > 1 and all(left < stored for stored, left in cleared)
+    assert len(set(stored)) > 2 and stored == sorted(stored, reverse=True)
     theirs = SequenceGenerator([model], dictionary, beam_size=3, max_len_b=20)
     assert_same(theirs.generate([model], batch), ours)
 
