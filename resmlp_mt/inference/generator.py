@@ -19,6 +19,23 @@ from resmlp_mt.inference.candidates import CHUNK, log_normalizer, top_words
 from resmlp_mt.modules.decoding_memory import DecodingMemory
 
 
+class NotFinite(UserError):
+    """Sentences without a translation.
+
+    Attributes:
+        sentences: their numbers in the data, or in a batch that does not say them.
+    """
+
+    def __init__(self, sentences: List[int], where: str = ""):
+        names = ", ".join(map(str, sentences))
+        super().__init__(
+            f"sentence{'s' if len(sentences) > 1 else ''} {names}{where}: the scores of the words "
+            "are NaN or infinite, so that there is no translation: the model overflowed "
+            "(translate without --fp16) or its weights are not finite (use another checkpoint)"
+        )
+        self.sentences = sentences
+
+
 class ResMLPGenerator(SequenceGenerator):
     """fairseq's generator, with a beam search of its own for the plain case.
 
@@ -35,14 +52,16 @@ class ResMLPGenerator(SequenceGenerator):
     ):
         """
         Raises:
-            UserError: naming the sentences for which the model's scores are NaN or infinite.
+            NotFinite: naming the sentences for which the model's scores are NaN or infinite.
         """
         if prefix_tokens is not None or constraints is not None or not self._is_plain():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         first_word = self.eos if bos_token is None else bos_token
         found, lost = self._beam_search(sample["net_input"], first_word)
         if lost:
-            raise UserError(_not_finite(sample, lost))
+            if "id" in sample:
+                raise NotFinite(sample["id"][lost].tolist())
+            raise NotFinite(lost, " of the batch")
         return found
 
     def _is_plain(self) -> bool:
@@ -223,15 +242,3 @@ def _sentences_not_finite(normalizers: List[Tuple[List[int], Tensor]]) -> List[i
         of_sentences = of_rows.view(len(left), -1).all(dim=1).tolist()
         lost.update(number for number, fine in zip(left, of_sentences, strict=True) if not fine)
     return sorted(lost)
-
-
-def _not_finite(sample: dict, lost: List[int]) -> str:
-    if "id" in sample:
-        names = ", ".join(str(int(sample["id"][number])) for number in lost)
-    else:
-        names = ", ".join(f"{number} of the batch" for number in lost)
-    return (
-        f"sentence{'s' if len(lost) > 1 else ''} {names}: the scores of the words are NaN or "
-        "infinite, so that there is no translation: the model overflowed (translate without "
-        "--fp16) or its weights are not finite (use another checkpoint)"
-    )

@@ -19,9 +19,9 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
-from resmlp_mt import checkpoints  # noqa: F401 (fairseq is repaired before it loads a checkpoint)
 from resmlp_mt.compat.program_errors import explain
 from resmlp_mt.errors import UserError, check_finite, check_positive
+from resmlp_mt.inference.generator import NotFinite
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import FILE, TextSettings
 
@@ -236,7 +236,7 @@ class Translator:
         try:
             found = self.task.inference_step(self.generator, self.models, sample)
         except torch.OutOfMemoryError:
-            raise OutOfMemory(
+            raise UserError(
                 f"{self.device}: out of memory with --max-tokens {self.options.max_tokens}: "
                 "lower it"
             ) from None
@@ -250,12 +250,11 @@ class Translator:
         """
         try:
             found = self.search(batch)
-        except OutOfMemory:
-            raise
-        except UserError:  # of a sentence without a finite score: which one is found out
-            if len(batch) > 1:
-                return [self.nbest([sentence])[0] for sentence in batch]
-            found = [[]]
+        except NotFinite as error:
+            lost = set(error.sentences)
+            rest = [i for i in range(len(batch)) if i not in lost]
+            of_rest = dict(zip(rest, self.search([batch[i] for i in rest]) if rest else []))
+            found = [of_rest.get(i, []) for i in range(len(batch))]
         longest = max(map(len, batch)) + 1  # the end of sentence counts
         limit = int(self.options.max_len_a * longest + self.options.max_len_b)
         limit = min(limit, self.generator.max_len - 1)
@@ -287,10 +286,6 @@ class Translator:
         else:
             wrong = None
         return Hypothesis(text, round(score, 4), wrong)
-
-
-class OutOfMemory(UserError):
-    """A batch did not fit into the memory of a GPU."""
 
 
 def by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
@@ -354,7 +349,8 @@ def _task_options(state: dict):
     """Those in a checkpoint, to read and to change; none if something else is in their place."""
     try:
         # older checkpoints have all options in one namespace
-        return state["cfg"]["task"] if state.get("args") is None else vars(state["args"])
+        options = state["cfg"]["task"] if state.get("args") is None else vars(state["args"])
+        return options if hasattr(options, "get") else {}
     except (KeyError, TypeError):
         return {}
 

@@ -15,11 +15,10 @@ from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
 from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
-from resmlp_mt.errors import UserError
 from resmlp_mt.inference import generator as generator_module
 from resmlp_mt.inference.candidates import BLOCK
 from resmlp_mt.inference.folding import fold_
-from resmlp_mt.inference.generator import ResMLPGenerator
+from resmlp_mt.inference.generator import NotFinite, ResMLPGenerator
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.modules import source_memory
 from resmlp_mt.modules.decoding_memory import DecodingMemory
@@ -212,8 +211,8 @@ def test_scores_that_are_not_finite(poison, ids):
     generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=6)
     assert all(len(some) == 3 for some in generator.generate([model], batch))
     tokens[2, -2], tokens[0, -3] = WORD, WORD
-    names = "0 of the batch, 2 of the batch" if ids is None else "40, 42"
-    with pytest.raises(UserError, match=f"^sentences {names}: .* NaN or infinite.*--fp16"):
+    names = "0, 2 of the batch" if ids is None else "40, 42"
+    with pytest.raises(NotFinite, match=f"^sentences {names}: .* NaN or infinite.*--fp16"):
         generator.generate([model], batch)
 
 
@@ -228,7 +227,7 @@ def test_scores_that_are_not_finite_at_a_late_word():
     assert word is not None
     with torch.no_grad():
         model.decoder.embed_tokens.weight[word] = float("nan")
-    with pytest.raises(UserError, match="1 of the batch.* NaN or infinite"):
+    with pytest.raises(NotFinite, match="1 of the batch.* NaN or infinite"):
         generator.generate([model], batch)
 
 
