@@ -24,7 +24,8 @@ Chunk = Tuple[int, List[str]]  # its number, and the lines
 
 
 class Text:
-    """The lines of a file, read once to count them. Only standard input is kept in memory.
+    """The lines of a file, read once to count them. Only what can be read no second time, such
+    as standard input or a pipe, is kept in memory.
 
     Args:
         path: a file, plain or ``.gz``, or ``-`` for standard input.
@@ -39,7 +40,8 @@ class Text:
 
     def __init__(self, path: Path):
         self.path, self.name = path, name_of(path)
-        self._kept = list(read_lines(path)) if str(path) == STDIN else None
+        again = str(path) != STDIN and Path(path).is_file()
+        self._kept = None if again else list(read_lines(path))
         digest, self.lines = sha256(), 0
         for line in self:
             digest.update(f"{line}\n".encode())
@@ -116,7 +118,7 @@ class Parts:
         return self
 
     def __exit__(self, *_) -> None:
-        empty = not any(self.folder.glob("*.jsonl.gz"))
+        empty = not any(self.path(number).exists() for number in self.text.numbers)
         # where there is nothing to resume, other options may be taken the next time
         if empty and (self.num_shards == 1 or not self._manifest.exists()):
             self.remove()
@@ -186,8 +188,12 @@ class Parts:
             yield last
 
     def remove(self) -> None:
-        """Delete the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete what was made in the folder, and the folder if nothing else is in it."""
+        for path in (*map(self.path, self.text.numbers), self._manifest):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "locks", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
 
 
 def read_chunk(path: Path, lines: int) -> List[List[Hypothesis]]:

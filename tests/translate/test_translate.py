@@ -130,6 +130,20 @@ def test_one_line_a_line_in_order(run, tmp_path, monkeypatch):
     assert run("-", "-", "--nbest", 2, stdin=b"\n \n")[:2] == (0, "\n\n\n\n")
 
 
+def test_a_pipe_and_a_folder_with_other_files(run, source, tmp_path):
+    """As of bash's <(...), which cannot be read twice. Files of others are not deleted."""
+    notes = tmp_path / "out.parts" / "notes.jsonl.gz"
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    ours, theirs = os.pipe()
+    os.write(theirs, source.read_bytes())
+    os.close(theirs)
+    refused(run(source, tmp_path / "out", path=tmp_path), "error")
+    assert run(f"/dev/fd/{ours}", tmp_path / "out").status == 0
+    assert (tmp_path / "out").read_text() == run(source, "-").out
+    assert [path.name for path in notes.parent.iterdir()] == [notes.name]
+
+
 def test_lines_that_are_too_long(world, run, tmp_path):
     long = " ".join(["w01"] * 100)
     text = f"w02\n{long}\nw03\n{long}\n".encode()
