@@ -212,7 +212,9 @@ def projection() -> Table:
 
 
 # by the names of their marks
-SPEEDS = {
+TABLES = {
+    "speed": front,
+    "speed of the others": front_others,
     "decoding": decoding,
     "length": length,
     "precision": precision,
@@ -220,5 +222,7 @@ SPEEDS = {
     "memory": memory,
     "architectures": architectures,
     "shares": shares,
+    "wmt14 chain": chain,
+    "wmt14 prepare": preparing,
+    "wmt14 projection": projection,
 }
-WMT14 = {"wmt14 chain": chain, "wmt14 prepare": preparing, "wmt14 projection": projection}

@@ -11,7 +11,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Callable, Dict
+from typing import Dict, List
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[1:1] = [str(ROOT / folder) for folder in (".", "examples/multi30k", "tests/soak")]
@@ -23,6 +23,7 @@ from study import tables as study_tables  # noqa: E402
 
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
+from resmlp_mt.files import read_json  # noqa: E402
 
 Texts = Dict[str, str]
 
@@ -35,47 +36,50 @@ def markdown(table) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
 
 
-def marked() -> Dict[Path, Texts]:
-    """For each file what stands between its marks, by their names."""
+def quickstart() -> str:
+    """The score of the quickstart, as its run.py prints it."""
+    test = read_json(ROOT / "examples" / "quickstart" / "result.json")["scores"]["test"]
+    return f"sacreBLEU {test['bleu']:.1f}"
+
+
+def texts() -> Texts:
+    """What stands between the marks of each name, in whichever page they are."""
     results = result_files.load()
-    study = {name: make(results) for name, make in study_tables.TABLES.items()}
-    front = {
-        "what is tested": soaking.table(soaking.load()),
-        **{name: make(results) for name, make in study_tables.FRONT.items()},
-        "speed": speed_tables.front(),
-        "speed of the others": speed_tables.front_others(),
-    }
-    tables = {
-        ROOT / "README.md": front,
-        ROOT / "scripts" / "README.md": speed_tables.WMT14,
-        ROOT / "scripts" / "results" / "README.md": speed_tables.SPEEDS,
-        ROOT / "examples" / "multi30k" / "README.md": {"multi30k": study_tables.tutorial(results)},
-        ROOT / "examples" / "multi30k" / "study" / "README.md": study,
-    }
-    return {
-        path: {
-            name: markdown(table() if isinstance(table, Callable) else table)
-            for name, table in some.items()
-        }
-        for path, some in tables.items()
-    }
+    makers = {**study_tables.TABLES, **study_tables.FRONT}
+    found = {name: make(results) for name, make in makers.items()}
+    found |= {name: make() for name, make in speed_tables.TABLES.items()}
+    found["what is tested"] = soaking.table(soaking.load())
+    return {name: markdown(table) for name, table in found.items()}
+
+
+def pages() -> List[Path]:
+    """The Markdown files of the repository."""
+    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("scripts/**/*.md")]
+    return sorted([*found, *ROOT.glob("examples/*/*.md"), *ROOT.glob("examples/*/study/*.md")])
+
+
+def marks(text: str) -> List[str]:
+    """The names of the marks in a page."""
+    return re.findall(r"<!-- /(.+?) -->", text)
 
 
 def fill(text: str, found: Texts) -> str:
     """Put each text between its marks: lines below the mark, one line of text behind it.
 
     Raises:
-        UserError: if a mark is missing, or another one is there of which nothing is known.
+        UserError: for a mark that is not closed, or of which nothing is known.
     """
-    for name, new in found.items():
-        pattern = re.compile(rf"<!-- {name} -->.*?<!-- /{name} -->", re.DOTALL)
-        if not pattern.search(text):
-            raise UserError(f"no place for {name}: write <!-- {name} --> and <!-- /{name} -->")
-        between = f"\n{new}\n" if "\n" in new else new
-        text = pattern.sub(lambda _, n=name, b=between: f"<!-- {n} -->{b}<!-- /{n} -->", text)
-    for name in re.findall(r"<!-- /(.+?) -->", text):
+    for name in marks(text):
         if name not in found:
             raise UserError(f"nothing is known of the mark <!-- {name} -->: delete it")
+        pattern = re.compile(
+            rf"<!-- {re.escape(name)} -->.*?<!-- /{re.escape(name)} -->", re.DOTALL
+        )
+        if not pattern.search(text):
+            raise UserError(f"<!-- /{name} --> has no <!-- {name} --> before it")
+        between = f"\n{found[name]}\n" if "\n" in found[name] else found[name]
+        filled = f"<!-- {name} -->{between}<!-- /{name} -->"
+        text = pattern.sub(lambda _, new=filled: new, text)
     return text
 
 
@@ -86,14 +90,18 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing")
     args = parser.parse_args()
     changed = {}
-    for path, found in marked().items():
+    found, filled = texts(), set()
+    for path in pages():
         text = path.read_text(encoding="utf-8")
+        filled.update(marks(text))
         try:
             new = fill(text, found)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
         if new != text:
             changed[path] = new
+    if set(found) - filled:
+        raise UserError(f"no page has the marks of {', '.join(sorted(set(found) - filled))}")
     if args.check and changed:
         raise UserError(f"not as the result files say: {', '.join(map(str, changed))}: make tables")
     for path, new in changed.items():

@@ -65,6 +65,7 @@ def test_a_recipe_has_every_option_of_its_row():
         recipe = tomllib.loads(runs.recipe(row))
         options = dict(recipe["options"]["all"])
         assert options.pop("keep-last-epochs") == recipe["average-count"] == 3
+        assert (options.pop("log-format"), options.pop("log-interval")) == ("json", 20)
         words = ["--max-tokens", str(recipe["tokens"])]
         for name, value in options.items():
             words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
@@ -85,7 +86,7 @@ def test_the_recipes_of_the_tutorial_are_those_of_their_results(file, name):
     ours = parsed(row.arch, [*words, "--max-tokens", str(recipe.tokens)])
     theirs = parsed(row.arch, row.train_options)
     changed = {key for key in theirs if ours[key] != theirs[key]}
-    assert changed <= {"keep_last_epochs", "patience"}
+    assert changed <= {"keep_last_epochs", "patience", "log_format", "log_interval"}
     assert (recipe.max_update, recipe.lenpen) == (row.updates, list(row.lenpen))
     assert (recipe.vocab_size, recipe.average_count) == (plan.VOCABULARY, runs.AVERAGE)
 
@@ -95,7 +96,7 @@ def test_words_for_the_road(hundred_lines, tmp_path, monkeypatch):
     monkeypatch.setenv("MULTI30K", str(hundred_lines))
     name = "concatenated.en-de.conv-3.1"
     monkeypatch.setitem(runs.TEXTS, "concatenated", lambda row, out: out / "text" / "train")
-    model = tmp_path / "table5.en-de.conv-3.1" / "data" / "data-bin" / "spm.model"
+    model = tmp_path / "table5.en-de.conv-3.1" / "model" / "spm.model"
     model.parent.mkdir(parents=True)
     model.touch()
     other = runs.run_options(ROWS[name], tmp_path)
@@ -136,7 +137,7 @@ def test_list_and_report(monkeypatch, capsys, tmp_path):
 
 def test_a_student_needs_its_teachers(hundred_lines, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MULTI30K", str(hundred_lines))
-    model = tmp_path / "table5.en-de.resmlp-3.1" / "data" / "data-bin" / "spm.model"
+    model = tmp_path / "table5.en-de.resmlp-3.1" / "model" / "spm.model"
     model.parent.mkdir(parents=True)
     model.touch()
     words = ["run", "distilled.en-de.resmlp-3.1", "--out", tmp_path, "--results", tmp_path]

@@ -8,24 +8,28 @@ import tables
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 
-FILES = {path: (path.read_text(encoding="utf-8"), found) for path, found in tables.marked().items()}
-MARKS = [(path, name) for path, (_, found) in FILES.items() for name in found]
+FOUND = tables.texts()
+PAGES = {path: path.read_text(encoding="utf-8") for path in tables.pages()}
+MARKS = [(path, name) for path, text in PAGES.items() for name in tables.marks(text)]
 
 
 def label(value):
-    return value if isinstance(value, str) else value.parent.name
+    return value if isinstance(value, str) else str(value.relative_to(tables.ROOT))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(tables.ROOT)))
+@pytest.mark.parametrize("path", PAGES, ids=label)
 def test_every_mark_is_as_the_results_say(path):
-    text, found = FILES[path]
-    assert tables.fill(text, found) == text
+    assert tables.fill(PAGES[path], FOUND) == PAGES[path]
+
+
+def test_every_table_stands_in_a_page():
+    assert {name for _, name in MARKS} == set(FOUND)
 
 
 @pytest.mark.parametrize("path, name", MARKS, ids=label)
 def test_no_change_goes_unnoticed(path, name):
     """A digit of each kind changed, and two rows swapped: what is rebuilt is the text before."""
-    text, found = FILES[path]
+    text = PAGES[path]
     block = re.search(rf"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.DOTALL)[1]
     digits = {digit: block.index(digit) for digit in "0123456789" if digit in block}
     assert digits
@@ -35,14 +39,14 @@ def test_no_change_goes_unnoticed(path, name):
         changed.append("\n".join([*lines[:-3], lines[-2], lines[-3], lines[-1]]))
     for other in changed:
         assert other != block
-        damaged = text.replace(block, other, 1)
-        assert tables.fill(damaged, found) == text != damaged
+        damaged = text.replace(f"<!-- {name} -->{block}", f"<!-- {name} -->{other}")
+        assert tables.fill(damaged, FOUND) == text != damaged
 
 
 def test_no_table_of_results_is_without_marks():
     """A number with a decimal point in a table is a result, defaults of options apart."""
-    for path, (text, found) in FILES.items():
-        for name in found:
+    for path, text in PAGES.items():
+        for name in tables.marks(text):
             text = re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", "", text, flags=re.DOTALL)
         rows = [line for line in text.splitlines() if re.match(r"\|.*\| \d[\d,]*\.\d+ ", line)]
         assert [row for row in rows if not row.startswith("| `--")] == [], path
@@ -52,7 +56,7 @@ def test_check_names_the_file_and_writes_nothing(monkeypatch, tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("a <!-- x -->1<!-- /x -->\n<!-- y --><!-- /y -->\nb\n")
     monkeypatch.setattr(tables, "ROOT", tmp_path)
-    monkeypatch.setattr(tables, "marked", lambda: {page: {"x": "2", "y": "| 1 |\n| 2 |"}})
+    monkeypatch.setattr(tables, "texts", lambda: {"x": "2", "y": "| 1 |\n| 2 |"})
     monkeypatch.setattr("sys.argv", ["tables.py", "--check"])
     assert run_main(tables.main) == 1 and "page.md: make tables" in capsys.readouterr().err
     assert "1<!-- /x -->" in page.read_text()
@@ -60,10 +64,12 @@ def test_check_names_the_file_and_writes_nothing(monkeypatch, tmp_path, capsys):
     assert run_main(tables.main) == 0
     filled = "a <!-- x -->2<!-- /x -->\n<!-- y -->\n| 1 |\n| 2 |\n<!-- /y -->\nb\n"
     assert page.read_text() == filled
+    monkeypatch.setattr(tables, "texts", lambda: {"x": "2", "y": "3", "z": "4"})
+    assert run_main(tables.main) == 1 and "marks of z" in capsys.readouterr().err
 
 
 def test_marks_and_tables_belong_together():
-    with pytest.raises(UserError, match="no place for x: write <!-- x -->"):
-        tables.fill("", {"x": "1"})
     with pytest.raises(UserError, match="nothing is known of the mark <!-- y -->"):
         tables.fill("<!-- y -->1<!-- /y -->", {})
+    with pytest.raises(UserError, match="<!-- /y --> has no <!-- y --> before it"):
+        tables.fill("1<!-- /y -->", {"y": "1"})

@@ -74,8 +74,8 @@ def translate(
 
     folder = out / name
     options = SearchOptions(
-        paths=(folder / "model.pt",),
-        data=folder / "data" / "data-bin",
+        paths=(folder / "model" / "model.pt",),
+        data=folder / "model",
         lenpen=read_json(folder / "scores.json")["lenpen"]["chosen"],
         cpu=True,
         threads=1,
@@ -303,12 +303,12 @@ def _decoder(folder: Path, label: str, subwords: Dict[str, int]) -> Callable[[],
     from resmlp_mt.text.settings import TextSettings
     from resmlp_mt.translate.translator import SearchOptions, Translator
 
-    data = folder / "data" / "data-bin"
+    data = folder / "model"
     settings = TextSettings.load(data)
     lines = list(read_lines(text_file(TEST, "en")))[:SENTENCES]
     sentences = sorted((settings.encode_source(line).split() for line in lines), key=len)
     batches = [sentences[start : start + BATCH] for start in range(0, len(sentences), BATCH)]
-    options = SearchOptions((folder / "model.pt",), data, lenpen=1.0, cpu=True, threads=1)
+    options = SearchOptions((data / "model.pt",), data, lenpen=1.0, cpu=True, threads=1)
     translator = Translator(options, torch.device("cpu"))
 
     def decode() -> None:

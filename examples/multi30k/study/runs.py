@@ -13,7 +13,6 @@ from fetch import fetch
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, read_json, write_json
-from resmlp_mt.provenance import versions
 from study.plan import TESTS, VOCABULARY, Row, rows
 from study.result_files import HERE
 
@@ -49,7 +48,7 @@ def text_file(name: str, language: str, other: str = "de") -> Path:
 
 def recipe(row: Row) -> str:
     """The row's recipe, as ``resmlp-mt run --recipe FILE`` reads it."""
-    options, name = {"keep-last-epochs": AVERAGE}, ""
+    name, options = "", {"keep-last-epochs": AVERAGE, "log-format": "json", "log-interval": 20}
     for word in row.train_options:
         if word.startswith("--"):
             name = word[2:]
@@ -103,7 +102,7 @@ def distilled(row: Row, out: Path) -> Path:
     Raises:
         UserError: if a teacher is not trained yet.
     """
-    models = [out / teacher / "model.pt" for teacher in TEACHERS]
+    models = [out / teacher / "model" / "model.pt" for teacher in TEACHERS]
     for teacher, model in zip(TEACHERS, models):
         if not model.exists():
             raise UserError(f"{model}: no such file: first make it: python -m study run {teacher}")
@@ -113,8 +112,8 @@ def distilled(row: Row, out: Path) -> Path:
         sides = [text_file("train", language) for language in ("en", "de")]
         resmlp_mt(
             *("distill", "--path", ":".join(map(str, models)), "--cpu"),
-            *("--data", out / TEACHERS[0] / "data" / "data-bin"),
-            *("--source", sides[0], "--target", sides[1], "--output-prefix", prefix),
+            *("--data", out / TEACHERS[0] / "model", "--out", prefix),
+            *("--source", sides[0], "--target", sides[1]),
         )
     return prefix
 
@@ -136,13 +135,13 @@ def run_options(row: Row, out: Path) -> List[str]:
     else:
         # with the pieces of the original text, so that the text is the only difference
         same = row.name.replace(row.text, "table5", 1)
-        model = out / same / "data" / "data-bin" / "spm.model"
+        model = out / same / "model" / "spm.model"
         if not model.exists():
             raise UserError(f"{model}: no such file: first make it: python -m study run {same}")
         words += ["--trainpref", TEXTS[row.text](row, out), "--subword-model", model]
     words += ["--validpref", corpus / "val", "--testpref", tests]
     words += ["--arch", row.arch, "--recipe", out / f"{row.name}.toml", "--seed", row.seed]
-    words += ["--threads", 1, "--precision", precision, "--out", out / row.name]
+    words += ["--threads", 1, "--precision", precision, "--cpu", "--out", out / row.name]
     return [str(word) for word in words]
 
 
@@ -156,35 +155,15 @@ def make(row: Row, out: Path, results: Path) -> None:
 
 
 def result(row: Row, out: Path) -> dict:
-    """What a run left in its folder, as its result file has it."""
-    from resmlp_mt.checkpoints.loading import load_checkpoint
-    from resmlp_mt.provenance import count_parameters
-    from resmlp_mt.train.log import read_curve
-
-    folder = out / row.name
-    curve = read_curve(folder / "checkpoints" / "train.log")["valid"]
-    found = read_json(folder / "scores.json")
+    """What ``resmlp-mt run`` left in a row's folder, as the row's result file has it."""
+    found = read_json(out / row.name / "scores.json")
     _, matmul_precision = PRECISIONS.get(row.name, ("", "highest"))
-    recipe = {"arch": row.arch, "source": "en", "target": row.target, "vocab_size": VOCABULARY}
-    recipe |= {"updates": row.updates, "train_options": row.train_options, "average": AVERAGE}
-    recipe |= {"beam": BEAM, "lenpen": row.lenpen, "seed": row.seed, "threads": 1}
-    made = {
-        "row": row.name,
-        "table": row.table,
-        "label": row.label,
-        "command": f"python -m study run {row.name}",
-        "recipe": {**recipe, "matmul_precision": matmul_precision},
-        "valid_nll": {"last": curve[-1][1], "best": min(nll for _, nll in curve)},
-        "valid_curve": curve,
-        "parameters": count_parameters(load_checkpoint(folder / "model.pt")["model"]),
-        "cost": read_json(folder / "checkpoints" / "cost.json"),
-        "versions": versions(),
-    }
-    if row.scored:
-        made["lenpen"] = found["lenpen"]
-        names = {"valid": "valid", **TESTS}
-        made["scores"] = {name: found[split] for split, name in names.items()}
-    return made
+    head = {"row": row.name, "table": row.table, "label": row.label}
+    found["recipe"] |= {"vocab_size": VOCABULARY, "train_options": row.train_options, "threads": 1}
+    found["recipe"]["matmul_precision"] = matmul_precision
+    names = {"valid": "valid", **(TESTS if row.scored else {})}
+    found["scores"] = {name: found["scores"][split] for split, name in names.items()}
+    return {**head, "command": f"python -m study run {row.name}", **found}
 
 
 def state(row: Row, out: Path, results: Path) -> str:

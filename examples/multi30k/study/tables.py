@@ -356,7 +356,7 @@ def tutorial(results: Results) -> Table:
     return ["recipe", "parameters", "CPU minutes", "sacreBLEU / chrF"], lines
 
 
-# by the names of their marks in README.md beside this file
+# by the names of their marks
 TABLES: Dict[str, Callable[[Results], Table]] = {
     "trials": trials,
     "table5 en-de": lambda results: table5(results, "en-de"),
@@ -370,8 +370,9 @@ TABLES: Dict[str, Callable[[Results], Table]] = {
     "long sentences": long_sentences,
     "larger": larger,
 }
-# and of the front page
+# in short, for other pages
 FRONT: Dict[str, Callable[[Results], Table]] = {
     "table5 summary": summary,
     "larger summary": larger_summary,
+    "multi30k": tutorial,
 }
