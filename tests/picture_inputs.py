@@ -9,7 +9,7 @@ from helpers import SMALL, build_model
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.cli.main import build_parser
 
 SMALLEST = 6  # points
 COLUMN = 8 / 2.54  # inches
@@ -23,10 +23,17 @@ def save_model(path, seed=0, **options):
     return path
 
 
-def call(script, monkeypatch, *arguments):
-    """Run a script's main as its command line would; gives the exit status."""
-    monkeypatch.setattr("sys.argv", [f"{script.__name__}.py", *map(str, arguments)])
-    return run_main(script.main)
+def drawn(kind, *words):
+    """The figure that ``resmlp-mt plot KIND WORDS`` would write."""
+    from resmlp_mt.pictures.kinds import DRAW
+
+    args = build_parser("plot").parse_args([kind, *map(str, words), "-o", "unwritten.png"])
+    return DRAW[kind](args)
+
+
+def labelled(figure):
+    """The labels in the legend."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def assert_legible(figure, width=COLUMN):

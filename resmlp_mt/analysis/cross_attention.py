@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from pathlib import Path
-from typing import List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional, Tuple
 
 import torch
 from fairseq import checkpoint_utils
@@ -11,7 +11,10 @@ from torch import Tensor
 
 from resmlp_mt.checkpoints.inspection import load_ours
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.settings import MODEL, TextSettings
 from resmlp_mt.text.subwords import load_subwords
+
+Encoder = Callable[[str], str]
 
 
 class CrossAttention(NamedTuple):
@@ -32,7 +35,7 @@ def cross_attention(
     path: Path,
     data_bin: Path,
     sentence: str,
-    spm: Optional[Path] = None,
+    sentencepiece_model: Optional[Path] = None,
     translation: Optional[str] = None,
     beam: int = 4,
     lenpen: float = 0.6,
@@ -43,7 +46,8 @@ def cross_attention(
         path: a checkpoint of a ``resmlp_mt`` architecture.
         data_bin: the folder with its dictionaries, ``dict.en.txt`` ...
         sentence: the source.
-        spm: SentencePiece model; without it the text is in pieces already, set off by spaces.
+        sentencepiece_model: by default the one in *data_bin*. If there is none, the text is in
+            pieces already, set off by spaces.
         translation: the target, in place of the model's own translation.
         beam, lenpen: of the search for that.
 
@@ -53,10 +57,10 @@ def cross_attention(
             cross-attention.
     """
     model, task = _load(path, data_bin)
-    encode = _pieces(spm)
-    source = _indices(task.source_dictionary, encode(sentence), "sentence")
+    encode_source, encode_target = _encoders(data_bin, sentencepiece_model)
+    source = _indices(task.source_dictionary, encode_source(sentence), "sentence")
     if translation is not None:
-        target = _indices(task.target_dictionary, encode(translation), "translation")
+        target = _indices(task.target_dictionary, encode_target(translation), "translation")
     else:
         target = _translate(model, task, source, beam, lenpen)
     encoder_out = model.encoder(source.unsqueeze(0), torch.tensor([len(source)]))
@@ -96,11 +100,18 @@ def _load(path: Path, data_bin: Path):
     return model, task
 
 
-def _pieces(spm: Optional[Path]):
-    if spm is None:
-        return str.strip
-    wrong = f"{spm} is no SentencePiece model: give the one of this checkpoint"
-    return load_subwords(spm, wrong).encode
+def _encoders(data_bin: Path, model: Optional[Path]) -> Tuple[Encoder, Encoder]:
+    """What makes pieces of source and target, normalised if that was decided for the data."""
+    if model is None:
+        if not (Path(data_bin) / MODEL).is_file():
+            return str.strip, str.strip
+        model = Path(data_bin) / MODEL
+    settings = TextSettings.beside(model)
+    if settings is not None:
+        return settings.encode_source, settings.encode_target
+    wrong = f"{model} is not a SentencePiece model: give the one of this checkpoint"
+    encode = load_subwords(model, wrong).encode
+    return encode, encode
 
 
 def _indices(dictionary, pieces: str, what: str) -> Tensor:

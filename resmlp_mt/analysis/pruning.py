@@ -16,11 +16,14 @@ from torch import Tensor
 
 from resmlp_mt.checkpoints.inspection import (
     PARAMETERS,
+    SIDES,
     Layer,
     check_matrices,
     check_not_folded,
     load_ours,
+    mixing_kind,
     parameter_names,
+    positions,
     rebuild_mixing,
 )
 from resmlp_mt.checkpoints.loading import save_checkpoint
@@ -42,6 +45,22 @@ class Count(NamedTuple):
 
     def __add__(self, other: "Count") -> "Count":
         return Count(self.small + other.small, self.total + other.total)
+
+
+class Sparsity(NamedTuple):
+    """
+    Attributes:
+        counts: by ``A``, ``B``, ``C`` and layer; without ``A`` for a ``--token-mixing`` that has no
+            mixing matrices.
+        threshold: share of the largest weight of a matrix below which weights are counted.
+        weights_of_a: which of the weights of A were counted, in words.
+        triangle: whether these are, in the decoder, the lower triangle of a matrix.
+    """
+
+    counts: Dict[str, Dict[Layer, Count]]
+    threshold: float
+    weights_of_a: str
+    triangle: bool
 
 
 def check_threshold(threshold: float) -> None:
@@ -92,19 +111,13 @@ def _small(state: dict, kinds: Sequence[str], threshold: float, length: int):
             yield kind, layer, name, below(kind, weight, used, threshold), used
 
 
-def sparsity(
-    path: Path, threshold: float = PAPERS_THRESHOLD, length: int = 32
-) -> Dict[str, Dict[Layer, Count]]:
+def sparsity(path: Path, threshold: float = PAPERS_THRESHOLD, length: int = 32) -> Sparsity:
     """The weights below the threshold, by matrix and layer.
 
     Args:
         path: a checkpoint of a ``resmlp_mt`` architecture.
         threshold: share of the largest weight of the same matrix.
         length: T, the longest sentence of which training had many; for A.
-
-    Returns:
-        counts by ``A``, ``B``, ``C`` and layer; without ``A`` for a ``--token-mixing`` that has
-        no mixing matrices.
 
     Raises:
         UserError: if it is no trained checkpoint of ours, or folded.
@@ -115,7 +128,12 @@ def sparsity(
     counts: Dict[str, Dict[Layer, Count]] = {}
     for kind, layer, _, small, used in _small(state, KINDS, threshold, length):
         counts.setdefault(kind, {})[layer] = Count(int((small & used).sum()), int(used.sum()))
-    return counts
+    length = min(length, max(positions(state, side) for side in SIDES))
+    mixing = mixing_kind(state)
+    of_a = {"toeplitz": f"distances below {length}", "depthwise-conv": "taps"}
+    return Sparsity(
+        counts, threshold, of_a.get(mixing, f"first {length} positions"), mixing == "linear"
+    )
 
 
 def prune_checkpoint(

@@ -7,7 +7,7 @@ from typing import Callable, Dict, List, Optional, Sequence
 from resmlp_mt.analysis.pruning import KINDS, Count, check_threshold, prune_checkpoint
 from resmlp_mt.checkpoints.inspection import check_matrices, load_ours, parameter_names
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json, write_json
+from resmlp_mt.files import check_options, check_output, read_json, write_json
 from resmlp_mt.provenance import versions
 from resmlp_mt.score.generated import read_generated
 from resmlp_mt.score.sacre import score
@@ -51,8 +51,7 @@ class Sweep:
         command: str = "",
     ):
         self.checkpoint, self.data_bin, self.output = checkpoint, data_bin, Path(output)
-        if self.output.is_dir() or not self.output.parent.is_dir():
-            raise UserError(f"{output}: name a file in a folder that is there")
+        check_output(self.output)
         self.references_path, self.references = references, read_text(references)
         self.threads = threads
         # what the points depend on
@@ -74,12 +73,9 @@ class Sweep:
         }
         if self.output.exists():
             self.result = read_sweep(self.output)
-            for name, value in self.head.items():
-                if self.result.get(name) != value:
-                    raise UserError(
-                        f"{output} has points made with {name} = {self.result.get(name)}, not "
-                        f"{value}: choose another file or delete this one"
-                    )
+            made_with = {name: self.result.get(name) for name in self.head}
+            remedy = "choose another file or delete this one"
+            check_options(f"{output} holds points", made_with, self.head, remedy)
 
     def run(
         self,
@@ -168,7 +164,7 @@ class Sweep:
             log,
             threads=self.threads,
         )
-        translations = read_generated(log)
+        translations = read_generated(log, len(self.references))
         check_same_lines(log, translations, self.references_path, self.references, "translations")
         return score(translations, self.references)
 
@@ -193,12 +189,12 @@ def read_sweep(path: Path) -> dict:
         and all(isinstance(point[name], (int, float)) for name in names - {"which"})
         for point in points
     ):
-        raise UserError(f"{path} is not a result of prune_sweep.py: give one that is")
+        raise UserError(f"{path} is not a result of resmlp-mt prune --sweep: give one that is")
     return result
 
 
 def lines(result: dict) -> Dict[str, List[dict]]:
-    """The points of each of ``A``, ``B``, ``C``, ``all`` that was swept, by share removed; the
+    """The points of each of ``A``, ``B``, ``C``, ``all`` that was swept, by share removed. The
     point of the whole checkpoint is the first of each."""
     points = result["points"]
     whole = [point for point in points if point["which"] == WHOLE]

@@ -5,7 +5,7 @@ from typing import Optional, Sequence
 from matplotlib.figure import Figure
 
 from resmlp_mt.analysis.cross_attention import CrossAttention
-from resmlp_mt.pictures.style import CM, COLUMN, SMALL, in_style, new_figure, set_title
+from resmlp_mt.pictures.style import CM, COLUMN, SMALL, in_style, new_figure
 
 CELL = 0.24 * CM  # what a line of small letters needs
 LETTER = 0.62 * SMALL / 72  # inches
@@ -27,8 +27,7 @@ def draw_attention(
     above = max(map(len, attention.source)) * LETTER + 0.8 * CM
     width = max(COLUMN, left + columns * CELL)
     panel = rows * min(1.2 * CELL, (width - left) / columns) + 0.1 * CM
-    height = above + len(layers) * panel + (1.2 + (0.5 if title else 0)) * CM
-    figure = new_figure(width, height)
+    figure = new_figure(width, above + len(layers) * panel + 1.2 * CM, title)
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, hspace=0.02)
     grid = figure.subplots(len(layers), 1, squeeze=False)[:, 0]
     for layer, axes in zip(layers, grid):
@@ -54,5 +53,4 @@ def draw_attention(
     bar = figure.colorbar(image, ax=grid, location="bottom", aspect=40, shrink=0.8, pad=0.01)
     bar.set_label("attention weight")
     bar.outline.set_linewidth(0.5)
-    set_title(figure, title)
     return figure

@@ -11,9 +11,9 @@ from resmlp_mt.pictures.style import (
     color,
     dash,
     in_style,
+    legend_below,
     marker,
     new_figure,
-    set_title,
 )
 from resmlp_mt.score.by_length import words_label
 
@@ -38,7 +38,7 @@ def draw_by_length(
     width = COLUMN if _room(labels) <= COLUMN - FRAME else PAGE
     columns = 2 if max(map(len, systems)) <= 20 else 1
     legend = 0.32 * -(-len(systems) // columns)
-    figure = new_figure(width, (5.6 + legend + (0.5 if title else 0)) * CM)
+    figure = new_figure(width, (5.6 + legend) * CM, title)
     axes = figure.subplots()
     places = range(len(buckets))
     for number, (name, rows) in enumerate(systems.items()):
@@ -52,13 +52,11 @@ def draw_by_length(
             label=name,
         )
     axes.set_xticks(places, labels)
-    # as the two lines of the buckets' labels
     axes.set(xlabel=f"words of the {side}\nnumber of sentences", ylabel="sacreBLEU (0 to 100)")
     axes.margins(y=0.1)
     axes.set_ylim(bottom=0)
     axes.grid(True)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns)
-    set_title(figure, title)
+    legend_below(figure, *axes.get_legend_handles_labels(), columns)
     return figure
 
 

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from resmlp_mt.checkpoints.inspection import SIDES, Layer, layers_of
-from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure, set_title
+from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
 ROWS = 16  # more rows of panels than that take a page's width
 
@@ -85,8 +85,7 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
         if row[0].heading
     )
     side = (width - 1.0 * CM) / columns
-    height = len(rows) * side + (headings * 0.28 + 1.8 + (0.5 if title else 0)) * CM
-    figure = new_figure(width, height)
+    figure = new_figure(width, len(rows) * side + (headings * 0.28 + 1.8) * CM, title)
     figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.01)
     grid = figure.subplots(len(rows), columns, squeeze=False)
     for axes in grid.flat:
@@ -115,7 +114,6 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
     )
     bar.set_label("weight A[t, s], divided by the largest of its matrix")
     bar.outline.set_linewidth(0.5)
-    set_title(figure, title)
     return figure
 
 

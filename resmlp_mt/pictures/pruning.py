@@ -12,9 +12,9 @@ from resmlp_mt.pictures.style import (
     GREY,
     color,
     in_style,
+    legend_below,
     marker,
     new_figure,
-    set_title,
 )
 
 NAMES = {"A": "A (positions)", "B": "B (fc1)", "C": "C (fc2)", "all": "A, B and C"}
@@ -30,7 +30,7 @@ def draw_pruning(result: dict, title: Optional[str] = None) -> Figure:
         title: heading of the picture.
     """
     found = lines(result)
-    figure = new_figure(COLUMN, (6 + (0.5 if title else 0)) * CM)
+    figure = new_figure(COLUMN, 6 * CM, title)
     axes = figure.subplots()
     for kind, points in found.items():
         number = WHICH.index(kind)
@@ -51,6 +51,5 @@ def draw_pruning(result: dict, title: Optional[str] = None) -> Figure:
     axes.xaxis.set_major_formatter(PercentFormatter(decimals=0))
     axes.set_ylim(bottom=0)
     axes.grid(True)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    set_title(figure, title)
+    legend_below(figure, *axes.get_legend_handles_labels(), 3)
     return figure

@@ -1,44 +1,34 @@
 """The paper's sparsity figure: weights below 5% of their matrix's maximum, A against B and C."""
 
-from typing import Dict, Optional
+from typing import Optional
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from resmlp_mt.analysis.pruning import Count
-from resmlp_mt.checkpoints.inspection import SIDES, Layer, layers_of
+from resmlp_mt.analysis.pruning import KINDS, Sparsity
+from resmlp_mt.checkpoints.inspection import SIDES, layers_of
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
     color,
     in_style,
+    legend_below,
     marker,
     new_figure,
-    set_title,
 )
-
-KINDS = ("A", "B", "C")
 
 
 @in_style
-def draw_sparsity(
-    counts: Dict[str, Dict[Layer, Count]],
-    threshold: float,
-    of_a: str,
-    triangle: bool,
-    title: Optional[str] = None,
-) -> Figure:
+def draw_sparsity(found: Sparsity, title: Optional[str] = None) -> Figure:
     """A line for each kind of matrix over the layers, the encoder beside the decoder.
 
     Args:
-        counts: what :func:`resmlp_mt.analysis.pruning.sparsity` gives.
-        threshold: what they are below, a share of the maximum.
-        of_a: which of A's weights were counted.
-        triangle: whether, in the decoder, they are those of the lower triangle.
+        found: what :func:`resmlp_mt.analysis.pruning.sparsity` gives.
         title: heading of the whole.
     """
-    names = {"A": f"A ({of_a})", "B": "B (fc1)", "C": "C (fc2)"}
-    figure = new_figure(COLUMN, (5 + (0.5 if title else 0)) * CM)
+    counts, threshold = found.counts, found.threshold
+    names = {"A": f"A ({found.weights_of_a})", "B": "B (fc1)", "C": "C (fc2)"}
+    figure = new_figure(COLUMN, 5 * CM, title)
     grid = figure.subplots(1, 2, sharey=True)
     for side, axes in zip(SIDES, grid):
         for look, kind in enumerate(KINDS):
@@ -53,7 +43,7 @@ def draw_sparsity(
                 marker=marker(look),
                 label=names[kind],
             )
-        note = " (A: its triangle)" if side == "decoder" and triangle else ""
+        note = " (A: its triangle)" if side == "decoder" and found.triangle else ""
         axes.set(title=side + note, xlabel="layer")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
@@ -62,7 +52,5 @@ def draw_sparsity(
     grid[0].set_ylabel(f"weights below {threshold:.0%} of\ntheir matrix's maximum")
     top = max(count.share for by_layer in counts.values() for count in by_layer.values())
     grid[0].set_ylim(0, min(102, max(5, 112 * top)))
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    set_title(figure, title)
+    legend_below(figure, *grid[0].get_legend_handles_labels(), 3)
     return figure

@@ -6,8 +6,6 @@ and in marker or dash, so that a print in grey is read too.
 """
 
 import functools
-import io
-import os
 import textwrap
 from pathlib import Path
 from typing import Optional, Sequence
@@ -19,6 +17,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output, whole_file
 
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM
@@ -72,9 +71,26 @@ def in_style(draw):
     return wrapped
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, sizes in inches, that keeps all labels inside."""
-    return Figure(figsize=(width, height), layout="constrained")
+def new_figure(width: float, height: float, title: Optional[str] = None) -> Figure:
+    """An empty figure, sizes in inches, that keeps all labels inside. A *title* adds its height."""
+    room = 0.5 * CM if title else 0
+    figure = Figure(figsize=(width, height + room), layout="constrained")
+    set_title(figure, title)
+    return figure
+
+
+def set_title(figure: Figure, title: Optional[str]) -> None:
+    """The heading of a figure, broken where it is wider than the picture."""
+    if title:
+        letters = int(figure.get_figwidth() / COLUMN * 50)
+        figure.suptitle(textwrap.fill(title, letters))
+
+
+def legend_below(
+    figure: Figure, handles, labels, columns: int, title: Optional[str] = None
+) -> None:
+    """A legend under all axes of a figure."""
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=title)
 
 
 def color(number: int) -> str:
@@ -90,7 +106,7 @@ def dash(number: int) -> str:
     return DASHES[number // len(COLORS) % len(DASHES)]
 
 
-def check_outputs(paths: Sequence[Path]) -> None:
+def check_pictures(paths: Sequence[Path]) -> None:
     """Refuse what could not be written, before anything is computed.
 
     Raises:
@@ -99,9 +115,7 @@ def check_outputs(paths: Sequence[Path]) -> None:
     for path in map(Path, paths):
         if path.suffix not in SUFFIXES:
             raise UserError(f"{path}: name a .png or .svg file")
-        if path.is_dir() or not path.parent.is_dir():
-            wrong = "is a folder" if path.is_dir() else f"has no folder {path.parent} to be in"
-            raise UserError(f"{path} {wrong}: name a file in a folder that is there")
+        check_output(path)
 
 
 @in_style
@@ -111,48 +125,26 @@ def save(figure: Figure, *paths: Path) -> None:
     Raises:
         UserError: a suffix other than .png and .svg, or a file that cannot be written.
     """
-    check_outputs(paths)
-    write(paths, [rendered(figure, path, dpi=300) for path in paths])
+    check_pictures(paths)
+    for path in paths:
+        _write(figure, path, dpi=300)
 
 
 def save_for_screen(figure: Figure, path: Path) -> None:
     """:func:`save` for a figure that was laid out for a screen, not in this style; closes it."""
-    check_outputs([path])
-    content = rendered(figure, path, dpi=150, bbox_inches="tight")
+    check_pictures([path])
+    _write(figure, path, dpi=150, bbox_inches="tight")
     plt.close(figure)
-    write([path], [content])
 
 
-def rendered(figure: Figure, path: Path, **options) -> bytes:
-    """What the file is to hold; *options* are those of ``Figure.savefig``."""
-    buffer, suffix = io.BytesIO(), Path(path).suffix
+def _write(figure: Figure, path: Path, **options) -> None:
+    """*options* are those of ``Figure.savefig``."""
+    suffix = Path(path).suffix
     metadata = {"Date": None} if suffix == ".svg" else None
-    figure.savefig(buffer, format=suffix[1:], metadata=metadata, **options)
-    return buffer.getvalue()
-
-
-def write(paths: Sequence[Path], contents: Sequence[bytes]) -> None:
-    """Write each file, whole or not at all.
-
-    Raises:
-        UserError: naming the first file that cannot be written.
-    """
-    for path, content in zip(map(Path, paths), contents):
-        partial = Path(f"{path}.partial")
-        try:
-            partial.write_bytes(content)
-            os.replace(partial, path)
-        except OSError as error:
-            raise UserError(
-                f"{path} could not be written ({error.strerror}): choose a folder with room that "
-                "can be"
-            ) from None
-        finally:
-            partial.unlink(missing_ok=True)
-
-
-def set_title(figure: Figure, title: Optional[str]) -> None:
-    """The figure's heading, broken where it is wider than the picture."""
-    if title:
-        letters = int(figure.get_figwidth() / COLUMN * 50)
-        figure.suptitle(textwrap.fill(title, letters))
+    try:
+        with whole_file(path) as temporary:
+            figure.savefig(temporary, format=suffix[1:], metadata=metadata, **options)
+    except OSError as error:
+        raise UserError(
+            f"{path} could not be written ({error.strerror}): choose a folder with room that can be"
+        ) from None

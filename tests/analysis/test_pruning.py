@@ -1,14 +1,15 @@
 """Weights below a share of their matrix's maximum: counted, and zeroed."""
 
-import prune
 import pytest
 import torch
 from cli import weights
 from cli_scores import assert_scores_are
+from command import refused, resmlp
 from helpers import POSITIONS
-from picture_inputs import call, save_model
+from picture_inputs import save_model
 
 from resmlp_mt.analysis.pruning import Count, prune_checkpoint, sparsity
+from resmlp_mt.errors import UserError
 
 MIXING = "{}.layers.{}.token_mixing.mixing.weight"
 FEED_FORWARD = "{}.layers.{}.feed_forward.fc{}.weight"
@@ -24,7 +25,7 @@ def by_hand(values, threshold):
 @pytest.mark.parametrize("threshold", [0.05, 0.3])
 def test_counts_of_the_papers_matrices(tmp_path, length, threshold):
     path = save_model(tmp_path / "a.pt", token_mixing_heads=2)
-    model, counts = weights(path), sparsity(path, threshold, length)
+    model, counts = weights(path), sparsity(path, threshold, length).counts
     reach = min(length, POSITIONS)
     for side in ("encoder", "decoder"):
         for layer in (0, 1):
@@ -44,7 +45,7 @@ def test_counts_of_the_papers_matrices(tmp_path, length, threshold):
 
 def test_counts_of_weights_by_distance(tmp_path):
     path = save_model(tmp_path / "a.pt", token_mixing="toeplitz", token_mixing_heads=2)
-    model, counts = weights(path), sparsity(path, 0.3, 6)
+    model, counts = weights(path), sparsity(path, 0.3, 6).counts
     for side, first in (("encoder", POSITIONS - 1 - 5), ("decoder", 0)):
         total = Count(0, 0)
         for head in model[MIXING.format(side, 0)]:
@@ -60,12 +61,12 @@ def test_counts_of_taps(tmp_path):
     total = Count(0, 0)
     for channel in taps:
         total += by_hand(channel.tolist(), 0.3)
-    assert sparsity(path, 0.3, 6)["A"]["encoder", 0] == total
+    assert sparsity(path, 0.3, 6).counts["A"]["encoder", 0] == total
 
 
 def test_what_is_pruned_is_zero_and_nothing_else_changes(tmp_path):
     path = save_model(tmp_path / "a.pt", token_mixing_heads=2)
-    before, counts = weights(path), sparsity(path, 0.2, 10)
+    before, counts = weights(path), sparsity(path, 0.2, 10).counts
     for which in ("A", "B", "C", None):
         out = tmp_path / "pruned.pt"
         chosen = None if which is None else [which]
@@ -101,43 +102,45 @@ def test_limits(tmp_path):
     assert fc1.count_nonzero() == 1
 
 
-def test_script(tmp_path, monkeypatch, capsys):
+def test_command(tmp_path):
     path, out = save_model(tmp_path / "a.pt"), tmp_path / "out.pt"
     state = torch.load(path)
     torch.save({**state, "last_optimizer_state": {"big": torch.zeros(9)}}, path)
-    assert call(prune, monkeypatch, path, "-o", out, "--which", "A,C", "--threshold", 0.1) == 0
-    printed = capsys.readouterr().out.splitlines()
-    counts = sparsity(path, 0.1)
-    total = sum(counts["A"].values(), Count(0, 0))
-    expected = f"{total.share:.1%} removed, {total.small:,} of {total.total:,} weights"
-    assert expected in printed[0] and "B:   0.0% removed" in printed[1] and printed[3] == str(out)
+    words = ["--which", "A", "C", "--threshold", 0.1]
+    status, printed, _ = resmlp("prune", path, "-o", out, *words)
+    first, second, _, last = printed.splitlines()
+    total = sum(sparsity(path, 0.1).counts["A"].values(), Count(0, 0))
+    assert status == 0 and last == str(out)
+    assert f"{total.share:.1%} removed, {total.small:,} of {total.total:,} weights" in first
+    assert "B:   0.0% removed" in second
     assert "last_optimizer_state" not in torch.load(out)
 
 
-def test_refusals(tmp_path, monkeypatch, capsys):
+def test_refusals(tmp_path):
     good = save_model(tmp_path / "good.pt")
     none = save_model(tmp_path / "none.pt", token_mixing="none")
     torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, tmp_path / "other.pt")
     (tmp_path / "cut.pt").write_bytes(good.read_bytes()[:3000])
     out = tmp_path / "out.pt"
     cases = [
-        ([tmp_path / "other.pt", "-o", out], "other.pt is a checkpoint of another model"),
-        ([tmp_path / "cut.pt", "-o", out], "cut.pt"),
-        ([good, "-o", out, "--threshold", -0.1], "threshold -0.1"),
-        ([good, "-o", out, "--threshold", 1.1], "threshold 1.1"),
-        ([good, "-o", out, "--which", "A,D"], "D: no matrix of that name"),
-        ([good, "-o", out, "--which", ""], "'': no matrix of that name"),
-        ([good, "-o", good], "good.pt is read: choose another file"),
-        ([good, "-o", out, "--length", 0], "--length 0"),
-        ([none, "-o", out, "--which", "A"], "none: only linear, toeplitz and depthwise-conv"),
-        ([good, "-o", tmp_path / "no" / "out.pt"], "no/out.pt"),
+        ("other.pt is a checkpoint of another model", [tmp_path / "other.pt", "-o", out]),
+        ("cut.pt", [tmp_path / "cut.pt", "-o", out]),
+        ("threshold -0.1", [good, "-o", out, "--threshold", -0.1]),
+        ("threshold 1.1", [good, "-o", out, "--threshold", 1.1]),
+        ("threshold nan", [good, "-o", out, "--threshold", "nan"]),
+        ("--threshold: give one", [good, "-o", out, "--threshold", 0.1, 0.2]),
+        ("good.pt is read: choose another file", [good, "-o", good]),
+        ("--length 0", [good, "-o", out, "--length", 0]),
+        ("none: only linear, toeplitz and depthwise-conv", [none, "-o", out, "--which", "A"]),
+        ("no/out.pt", [good, "-o", tmp_path / "no" / "out.pt"]),
+        ("--sweep needs --data", [good, "--sweep", "-o", out]),
     ]
     there = sorted(tmp_path.iterdir())
-    for arguments, said in cases:
-        assert call(prune, monkeypatch, *arguments) == 1
-        error = capsys.readouterr().err.strip()
-        assert said in error and "\n" not in error, error
+    for said, words in cases:
+        refused(said, "prune", *words)
         assert sorted(tmp_path.iterdir()) == there
+    with pytest.raises(UserError, match="D: no matrix of that name"):
+        prune_checkpoint(good, out, which=["A", "D"])
     assert set(prune_checkpoint(none, out)) == {"B", "C"}
 
 

@@ -1,6 +1,5 @@
 """The scripts: each does its one thing, and refuses bad input in one line."""
 
-import plot
 import subwords
 import torch
 
@@ -31,8 +30,6 @@ def test_refusals(tmp_path, monkeypatch, capsys):
     (tmp_path / "two").write_text("a\nb\n")
     cases = [
         (subwords, ["encode", "--model", tmp_path / "no.model", tmp_path / "one"], "no.model"),
-        (plot, ["matrices", tmp_path / "one", "-o", tmp_path / "a.png"], "one"),
-        (plot, ["matrices", tmp_path / "one", "-o", tmp_path / "a.gif"], "a.gif"),
     ]
     for script, arguments, said in cases:
         assert call(script, monkeypatch, *arguments) == 1
@@ -52,10 +49,3 @@ def test_matrices_before_and_after_training(trained):
     # what training began from is drawn from the seed in the checkpoint: the same every time
     again = mixing_matrices(trained.path, 12, before_training=True)
     assert all(torch.equal(before[key], again[key]) for key in before)
-
-
-def test_a_checkpoint_of_another_model(tmp_path, monkeypatch, capsys):
-    torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, tmp_path / "other.pt")
-    arguments = ["matrices", tmp_path / "other.pt", "-o", tmp_path / "a.png"]
-    assert call(plot, monkeypatch, *arguments) == 1
-    assert "other.pt is a checkpoint of another model" in capsys.readouterr().err

@@ -1,13 +1,15 @@
 """The cross-attention of a sentence, of a model that was trained."""
 
-import plot
+import shutil
+
 import pytest
 import torch
+from command import refused, resmlp
 from fairseq import checkpoint_utils
-from picture_inputs import assert_legible, call, save_model
+from picture_inputs import assert_legible, drawn, save_model
 
 from resmlp_mt.analysis.cross_attention import cross_attention
-from resmlp_mt.pictures import make
+from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
 
 SENTENCE = "w01 w17 w05 w33 w02"
@@ -60,7 +62,8 @@ def test_a_given_translation(trained):
 
 
 def test_picture(trained):
-    figure = make.attention(trained.path, trained.data, SENTENCE, layers=[1, 2])
+    words = [trained.path, "--data", trained.data, "--sentence", SENTENCE]
+    figure = drawn("attention", *words, "--layer", 1, 2)
     assert_legible(figure)
     found = cross_attention(trained.path, trained.data, SENTENCE)
     panels = [axes for axes in figure.axes if axes.images]
@@ -69,20 +72,19 @@ def test_picture(trained):
         assert [text.get_text() for text in axes.get_yticklabels()] == found.target
         assert f"layer {layer + 1}" in axes.get_ylabel()
     assert [text.get_text() for text in panels[0].get_xticklabels()] == found.source
-    (last,) = [a for a in make.attention(trained.path, trained.data, SENTENCE).axes if a.images]
+    (last,) = [axes for axes in drawn("attention", *words).axes if axes.images]
     assert (last.images[0].get_array() == found.weights[1].numpy()).all()
 
 
 def test_long_sentences_make_a_wider_picture(trained):
     sentence, translation = (" ".join(f"w{i:02d}" for i in range(n)) for n in (31, 24))
-    figure = make.attention(trained.path, trained.data, sentence, translation=translation)
+    words = [trained.path, "--data", trained.data, "--sentence", sentence]
+    figure = drawn("attention", *words, "--translation", translation)
     assert_legible(figure, width=figure.get_figwidth())
     assert figure.get_figwidth() > 8 / 2.54
 
 
-def test_refusals(trained, corpus, tmp_path, monkeypatch, capsys):
-    text = corpus.text / "train.xx"
-    spm = train_subwords(text.read_text().splitlines(), tmp_path / "spm", 20)
+def test_refusals(trained, corpus, tmp_path):
     (tmp_path / "no.model").write_text("no model\n")
     data = tmp_path / "data"
     data.mkdir()
@@ -93,53 +95,67 @@ def test_refusals(trained, corpus, tmp_path, monkeypatch, capsys):
     state = torch.load(trained.path)
     state["model"] = torch.load(alone)["model"]
     torch.save(state, tmp_path / "mixed.pt")
-    good = ["--data-bin", trained.data, "--sentence", SENTENCE]
+    good = ["--data", trained.data, "--sentence", SENTENCE]
+    model = ["--sentencepiece-model"]
     cases = [
-        (["--data-bin", tmp_path, "--sentence", "a"], "has no dictionary dict."),
-        (["--data-bin", tmp_path / "gone", "--sentence", "a"], "has no dictionary dict."),
-        (["--data-bin", data, "--sentence", "a"], "does not fit the dictionaries in"),
-        (["--data-bin", trained.data, "--sentence", "  "], "the sentence is empty"),
+        (["--data", tmp_path, "--sentence", "a"], "has no dictionary dict."),
+        (["--data", tmp_path / "gone", "--sentence", "a"], "has no dictionary dict."),
+        (["--data", data, "--sentence", "a"], "does not fit the dictionaries in"),
+        (["--data", trained.data, "--sentence", "  "], "the sentence is empty"),
         ([*good, "--translation", ""], "the translation is empty"),
-        (["--data-bin", trained.data, "--sentence", "w01 " * 32], "33 tokens"),
+        (["--data", trained.data, "--sentence", "w01 " * 32], "33 tokens"),
         ([*good, "--translation", "w01 " * 32], "33 tokens"),
         ([*good, "--layer", 3], "--layer 3: this decoder has 2"),
-        ([*good, "--spm", tmp_path / "gone.model"], "gone.model is no SentencePiece model"),
-        ([*good, "--spm", tmp_path / "no.model"], "no.model is no SentencePiece model"),
+        (
+            [*good, *model, tmp_path / "gone.model"],
+            "gone.model is not a SentencePiece model",
+        ),
+        (
+            [*good, *model, tmp_path / "no.model"],
+            "no.model is not a SentencePiece model",
+        ),
         ([*good, "--beam", 0], "--beam 0"),
         ([*good, "--lenpen", "nan"], "--lenpen nan"),
     ]
     arguments = ["attention", trained.path, "-o", tmp_path / "a.png"]
     for options, said in cases:
-        assert call(plot, monkeypatch, *arguments, *options) == 1, said
-        error = capsys.readouterr().err.strip()
-        assert said in error and "\n" not in error, error
-    arguments = ["attention", tmp_path / "mixed.pt", "-o", tmp_path / "a.png"]
-    assert call(plot, monkeypatch, *arguments, *good) == 1
-    assert "does not fit" in capsys.readouterr().err
+        refused(said, "plot", *arguments, *options)
+    mixed = ["attention", tmp_path / "mixed.pt", "-o", tmp_path / "a.png", *good]
+    refused("does not fit", "plot", *mixed)
     assert not (tmp_path / "a.png").exists()
-    # pieces of a model
-    found = cross_attention(trained.path, trained.data, "w01 w02", spm)
-    assert found.source[-1] == "</s>" and len(found.source) > 3
 
 
-def test_all_at_once(trained, tmp_path, monkeypatch, capsys):
+def test_pieces_are_made_as_for_the_data(trained, corpus, tmp_path):
+    """By a model that is named, or by the one beside the dictionaries and what is decided there."""
+    text = corpus.text / "train.xx"
+    spm = train_subwords(text.read_text().splitlines(), tmp_path / "spm", 20)
+    named = cross_attention(trained.path, trained.data, "w01 w02", spm)
+    assert named.source[-1] == "</s>" and len(named.source) > 3
+    data = tmp_path / "data"
+    shutil.copytree(trained.data, data)
+    TextSettings("xx", "yy", True, spm).save(data)
+    stored = cross_attention(trained.path, data, "w01\u00a0w02", translation="w01")
+    assert stored.source == named.source and len(stored.target) > 2
+
+
+def test_all_at_once(trained, tmp_path):
     references = tmp_path / "ref"
     references.write_text("a b c d\n" * 3)
-    options = ["--data-bin", trained.data, "--sentence", SENTENCE]
-    options += ["--systems", f"ours={references}", "--references", references]
-    arguments = ["all", trained.path, "-o", tmp_path / "new" / "folder", "--length", 10]
-    assert call(plot, monkeypatch, *arguments, *options) == 0
-    printed = capsys.readouterr().out.splitlines()
+    words = ["--data", trained.data, "--sentence", SENTENCE, "--length", 10]
+    words += ["--systems", f"ours={references}", "--references", references]
+    folder = tmp_path / "new" / "folder"
+    status, out, _ = resmlp("plot", "all", trained.path, "-o", folder, *words)
     names = ("matrices", "rows", "sparsity", "attention", "length")
     files = sorted(f"{name}.{suffix}" for name in names for suffix in ("png", "svg"))
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == files
-    assert [line.split(":")[0] for line in printed if "left out" in line] == ["curves", "pruning"]
+    assert status == 0 and sorted(path.name for path in folder.iterdir()) == files
+    left_out = [line.split(":")[0] for line in out.splitlines() if "left out" in line]
+    assert left_out == ["curves", "pruning"]
 
 
-@pytest.mark.parametrize("missing", ["--sentence", "--data-bin"])
-def test_options_that_are_needed(trained, tmp_path, monkeypatch, missing):
-    options = {"--sentence": SENTENCE, "--data-bin": trained.data}
+@pytest.mark.parametrize("missing", ["--sentence", "--data"])
+def test_options_that_are_needed(trained, tmp_path, missing):
+    options = {"--sentence": SENTENCE, "--data": trained.data}
     del options[missing]
-    (option, value), *_ = options.items()
+    (given,) = options.items()
     with pytest.raises(SystemExit):
-        call(plot, monkeypatch, "attention", trained.path, "-o", tmp_path / "a.png", option, value)
+        resmlp("plot", "attention", trained.path, "-o", tmp_path / "a.png", *given)

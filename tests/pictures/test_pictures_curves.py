@@ -3,13 +3,15 @@
 import json
 
 import numpy as np
-import plot
 import pytest
-from picture_inputs import COLUMN, SMALLEST, assert_legible, call
+from command import refused, resmlp
+from picture_inputs import COLUMN, assert_legible, drawn, labelled
 
-from resmlp_mt.pictures import make
-from resmlp_mt.pictures.curves import draw_curves, read_curves
+from resmlp_mt.analysis.curves import read_curves
+from resmlp_mt.pictures.curves import draw_curves
+from resmlp_mt.pictures.length import draw_by_length
 from resmlp_mt.pictures.pruning import draw_pruning
+from resmlp_mt.pictures.style import PAGE
 
 TRAIN = '2020-01-01 00:00:00 | INFO | train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
 VALID = (
@@ -34,27 +36,25 @@ def result(path, **values):
 
 
 def test_curves_and_their_names(log, tmp_path):
-    labelled = result(tmp_path / "b.json", label="B", valid_curve=[[200, 7.0], [400, 6.0]])
-    unlabelled = result(tmp_path / "c.json", valid_curve=[[200, 7.5]])
-    found = read_curves([log, labelled, unlabelled, f"mine={log}"])
+    result_b = result(tmp_path / "b.json", label="B", valid_curve=[[200, 7.0], [400, 6.0]])
+    result_c = result(tmp_path / "c.json", valid_curve=[[200, 7.5]])
+    found = read_curves([log, result_b, result_c, f"mine={log}"])
     assert list(found) == ["a-run", "B", "c", "mine"]
     assert found["mine"]["valid"] == [(200, 6.5), (400, 5.25)]
     assert len(found["mine"]["train"]) == 40 and found["mine"]["train"][-1] == (400, 5.0)
     assert found["B"] == {"train": [], "valid": [(200, 7.0), (400, 6.0)]}
-    figure = make.curves([log, labelled, unlabelled, f"mine={log}"])
+    figure = drawn("curves", log, result_b, result_c, f"mine={log}")
     assert_legible(figure)
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts == ["a-run (5.25)", "B (6.00)", "c (7.50)", "mine (5.25)"]
+    assert labelled(figure) == ["a-run (5.25)", "B (6.00)", "c (7.50)", "mine (5.25)"]
     first, second = figure.axes[0].lines[:2]
     assert first.get_ydata().tolist() == [6.5, 5.25] and second.get_xdata().tolist() == [200, 400]
     assert figure.axes[0].get_ylabel() == "validation nll (bits a token)"
 
 
 def test_one_training_has_its_training_loss_too(log):
-    figure = make.curves([log])
+    figure = drawn("curves", log)
     assert_legible(figure)
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts == ["training", "validation"]
+    assert labelled(figure) == ["training", "validation"]
     training, validation = figure.axes[0].lines
     assert len(training.get_xdata()) == 40 and validation.get_ydata().tolist() == [6.5, 5.25]
     low, high = figure.axes[0].get_ylim()
@@ -68,13 +68,12 @@ def test_many_curves():
     }
     figure = draw_curves(curves, "Fourteen of them")
     assert_legible(figure)
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts[13] == "_a rather $13$ long name of system (-5.00)"
+    assert labelled(figure)[13] == "_a rather $13$ long name of system (-5.00)"
     looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
     assert len(looks) == 14
 
 
-def test_curves_refused(log, tmp_path, monkeypatch, capsys):
+def test_curves_refused(log, tmp_path):
     cut = tmp_path / "cut.json"
     cut.write_text('{"label": "x", "valid_curve": [[1, 2.0], [3')
     (tmp_path / "none.log").write_text("no curve here\n")
@@ -99,9 +98,7 @@ def test_curves_refused(log, tmp_path, monkeypatch, capsys):
         (log, "a second curve called a-run"),
     ]
     for path, said in cases:
-        status = call(plot, monkeypatch, "curves", log, path, "-o", tmp_path / "a.png")
-        error = capsys.readouterr().err.strip()
-        assert status == 1 and said in error and "\n" not in error, error
+        refused(said, "plot", "curves", log, path, "-o", tmp_path / "a.png")
     assert not (tmp_path / "a.png").exists()
 
 
@@ -116,64 +113,81 @@ def texts(tmp_path):
     return tmp_path
 
 
-def test_bleu_by_length(texts, monkeypatch, capsys):
-    seen, draw = [], make.draw_by_length
-
-    def drawn(*args):
-        seen.append(draw(*args))
-        return seen[-1]
-
-    monkeypatch.setattr(make, "draw_by_length", drawn)
-    systems = [f"the same={texts / 'ref'}", f"shorter={texts / 'hyp'}"]
-    options = ["--references", texts / "ref", "--edges", 6, 9, "-o", texts / "a.png"]
-    assert call(plot, monkeypatch, "length", *systems, *options, "-o", texts / "a.svg") == 0
+def test_bleu_by_length(texts):
+    words = [f"the same={texts / 'ref'}", f"shorter={texts / 'hyp'}", "--references", texts / "ref"]
+    files = ["-o", texts / "a.png", "-o", texts / "a.svg"]
+    assert resmlp("plot", "length", *words, *files).status == 0
     assert (texts / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (texts / "a.svg").read_text()
-    (axes,) = seen[0].axes
-    same, shorter = axes.lines
+    figure = drawn("length", *words, "--edges", 6, 9)
+    assert_legible(figure)
+    same, shorter = figure.axes[0].lines
     assert np.allclose(same.get_ydata(), 100) and (np.array(shorter.get_ydata()) < 95).all()
-    (legend,) = seen[0].legends
-    assert [text.get_text() for text in legend.get_texts()] == ["the same", "shorter"]
-    assert seen[0].get_suptitle() == "BLEU by sentence length"
-    # reduced to a column of 8 cm, no letter is below 6 points
-    assert call(plot, monkeypatch, "length", *systems, *options[:2], "-o", texts / "b.png") == 0
-    width = int.from_bytes((texts / "b.png").read_bytes()[16:20], "big") / 300
-    axes = seen[-1].axes[0]
-    letters = [text.get_fontsize() for text in [*axes.get_xticklabels(), axes.xaxis.label]]
-    letters += [text.get_fontsize() for text in axes.get_yticklabels()]
-    assert min(letters) * COLUMN / width >= SMALLEST
-    assert_legible(seen[-1])
-    # a heading of one's own, or none
-    for title in ("mine", ""):
-        arguments = [*systems, *options[:2], "--title", title, "-o", texts / "b.png"]
-        assert call(plot, monkeypatch, "length", *arguments) == 0
-        assert seen[-1].get_suptitle() == title
+    assert labelled(figure) == ["the same", "shorter"]
+    assert figure.get_suptitle() == "BLEU by sentence length"
+    for title in ("mine", ""):  # a heading of one's own, or none
+        assert drawn("length", *words, "--title", title).get_suptitle() == title
 
 
-def test_bleu_by_length_refused(texts, monkeypatch, capsys):
+def test_bleu_by_length_refused(texts):
     cases = [
-        (["nameless"], "nameless: give each system as NAME=FILE"),
-        ([f"={texts / 'hyp'}"], "NAME=FILE"),
-        ([f"a={texts / 'hyp'}", f"a={texts / 'ref'}"], "called a already"),
-        ([f"a={texts / 'short'}"], "short: 2 translations but"),
-        ([f"a={texts / 'gone'}"], "gone: No such file"),
+        ("nameless: give each system as NAME=FILE", ["nameless"]),
+        ("NAME=FILE", [f"={texts / 'hyp'}"]),
+        ("called a already", [f"a={texts / 'hyp'}", f"a={texts / 'ref'}"]),
+        ("short: 2 translations but", [f"a={texts / 'short'}"]),
+        ("gone: No such file", [f"a={texts / 'gone'}"]),
+        ("edges 9 3", [f"a={texts / 'hyp'}", "--edges", 9, 3]),
     ]
-    for systems, said in cases:
-        options = ["--references", texts / "ref", "-o", texts / "a.png"]
-        assert call(plot, monkeypatch, "length", *systems, *options) == 1
-        error = capsys.readouterr().err.strip()
-        assert said in error and "\n" not in error, error
-    system = f"a={texts / 'hyp'}"
-    assert call(plot, monkeypatch, "length", system, *options[:2], "-o", texts / "a.gif") == 1
-    assert f"{texts / 'a.gif'}: name a .png or .svg file" in capsys.readouterr().err
+    for said, words in cases:
+        rest = ["--references", texts / "ref", "-o", texts / "a.png"]
+        refused(said, "plot", "length", *words, *rest)
     assert not (texts / "a.png").exists()
+
+
+ROWS = [
+    {"from": 0, "to": 10, "sentences": 1234, "bleu": 20.0},
+    {"from": 11, "to": 20, "sentences": 0, "bleu": None},
+    {"from": 21, "to": None, "sentences": 7, "bleu": 30.0},
+]
+
+
+def test_lengths_and_headings():
+    better = [{**row, "bleu": row["bleu"] and row["bleu"] + 1} for row in ROWS]
+    figure = draw_by_length({"ours": ROWS, "theirs": better}, "source", "heading")
+    assert_legible(figure)
+    (axes,) = figure.axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == [
+        "0-10\n1,234",
+        "11-20\n0",
+        "over 20\n7",
+    ]
+    assert "words of the source" in axes.get_xlabel() and "sentences" in axes.get_xlabel()
+    assert "BLEU" in axes.get_ylabel() and axes.get_ylim()[0] == 0
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["ours", "theirs"]
+    assert figure.get_suptitle() == "heading"
+    for line, heights in zip(axes.lines, ([20, None, 30], [21, None, 31])):
+        drawn = [None if height != height else height for height in line.get_ydata()]
+        assert drawn == heights
+
+
+@pytest.mark.parametrize(
+    "buckets, width", [(1, COLUMN), (6, COLUMN), (8, PAGE), (14, PAGE)]
+)
+def test_room_for_the_buckets(buckets, width):
+    rows = [
+        {"from": 101 + 10 * i, "to": 110 + 10 * i, "sentences": 123456, "bleu": i / 2}
+        for i in range(buckets)
+    ]
+    systems = {f"a system of a long name, {number}": rows for number in range(5)}
+    assert_legible(draw_by_length(systems, "reference", "a heading"), width)
 
 
 def point(which, threshold, removed, bleu):
     return {"which": which, "threshold": threshold, "removed": removed, "bleu": bleu}
 
 
-def test_pruning_picture(tmp_path, monkeypatch, capsys):
+def test_pruning_picture(tmp_path):
     points = [point("none", 0, 0, 30), point("A", 0.2, 0.5, 25), point("A", 0.1, 0.25, 29)]
     points += [point("all", 0.1, 0.2, 28)]
     figure = draw_pruning({"points": points}, "Pruned")
@@ -182,11 +196,10 @@ def test_pruning_picture(tmp_path, monkeypatch, capsys):
     assert first.get_xdata().tolist() == [0, 25, 50] and first.get_ydata().tolist() == [30, 29, 25]
     assert second.get_xdata().tolist() == [0, 20] and second.get_ydata().tolist() == [30, 28]
     assert set(whole.get_ydata()) == {30}
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts == ["A (positions)", "A, B and C", "not pruned"]
+    assert labelled(figure) == ["A (positions)", "A, B and C", "not pruned"]
 
     good = result(tmp_path / "good.json", points=points)
-    assert call(plot, monkeypatch, "pruning", good, "-o", tmp_path / "a.png") == 0
+    assert resmlp("plot", "pruning", good, "-o", tmp_path / "a.png").status == 0
     (tmp_path / "cut.json").write_text(good.read_text()[:60])
     result(tmp_path / "other.json", scores={})
     result(tmp_path / "odd.json", points=[{"which": "A"}])
@@ -194,14 +207,12 @@ def test_pruning_picture(tmp_path, monkeypatch, capsys):
     result(tmp_path / "words.json", points=[{**points[1], "bleu": "30"}])
     for name, said in [
         ("cut", "not a JSON file"),
-        ("other", "is not a result of prune_sweep.py"),
-        ("odd", "is not a result of prune_sweep.py"),
-        ("words", "is not a result of prune_sweep.py"),
+        ("other", "is not a result of resmlp-mt prune --sweep"),
+        ("odd", "is not a result of resmlp-mt prune --sweep"),
+        ("words", "is not a result of resmlp-mt prune --sweep"),
         ("whole", "no point with weights removed"),
     ]:
-        capsys.readouterr()
-        arguments = ["pruning", tmp_path / f"{name}.json", "-o", tmp_path / "b.png"]
-        assert call(plot, monkeypatch, *arguments) == 1
-        error = capsys.readouterr().err
-        assert f"{name}.json" in error and said in error
+        file = tmp_path / f"{name}.json"
+        refused(f"{file}", "plot", "pruning", file, "-o", tmp_path / "b.png")
+        refused(said, "plot", "pruning", file, "-o", tmp_path / "b.png")
     assert not (tmp_path / "b.png").exists()

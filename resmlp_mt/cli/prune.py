@@ -1,0 +1,101 @@
+"""Set the weights to zero that are small beside the largest one of their matrix.
+
+  resmlp-mt prune checkpoint.pt -o pruned.pt             below the 5% of the paper, in A, B and C
+  resmlp-mt prune checkpoint.pt -o pruned.pt --which A --threshold 0.2
+  resmlp-mt prune checkpoint.pt --sweep --data data-bin --references test.de -o sweep.json
+
+Nothing is trained again. A mixes positions, B and C (fc1 and fc2) mix channels. Of A, the weights
+are counted that sentences of --length tokens use: further out it still is what it was drawn as.
+
+With --sweep, BLEU against the share of weights pruned: each point prunes the checkpoint, translates
+the test set and scores it. The file is written after each point. The same command resumes, or adds
+points for other thresholds. `resmlp-mt plot pruning sweep.json` draws it.
+"""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from resmlp_mt.errors import UserError, check_finite, check_positive
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", type=Path, help="of a resmlp_mt model, not folded")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, help="checkpoint or, with --sweep, JSON file"
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        nargs="+",
+        metavar="SHARE",
+        help="of the largest weight of a matrix (0.05; with --sweep 0.02 0.05 0.1 0.15 0.2 0.3)",
+    )
+    parser.add_argument(
+        "--which",
+        nargs="+",
+        choices=("A", "B", "C", "all"),
+        help="matrices (all; with --sweep each of A, B, C and all that there are)",
+    )
+    parser.add_argument(
+        "--length", type=int, default=32, help="longest sentences of which training had many (32)"
+    )
+    sweep = parser.add_argument_group("a sweep")
+    sweep.add_argument("--sweep", action="store_true", help="BLEU at several thresholds")
+    sweep.add_argument("--data", type=Path, help="binary data of fairseq-preprocess")
+    sweep.add_argument("--gen-subset", default="test", metavar="NAME", help="test set (test)")
+    sweep.add_argument("--references", type=Path, help="its references, one sentence a line")
+    sweep.add_argument("--beam", type=int, default=4, help="(4)")
+    sweep.add_argument("--lenpen", type=float, default=0.6, help="length penalty (0.6)")
+    sweep.add_argument("--threads", type=int, help="CPU threads (default: those of PyTorch)")
+
+
+def run(args: argparse.Namespace) -> None:
+    check_positive(args, "length", "beam", *(["threads"] if args.threads is not None else []))
+    check_finite(args, "lenpen")
+    if args.sweep:
+        sweep(args)
+        return
+    from resmlp_mt.analysis.pruning import KINDS, PAPERS_THRESHOLD, prune_checkpoint
+
+    if args.threshold and len(args.threshold) > 1:
+        raise UserError("--threshold: give one, or several with --sweep")
+    (threshold,) = args.threshold or [PAPERS_THRESHOLD]
+    which = None if not args.which or "all" in args.which else args.which
+    counts = prune_checkpoint(args.checkpoint, args.output, threshold, which, args.length)
+    for kind in KINDS:
+        if kind in counts:
+            count = counts[kind]
+            print(f"{kind}: {count.share:6.1%} removed, {count.small:,} of {count.total:,} weights")
+    print(args.output)
+
+
+def sweep(args: argparse.Namespace) -> None:
+    for name in ("data", "references"):
+        if getattr(args, name) is None:
+            raise UserError(f"--sweep needs --{name}")
+    from resmlp_mt.analysis.pruning_sweep import THRESHOLDS, Sweep
+
+    made = Sweep(
+        args.checkpoint,
+        args.data,
+        args.references,
+        args.output,
+        args.gen_subset,
+        args.beam,
+        args.lenpen,
+        args.length,
+        args.threads,
+        shlex.join(["resmlp-mt", *sys.argv[1:]]),
+    )
+    made.run(args.threshold or THRESHOLDS, args.which, show)
+    print(args.output)
+
+
+def show(point: dict, new: bool) -> None:
+    print(
+        f"{point['which']:4}  threshold {point['threshold']:<5g}  removed {point['removed']:6.1%}  "
+        f"BLEU {point['bleu']:5.2f}{'' if new else '  (done before)'}",
+        flush=True,
+    )

@@ -1,0 +1,123 @@
+"""Each kind of picture, from the options of ``resmlp-mt plot`` to the figure."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Callable, Dict, List, Tuple
+
+from matplotlib.figure import Figure
+
+from resmlp_mt.analysis.cross_attention import cross_attention
+from resmlp_mt.analysis.curves import read_curves
+from resmlp_mt.analysis.lengths import systems_by_length
+from resmlp_mt.analysis.mixing_rows import choose_heads, mixing_rows, some_heads
+from resmlp_mt.analysis.pruning import sparsity
+from resmlp_mt.analysis.pruning_sweep import lines, read_sweep
+from resmlp_mt.checkpoints.inspection import HAVE_MATRICES, load_ours, mixing_kind, mixing_matrices
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import make_folder
+from resmlp_mt.pictures.attention import draw_attention
+from resmlp_mt.pictures.curves import draw_curves
+from resmlp_mt.pictures.length import draw_by_length
+from resmlp_mt.pictures.matrices import arrange, draw_matrices
+from resmlp_mt.pictures.pruning import draw_pruning
+from resmlp_mt.pictures.rows import draw_rows
+from resmlp_mt.pictures.sparsity import draw_sparsity
+from resmlp_mt.pictures.style import SUFFIXES, save
+
+
+def _title(args: Namespace, heading: str) -> str:
+    return heading if args.title is None else args.title
+
+
+def matrices(args: Namespace) -> Figure:
+    found = mixing_matrices(args.checkpoint, args.length)
+    there_are = next(iter(found.values())).size(0)
+    heads = choose_heads(there_are, args.head)
+    title = _title(args, f"Mixing matrices A by depth{some_heads(heads, there_are)}")
+    return draw_matrices(arrange(found, heads), title)
+
+
+def rows(args: Namespace) -> Figure:
+    found = mixing_rows(args.checkpoint, args.length, args.head, args.row)
+    heading = "Weights by distance" if found.of == "head" else "Rows t of A"
+    return draw_rows(found, args.reach, _title(args, heading + found.heads))
+
+
+def shares(args: Namespace) -> Figure:
+    found = sparsity(args.checkpoint, args.threshold, args.length)
+    return draw_sparsity(found, _title(args, "Sparsity by layer"))
+
+
+def curves(args: Namespace) -> Figure:
+    return draw_curves(read_curves(args.curves), _title(args, "Learning curves"))
+
+
+def attention(args: Namespace) -> Figure:
+    found = cross_attention(
+        *(args.checkpoint, args.data, args.sentence, args.sentencepiece_model),
+        *(args.translation, args.beam, args.lenpen),
+    )
+    depth = len(found.weights)
+    for layer in args.layer or ():
+        if not 1 <= layer <= depth:
+            raise UserError(f"--layer {layer}: this decoder has {depth}")
+    layers = list(args.layer or [depth])
+    where = f", layer {layers[0]} of {depth}" if len(layers) == 1 else ""
+    return draw_attention(found, layers, _title(args, f"Cross-attention{where}, mean over heads"))
+
+
+def length(args: Namespace) -> Figure:
+    found = systems_by_length(args.systems, args.references, args.source, args.edges)
+    side = "reference" if args.source is None else "source"
+    return draw_by_length(found, side, _title(args, "BLEU by sentence length"))
+
+
+def pruning(args: Namespace) -> Figure:
+    found = read_sweep(args.pruning)
+    if not lines(found):
+        raise UserError(f"{args.pruning}: no point with weights removed: run the sweep to its end")
+    return draw_pruning(found, _title(args, "Pruned without retraining"))
+
+
+# by the names of the command line
+DRAW: Dict[str, Callable[[Namespace], Figure]] = {
+    "matrices": matrices,
+    "rows": rows,
+    "sparsity": shares,
+    "curves": curves,
+    "attention": attention,
+    "length": length,
+    "pruning": pruning,
+}
+
+
+def draw_all(args: Namespace, folder: Path) -> Tuple[List[Path], List[str]]:
+    """Draw what can be drawn, then write it: bad input leaves no picture.
+
+    Returns:
+        the files written, and a line for each picture that was left out, with the reason.
+
+    Raises:
+        UserError: what the pictures raise; a folder that cannot be made or written.
+    """
+    mixing = mixing_kind(load_ours(args.checkpoint))
+    none = "" if mixing in HAVE_MATRICES else f"--token-mixing {mixing} has no mixing matrices"
+    log = args.checkpoint.parent / "train.log"
+    if not args.curves and log.is_file():
+        args.curves = [log]
+    lacks = {
+        "matrices": none,
+        "rows": none,
+        "curves": "" if args.curves else "it needs --curves",
+        "attention": "" if args.sentence and args.data else "it needs --sentence and --data",
+        "length": "" if args.systems and args.references else "it needs --systems and --references",
+        "pruning": "" if args.pruning else "it needs --pruning",
+    }
+    figures = {kind: draw(args) for kind, draw in DRAW.items() if not lacks.get(kind)}
+    make_folder(folder)
+    written = []
+    for kind, figure in figures.items():
+        files = [folder / f"{kind}{suffix}" for suffix in SUFFIXES]
+        save(figure, *files)
+        written += files
+    return written, [f"{kind}: left out, {reason}" for kind, reason in lacks.items() if reason]
