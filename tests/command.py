@@ -1,11 +1,8 @@
-"""The command ``resmlp-mt``, called in this process."""
+"""The command ``resmlp-mt``, called in this process: its refusals."""
 
-import contextlib
-import io
 from typing import NamedTuple
-from unittest import mock
 
-from resmlp_mt.cli.main import main
+from small_world import run_command
 
 
 class Said(NamedTuple):
@@ -17,20 +14,9 @@ class Said(NamedTuple):
 
 
 def resmlp(*words, stdin: bytes = b"") -> Said:
-    """Call ``resmlp-mt WORDS``.
-
-    Args:
-        words: the command line.
-        stdin: what it reads there.
-    """
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        status = main(list(map(str, words)))
-    return Said(status, out.getvalue(), err.getvalue())
+    """Call ``resmlp-mt WORDS``."""
+    said = run_command(*words, stdin=stdin)
+    return Said(said.status, said.out, "".join(f"{line}\n" for line in said.err))
 
 
 def refused(said: str, *words, stdin: bytes = b"") -> None:

@@ -35,7 +35,7 @@ def cross_attention(
     path: Path,
     data_bin: Path,
     sentence: str,
-    sentencepiece_model: Optional[Path] = None,
+    spm: Optional[Path] = None,
     translation: Optional[str] = None,
     beam: int = 4,
     lenpen: float = 0.6,
@@ -46,7 +46,7 @@ def cross_attention(
         path: a checkpoint of a ``resmlp_mt`` architecture.
         data_bin: the folder with its dictionaries, ``dict.en.txt`` ...
         sentence: the source.
-        sentencepiece_model: by default the one in *data_bin*. If there is none, the text is in
+        spm: by default the one in *data_bin*. If there is none, the text is in
             pieces already, set off by spaces.
         translation: the target, in place of the model's own translation.
         beam, lenpen: of the search for that.
@@ -57,7 +57,7 @@ def cross_attention(
             cross-attention.
     """
     model, task = _load(path, data_bin)
-    encode_source, encode_target = _encoders(data_bin, sentencepiece_model)
+    encode_source, encode_target = _encoders(data_bin, spm)
     source = _indices(task.source_dictionary, encode_source(sentence), "sentence")
     if translation is not None:
         target = _indices(task.target_dictionary, encode_target(translation), "translation")

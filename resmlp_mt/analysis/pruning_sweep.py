@@ -1,18 +1,19 @@
 """BLEU against the share of weights that are pruned: A, B, C, and all of them, by threshold."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
 from resmlp_mt.analysis.pruning import KINDS, Count, check_threshold, prune_checkpoint
 from resmlp_mt.checkpoints.inspection import check_matrices, load_ours, parameter_names
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_options, check_output, read_json, write_json
+from resmlp_mt.files import check_options, check_output, lock, read_json, write_json
 from resmlp_mt.provenance import versions
-from resmlp_mt.score.generated import read_generated
 from resmlp_mt.score.sacre import score
 from resmlp_mt.text.lines import check_same_lines, read_text, sha256_of
-from resmlp_mt.train.programs import run_program
+from resmlp_mt.translate.driver import translate
+from resmlp_mt.translate.translator import SearchOptions
 
 WHICH = (*KINDS, "all")
 WHOLE = "none"  # the "which" of the point at which nothing is pruned
@@ -24,43 +25,39 @@ class Sweep:
 
     Args:
         checkpoint: of a ``resmlp_mt`` architecture.
-        data_bin: what ``fairseq-preprocess`` made.
-        references: the test set's references, one detokenized sentence a line.
+        search: how each point is translated. Its ``paths`` are not looked at.
+        source, references: the test set, one detokenized sentence a line.
         output: the JSON file. If it is there, the points in it are not made again.
-        subset: fairseq's name of the test set: ``test``, ``valid``, ``test1`` ...
-        beam, lenpen: of the search.
         length: T, see :func:`resmlp_mt.analysis.pruning.sparsity`.
-        threads: CPU threads; None takes PyTorch's default.
         command: what is run, for the file.
 
     Raises:
-        UserError: if *output* holds the points of something else or is not such a file.
+        UserError: files that do not go together; an *output* that holds the points of something
+            else, or is not such a file.
     """
 
     def __init__(
         self,
         checkpoint: Path,
-        data_bin: Path,
+        search: SearchOptions,
+        source: Path,
         references: Path,
         output: Path,
-        subset: str = "test",
-        beam: int = 4,
-        lenpen: float = 0.6,
         length: int = 32,
-        threads: Optional[int] = None,
         command: str = "",
     ):
-        self.checkpoint, self.data_bin, self.output = checkpoint, data_bin, Path(output)
+        self.checkpoint, self.search = checkpoint, search
+        self.source, self.output = source, Path(output)
         check_output(self.output)
-        self.references_path, self.references = references, read_text(references)
-        self.threads = threads
+        self.references = read_text(references)
+        check_same_lines(source, read_text(source), references, self.references, "source sentences")
         # what the points depend on
         self.head = {
             "checkpoint_sha256": sha256_of(checkpoint)[:16],
+            "source_sha256": sha256_of(source)[:16],
             "references_sha256": sha256_of(references)[:16],
-            "subset": subset,
-            "beam": beam,
-            "lenpen": lenpen,
+            "beam": search.beam,
+            "lenpen": search.lenpen,
             "length": length,
         }
         self.result = {
@@ -96,7 +93,7 @@ class Sweep:
             of each matrix), ``bleu``, ``chrf``.
 
         Raises:
-            UserError: a bad threshold or matrix; what pruning, fairseq-generate or scoring raise.
+            UserError: a bad threshold or matrix; what pruning, translating or scoring raise.
         """
         for threshold in thresholds:
             check_threshold(threshold)
@@ -108,15 +105,19 @@ class Sweep:
         del state
         wanted = [(WHOLE, 0.0)]
         wanted += [(kind, float(threshold)) for kind in which for threshold in thresholds]
-        for kind, threshold in dict.fromkeys(wanted):
-            point = self._find(kind, threshold)
-            if point is not None:
-                on_point(point, False)
-                continue
-            point = self._make(kind, threshold)
-            self.result["points"].append(point)
-            write_json(self.output, self.result)
-            on_point(point, True)
+        work = Path(f"{self.output}.work")
+        with lock(work):
+            try:
+                for kind, threshold in dict.fromkeys(wanted):
+                    point = self._find(kind, threshold)
+                    new = point is None
+                    if new:
+                        point = self._make(kind, threshold, work)
+                        self.result["points"].append(point)
+                        write_json(self.output, self.result)
+                    on_point(point, new)
+            finally:
+                shutil.rmtree(work)
         return self.result
 
     def _find(self, kind: str, threshold: float) -> Optional[dict]:
@@ -125,23 +126,13 @@ class Sweep:
                 return point
         return None
 
-    def _make(self, kind: str, threshold: float) -> dict:
-        work = Path(f"{self.output}.work")
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir()
-        pruned = work / "pruned.pt"
+    def _make(self, kind: str, threshold: float, work: Path) -> dict:
         matrices = {"all": None, WHOLE: ()}.get(kind, (kind,))
-        try:
-            counts = prune_checkpoint(
-                self.checkpoint, pruned, threshold, matrices, self.head["length"]
-            )
-            scores = self._score(pruned, work / "generate.log")
-        except BaseException:
-            pruned.unlink(missing_ok=True)
-            if not any(work.iterdir()):  # a log stays: what went wrong is in it
-                work.rmdir()
-            raise
-        shutil.rmtree(work)
+        pruned, translations = work / "pruned.pt", work / "translations"
+        shutil.rmtree(work / "translations.parts", ignore_errors=True)  # of another point
+        counts = prune_checkpoint(self.checkpoint, pruned, threshold, matrices, self.head["length"])
+        translate(replace(self.search, paths=(pruned,)), self.source, translations)
+        scores = score(read_text(translations), self.references)
         self.result["signature"] = {name: scores[f"{name}_signature"] for name in ("bleu", "chrf")}
         return {
             "which": kind,
@@ -151,22 +142,6 @@ class Sweep:
             "bleu": scores["bleu"],
             "chrf": scores["chrf"],
         }
-
-    def _score(self, path: Path, log: Path) -> dict:
-        """Translate the test set; fairseq-generate's output goes to *log*."""
-        run_program(
-            "generate",
-            [
-                *(self.data_bin, "--path", path, "--gen-subset", self.head["subset"]),
-                *("--beam", self.head["beam"], "--lenpen", self.head["lenpen"]),
-                *("--remove-bpe", "sentencepiece", "--max-tokens", 4096, "--num-workers", 0),
-            ],
-            log,
-            threads=self.threads,
-        )
-        translations = read_generated(log, len(self.references))
-        check_same_lines(log, translations, self.references_path, self.references, "translations")
-        return score(translations, self.references)
 
 
 def _share(counts: Dict[str, Count], matrices: Optional[Sequence[str]]) -> float:

@@ -81,7 +81,7 @@ def add_kind(one: argparse.ArgumentParser, kind: str) -> None:
             "--data", type=Path, required=not every, help="folder with the dictionaries"
         )
         one.add_argument(
-            "--sentencepiece-model",
+            "--spm",
             type=Path,
             metavar="FILE",
             help="(default: the one in --data; if it has none, the text is in pieces already)",

@@ -2,7 +2,8 @@
 
   resmlp-mt prune checkpoint.pt -o pruned.pt             below the 5% of the paper, in A, B and C
   resmlp-mt prune checkpoint.pt -o pruned.pt --which A --threshold 0.2
-  resmlp-mt prune checkpoint.pt --sweep --data data-bin --references test.de -o sweep.json
+  resmlp-mt prune checkpoint.pt --sweep --data data-bin --source test.en \\
+      --references test.de -o sweep.json
 
 Nothing is trained again. A mixes positions, B and C (fc1 and fc2) mix channels. Of A, the weights
 are counted that sentences of --length tokens use: further out it still is what it was drawn as.
@@ -17,7 +18,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, check_finite, check_positive
+from resmlp_mt.errors import UserError, check_positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,17 +44,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sweep = parser.add_argument_group("a sweep")
     sweep.add_argument("--sweep", action="store_true", help="BLEU at several thresholds")
-    sweep.add_argument("--data", type=Path, help="binary data of fairseq-preprocess")
-    sweep.add_argument("--gen-subset", default="test", metavar="NAME", help="test set (test)")
-    sweep.add_argument("--references", type=Path, help="its references, one sentence a line")
+    sweep.add_argument("--data", type=Path, metavar="DIR", help="binary data of the training")
+    sweep.add_argument(
+        "--spm",
+        type=Path,
+        metavar="FILE",
+        help="SentencePiece model, for data that `resmlp-mt prepare` did not make",
+    )
+    sweep.add_argument("--source", type=Path, help="the test set, one sentence a line")
+    sweep.add_argument("--references", type=Path, help="its references")
     sweep.add_argument("--beam", type=int, default=4, help="(4)")
     sweep.add_argument("--lenpen", type=float, default=0.6, help="length penalty (0.6)")
+    sweep.add_argument("--cpu", action="store_true", help="leave GPUs alone")
     sweep.add_argument("--threads", type=int, help="CPU threads (default: those of PyTorch)")
 
 
 def run(args: argparse.Namespace) -> None:
-    check_positive(args, "length", "beam", *(["threads"] if args.threads is not None else []))
-    check_finite(args, "lenpen")
+    check_positive(args, "length")
     if args.sweep:
         sweep(args)
         return
@@ -72,22 +79,24 @@ def run(args: argparse.Namespace) -> None:
 
 
 def sweep(args: argparse.Namespace) -> None:
-    for name in ("data", "references"):
+    for name in ("data", "source", "references"):
         if getattr(args, name) is None:
             raise UserError(f"--sweep needs --{name}")
     from resmlp_mt.analysis.pruning_sweep import THRESHOLDS, Sweep
+    from resmlp_mt.translate.translator import SearchOptions
 
+    search = SearchOptions(
+        paths=(args.checkpoint,),
+        data=args.data,
+        spm=args.spm,
+        beam=args.beam,
+        lenpen=args.lenpen,
+        cpu=args.cpu,
+        threads=args.threads,
+    )
+    command = shlex.join(["resmlp-mt", *sys.argv[1:]])
     made = Sweep(
-        args.checkpoint,
-        args.data,
-        args.references,
-        args.output,
-        args.gen_subset,
-        args.beam,
-        args.lenpen,
-        args.length,
-        args.threads,
-        shlex.join(["resmlp-mt", *sys.argv[1:]]),
+        args.checkpoint, search, args.source, args.references, args.output, args.length, command
     )
     made.run(args.threshold or THRESHOLDS, args.which, show)
     print(args.output)

@@ -54,7 +54,7 @@ def curves(args: Namespace) -> Figure:
 
 def attention(args: Namespace) -> Figure:
     found = cross_attention(
-        *(args.checkpoint, args.data, args.sentence, args.sentencepiece_model),
+        *(args.checkpoint, args.data, args.sentence, args.spm),
         *(args.translation, args.beam, args.lenpen),
     )
     depth = len(found.weights)

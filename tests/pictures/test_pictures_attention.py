@@ -96,7 +96,7 @@ def test_refusals(trained, corpus, tmp_path):
     state["model"] = torch.load(alone)["model"]
     torch.save(state, tmp_path / "mixed.pt")
     good = ["--data", trained.data, "--sentence", SENTENCE]
-    model = ["--sentencepiece-model"]
+    model = ["--spm"]
     cases = [
         (["--data", tmp_path, "--sentence", "a"], "has no dictionary dict."),
         (["--data", tmp_path / "gone", "--sentence", "a"], "has no dictionary dict."),

@@ -171,9 +171,7 @@ def test_lengths_and_headings():
         assert drawn == heights
 
 
-@pytest.mark.parametrize(
-    "buckets, width", [(1, COLUMN), (6, COLUMN), (8, PAGE), (14, PAGE)]
-)
+@pytest.mark.parametrize("buckets, width", [(1, COLUMN), (6, COLUMN), (8, PAGE), (14, PAGE)])
 def test_room_for_the_buckets(buckets, width):
     rows = [
         {"from": 101 + 10 * i, "to": 110 + 10 * i, "sentences": 123456, "bleu": i / 2}

@@ -5,10 +5,9 @@ import shutil
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional
 
-import prune
 import torch
 from cli import call, hypotheses, load, train, values
-from small_world import EPOCHS, Said, World, run_command, run_script
+from small_world import EPOCHS, Said, World, run_command
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.analysis.cross_attention import cross_attention
@@ -63,7 +62,7 @@ class Ways:
             "finetune": lambda out: self._train("--finetune-from-model"),
             "average": self._average,
             "fold": self._fold,
-            "prune": lambda out: self._written(prune, out, self.path, "-o", out / "out.pt"),
+            "prune": self._prune,
             "plot": self._matrices,
             "attention": self._attention,
             "translate": self._translate,
@@ -137,9 +136,6 @@ class Ways:
                 raise
             raise Refused(" ".join(message.split())) from None
 
-    def _script(self, module, *arguments) -> None:
-        self._check(run_script(module, *arguments))
-
     def _check(self, said: Said) -> None:
         if said.status:
             raise Refused("\n".join(said.err))
@@ -183,8 +179,8 @@ class Ways:
         self._check(run_command("fold", self.path, "--output", out / "out.pt"))
         return dict(load(out / "out.pt")["model"])
 
-    def _written(self, module, out: Path, *arguments):
-        self._script(module, *arguments)
+    def _prune(self, out: Path):
+        self._check(run_command("prune", self.path, "-o", out / "out.pt"))
         return dict(load(out / "out.pt")["model"])
 
     def _in_process(self, run: Callable):
