@@ -100,7 +100,7 @@ def test_refusals(trained, corpus, tmp_path):
     cases = [
         (["--data", tmp_path, "--sentence", "a"], "has no dictionary dict."),
         (["--data", tmp_path / "gone", "--sentence", "a"], "has no dictionary dict."),
-        (["--data", data, "--sentence", "a"], "does not fit the dictionaries in"),
+        (["--data", data, "--sentence", "a"], "does not fit"),
         (["--data", trained.data, "--sentence", "  "], "the sentence is empty"),
         ([*good, "--translation", ""], "the translation is empty"),
         (["--data", trained.data, "--sentence", "w01 " * 32], "33 tokens"),
