@@ -10,7 +10,7 @@ from torch import Tensor
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
 from resmlp_mt.errors import UserError
 
-# a run's checkpoints: one an epoch, and one every so many updates (--save-interval-updates)
+# the checkpoints of a run: one an epoch, and one every so many updates (--save-interval-updates)
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 SUMS = 1 << 27  # bytes of float64 that are summed at a time
@@ -97,9 +97,9 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
 
     Sums are kept in float64, for a group of parameters at a time, and of each file no more is read
     than that group: memory is that of the result and of two groups, however many files there are.
-    Weights of 16 bits become float32, or their mean would be rounded to 16 bits; matrices that are
-    shared stay so. The rest of the file is the first one's, without the optimizer's state, which
-    means nothing for a mean.
+    Weights of 16 bits become float32, or their mean would be rounded to 16 bits. Matrices that are
+    shared stay so. The rest of the file is that of the first, without the state of the optimizer,
+    which means nothing for a mean.
 
     Raises:
         UserError: if the checkpoints have different parameters, or what
@@ -123,7 +123,7 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
                 value.shape != shapes[name] for name, value in weights.items()
             ):
                 raise UserError(
-                    f"{path} and {paths[0]} have different parameters: average one run's"
+                    f"{path} and {paths[0]} have different parameters: average those of one run"
                 )
             for name, total in sums.items():
                 total += weights[name]

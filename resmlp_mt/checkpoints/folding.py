@@ -11,7 +11,8 @@ from resmlp_mt.inference.folding import fold_
 
 
 def fold_checkpoint(path: Path, output: Path) -> int:
-    """Write a checkpoint with the affine maps folded; the programs of fairseq load it as any other.
+    """Write a checkpoint with the affine maps folded. The programs of fairseq load it as
+    any other.
 
     Returns:
         the number of affine maps that are left (adaptive softmax keeps one, for example).

@@ -18,7 +18,7 @@ from resmlp_mt.modules.convolutional_mixing import DepthwiseConvTokenMixing
 from resmlp_mt.modules.token_mixing import MATRICES
 
 SIDES = ("encoder", "decoder")
-# the parameter's name below encoder.layers.N or decoder.layers.N
+# the name of the parameter below encoder.layers.N or decoder.layers.N
 PARAMETERS = {
     "A": r"token_mixing\.mixing\.weight",
     "B": r"feed_forward\.fc1\.weight",
@@ -27,7 +27,7 @@ PARAMETERS = {
 # every --token-mixing that is one matrix over positions for each group of channels
 HAVE_MATRICES = (*MATRICES, "depthwise-conv")
 
-Layer = Tuple[str, int]  # "encoder" or "decoder", and the layer's number from 0
+Layer = Tuple[str, int]  # "encoder" or "decoder", and the number of the layer from 0
 
 
 def option(state: dict, name: str, default):
@@ -79,7 +79,7 @@ def check_not_folded(state: dict, path: Path) -> None:
 
 
 def parameter_names(state: dict, kind: str) -> Dict[Layer, str]:
-    """Names of the parameters called *kind* (``A``, ``B``, ``C``), the encoder's first, by depth.
+    """Names of the parameters called *kind* (``A``, ``B``, ``C``), encoder first, by depth.
 
     There is no ``A`` in a checkpoint whose ``--token-mixing`` has no matrices.
     """
@@ -97,7 +97,7 @@ def parameter_names(state: dict, kind: str) -> Dict[Layer, str]:
 def check_matrices(state: dict, path: Path) -> None:
     """
     Raises:
-        UserError: if the checkpoint's ``--token-mixing`` is not by matrices over positions.
+        UserError: if the ``--token-mixing`` of the checkpoint is not by matrices over positions.
     """
     if mixing_kind(state) not in HAVE_MATRICES:
         raise UserError(
@@ -120,7 +120,7 @@ def rebuild_mixing(state: dict, side: str, weight: Tensor) -> nn.Module:
 
 
 def untrained(state: dict) -> dict:
-    """The weights that training began from: the model built again from the checkpoint's seed."""
+    """The weights that training began from, made again from the seed in the checkpoint."""
     cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
     # the order in which fairseq-train does it
     set_torch_seed(cfg.common.seed)
@@ -132,7 +132,7 @@ def mixing_matrices(path: Path, length: int, before_training: bool = False) -> D
 
     Args:
         path: a checkpoint of a ``resmlp_mt`` architecture.
-        length: T; cut to the model's number of positions.
+        length: T, cut to the number of positions of the model.
         before_training: those that training began from, in place of the trained ones.
 
     Returns:

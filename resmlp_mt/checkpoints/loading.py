@@ -12,18 +12,18 @@ from resmlp_mt.files import check_output, whole_file
 
 
 def load_checkpoint(path: Path, mapped: bool = False, checked: bool = True) -> dict:
-    """A fairseq checkpoint by PyTorch's weights-only loader, on the CPU.
+    """A fairseq checkpoint by the weights-only loader of PyTorch, on the CPU.
 
     Args:
         path: the file.
         mapped: leave the tensors in the file until they are used: what is not used (such as the
-            optimizer's state) takes no memory then.
-        checked: compare its checksums and look for values that are no numbers, for which all of it
-            is read once; needless where that has been done a moment before.
+            state of the optimizer) takes no memory then.
+        checked: compare its checksums and look for NaN and infinity. All of it is read once for
+            that. It is needless where that has been done a moment before.
 
     Raises:
         UserError: missing, damaged, holding anything but data, not a fairseq checkpoint, or with
-            weights that are no numbers.
+            weights that are NaN or infinite.
     """
     try:
         if checked:
@@ -64,8 +64,8 @@ def save_checkpoint(state: dict, output: Path) -> None:
     try:
         with whole_file(output) as temporary:
             torch.save(state, temporary)
-    except (OSError, RuntimeError) as error:  # PyTorch's writer raises the second on a full disk
+    except (OSError, RuntimeError) as error:  # the second on a full disk
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UserError(
-            f"{output} could not be written ({reason}): choose a folder with room that can be"
+            f"{output} could not be written ({reason}): choose another folder, with room"
         ) from None

@@ -39,8 +39,8 @@ def rebuild(state: dict) -> ResMLPModel:
 
 
 def check_fits(state: dict, path: Path) -> None:
-    """Whether the names and shapes of the weights are those that the options give; no tensor is
-    made for that.
+    """Whether the names and shapes of the weights are those that the options give. No tensor
+    is made for that.
 
     Args:
         state: what :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` gives.

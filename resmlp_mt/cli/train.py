@@ -63,9 +63,8 @@ def add_training_options(parser: ArgumentParser) -> None:
         "--precision",
         choices=tuple(PRECISIONS),
         default="fp32",
-        help="fp32 (default); tf32: the same with products in TF32 (A100 and later); "
-        "bf16-products: the same with products in bfloat16 (CPUs with AMX); fp16: weights in 16 "
-        "bits",
+        help="fp32 (default), tf32 (products in TF32: A100 and later), bf16-products (products in "
+        "bfloat16: CPUs with AMX) or fp16 (weights in 16 bits)",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="(default: 1)")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")

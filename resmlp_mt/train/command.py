@@ -10,12 +10,12 @@ from resmlp_mt.train.programs import USER_DIR, program
 from resmlp_mt.train.recipe import Options, command_line
 
 MAX_TOKENS = 4096  # of a batch, unless each GPU's share is smaller
-PORT = 29500  # torchrun's own default
+PORT = 29500  # the default of torchrun
 
 
-# float32; float32 with products in TF32 (GPUs) or bfloat16 (CPUs with AMX); weights in 16 bits.
-# --fp16 keeps one flat copy of all weights unless an option forbids it, and Adagrad cannot work on
-# that.
+# fp32 is float32. The next two are float32 with products in TF32 (GPUs) or bfloat16 (CPUs with
+# AMX). fp16 has weights in 16 bits. --fp16 keeps one flat copy of all weights unless an option
+# forbids it, and Adagrad cannot work on that.
 PRECISIONS: Dict[str, Options] = {
     "fp32": {},
     "tf32": {},
@@ -29,11 +29,11 @@ MATMUL = {"tf32": "high", "bf16-products": "medium"}
 class Devices:
     """
     Attributes:
-        gpus: processes on each node; None: one for each GPU that this machine has, or one on its
-            CPU if it has none.
+        gpus: processes on each node. None takes one for each GPU of this machine, or one on
+            the CPU if it has no GPU.
         nodes: machines.
         node_rank: number of this machine, from 0.
-        master_addr: host name of the first node; None leaves it to ``$MASTER_ADDR`` of the shell.
+        master_addr: host name of the first node. None leaves it to ``$MASTER_ADDR`` of the shell.
         master_port: a free port there.
     """
 
@@ -67,7 +67,7 @@ def share_tokens(tokens: int, devices: Devices, max_tokens: Optional[int], posit
 
     Args:
         tokens: of an update.
-        max_tokens: of a batch on one GPU; None takes 4,096, or a GPU's share if that is less.
+        max_tokens: of a batch on one GPU. None takes 4,096, or the share of a GPU if that is less.
         positions: the longest sentence that a batch has to hold.
 
     Raises:
@@ -127,8 +127,8 @@ def training_command(
     return [
         *(program("torchrun"), *nodes, "--nproc_per_node", str(devices.gpus)),
         *("-m", "fairseq_cli.train", *arguments),
-        # rank 0 would send the others what it read in a form that PyTorch's weights-only loader
-        # refuses: a stopped run could not go on
+        # rank 0 would send the others what it read in a form that the weights-only loader of
+        # PyTorch refuses: a stopped run could not be resumed
         "--load-checkpoint-on-all-dp-ranks",
     ]
 

@@ -14,8 +14,8 @@ def find_languages(
 
     Args:
         data: folder of binary data.
-        source_lang: to choose among several pairs; None takes any.
-        target_lang: to choose among several pairs; None takes any.
+        source_lang: to choose among several pairs. None takes any.
+        target_lang: to choose among several pairs. None takes any.
 
     Raises:
         UserError: if there is no such pair, or more than one.

@@ -31,7 +31,7 @@ def _with(name: str, settings: dict) -> str:
 class TrainingFolder:
     """
     Args:
-        root: the folder of checkpoints; made before :meth:`begin`.
+        root: the folder of checkpoints. It is made before :meth:`begin`.
     """
 
     def __init__(self, root: Path):
@@ -51,7 +51,7 @@ class TrainingFolder:
 
     @property
     def begun(self) -> Optional[dict]:
-        """What a run that has a checkpoint was begun with; None if there is none, or it was not
+        """What a run that has a checkpoint was begun with. None if there is none, or it was not
         begun by :meth:`begin`."""
         if self.has_checkpoints and self.manifest.is_file():
             return read_json(self.manifest)

@@ -20,7 +20,7 @@ def parse_record(line: str) -> Optional[tuple]:
         return None
     values = {}
     for name, value in json.loads(match[2]).items():
-        with suppress(TypeError, ValueError):  # a value that is no number is of no use here
+        with suppress(TypeError, ValueError):  # a value in words is of no use here
             values[name] = float(value)
     return match[1], values
 

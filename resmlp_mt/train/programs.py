@@ -118,7 +118,7 @@ def run_command(
 def _environment(more: Dict[str, str]) -> Dict[str, str]:
     here, inherited = str(USER_DIR.parent), os.environ.get("PYTHONPATH")
     return {
-        # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of
+        # glibc gives large blocks back to the kernel at every free. Keeping them saves a tenth of
         # a training step on a CPU
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 34),

@@ -11,7 +11,7 @@ from resmlp_mt.errors import UserError
 FOLDER = Path(__file__).with_name("recipes")
 NAMES = ("small", "paper")
 
-Options = Dict[str, List[str]]  # a command line: each option's values, none for a switch
+Options = Dict[str, List[str]]  # a command line: the values of each option, none for a switch
 Value = Union[str, int, float, bool]
 
 
@@ -24,7 +24,7 @@ class Recipe:
         tokens: of an update, on all GPUs together.
         vocab_size: joint subwords of source and target.
         average_by: ``"epoch"`` or ``"update"``, the checkpoints that are averaged.
-        average_count: how many of the last ones; 1 takes the last as it is.
+        average_count: how many of the last ones. 1 takes the last as it is.
         beam: hypotheses of the search.
         lenpen: length penalties, of which the validation set chooses one.
         options: options of ``fairseq-train`` without their dashes: for ``"all"`` models, for one
@@ -143,7 +143,7 @@ def _check_options(options: dict, path: Path) -> None:
 
 
 def parse_options(words: List[str]) -> Options:
-    """A command line of fairseq's as its options.
+    """A command line of fairseq as its options.
 
     Args:
         words: ``["--lr", "0.1", "--cpu"]``.

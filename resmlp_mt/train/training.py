@@ -55,15 +55,15 @@ class Training:
         out: folder for checkpoints, ``train.log``, ``train.json`` (what it was begun with) and
             ``cost.json``.
         arch: an architecture of fairseq or ours.
-        recipe: what to train with; default: ``small``.
-        max_update: length of the training; None: that of the recipe.
+        recipe: what to train with. Default: ``small``.
+        max_update: length of the training. None takes that of the recipe.
         devices: GPUs and nodes.
         precision: one of :data:`~resmlp_mt.train.command.PRECISIONS`.
-        tokens: of an update on all GPUs together; None: those of the recipe.
-        max_tokens: of a batch on one GPU; None: what the run was begun with, or the default of
+        tokens: of an update on all GPUs together. None takes those of the recipe.
+        max_tokens: of a batch on one GPU. None takes what the run was begun with, or the default of
             :func:`~resmlp_mt.train.command.share_tokens`.
         seed: of the first weights, the order of the batches and the dropout.
-        threads: CPU threads; None takes the default of PyTorch.
+        threads: CPU threads. None takes the default of PyTorch.
         source_lang, target_lang: needed where *data* has several pairs.
         fairseq_options: further words for ``fairseq-train``, which count before the recipe.
 
@@ -184,7 +184,7 @@ class Training:
         return variables
 
     def command(self, node: Optional[int] = None) -> List[str]:
-        """The words to run on a node; default: this one."""
+        """The words to run on a node. Default: this one."""
         node = self.devices.node_rank if node is None else node
         return training_command(self.data, self.options, self.share, self.devices, node)
 

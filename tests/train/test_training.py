@@ -16,7 +16,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
 from resmlp_mt.train.command import Devices, share_tokens
 from resmlp_mt.train.folder import TrainingFolder
-from resmlp_mt.train.log import read_curve
+from resmlp_mt.train.log import TrainingBar, read_curve
 from resmlp_mt.train.programs import run_command
 from resmlp_mt.train.recipe import load_recipe
 from resmlp_mt.train.training import Training
@@ -55,7 +55,7 @@ def whole(corpus, tmp_path_factory):
     return run
 
 
-def test_what_a_run_leaves(whole, capsys):
+def test_what_a_run_leaves(whole):
     assert {path.name for path in whole.out.iterdir() if path.suffix != ".pt"} - {".lock"} == {
         *("train.log", "train.json", "cost.json")
     }
@@ -64,6 +64,22 @@ def test_what_a_run_leaves(whole, capsys):
     assert [update for update, _ in curve["train"]] == list(range(1, UPDATES + 1))
     assert curve["valid"][-1][0] == UPDATES
     assert read_json(whole.out / "cost.json")["cpu_minutes"] > 0
+
+
+def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
+    """The bar reaches the end, validations and warnings stand above it, each warning once."""
+    lines = (whole.out / "train.log").read_text().splitlines()
+    with TrainingBar(UPDATES) as bar:
+        for line in [*lines, *lines]:
+            bar.show(line)
+        assert bar.n == UPDATES
+    shown = capsys.readouterr().out
+    assert shown.count("training is likely to diverge: give --warmup-updates") == 1
+    assert shown.count(f"update {UPDATES:6}: validation nll ") == 2
+
+    monkeypatch.setattr("resmlp_mt.train.training.run_command", lambda *_, **__: None)
+    training(corpus, tmp_path, max_update=5).run()
+    assert "the warm-up of 5 updates is as long as the training of 5" in capsys.readouterr().out
 
 
 def test_the_printed_command_trains_the_same_weights(whole, corpus, tmp_path):
