@@ -132,7 +132,8 @@ def _environment(more: Dict[str, str]) -> Dict[str, str]:
 
 
 def _end_with_parent() -> None:
-    """Called in the child: the kernel sends it SIGTERM when this process ends, however it ends."""
+    """Called in the child: the kernel sends it SIGTERM when the thread that started it ends, also
+    where this process is killed."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
