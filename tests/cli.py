@@ -13,9 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
+
+from resmlp_mt.compat import program_errors
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "resmlp_mt"
@@ -77,6 +80,19 @@ def call(name, *arguments, stdin=""):
     return SimpleNamespace(out=out.getvalue(), log=log.getvalue())
 
 
+def refusal(name, *arguments, stdin=""):
+    """The one line on standard error with which ``fairseq-NAME`` refuses this command line."""
+    error = io.StringIO()
+    with contextlib.redirect_stderr(error), pytest.raises((Exception, SystemExit)) as caught:
+        call(name, *arguments, stdin=stdin)
+    if isinstance(caught.value, SystemExit):  # argparse prints the usage above it
+        assert caught.value.code not in (0, None)
+        return error.getvalue().splitlines()[-1]
+    line = program_errors.explain(caught.value)
+    assert line is not None, repr(caught.value)
+    return " ".join(line.split())
+
+
 def process(*command, cwd=ROOT, stdin="", path=None):
     """Run Python with *command* in a process of its own; *path* is its PYTHONPATH."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
@@ -99,10 +115,14 @@ def console_script(name):
     return Path(sys.executable).with_name(f"fairseq-{name}")
 
 
+def training(data, save_dir, *options, criterion=CRITERION):
+    """The words that follow ``fairseq-train`` for a small model."""
+    return (data, "--save-dir", save_dir, *SMALL_MODEL, *RECIPE, *criterion, *options)
+
+
 def train(data, save_dir, *options, criterion=CRITERION):
     """Train a small model; returns what :func:`call` does."""
-    options = (*SMALL_MODEL, *RECIPE, *criterion, *options)
-    return call("train", data, "--save-dir", save_dir, *options)
+    return call("train", *training(data, save_dir, *options, criterion=criterion))
 
 
 def generate(data, path, *options):

@@ -5,7 +5,6 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 from functools import partial
 from types import SimpleNamespace
@@ -28,8 +27,6 @@ from interrupting import (
 )
 from processes import Forked, forked
 
-from resmlp_mt import files
-from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 
 UPDATES = 22
@@ -154,21 +151,6 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replace, half):
     assert value(old) == value(new) == 2.0 and not list(tmp_path.glob("*.tmp"))
 
 
-def test_the_second_try_begins_anew(tmp_path, monkeypatch):
-    """fairseq writes again after an error: behind what it had written, were it not for us."""
-    monkeypatch.setattr("resmlp_mt.compat.whole_checkpoints.PAUSE", 0.0)
-    old, new = last_good(tmp_path)
-    state, whole, tries = torch.load(new), torch.save, []
-
-    def second(state, file):
-        tries.append(file)
-        return half_a_save(disk_full)(state, file) if len(tries) == 1 else whole(state, file)
-
-    monkeypatch.setattr(torch, "save", second)
-    checkpoint_utils.torch_persistent_save(state, str(old))
-    assert value(old) == 2.0 and len(tries) == 2
-
-
 @pytest.mark.parametrize("write", [copy, save])
 def test_an_error_that_passes(tmp_path, monkeypatch, write):
     """A network's file system, for instance, is back after a moment."""
@@ -187,66 +169,19 @@ def test_an_error_that_passes(tmp_path, monkeypatch, write):
     assert value(old) == 2.0 and not failing and not list(tmp_path.glob("*.tmp"))
 
 
-@pytest.mark.parametrize("write", [copy, save])
 @pytest.mark.parametrize(
-    "number, remedy", [(errno.EDQUOT, "make room"), (errno.EFBIG, "make room"), (None, "mend this")]
+    "write, number, remedy", [(copy, errno.EDQUOT, "make room"), (save, errno.EISDIR, "mend this")]
 )
 def test_what_to_do_about_an_error(tmp_path, monkeypatch, write, number, remedy):
-    """No room is made for what is not to be written: here a folder that has the file's name."""
+    """No room is made for what is not to be written, such as a file with the name of a folder."""
     monkeypatch.setattr("resmlp_mt.compat.whole_checkpoints.PAUSE", 0.0)
     old, new = last_good(tmp_path)
-    if number is None:
-        number, old = errno.EISDIR, tmp_path / "folder.pt"
-        old.mkdir()
-    else:
-        error = OSError(number, os.strerror(number))
-        monkeypatch.setattr(os, "replace", mock.Mock(side_effect=error))
+    error = OSError(number, os.strerror(number))
+    monkeypatch.setattr(os, "replace", mock.Mock(side_effect=error))
     with pytest.raises(UserError) as caught:
         write(old, new)
     said = f"could not be written ({os.strerror(number)}): {remedy} and give the same command again"
     assert said in str(caught.value) and not list(tmp_path.glob("*.tmp"))
-
-
-def test_two_runs_in_one_folder(tmp_path):
-    """Neither gives its name to what the other has half written."""
-    path = tmp_path / LAST
-
-    def write(number):
-        state = {"model": {"weight": torch.full((500_000,), float(number))}}
-        for _ in range(40):
-            checkpoint_utils.torch_persistent_save(state, str(path))
-
-    writers = [Forked(partial(write, number), tmp_path / f"log{number}") for number in (1, 2)]
-    read = []
-    while any(writer.poll() is None for writer in writers):
-        if path.exists():
-            read.append(load_checkpoint(path)["model"]["weight"].unique().tolist())
-    assert [writer.wait(0) for writer in writers] == [0, 0]
-    assert read and all(each in ([1.0], [2.0]) for each in read)
-    assert sorted(each.name for each in tmp_path.iterdir()) == [LAST, "log1", "log2"]
-
-
-def test_what_dead_processes_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(socket, "gethostname", lambda: "node.1*")
-    old, new = last_good(tmp_path)
-    dead = Forked(lambda: None, tmp_path / "log")
-    dead.wait(60)
-
-    def half_a_file(name):
-        (tmp_path / name).write_bytes(b"PK half of it")
-        return name
-
-    half_a_file(f"{LAST}.node_1_.{dead.pid}.tmp")
-    kept = {
-        half_a_file(f"{LAST}.node_1_.{os.getppid()}.tmp"),
-        half_a_file(f"{LAST}.node_2.{dead.pid}.tmp"),
-        half_a_file(f"checkpoint_1_3.pt.node_1_.{dead.pid}.tmp"),
-        half_a_file(f"{LAST}.node_1_.copy.tmp"),
-    }
-    with files.whole_file(old) as own:
-        shutil.copy(new, own)
-        assert str(own) == f"{old}.node_1_.{os.getpid()}.tmp"
-    assert value(old) == 2.0 and {each.name for each in tmp_path.glob("*.tmp")} == kept
 
 
 class Lost:

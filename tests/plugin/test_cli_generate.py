@@ -21,7 +21,7 @@ def test_every_sentence_in_any_batch(trained, corpus, plain):
     assert len({tuple(found[0][1]) for found in hypotheses(plain).values()}) > 5
 
 
-@pytest.mark.parametrize("size", [3, 4, 8, 10])
+@pytest.mark.parametrize("size", [3, 8])
 def test_incomplete_last_batch(trained, plain, size):
     out = generate(trained.data, trained.path, "--batch-size", size)
     assert_same_hypotheses(hypotheses(plain), hypotheses(out))

@@ -27,7 +27,7 @@ def test_one_answer_to_each_line(trained):
     assert_same_hypotheses(alone, hypotheses(together))
 
 
-@pytest.mark.parametrize("line", ODD_LINES)
+@pytest.mark.parametrize("line", ["", "   ", "w03 zzz w05"])
 def test_single_line(trained, line):
     """Nothing but this line on the input, without and with a line end."""
     with_end, without = (interactive(trained, text) for text in (line + "\n", line))

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cli import SMALL_MODEL, generate, hypotheses, load, train, values, weights
+from cli import generate, hypotheses, load, train, values, weights
 from cli_scores import assert_scores_are
 
 from resmlp_mt.checkpoints.inspection import untrained
@@ -83,11 +83,3 @@ def test_adaptive_softmax(corpus, tmp_path):
     assert losses[-1] < 0.8 * losses[0]
     assert_scores_are(corpus.data, tmp_path / LAST)
     assert len(hypotheses(generate(corpus.data, tmp_path / LAST))) == corpus.sizes["test"]
-
-
-def test_small_model_is_small(trained):
-    """The options of these tests' model are the ones that it was built with."""
-    model = load(trained.path)["cfg"]["model"]
-    options = dict(zip(SMALL_MODEL[::2], SMALL_MODEL[1::2]))
-    for option, value in options.items():
-        assert getattr(model, option[2:].replace("-", "_")) == value

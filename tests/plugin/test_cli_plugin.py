@@ -48,7 +48,7 @@ cli_main()
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def elsewhere(tmp_path_factory):
     """A folder of packages with a copy of this one, away from the checkout."""
     site = tmp_path_factory.mktemp("site")
     shutil.copytree(PACKAGE, site / "resmlp_mt", ignore=shutil.ignore_patterns("__pycache__"))
@@ -73,27 +73,27 @@ def test_user_dir_from_the_checkout(corpus, tmp_path):
     assert_same_hypotheses(hypotheses(result.stdout), hypotheses(generate(corpus.data, path)))
 
 
-def test_imported_before_fairseq(trained, installed, tmp_path):
+def test_imported_before_fairseq(trained, elsewhere, tmp_path):
     """Importing the package loads nothing heavy. Then each name of its folder, also the one by
     which fairseq finds it beside itself, registers the model once."""
-    user_dir = installed / "resmlp_mt"
-    (installed / "site").mkdir()
-    names = f"{user_dir}:{user_dir}/:{installed}/site/../resmlp_mt"
+    user_dir = elsewhere / "resmlp_mt"
+    (elsewhere / "site").mkdir()
+    names = f"{user_dir}:{user_dir}/:{elsewhere}/site/../resmlp_mt"
     result = process(
         *("-c", IMPORTED_FIRST, names),
         *(trained.data, "--path", trained.path, "--beam", 4, "--cpu", "--user-dir", user_dir),
         cwd=tmp_path,
-        path=installed,
+        path=elsewhere,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     expected = hypotheses(generate(trained.data, trained.path))
     assert_same_hypotheses(hypotheses(result.stdout), expected)
 
 
-def test_user_dir_that_is_not_on_the_path(trained, installed, tmp_path):
+def test_user_dir_that_is_not_on_the_path(trained, elsewhere, tmp_path):
     result = process(
         *(console_script("generate"), trained.data, "--path", trained.path, "--beam", 4),
-        *("--cpu", "--user-dir", installed / "resmlp_mt"),
+        *("--cpu", "--user-dir", elsewhere / "resmlp_mt"),
         cwd=tmp_path,
     )
     assert result.returncode == 0, result.stderr[-2000:]
