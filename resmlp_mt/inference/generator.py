@@ -6,6 +6,7 @@ keeps words and back pointers, and reads off a hypothesis when it is finished. E
 (sampling, constraints, prefixes, n-gram blocking, ensembles ...) is left to fairseq's.
 """
 
+import textwrap
 from typing import Dict, List, Optional, Tuple
 
 import torch
@@ -22,14 +23,14 @@ from resmlp_mt.modules.decoding_memory import DecodingMemory
 class NotFinite(UserError):
     """Sentences without a translation.
 
-    Attributes:
+    Args:
         sentences: their numbers in the data, or in a batch that does not say them.
+        names: what to call each of them.
     """
 
-    def __init__(self, sentences: List[int], where: str = ""):
-        names = ", ".join(map(str, sentences))
+    def __init__(self, sentences: List[int], names: List[str]):
         super().__init__(
-            f"sentence{'s' if len(sentences) > 1 else ''} {names}{where}: the scores of the words "
+            f"sentence{'s' if len(names) > 1 else ''} {', '.join(names)}: the scores of the words "
             "are NaN or infinite, so that there is no translation: the model overflowed "
             "(translate without --fp16) or its weights are not finite (use another checkpoint)"
         )
@@ -59,10 +60,16 @@ class ResMLPGenerator(SequenceGenerator):
         first_word = self.eos if bos_token is None else bos_token
         found, lost = self._beam_search(sample["net_input"], first_word)
         if lost:
-            if "id" in sample:
-                raise NotFinite(sample["id"][lost].tolist())
-            raise NotFinite(lost, " of the batch")
+            sentences = sample["id"][lost].tolist() if "id" in sample else lost
+            raise NotFinite(sentences, [self._name(sample, number) for number in lost])
         return found
+
+    def _name(self, sample: dict, number: int) -> str:
+        """The number of a sentence in the data, where the batch has it, and its first words."""
+        tokens = sample["net_input"]["src_tokens"][number]
+        words = self.model.single_model.encoder.dictionary.string(tokens[tokens != self.pad])
+        where = int(sample["id"][number]) if "id" in sample else f"{number} of the batch"
+        return f"{where} ({textwrap.shorten(words, 60)})"
 
     def _is_plain(self) -> bool:
         return (

@@ -211,9 +211,11 @@ def test_scores_that_are_not_finite(poison, ids):
     generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=6)
     assert all(len(some) == 3 for some in generator.generate([model], batch))
     tokens[2, -2], tokens[0, -3] = WORD, WORD
-    names = "0, 2 of the batch" if ids is None else "40, 42"
-    with pytest.raises(NotFinite, match=f"^sentences {names}: .* NaN or infinite.*--fp16"):
+    first, second = ("0 of the batch", "2 of the batch") if ids is None else (40, 42)
+    said = rf"^sentences {first} \(.* w3 .*\), {second} \(.* w3\): .* NaN or infinite.*--fp16"
+    with pytest.raises(NotFinite, match=said) as caught:
         generator.generate([model], batch)
+    assert caught.value.sentences == ([0, 2] if ids is None else [40, 42])
 
 
 def test_scores_that_are_not_finite_at_a_late_word():
