@@ -70,18 +70,19 @@ class ResMLPDecoder(TransformerDecoderBase):
         check_length(length, self.max_target_positions, "target")
         attention = alignment_layer, alignment_heads
         if incremental_state is not None:
-            words = prev_output_tokens[:, -1]
-            return self._extract_newest(words, length, encoder_out, incremental_state, *attention)
+            newest = prev_output_tokens[:, -1:]
+            return self._features(newest, length, encoder_out, incremental_state, *attention)
         tokens, order = turn_right(prev_output_tokens, self.padding_idx)
-        positions = None if self.embed_positions is None else self.embed_positions(tokens)
-        x, attn, states = self._run_layers(
-            self._embed(tokens, positions), *self._source(encoder_out), None, *attention
-        )
-        x = turn_back(x, order, batch_first=True)
-        if attn is not None:
-            attn = turn_back(attn, order, batch_first=True)
-        states = [turn_back(state, order, batch_first=False) for state in states]
-        return x, {"attn": [attn], "inner_states": states}
+        features, extra = self._features(tokens, length, encoder_out, None, *attention)
+        if order is not None:
+            features = turn_back(features, order, batch_first=True)
+            extra["attn"] = [
+                None if x is None else turn_back(x, order, batch_first=True) for x in extra["attn"]
+            ]
+            extra["inner_states"] = [
+                turn_back(x, order, batch_first=False) for x in extra["inner_states"]
+            ]
+        return features, extra
 
     def newest_features(
         self, words: Tensor, length: int, encoder_out: Optional[dict], incremental_state: dict
@@ -97,34 +98,47 @@ class ResMLPDecoder(TransformerDecoderBase):
         Returns:
             R x C.
         """
-        features, _ = self._extract_newest(words, length, encoder_out, incremental_state)
+        features, _ = self._features(words.unsqueeze(1), length, encoder_out, incremental_state)
         return features.squeeze(1)
 
-    def _extract_newest(
+    def _features(
         self,
-        words: Tensor,
+        tokens: Tensor,
         length: int,
         encoder_out: Optional[dict],
-        incremental_state: dict,
-        *attention: Optional[int],
+        incremental_state: Optional[dict],
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
     ):
-        memory = DecodingMemory.of(incremental_state)
-        if len(memory.history) != length - 1:
-            raise ValueError(
-                f"incremental_state holds {len(memory.history)} words, but prev_output_tokens "
-                f"has {length - 1} before the newest: feed one word at a time"
-            )
-        memory.advance(len(words), words.device, encoder_out)
-        tokens, positions = words.unsqueeze(1), None
-        if self.embed_positions is not None:
-            # with an incremental state only the number of words counts
-            positions = self.embed_positions(tokens.expand(-1, length), incremental_state)[:, -1:]
-        x, attn, states = self._run_layers(
-            self._embed(tokens, positions), None, None, incremental_state, *attention
-        )
-        return x, {"attn": [attn], "inner_states": states}
+        """What :meth:`extract_features` returns, for tokens padded on the right, B x T, or, with
+        *incremental_state*, the newest of *length* words, B x 1."""
+        source = padding_mask = None
+        need_attention = True
+        if incremental_state is None:
+            source, padding_mask = self._source(encoder_out)
+        else:
+            memory = DecodingMemory.of(incremental_state)
+            memory.advance(tokens[:, 0], length, encoder_out)
+            need_attention = memory.need_attention
+        if alignment_layer is None:
+            alignment_layer = self.num_layers - 1
+        x = self._embed(tokens, length, incremental_state)
+        attention, states = None, [x]
+        for number, layer in enumerate(self.layers):
+            wanted = need_attention and number == alignment_layer
+            x, weights = layer(x, source, padding_mask, incremental_state, wanted)
+            states.append(x)
+            if weights is not None:
+                attention = weights[:alignment_heads].mean(dim=0).to(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        x = x.transpose(0, 1)
+        if self.project_out_dim is not None:
+            x = self.project_out_dim(x)
+        return x, {"attn": [attention], "inner_states": states}
 
-    def _source(self, encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    @staticmethod
+    def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
         """The states, S x B x C, and the padding mask, B x S, or None where there is none."""
         if encoder_out is None or not encoder_out["encoder_out"]:
             return None, None
@@ -134,49 +148,20 @@ class ResMLPDecoder(TransformerDecoderBase):
             mask = None
         return encoder_out["encoder_out"][0], mask
 
-    def _embed(self, tokens: Tensor, positions: Optional[Tensor]) -> Tensor:
-        """B x T words to their embeddings, T x B x C."""
+    def _embed(self, tokens: Tensor, length: int, incremental_state: Optional[dict]) -> Tensor:
+        """B x T words, or the newest of *length* words, B x 1, to T x B x C."""
         x = self.embed_scale * self.embed_tokens(tokens)
         if self.quant_noise is not None:
             x = self.quant_noise(x)
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
-        if positions is not None:
-            x = x + positions
+        if self.embed_positions is not None:
+            # with an incremental state only the number of words counts
+            words = tokens.expand(-1, length)
+            x = x + self.embed_positions(words, incremental_state)[:, -tokens.size(1) :]
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return self.dropout_module(x).transpose(0, 1).contiguous()
-
-    def _run_layers(
-        self,
-        x: Tensor,
-        source: Optional[Tensor],
-        padding_mask: Optional[Tensor],
-        incremental_state: Optional[dict],
-        alignment_layer: Optional[int] = None,
-        alignment_heads: Optional[int] = None,
-    ) -> Tuple[Tensor, Optional[Tensor], List[Tensor]]:
-        """All layers and the final maps, for whole sentences or, with *incremental_state*, the
-        newest words: T x B x C to the features, B x T x C, the attention weights, B x T x S or
-        None, and the states after each layer, T x B x C each."""
-        if alignment_layer is None:
-            alignment_layer = self.num_layers - 1
-        need_attention = (
-            incremental_state is None or DecodingMemory.of(incremental_state).need_attention
-        )
-        attn, states = None, [x]
-        for number, layer in enumerate(self.layers):
-            wanted = need_attention and number == alignment_layer
-            x, weights = layer(x, source, padding_mask, incremental_state, wanted)
-            states.append(x)
-            if weights is not None:
-                attn = weights[:alignment_heads].mean(dim=0).to(x)
-        if self.layer_norm is not None:
-            x = self.layer_norm(x)
-        x = x.transpose(0, 1)
-        if self.project_out_dim is not None:
-            x = self.project_out_dim(x)
-        return x, attn, states
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Follow beam search: row r goes on from row ``new_order[r]``. No state is copied."""

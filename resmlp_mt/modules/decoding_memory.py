@@ -32,14 +32,22 @@ class DecodingMemory:
             incremental_state[_KEY] = {"memory": DecodingMemory()}
         return incremental_state[_KEY]["memory"]
 
-    def advance(self, hypotheses: int, device, encoder_out: Optional[dict]) -> None:
+    def advance(self, words: Tensor, length: int, encoder_out: Optional[dict]) -> None:
         """Begin the next word of R hypotheses.
 
         Args:
-            hypotheses: R.
-            device: where the words are.
+            words: R; the newest words.
+            length: number of words so far, these included.
             encoder_out: what the encoder returned, for R hypotheses; read at the first word only.
+
+        Raises:
+            ValueError: if another number of words is remembered than there were before these.
         """
+        if len(self.history) != length - 1:
+            raise ValueError(
+                f"incremental_state holds {len(self.history)} words, but prev_output_tokens "
+                f"has {length - 1} before the newest: feed one word at a time"
+            )
         if self.source is None and encoder_out is not None and encoder_out["encoder_out"]:
             sentences = encoder_out.get("sentences", encoder_out)
             mask = sentences["encoder_padding_mask"]
@@ -49,7 +57,7 @@ class DecodingMemory:
                 encoder_out.get("sentence_of_row"),
             )
             self.history.beam = self.source.beam
-        self.history.advance(hypotheses, device)
+        self.history.advance(len(words), words.device)
 
     def reorder(self, new_order: Tensor) -> None:
         """Let hypothesis r go on from hypothesis ``new_order[r]``; also drops and repeats rows."""
