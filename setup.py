@@ -11,7 +11,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2", *PLOT]  # beside which scripts/benchmark.py can measure
 TENSORBOARD = ["tensorboardX"]  # for fairseq-train --tensorboard-logdir
-WMT14 = ["mtdata>=0.5.1", "requests"]  # with which scripts/prepare.py fetches the corpora
+WMT14 = ["mtdata>=0.5.1", "requests"]  # with which `resmlp-mt prepare --recipe` fetches corpora
 TEST = ["hypothesis", "pytest", "pytest-xdist", "ruff", *BENCHMARK, *WMT14]
 
 setup(
@@ -24,7 +24,7 @@ setup(
     python_requires=">=3.11,<3.14",  # see scripts/make_env.sh
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
     package_data={
-        "resmlp_mt.prepare": ["*.yml"],
+        "resmlp_mt.prepare": ["*.yml", "*.toml"],
         "resmlp_mt.train": ["recipes/*.toml"],
     },
     install_requires=[

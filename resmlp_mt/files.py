@@ -202,6 +202,8 @@ class ResultsFolder:
         manifest = self.root / "manifest.json"
         if not self._finished_any():
             write_json(manifest, options)
+        elif not manifest.exists():
+            raise UserError(f"{self.root} holds folders of something else: choose an empty folder")
         made_with = read_json(manifest)
         made_with.pop(RESULTS, None)
         check_options(

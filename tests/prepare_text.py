@@ -1,27 +1,11 @@
-"""Made-up parallel text in the layout that mtdata leaves."""
+"""Made-up parallel text: by prefix, and in the layout that mtdata leaves."""
 
 import random
 from pathlib import Path
 from typing import List, Tuple
 
-from resmlp_mt.prepare.recipes import Pair
-
-SYLLABLES = [
-    "ka",
-    "lo",
-    "mi",
-    "ru",
-    "ste",
-    "für",
-    "dä",
-    "öse",
-    "ner",
-    "tion",
-    "ge",
-    "ver",
-    "ou",
-    "é",
-]
+SYLLABLES = ["ka", "lo", "mi", "ru", "ste", "für", "dä", "öse", "ner", "tion"]
+SYLLABLES += ["ge", "ver", "ou", "é"]
 
 
 def sentences(count: int, seed: int, suffix: str) -> List[str]:
@@ -47,16 +31,19 @@ def write_side(path: Path, lines) -> None:
     path.write_bytes(b"".join(line + b"\n" for line in encoded))
 
 
-def write_corpus(folder: Path, name: str, pair: Pair, pairs) -> None:
-    for tag, lines in zip(pair.tags, zip(*pairs)):
-        write_side(folder / f"{name}.{tag}", lines)
+def write_pairs(folder: Path, name: str, languages: Tuple[str, str], pairs) -> Path:
+    """Two files; gives their prefix."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for language, lines in zip(languages, zip(*pairs)):
+        write_side(folder / f"{name}.{language}", lines)
+    return folder / name
 
 
-def write_layout(folder: Path, pair: Pair, corpora: dict) -> Path:
-    """A whole folder: training corpora by name, and 20 pairs each to validate and to test."""
-    (folder / "train-parts").mkdir(parents=True)
+def write_layout(folder: Path, endings: Tuple[str, str], corpora: dict) -> Path:
+    """A whole folder as mtdata leaves it: training corpora by name, and 20 pairs each to validate
+    and to test."""
     for name, pairs in corpora.items():
-        write_corpus(folder / "train-parts", name, pair, pairs)
-    write_corpus(folder, "dev", pair, pairs_of(20, 1001))
-    write_corpus(folder, "test1", pair, pairs_of(20, 1002))
+        write_pairs(folder / "train-parts", name, endings, pairs)
+    write_pairs(folder, "dev", endings, pairs_of(20, 1001))
+    write_pairs(folder, "test1", endings, pairs_of(20, 1002))
     return folder

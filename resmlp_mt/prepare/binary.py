@@ -70,17 +70,17 @@ class DataWriter:
     def __exit__(self, *_):
         self._files.close()
 
-    def add(self, words: np.ndarray, lengths: np.ndarray) -> None:
+    def add(self, side) -> None:
         """Sentences one behind the other.
 
         Args:
-            words: SentencePiece's numbers (:data:`WORD`), the end of each sentence included.
-            lengths: of the sentences (int32), summing up to the number of *words*.
+            side: has ``words``, SentencePiece's numbers (:data:`WORD`) with the end of each
+                sentence, and ``lengths`` (int32), which sum up to the number of words.
         """
-        self._bin.write(words.tobytes())
-        self._lengths.write(lengths.tobytes())
-        self.sentences += len(lengths)
-        self.words += len(words)
+        self._bin.write(side.words.tobytes())
+        self._lengths.write(side.lengths.tobytes())
+        self.sentences += len(side.lengths)
+        self.words += len(side.words)
 
     def finish(self, numbers: np.ndarray) -> None:
         """Put fairseq's numbers in place and write the index.

@@ -1,135 +1,258 @@
-"""The corpora, one behind the other: normalised, each pair once, bad lines left out and counted.
+"""The training text: corpora one behind the other, unfit pairs left out and counted.
 
-Left out are, in this order, and every pair is counted under the first that is true of it:
+A line is written with single spaces, and normalised if that was decided. Left out are, in this
+order, and every pair is counted under the first that is true of it:
 
-===============  ================================================================================
-``invalid-utf8``  a side is not UTF-8, or has U+FFFD in it, which stands where a byte was not
+================  ===============================================================================
+``invalid-utf8``  a side is not UTF-8, or has U+FFFD in it, which stands where a byte was not (in a
+                  recipe's corpora; elsewhere :func:`~resmlp_mt.prepare.corpora.inspect` refuses it)
 ``empty``         a side has no word
-``too-long``      a side has more than 4,000 characters: a piece has 16 at most, so there would be
-                  more than 250 (what has 251 pieces and more is found when they are counted)
-``duplicate``     the pair has been there before, in this corpus or an earlier one, the same after
-                  normalising
-===============  ================================================================================
-
-Duplicates are marked in ``keep.u8`` (one byte a line of ``train.*``, 0 for a repetition), not cut
-out: that would be one more copy of the corpus.
+``too-long``      a side has more characters than the most pieces can have, 16 each
+``duplicate``     the pair was there before, in this corpus or an earlier one (if that was asked
+                  for)
+================  ===============================================================================
 """
 
+import hashlib
+import shutil
 from collections import Counter
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
+import numpy as np
 from tqdm import tqdm
 
-from resmlp_mt.prepare.duplicates import DuplicateFinder, count_by_corpus, hash_of
-from resmlp_mt.prepare.layout import Contents, Corpus
-from resmlp_mt.prepare.parallel import Workers, chunks
-from resmlp_mt.prepare.recipes import Pair
-from resmlp_mt.text.lines import read_raw_lines
+from resmlp_mt.prepare.corpora import Chunk, Corpora, Corpus, chunks
+from resmlp_mt.processes import Workers
+from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.normalise import Normaliser
 
-MAX_CHARACTERS = 4000
+PIECE = 16  # characters of the longest piece that SentencePiece makes
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-
-_normalisers: Tuple[Normaliser, Normaliser]  # of a worker process
-
-
-def load_normalisers(source: str, target: str) -> None:
-    """Called once in each worker process."""
-    global _normalisers
-    _normalisers = Normaliser(source), Normaliser(target)
+PARTS = 256
+BUFFER = 1 << 15  # bytes of each of the files of hashes
+_RECORD = np.dtype([("hash", ">u8", 2), ("line", "<u8")])
 
 
-def clean_chunk(chunk: Tuple[List[bytes], List[bytes]]) -> Tuple[bytes, bytes, bytes, Counter]:
-    """In a worker process: lines as they are in the corpus to lines that are kept.
-
-    Returns:
-        both sides, a line break behind each sentence; 16 bytes of hash a pair; how many were
-        dropped, by reason.
+class Cleaner:
     """
+    Args:
+        source_lang, target_lang: languages.
+        normalise: whether to make punctuation uniform.
+        skip_invalid: whether U+FFFD is taken for a sign of what was not UTF-8.
+        max_pieces: of a side.
+    """
+
+    def __init__(
+        self,
+        source_lang: str,
+        target_lang: str,
+        normalise: bool,
+        skip_invalid: bool,
+        max_pieces: int,
+    ):
+        languages = (source_lang, target_lang)
+        self.plain = [Normaliser(name) if normalise else one_line for name in languages]
+        self.skip_invalid = skip_invalid
+        self.max_characters = PIECE * max_pieces
+
+    def __call__(self, source: bytes, target: bytes) -> Union[str, Tuple[bytes, bytes]]:
+        """Both sides as they are trained on, in UTF-8, or why the pair is left out."""
+        try:
+            sides = [source.decode("utf-8").strip(), target.decode("utf-8").strip()]
+        except UnicodeDecodeError:
+            return "invalid-utf8"
+        if self.skip_invalid and any(REPLACEMENT in side for side in sides):
+            return "invalid-utf8"
+        if not all(sides):
+            return "empty"
+        if max(map(len, sides)) > self.max_characters:
+            return "too-long"
+        clean = [plain(side) for plain, side in zip(self.plain, sides)]
+        if not all(clean):
+            return "empty"
+        return clean[0].encode(), clean[1].encode()
+
+
+class Cleaned(NamedTuple):
+    """
+    Attributes:
+        source, target: a line break behind each sentence.
+        hashes: 16 bytes a pair.
+        dropped: how many pairs were left out, by reason.
+    """
+
+    source: bytes
+    target: bytes
+    hashes: bytes
+    dropped: Counter
+
+
+_cleaner: Cleaner  # of a worker process
+
+
+def load_cleaner(*options) -> None:
+    """Called once in each worker process."""
+    global _cleaner
+    _cleaner = Cleaner(*options)
+
+
+def clean_chunk(chunk: Chunk) -> Cleaned:
+    """In a worker process: lines of a corpus to lines that are kept."""
     sources, targets, hashes = [], [], []
     dropped: Counter = Counter()
     for pair in zip(*chunk):
-        clean = clean_pair(*pair)
+        clean = _cleaner(*pair)
         if isinstance(clean, str):
             dropped[clean] += 1
             continue
-        source, target = clean
-        sources.append(source + b"\n")
-        targets.append(target + b"\n")
-        hashes.append(hash_of(source, target))
-    return b"".join(sources), b"".join(targets), b"".join(hashes), dropped
-
-
-def clean_pair(source: bytes, target: bytes):
-    """Both sides normalised, as UTF-8, or why the pair is dropped."""
-    try:
-        sides = source.decode("utf-8"), target.decode("utf-8")
-    except UnicodeDecodeError:
-        return "invalid-utf8"
-    if REPLACEMENT in sides[0] or REPLACEMENT in sides[1]:
-        return "invalid-utf8"
-    stripped = [side.strip() for side in sides]
-    if not all(stripped):
-        return "empty"
-    if max(map(len, stripped)) > MAX_CHARACTERS:
-        return "too-long"
-    normal = [normalise(side) for normalise, side in zip(_normalisers, stripped)]
-    if not all(normal):
-        return "empty"
-    return normal[0].encode(), normal[1].encode()
+        sources.append(clean[0] + b"\n")
+        targets.append(clean[1] + b"\n")
+        hashes.append(hash_of(*clean))
+    return Cleaned(b"".join(sources), b"".join(targets), b"".join(hashes), dropped)
 
 
 def clean(
-    corpora: List[Corpus],
-    contents: List[Contents],
-    pair: Pair,
-    limit: Optional[int],
-    workers: int,
-    folder: Path,
+    corpora: Corpora, sizes: List[int], options: dict, workers: int, folder: Path
 ) -> Dict[str, Dict[str, int]]:
-    """Write ``train.SOURCE``, ``train.TARGET`` and ``keep.u8`` into *folder*.
+    """Write ``train.SOURCE`` and ``train.TARGET`` into *folder*.
 
     Args:
-        corpora, contents: from :mod:`resmlp_mt.prepare.layout`.
-        limit: pairs that are read of each corpus.
+        corpora: with the training text.
+        sizes: pairs to read of each training corpus.
+        options: of the preparation.
         workers: processes.
 
     Returns:
-        by corpus: ``read``, ``kept`` and how many were dropped, by reason.
+        by corpus: ``read``, ``kept`` and how many were left out, by reason.
     """
-    report, ends = {}, []
-    sizes = [min(found.pairs, limit or found.pairs) for found in contents]
-    with (
-        Workers(workers, load_normalisers, pair.source, pair.target) as pool,
-        DuplicateFinder(folder / "hashes") as finder,
-        open(folder / f"train.{pair.source}", "wb") as sources,
-        open(folder / f"train.{pair.target}", "wb") as targets,
-        tqdm(total=sum(sizes), desc="    clean", unit=" pairs", mininterval=1) as bar,
-    ):
-        for corpus, size in zip(corpora, sizes):
-            dropped: Counter = Counter()
-            for source, target, hashes, reasons in pool.map(clean_chunk, _read(corpus, size)):
-                sources.write(source)
-                targets.write(target)
-                finder.add(hashes)
-                dropped += reasons
-                bar.update(len(hashes) // 16 + sum(reasons.values()))
-                bar.set_postfix_str(
-                    f"{corpus.name}, {sum(dropped.values())} dropped", refresh=False
-                )
-            ends.append(finder.lines)
-            report[corpus.name] = {"read": size, **dropped}
-        finder.write_mask(folder / "keep.u8")
-    for counts, repeated in zip(report.values(), count_by_corpus(folder / "keep.u8", ends)):
-        counts.update({"duplicate": repeated} if repeated else {})
-        counts["kept"] = counts["read"] - sum(
-            number for reason, number in counts.items() if reason != "read"
-        )
+    finals = [folder / f"train.{language}" for language in corpora.languages]
+    if not options["drop_duplicates"]:
+        return _clean(corpora, sizes, options, workers, finals, None)
+    every = [folder / f"every.{language}" for language in corpora.languages]
+    with Repetitions(folder / "hashes") as repetitions:
+        report = _clean(corpora, sizes, options, workers, every, repetitions)
+        first = repetitions.first_of_equals()
+        begin = 0
+        for counts in report.values():
+            end = begin + counts["kept"]
+            repeated = counts["kept"] - int(np.count_nonzero(first[begin:end]))
+            if repeated:
+                counts["duplicate"] = repeated
+                counts["kept"] -= repeated
+            begin = end
+        for before, final in zip(every, finals):
+            _copy_marked(before, first, final)
+            before.unlink()
     return report
 
 
-def _read(corpus: Corpus, limit: int) -> Iterator[Tuple[List[bytes], List[bytes]]]:
-    pairs = zip(read_raw_lines(corpus.source), read_raw_lines(corpus.target))
-    return chunks(islice(pairs, limit))
+def _clean(
+    corpora: Corpora,
+    sizes: List[int],
+    options: dict,
+    workers: int,
+    outputs: List[Path],
+    repetitions: Optional["Repetitions"],
+) -> Dict[str, Dict[str, int]]:
+    report: Dict[str, Dict[str, int]] = {}
+    arguments = (*corpora.languages, options["normalise"], corpora.recipe.skip_invalid)
+    with (
+        Workers(workers, load_cleaner, *arguments, options["max_pieces"]) as pool,
+        open(outputs[0], "wb") as sources,
+        open(outputs[1], "wb") as targets,
+        tqdm(total=sum(sizes), desc="    clean", unit=" pairs", mininterval=1, disable=None) as bar,
+    ):
+        for corpus, size in zip(corpora.train, sizes):
+            dropped: Counter = Counter()
+            for found in pool.map(clean_chunk, _read(corpus, size)):
+                sources.write(found.source)
+                targets.write(found.target)
+                if repetitions is not None:
+                    repetitions.add(found.hashes)
+                dropped += found.dropped
+                bar.update(len(found.hashes) // 16 + sum(found.dropped.values()))
+                bar.set_postfix_str(
+                    f"{corpus.name}, {sum(dropped.values())} dropped", refresh=False
+                )
+            report[corpus.name] = {"read": size, **dropped, "kept": size - sum(dropped.values())}
+    return report
+
+
+def _read(corpus: Corpus, limit: int) -> Iterator[Chunk]:
+    return chunks(islice(corpus.pairs(), limit))
+
+
+def _copy_marked(source: Path, marks: np.ndarray, output: Path) -> None:
+    with open(source, "rb") as lines, open(output, "wb") as file:
+        for begin in range(0, len(marks), BUFFER):
+            some = marks[begin : begin + BUFFER].tolist()
+            file.writelines(line for line, mark in zip(islice(lines, len(some)), some) if mark)
+
+
+def hash_of(source: bytes, target: bytes) -> bytes:
+    """16 bytes; neither side has a line break in it, which separates them here."""
+    return hashlib.blake2b(b"%b\n%b" % (source, target), digest_size=16).digest()
+
+
+class Repetitions:
+    """Which lines of a corpus of any size were there before, found on disk.
+
+    The 128-bit hash of each pair goes to one of 256 files by its first byte, so that equal pairs
+    meet in one file, and one file at a time is sorted in memory. (Two different pairs with one
+    hash are not expected before 10^18 pairs.)
+
+    Args:
+        folder: made on entering the context, removed on leaving the context.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.lines = 0
+        self._open = ExitStack()
+        self._files: List[BinaryIO] = []
+
+    def __enter__(self) -> "Repetitions":
+        self.folder.mkdir()
+        for part in range(PARTS):
+            file = open(self.folder / f"{part:02x}", "wb", buffering=BUFFER)
+            self._files.append(self._open.enter_context(file))
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._open.close()
+        shutil.rmtree(self.folder)
+
+    def add(self, hashes: bytes) -> None:
+        """The hashes of the next lines, 16 bytes each."""
+        count = len(hashes) // 16
+        records = np.empty(count, _RECORD)
+        records["hash"] = np.frombuffer(hashes, ">u8").reshape(count, 2)
+        records["line"] = np.arange(self.lines, self.lines + count)
+        self.lines += count
+        first = np.frombuffer(hashes, np.uint8)[::16]
+        order = np.argsort(first, kind="stable")
+        bounds = np.searchsorted(first[order], np.arange(PARTS + 1))
+        records = records[order]
+        for file, start, end in zip(self._files, bounds, bounds[1:]):
+            if end > start:
+                file.write(records[start:end].tobytes())
+
+    def first_of_equals(self) -> np.ndarray:
+        """For each line 1 if it is the first of equal lines, 0 if it was there before (uint8, on
+        disk)."""
+        self._open.close()
+        if not self.lines:
+            return np.ones(0, np.uint8)
+        marks = np.memmap(self.folder / "marks", np.uint8, "w+", shape=(self.lines,))
+        marks[:] = 1
+        for part in range(PARTS):
+            records = np.fromfile(self.folder / f"{part:02x}", _RECORD)
+            high, low = records["hash"].T
+            order = np.lexsort((low, high))  # stable: of equal ones the earliest line is first
+            high, low = high[order], low[order]
+            same = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
+            marks[records["line"][order[1:][same]]] = 0
+        return marks

@@ -1,55 +1,51 @@
 """Training text with longer lines: pairs joined at random, for models that meet long lines."""
 
+import mmap
 import random
+from array import array
+from contextlib import ExitStack
 from pathlib import Path
-from typing import List, Tuple
+from typing import BinaryIO, Iterator, List, Tuple
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import language_of, read_parallel, write_lines
+from resmlp_mt.files import make_folder, whole_file
+from resmlp_mt.text.lines import language_of, read_lines
 
-Pairs = List[Tuple[str, str]]
 
-
-def joined(pairs: Pairs, most: int, number: int, seed: int) -> Pairs:
-    """Longer pairs, each of 2 to *most* pairs drawn at random and joined by a space.
+def drawn(pairs: int, most: int, number: int, seed: int) -> Iterator[List[int]]:
+    """What longer pairs are made of: numbers of 2 to *most* pairs, drawn at random.
 
     Args:
-        pairs: source and target sentences.
+        pairs: how many there are, at least *most*.
         most: pairs in one, at most; 2 or more.
         number: how many longer pairs.
         seed: of the drawing.
-
-    Raises:
-        UserError: if there are fewer pairs than *most*, or that is below 2.
     """
-    if not 2 <= most <= len(pairs):
-        raise UserError(f"--most {most}: must be at least 2 and at most the {len(pairs)} pairs")
     draw = random.Random(seed)
-    longer = []
     for _ in range(number):
-        chosen = draw.sample(pairs, draw.randint(2, most))
-        longer.append(tuple(" ".join(side) for side in zip(*chosen)))
-    return longer
+        yield draw.sample(range(pairs), draw.randint(2, most))
 
 
 def concatenate(
     source: Path, target: Path, prefix: Path, most: int = 4, share: float = 0.5, seed: int = 1
 ) -> Tuple[Path, Path]:
-    """Write a text and, behind it, longer pairs made of its own; both are held in memory.
+    """Write a text and, behind it, longer pairs made of its own.
+
+    In memory there are 16 bytes a pair; the lines are read again from what is written.
 
     Args:
         source, target: one sentence a line, plain or ``.gz``, named by language: ``train.en``.
-        prefix: folder and first part of the outputs' names, which end in the languages.
-        most, seed: as of :func:`joined`.
+        prefix: folder and first part of the names of the outputs, which end in the languages.
+        most, seed: as of :func:`drawn`.
         share: longer pairs for each pair of the text.
 
     Returns:
         the two files.
 
     Raises:
-        UserError: what :func:`~resmlp_mt.text.lines.read_parallel` and :func:`joined` raise; a
-            file without a language in its name, or that would be written over; a place that cannot
-            be written.
+        UserError: what :func:`~resmlp_mt.text.lines.read_lines` raises; an empty file, sides of
+            different lengths, or fewer pairs than *most*; a file without a language in its name, or
+            one that would be written over; a place that cannot be written.
     """
     languages = [language_of(file) for file in (source, target)]
     if not all(languages) or languages[0] == languages[1]:
@@ -58,14 +54,48 @@ def concatenate(
     for output in outputs:
         if output.resolve() in (Path(source).resolve(), Path(target).resolve()):
             raise UserError(f"{output} is read: choose another --output-prefix")
-    pairs = read_parallel(source, target)
-    text = [*pairs, *joined(pairs, most, int(share * len(pairs)), seed)]
+    pairs = _count_pairs(source, target)
+    if not 2 <= most <= pairs:
+        raise UserError(f"--most {most}: must be at least 2 and at most the {pairs} pairs")
+    make_folder(outputs[0].parent)
     try:
-        outputs[0].parent.mkdir(parents=True, exist_ok=True)
-        for output, side in zip(outputs, zip(*text)):
-            write_lines(output, side)
+        with ExitStack() as stack:
+            temporary = [stack.enter_context(whole_file(output)) for output in outputs]
+            files = [stack.enter_context(open(path, "w+b")) for path in temporary]
+            begins = [_copy(*side) for side in zip((source, target), files)]
+            texts = [stack.enter_context(_mapped(file)) for file in files]
+            for chosen in drawn(pairs, most, int(share * pairs), seed):
+                for text, begin, file in zip(texts, begins, files):
+                    lines = (text[begin[n] : begin[n + 1] - 1] for n in chosen)
+                    file.write(b" ".join(lines) + b"\n")
     except OSError as error:
         raise UserError(
             f"{outputs[0].parent}: {error.strerror}: choose a folder that can be written"
         ) from None
     return outputs
+
+
+def _count_pairs(source: Path, target: Path) -> int:
+    counts = [sum(1 for _ in read_lines(path)) for path in (source, target)]
+    for path, count in zip((source, target), counts):
+        if not count:
+            raise UserError(f"{path}: empty file: give one sentence a line")
+    if counts[0] != counts[1]:
+        raise UserError(
+            f"{source} has {counts[0]} lines but {target} has {counts[1]}: both sides of a corpus "
+            "need the same number"
+        )
+    return counts[0]
+
+
+def _copy(path: Path, file: BinaryIO) -> array:
+    """Write one side; gives the byte at which each line begins, and the end."""
+    begins = array("Q", [0])
+    for line in read_lines(path):
+        begins.append(begins[-1] + file.write(line.encode() + b"\n"))
+    return begins
+
+
+def _mapped(file: BinaryIO) -> mmap.mmap:
+    file.flush()
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,41 +1,132 @@
 """The corpora of a recipe, by mtdata: archives fetched, text taken out of them.
 
 mtdata knows where a corpus is and how to take its text out of its archive. Its own download
-neither resumes nor checks anything, so :class:`CheckedCache` does that part, in mtdata's place and
-into mtdata's cache (``$MTDATA``, by default ``~/.mtdata``): what either has fetched, the other
-finds. The text goes where ``mtdata get`` puts it (:mod:`resmlp_mt.prepare.layout`).
+neither resumes nor checks anything, so :class:`CheckedCache` does that part, in place of mtdata's
+and into its cache (``$MTDATA``, by default ``~/.mtdata``): what either has fetched, the other
+finds. The text goes where ``mtdata get`` puts it (:mod:`resmlp_mt.prepare.corpora`).
 
 Importing mtdata costs seconds (its index; the first time half a minute, to make it), so this
-module is imported only when something is to be downloaded.
+module is imported only when something is to be downloaded, or a recipe is not one of ours.
 """
 
+import gzip
 import logging
 import sys
+import tarfile
+import zipfile
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Iterator, List
-
-import requests
+from typing import Dict, Iterator, List, Optional, Set
 
 from resmlp_mt.compat.quiet import logging_as_before
 from resmlp_mt.errors import UserError
-from resmlp_mt.prepare.checked_cache import CheckedCache
-from resmlp_mt.prepare.recipes import RECIPES_FILE, TEST_PAIRS, Pair
+from resmlp_mt.files import lock
+from resmlp_mt.prepare import recipes
 from resmlp_mt.prepare.space import check_space
 
-with logging_as_before():
-    import mtdata
-    from mtdata.data import Dataset
-    from mtdata.entry import Entry
-    from mtdata.recipe import Recipe
+try:
+    import requests
+
+    from resmlp_mt.prepare.fetch import fetch
+
+    with logging_as_before():
+        import mtdata
+        from mtdata.cache import Cache
+        from mtdata.data import Dataset
+        from mtdata.entry import Entry
+        from mtdata.iso.iso639_1 import ISO693_1_to_3
+        from mtdata.recipe import RECIPES, Recipe
+except ModuleNotFoundError as error:
+    raise UserError(
+        f"{error.name} is not installed: pip install 'resmlp-mt[wmt14]' brings what the download "
+        "needs"
+    ) from None
 
 UNPACKED = 5  # an archive and what mtdata unpacks beside it, in archives: gzip packs text 1 to 4
-RAW_BYTES = 300  # of a sentence pair, both sides; newstest's have 245
+RAW_BYTES = 300  # of a sentence pair, both sides; those of newstest have 245
 
 
-def load_recipe(pair: Pair) -> Recipe:
-    """The pair's recipe; each corpus in it is one of mtdata's index."""
-    return Recipe.load(RECIPES_FILE)[pair.recipe]
+class CheckedCache(Cache):
+    """The cache of mtdata, with downloads that are resumed and checked.
+
+    Attributes:
+        fetched: SHA-256 by URL of what was asked of it.
+    """
+
+    DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
+
+    def __init__(self, root: Path, pause: float = 1.0):
+        super().__init__(root)
+        self.pause = pause
+        self.fetched: Dict[str, str] = {}
+        self._known = recipes.known_checksums()
+        self._checked: Set[Path] = set()
+
+    def download(self, url: str, save_at: Path, timeout=None, entry=None) -> Path:
+        """What :class:`Cache` calls for every file of a corpus."""
+        if save_at not in self._checked:
+            known = self._known.get(url)
+            self.fetched[url] = fetch(url, save_at, known, self.pause)
+            if known is None:
+                _check_archive(save_at)
+            self.get_flag_file(save_at).touch()  # the sign of mtdata that a file is complete
+            self._checked.add(save_at)
+        return save_at
+
+    def discard(self, path: Path) -> None:
+        """Remove a file and all that is remembered of it."""
+        for name in (path, Path(f"{path}.sha256"), self.get_flag_file(path)):
+            name.unlink(missing_ok=True)
+
+
+def _check_archive(path: Path) -> None:
+    """Find what mtdata would not: it takes an archive that it cannot unpack for the text itself.
+
+    A damaged tarball may only seem to end early, unless the sums of gzip are looked at. Those in a
+    zip file are looked at when the text is taken out. What is neither is text as it is.
+
+    Raises:
+        one of :attr:`CheckedCache.DAMAGE`.
+    """
+    name = path.name
+    if zipfile.is_zipfile(path):
+        return
+    if name.endswith((".gz", ".tgz")):
+        with gzip.open(path) as file:
+            while file.read(1 << 20):
+                pass
+    if name.endswith((".zip", ".tar", ".tgz", ".tar.gz")) and not tarfile.is_tarfile(path):
+        raise tarfile.ReadError("neither a zip file nor a tarball")
+
+
+def find_mtdata_recipe(name: str) -> Optional[recipes.Recipe]:
+    """A recipe of mtdata's index, of ``mtdata.recipes*.yml`` in ``$MTDATA_RECIPES`` or the current
+    folder; None if there is none of that name.
+
+    Raises:
+        UserError: if it has no two languages, or no sets to train on, to validate and to test.
+    """
+    found = RECIPES.get(name)
+    if found is None:
+        return None
+    for split in ("train", "dev", "test"):
+        if not getattr(found, split):
+            raise UserError(f"--recipe {name} has no {split} set: give text with --trainpref")
+    endings = tuple(tag.lang for tag in found.langs)
+    if len(endings) != 2 or "mul" in endings:
+        raise UserError(f"--recipe {name} is not for two languages: choose another")
+    short = {three: two for two, three in ISO693_1_to_3.items()}
+    source, target = (short.get(tag, tag) for tag in endings)
+    return recipes.Recipe(
+        source, target, name=name, mtdata_recipe=name, endings=endings, skip_invalid=True
+    )
+
+
+def load_recipe(recipe: recipes.Recipe) -> Recipe:
+    """The same recipe as mtdata has it; each corpus in it is one of its index."""
+    ours = Recipe.load(recipes.MTDATA_FILE)
+    return ours.get(recipe.mtdata_recipe) or RECIPES[recipe.mtdata_recipe]
 
 
 def resolve(recipe: Recipe) -> Dict[str, List[Entry]]:
@@ -63,10 +154,11 @@ def archives_of(entries: Dict[str, List[Entry]], cache: CheckedCache) -> Dict[st
     }
 
 
-def check_download_space(pair: Pair, archives: Dict[str, Path], folder: Path) -> None:
+def check_download_space(pairs: float, archives: Dict[str, Path], folder: Path) -> None:
     """Refuse before anything is fetched if the disk is too small for archives and text.
 
     Args:
+        pairs: of the training text, roughly; 0 if that is not known.
         archives: from :func:`archives_of`.
         folder: where the text goes.
 
@@ -82,42 +174,45 @@ def check_download_space(pair: Pair, archives: Dict[str, Path], folder: Path) ->
             size += int(answer.headers.get("Content-Length", 0)) if answer.ok else 0
         except requests.RequestException:
             continue  # the download itself will say what is wrong
-    text = int(pair.million_pairs * 1e6 * RAW_BYTES)
+    text = int(pairs * RAW_BYTES)
     check_space({Path(mtdata.cache_dir): UNPACKED * size, folder: text}, "the download")
 
 
-def download(entries: Dict[str, List[Entry]], langs, folder: Path, cache: CheckedCache) -> dict:
+def download(recipe: recipes.Recipe, folder: Path) -> dict:
     """Fetch the corpora and write them into *folder* as ``mtdata get`` does.
 
     A corpus that is complete there is left as it is.
-
-    Args:
-        entries: from :func:`resolve`.
-        langs: the recipe's languages, as mtdata has them.
-        cache: where the archives go.
 
     Returns:
         for the manifest: pairs by corpus, checksums by URL.
 
     Raises:
-        UserError: if a file cannot be had or read, or the test set is not the whole one.
+        UserError: if a file cannot be fetched or read, the disk is too small, another process
+            downloads, or the test set is not the whole one.
     """
+    listed = load_recipe(recipe)
+    entries = resolve(listed)
+    cache = CheckedCache(mtdata.cache_dir)
+    check_download_space(recipe.million_pairs * 1e6, archives_of(entries, cache), folder)
     mtdata.pbar_man.enabled = sys.stderr.isatty()
-    dataset = Dataset(folder, langs, cache.root)
+    dataset = Dataset(folder, listed.langs, cache.root)
     dataset.cache = cache
     everything = [(dataset.train_parts_dir, entry) for entry in entries["train"]]
     everything += [(dataset.tests_dir, entry) for entry in entries["dev"] + entries["test"]]
     pairs = {}
-    for number, (where, entry) in enumerate(everything, 1):
-        name = str(entry.did)
-        print(f"    [{number}/{len(everything)}] {name}: {entry.url}", flush=True)
-        with _silent_logging():
-            _take_out(dataset, where, entry)
-        side, _, _ = dataset.get_paths(where, entry)
-        pairs[name] = _count_lines(side)
-        if entry in entries["test"] and pairs[name] != TEST_PAIRS:
-            raise UserError(f"{name} has {pairs[name]} lines, not the {TEST_PAIRS} of all")
-        print(f"    [{number}/{len(everything)}] {name}: {pairs[name]:,} pairs", flush=True)
+    with lock(cache.root):  # two processes would append to one file
+        for number, (where, entry) in enumerate(everything, 1):
+            name = str(entry.did)
+            head = f"    [{number}/{len(everything)}] {name}"
+            print(f"{head}: {entry.url}", file=sys.stderr)
+            with _silent_logging():
+                _take_out(dataset, where, entry)
+            side, _, _ = dataset.get_paths(where, entry)
+            pairs[name] = _count_lines(side)
+            whole = recipe.test_pairs
+            if entry in entries["test"] and whole is not None and pairs[name] != whole:
+                raise UserError(f"{name} has {pairs[name]} lines: {recipe.test_note}")
+            print(f"{head}: {pairs[name]:,} pairs", file=sys.stderr)
     with _silent_logging():
         dataset.add_dev_entries(entries["dev"])
         dataset.add_test_entries(entries["test"])

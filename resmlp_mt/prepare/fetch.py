@@ -1,8 +1,8 @@
 """One file from the network: resumed where a transfer was cut off, and checked.
 
-The checksum is the one that is known beforehand (:data:`~resmlp_mt.prepare.recipes.CHECKSUMS`).
-Where none is, the first download is taken as it came, and its SHA-256 is written beside the file,
-as ``FILE.sha256``: from then on the file must have that one.
+The checksum is the one that is known beforehand (``recipes.toml``). Where none is, the first
+download is taken as it came, and its SHA-256 is written beside the file, as ``FILE.sha256``: from
+then on the file must have that one.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ TIMEOUTS = (10, 60)  # seconds to connect, and without a byte
 
 
 class Interrupted(Exception):
-    """A transfer ended early; another attempt may go on from there."""
+    """A transfer ended early; another attempt may resume from there."""
 
 
 def fetch(url: str, output: Path, known: Optional[str] = None, pause: float = 1.0) -> str:
@@ -42,7 +42,7 @@ def fetch(url: str, output: Path, known: Optional[str] = None, pause: float = 1.
         ``sha256:...`` of the file.
 
     Raises:
-        UserError: if it cannot be had, or is not the file that it should be.
+        UserError: if it cannot be fetched, or is not the file that it should be.
     """
     output = Path(output)
     partial = Path(f"{output}.partial")
@@ -92,7 +92,7 @@ def _receive(url: str, partial: Path, version: Path, pause: float) -> None:
             if failures == ATTEMPTS:
                 raise UserError(
                     f"{url}: {_reason(error)} ({ATTEMPTS} attempts): check the network and run "
-                    "again, which goes on from here; or give text that is there with --from"
+                    "again, which resumes from here, or give text that is there with --from"
                 ) from None
             time.sleep(pause * 2**failures)
 
@@ -132,7 +132,14 @@ def _attempt(url: str, partial: Path, version: Path) -> None:
         name, begin = url.rpartition("/")[2], have if resumed else 0
         with (
             open(partial, "ab" if resumed else "wb") as file,
-            tqdm(desc=f"    {name}", initial=begin, total=total, unit="B", unit_scale=True) as bar,
+            tqdm(
+                desc=f"    {name}",
+                initial=begin,
+                total=total,
+                unit="B",
+                unit_scale=True,
+                disable=None,
+            ) as bar,
         ):
             for block in answer.iter_content(BLOCK):
                 file.write(block)

@@ -1,67 +1,125 @@
-"""The two experiments' data: what they are made of, how large, and known checksums."""
+"""Recipes: where corpora come from, and how they are prepared unless the user asks otherwise.
 
-from dataclasses import dataclass
+Ours are data: ``recipes.toml``, and ``mtdata.recipes.wmt14.yml`` for the list of corpora. Any other
+recipe that mtdata knows is taken too, and prepared like the text of a user.
+"""
+
+import tomllib
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Dict, Tuple
+from typing import Dict, Optional, Tuple
 
 from resmlp_mt.errors import UserError
 
-RECIPES_FILE = Path(__file__).with_name("mtdata.recipes.wmt14.yml")
-
-# newstest2014 in full; En-De is also to be had filtered to 2,737 pairs (WMT14's test-filtered.tgz),
-# and scores on those cannot be compared with the paper's
-TEST_PAIRS = 3003
-
-# sums that others have published, by URL; of the other archives none was found, and what their
-# first download had is remembered (see resmlp_mt.prepare.fetch)
-CHECKSUMS = {
-    # TensorFlow Datasets, url_checksums/wmt14_translate.txt
-    "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz": (
-        "sha256:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7"
-    ),
-    "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz": (
-        "sha256:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5"
-    ),
-    # sacreBLEU, data set wmt20/dev
-    "http://data.statmt.org/wmt20/translation-task/dev.tgz": "md5:037f2b37aab74febbb1b2307dc2afb54",
-}
+HERE = Path(__file__).parent
+MTDATA_FILE = HERE / "mtdata.recipes.wmt14.yml"
+# SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
+RICH_SCRIPTS = ("zh", "zho", "cmn", "yue", "ja", "jpn")
+RICH_COVERAGE = 0.9995
 
 
 @dataclass(frozen=True)
-class Pair:
-    """
+class Recipe:
+    """How a corpus is prepared. The defaults are for the text of a user.
+
     Attributes:
-        name: as the command line has it.
-        source, target: languages as fairseq and Moses call them.
-        tags: the same two as mtdata does, which ends file names with them.
-        recipe: id in :data:`RECIPES_FILE`.
+        source_lang, target_lang: languages as fairseq calls them.
+        name: as the command line has it; nothing for the text of a user.
+        mtdata_recipe: the recipe of mtdata's that lists the corpora.
+        endings: languages as mtdata calls them, which end the names of its files.
         vocab_size: joint SentencePiece pieces.
+        character_coverage: share of the characters that are in the vocabulary; None: by language.
+        normalise: whether punctuation is made uniform.
+        drop_duplicates: whether repeated pairs are left out.
+        skip_invalid: whether training lines that are not UTF-8 are left out, in place of an error.
+        max_ratio: of the numbers of pieces of both sides; None: any.
+        max_pieces: of a side.
         million_pairs: roughly, before cleaning; for the disk that a download will need.
+        test_pairs, test_note: lines of the whole test set, and what is to be said of another one.
     """
 
-    name: str
-    source: str
-    target: str
-    tags: Tuple[str, str]
-    recipe: str
-    vocab_size: int
-    million_pairs: float
+    source_lang: str
+    target_lang: str
+    name: str = ""
+    mtdata_recipe: str = ""
+    endings: Tuple[str, str] = ("", "")
+    vocab_size: int = 8000
+    character_coverage: Optional[float] = None
+    normalise: bool = False
+    drop_duplicates: bool = False
+    skip_invalid: bool = False
+    max_ratio: Optional[float] = None
+    max_pieces: int = 250
+    million_pairs: float = 0.0
+    test_pairs: Optional[int] = None
+    test_note: str = ""
+
+    @property
+    def coverage(self) -> float:
+        if self.character_coverage is not None:
+            return self.character_coverage
+        languages = (self.source_lang, self.target_lang)
+        codes = [language.replace("_", "-").split("-")[0].lower() for language in languages]
+        return RICH_COVERAGE if any(code in RICH_SCRIPTS for code in codes) else 1.0
+
+    def directed(self, source_lang: Optional[str], target_lang: Optional[str]) -> "Recipe":
+        """The same corpora from one of their languages to the other.
+
+        Args:
+            source_lang, target_lang: None: as the recipe has it.
+
+        Raises:
+            UserError: for other languages than the two of the recipe.
+        """
+        ours = (self.source_lang, self.target_lang)
+        given = (source_lang, target_lang)
+        matches = [
+            all(asked in (None, has) for asked, has in zip(given, way))
+            for way in (ours, ours[::-1])
+        ]
+        if not any(matches):
+            asked = "-".join(language or "?" for language in given)
+            raise UserError(
+                f"--recipe {self.name} has {'-'.join(ours)} and its reverse: not {asked}"
+            )
+        if matches[0]:
+            return self
+        source, target = ours
+        return replace(self, source_lang=target, target_lang=source, endings=self.endings[::-1])
 
 
-PAIRS: Dict[str, Pair] = {
-    pair.name: pair
-    for pair in (
-        Pair("en-de", "en", "de", ("eng", "deu"), "wmt14_en_de", 32_000, 4.5),
-        Pair("en-fr", "en", "fr", ("eng", "fra"), "wmt14_en_fr", 40_000, 41.0),
-    )
-}
+def _read() -> dict:
+    return tomllib.loads((HERE / "recipes.toml").read_text(encoding="utf-8"))
 
 
-def find_pair(name: str) -> Pair:
-    """
+def our_recipes() -> Dict[str, Recipe]:
+    """The recipes of ``recipes.toml`` by name."""
+    found = {}
+    for name, fields in _read()["recipes"].items():
+        found[name] = Recipe(name=name, **{**fields, "endings": tuple(fields["endings"])})
+    return found
+
+
+def known_checksums() -> Dict[str, str]:
+    """``sha256:...`` or ``md5:...`` by URL."""
+    return _read()["checksums"]
+
+
+def find_recipe(name: str) -> Recipe:
+    """One of ours, or any that mtdata knows.
+
     Raises:
-        UserError: naming the pairs that there are.
+        UserError: if there is none of that name, or mtdata is not installed.
     """
-    if name not in PAIRS:
-        raise UserError(f"{name}: unknown pair: choose {' or '.join(PAIRS)}")
-    return PAIRS[name]
+    ours = our_recipes()
+    if name in ours:
+        return ours[name]
+    from resmlp_mt.prepare.download import find_mtdata_recipe  # takes seconds to import
+
+    found = find_mtdata_recipe(name)
+    if found is None:
+        raise UserError(
+            f"--recipe {name}: unknown recipe: choose {' or '.join(ours)}, or an id that "
+            "`mtdata list-recipe` shows"
+        )
+    return found

@@ -10,8 +10,9 @@ from typing import Dict, Iterator
 from resmlp_mt.errors import UserError
 
 # Bytes that a step leaves or needs for a while, of a byte of raw text and of a sentence pair.
-# text: the normalised text, some of it longer than before; 24 of the pair's hash, 1 of the mask
-TEXT_PER_BYTE, TEXT_PER_PAIR = 1.03, 25
+# text: the clean text, some of it longer than before, twice while repeated pairs are left out; of
+# each pair 24 of its hash and 1 of its mark
+TEXT_PER_BYTE, TEXT_PER_PAIR = 2.06, 25
 # data-bin: 2 bytes a piece, of which there is one to four bytes of text, a bound for European
 # languages; 12 of the index and 4 of the list of lengths a side
 BINARY_PER_BYTE, BINARY_PER_PAIR = 0.5, 2 * (12 + 4)
@@ -62,7 +63,7 @@ def _existing(folder: Path) -> Path:
 def explained_when_full(folder: Path) -> Iterator[None]:
     """
     Raises:
-        UserError: in place of the system's error, if the disk (or a quota) is full.
+        UserError: in place of the error of the system, if the disk (or a quota) is full.
     """
     try:
         yield
@@ -70,6 +71,6 @@ def explained_when_full(folder: Path) -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         raise UserError(
-            f"{folder}: {error.strerror}: make room and run the same command again, which goes on "
-            "from the last complete step"
+            f"{folder}: {error.strerror}: make room and run the same command again, which "
+            "resumes from the last complete step"
         ) from None

@@ -82,14 +82,19 @@ class TextSettings:
 
     def encode_source(self, line: str) -> str:
         """Pieces of a source line, separated by spaces, normalised first if that was decided."""
-        return self._encode(line, self._normalise_source)
+        return self.subwords.encode(self.plain_source(line))
 
     def encode_target(self, line: str) -> str:
         """Pieces of a target line, made alike."""
-        return self._encode(line, self._normalise_target)
+        return self.subwords.encode(self.plain_target(line))
 
-    def _encode(self, line: str, normalise) -> str:
-        return self.subwords.encode(normalise(line) if self.normalise else line)
+    def plain_source(self, line: str) -> str:
+        """A source line before it is split, normalised if that was decided."""
+        return self._normalise_source(line) if self.normalise else line
+
+    def plain_target(self, line: str) -> str:
+        """A target line before it is split."""
+        return self._normalise_target(line) if self.normalise else line
 
     @cached_property
     def subwords(self) -> Subwords:

@@ -2,14 +2,13 @@
 
 import gzip
 
-import concatenate as script
 import pytest
-from test_scripts import call
+from command import refused, resmlp
 
-from resmlp_mt.prepare.concatenation import joined
+from resmlp_mt.prepare.concatenation import drawn
 from resmlp_mt.text.lines import read_lines
 
-PAIRS = [(f"a{i}", f"b{i}") for i in range(9)]
+PAIRS = [(f"a{i}", f"ü{i}") for i in range(9)]
 
 
 @pytest.fixture
@@ -18,28 +17,30 @@ def text(tmp_path):
     source, target = tmp_path / "train.en.gz", tmp_path / "train.de"
     source.write_bytes(gzip.compress("".join(f"{a}\n" for a, _ in PAIRS).encode()))
     target.write_text("".join(f"{b}\n" for _, b in PAIRS))
-    return ["--source", source, "--target", target]
+    return ["concatenate", "--source", source, "--target", target]
 
 
-def test_longer_pairs_are_made_of_whole_ones():
-    longer = joined(PAIRS, most=3, number=50, seed=1)
-    assert {len(source.split()) for source, _ in longer} == {2, 3}
-    assert all(source.replace("a", "b") == target for source, target in longer)
-    assert all(len(set(source.split())) == len(source.split()) for source, _ in longer)
-    assert longer == joined(PAIRS, 3, 50, 1) != joined(PAIRS, 3, 50, 2)
+def test_longer_pairs_are_made_of_different_ones():
+    longer = list(drawn(9, most=3, number=50, seed=1))
+    assert {len(chosen) for chosen in longer} == {2, 3}
+    assert all(len(set(chosen)) == len(chosen) for chosen in longer)
+    assert longer == list(drawn(9, 3, 50, 1)) != list(drawn(9, 3, 50, 2))
 
 
-def test_text_stands_before_the_longer_pairs(text, monkeypatch, capsys, tmp_path):
+def test_text_stands_before_the_longer_pairs(text, tmp_path):
     prefix = tmp_path / "new" / "train"
-    arguments = [*text, "--output-prefix", prefix, "--share", "2", "--most", "2"]
-    assert call(script, monkeypatch, *arguments) == 0
-    files = capsys.readouterr().out.split()
-    assert files == [f"{prefix}.en", f"{prefix}.de"]
+    words = [*text, "--output-prefix", prefix, "--share", "2", "--most", "3"]
+    said = resmlp(*words)
+    files = said.out.split()
+    assert said.status == 0 and files == [f"{prefix}.en", f"{prefix}.de"]
     sides = [list(read_lines(file)) for file in files]
     assert list(zip(*sides))[: len(PAIRS)] == PAIRS and len(sides[0]) == len(sides[1]) == 27
-    assert {len(line.split()) for line in sides[0][len(PAIRS) :]} == {2}
-    assert call(script, monkeypatch, *arguments) == 0  # the same again
+    longer = list(zip(*sides))[len(PAIRS) :]
+    assert {len(source.split()) for source, _ in longer} == {2, 3}
+    assert all(source.replace("a", "ü") == target for source, target in longer)
+    assert resmlp(*words).status == 0  # the same again
     assert [list(read_lines(file)) for file in files] == sides
+    assert len(list(prefix.parent.iterdir())) == 2
 
 
 @pytest.mark.parametrize(
@@ -56,11 +57,15 @@ def test_text_stands_before_the_longer_pairs(text, monkeypatch, capsys, tmp_path
         (["--output-prefix", "{folder}/train.de/x"], "choose a folder"),
     ],
 )
-def test_refusals(text, options, said, monkeypatch, capsys, tmp_path):
+def test_refusals(text, options, said, tmp_path):
     options = [str(option).format(folder=tmp_path) for option in options]
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    arguments = [*text, "--output-prefix", tmp_path / "new" / "train", *options]
-    assert call(script, monkeypatch, *arguments) == 1
-    error = capsys.readouterr().err.strip()
-    assert said in error and len(error.splitlines()) == 1
+    refused(said, *text, "--output-prefix", tmp_path / "new" / "train", *options)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_sides_of_different_lengths(text, tmp_path):
+    (tmp_path / "train.de").write_text("b\n" * 8)
+    refused("has 9 lines but", *text, "--output-prefix", tmp_path / "new" / "train")
+    (tmp_path / "train.de").write_text("")
+    refused("train.de: empty file", *text, "--output-prefix", tmp_path / "new" / "train")

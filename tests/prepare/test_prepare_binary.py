@@ -5,20 +5,21 @@ import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.options import get_preprocessing_parser
-from prepare_text import pairs_of, sentences
+from prepare_text import pairs_of, sentences, write_pairs
 
 from resmlp_mt.compat.quiet import logging_as_before
-from resmlp_mt.prepare import binary
+from resmlp_mt.prepare import binary, corpora
 from resmlp_mt.prepare.binary import WORD, DataWriter
+from resmlp_mt.prepare.corpora import Corpus
 from resmlp_mt.prepare.encoding import encode, unfit
-from resmlp_mt.prepare.recipes import PAIRS
 from resmlp_mt.text.lines import write_lines
+from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
 with logging_as_before():
     from fairseq_cli import preprocess
 
-PAIR = PAIRS["en-de"]
+SIDES = ("en", "de")
 TRAIN = pairs_of(400, 1)
 
 
@@ -31,9 +32,9 @@ def model(tmp_path_factory):
 def fairseq_preprocess(folder, splits, subwords, *options):
     """fairseq's own program on the same splits; gives its folder."""
     folder.mkdir()
-    arguments = ["-s", PAIR.source, "-t", PAIR.target, "--joined-dictionary"]
+    arguments = ["-s", SIDES[0], "-t", SIDES[1], "--joined-dictionary"]
     for name, pairs in splits.items():
-        for side, lines in zip((PAIR.source, PAIR.target), zip(*pairs)):
+        for side, lines in zip(SIDES, zip(*pairs)):
             write_lines(folder / f"{name}.{side}", map(subwords.encode, lines))
         arguments += [f"--{name}pref", folder / name]
     arguments += ["--destdir", folder / "data-bin", *options]
@@ -44,11 +45,18 @@ def fairseq_preprocess(folder, splits, subwords, *options):
 
 def ours(folder, splits, model, monkeypatch):
     folder.mkdir()
-    monkeypatch.setattr("resmlp_mt.prepare.parallel.CHUNK_LINES", 64)
+    monkeypatch.setattr(corpora, "CHUNK_LINES", 64)
     monkeypatch.setattr(binary, "BLOCK", 50)
-    held_out = {name: tuple(map(list, zip(*splits[name]))) for name in ("valid", "test")}
-    train = [tuple(f"{side}\n".encode() for side in pair) for pair in splits["train"]]
-    return encode(train, held_out, len(train), model, PAIR, 2, folder)
+    text = folder.parent / "text"
+    made = {}
+    for name, pairs in splits.items():
+        write_pairs(text, name, SIDES, pairs)
+        made[name] = Corpus(name, *(text / f"{name}.{side}" for side in SIDES))
+    settings = TextSettings(*SIDES, False, model)
+    found = encode(made, 400, settings, (250, 1.5), 2, False, folder)
+    for name in ("spm.model", "text.json"):
+        (folder / name).unlink()
+    return found
 
 
 def assert_same(folder, other):
@@ -119,7 +127,9 @@ def test_pairs_of_unfit_length_are_left_out(tmp_path, model, monkeypatch):
     ],
 )
 def test_which_lengths_are_unfit(source, target, reason):
-    assert unfit(source, target) == reason
+    assert unfit(source, target, 250, 1.5) == reason
+    if reason == "length-ratio":
+        assert unfit(source, target, 250, None) == ""
 
 
 def test_an_empty_side(tmp_path):

@@ -1,59 +1,80 @@
-"""scripts/prepare.py as a user runs it: from text to binary data, stopped, resumed, refused."""
+"""``resmlp-mt prepare`` as a user runs it: from text to binary data, stopped, resumed, refused."""
 
 import errno
+import gzip
 import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
-import sys
 
-import prepare
 import pytest
+from cli import call
+from command import refused, resmlp
 from fairseq.data import Dictionary, data_utils
-from prepare_text import pairs_of, write_layout, write_side
+from prepare_text import pairs_of, write_layout, write_pairs, write_side
+from processes import Forked
 
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.prepare import cleaning, encoding, space
-from resmlp_mt.prepare import prepare as steps
-from resmlp_mt.prepare.recipes import PAIRS
-from resmlp_mt.text.lines import sha256_of
+from resmlp_mt.prepare import cleaning, corpora, encoding, space
+from resmlp_mt.prepare import preparation as steps
+from resmlp_mt.text.lines import read_parallel, sha256_of
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import Subwords
 
-EN_DE, EN_FR = PAIRS["en-de"], PAIRS["en-fr"]
+TAGS = ("eng", "deu")
 BAD = [("", "empty"), ("many words " * 9, "one"), (b"\xff", "x")]
-
-
-def run(*arguments) -> int:
-    """The exit status of ``prepare.py ARGUMENTS``."""
-    sys.argv = ["prepare.py", *map(str, arguments)]
-    return run_main(prepare.main, resumes=True)
-
-
-@pytest.fixture(autouse=True)
-def arguments_as_before(monkeypatch):
-    monkeypatch.setattr(sys, "argv", sys.argv)
+STEPS = ("text", "subwords", "data-bin")
 
 
 @pytest.fixture
 def text(tmp_path):
-    corpora = {"one": pairs_of(150, 1) + BAD, "two": pairs_of(90, 2) + pairs_of(10, 1)}
-    return write_layout(tmp_path / "text", EN_DE, corpora)
+    """A folder of mtdata's, for --from."""
+    parts = {"one": pairs_of(150, 1) + BAD, "two": pairs_of(90, 2) + pairs_of(10, 1)}
+    return write_layout(tmp_path / "text", TAGS, parts)
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Text of a user: a pair of made-up languages, some of it twice or in gzip; its options."""
+    folder = tmp_path / "own"
+    quoted = [("“ka lo”", "‘mi’ ru")] * 2 + [("ka lo " * 60, "mi"), ("", "mi"), ("漢 ka", "lo 字")]
+    for name, pairs in (
+        ("t", pairs_of(150, 1) + quoted),
+        ("v", pairs_of(20, 2) + quoted),
+        ("one", pairs_of(9, 3)),
+        ("two", pairs_of(8, 4)),
+    ):
+        write_pairs(folder, name, ("xa", "xb"), pairs)
+    packed = folder / "two.xa"
+    packed.with_name("two.xa.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    return [
+        *("--source-lang", "xa", "--target-lang", "xb", "--trainpref", folder / "t"),
+        *("--validpref", folder / "v", "--testpref", f"{folder}/one,{folder}/two"),
+        *("--vocab-size", 110, "--workers", 1),
+    ]
+
+
+def prepare(*words):
+    said = resmlp("prepare", *words)
+    assert said.status == 0, said.err
+    return said
 
 
 def from_text(tmp_path, text, *more, out="out"):
-    return run("en-de", "--from", text, "--out", tmp_path / out, "--vocab-size", 90, *more)
+    options = ("--from", text, "--out", tmp_path / out, "--vocab-size", 90, "--workers", 1)
+    return "prepare", "--recipe", "wmt14-en-de", *options, *more
 
 
-def refused(capsys, status):
-    """What is printed on a user's error: one line."""
-    assert status == 1
-    printed = capsys.readouterr().err.replace("\r", "\n").splitlines()
-    lines = [line for line in printed if line.startswith("prepare.py: error: ")]
-    bars = [line for line in printed if line and line not in lines]
-    assert len(lines) == 1 and printed[-1] == lines[0]
-    assert all("B/s" in line or "pairs" in line for line in bars), bars
-    return lines[0]
+def fails(said, *words):
+    """It ends with an error of one line, behind the names of the steps that it has made."""
+    found = resmlp(*words)
+    assert found.status == 1 and not found.out
+    *others, last = found.err.splitlines()
+    assert last.startswith("resmlp-mt prepare: error: ") and said in last, found.err
+    assert all(line.startswith(("[", "note: ")) for line in others), found.err
 
 
 def data(folder):
@@ -61,81 +82,168 @@ def data(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in ("report.json", "manifest.json")
+        if path.is_file() and path.name not in ("report.json", "manifest.json", ".lock")
     }
 
 
-def test_text_to_binary_data(tmp_path, text, capsys):
-    assert from_text(tmp_path, text, "--workers", 2) == 0
-    printed = capsys.readouterr().out
-    assert "one: 153 pairs read, dropped: 1 empty, 1 invalid-utf8\n" in printed.replace(
+def there(out):
+    return sorted(path.name for path in out.iterdir() if path.name != ".lock")
+
+
+def lines_of(data_bin, split, languages, side):
+    """What fairseq reads out of the binary data."""
+    found = data_utils.load_indexed_dataset(str(data_bin / f"{split}.{languages}.{side}"))
+    dictionary = Dictionary.load(str(data_bin / f"dict.{side}.txt"))
+    return [dictionary.string(words, "sentencepiece") for words in found]
+
+
+def test_text_of_a_user(tmp_path, own):
+    """Nothing is changed, and nothing left out but what cannot be trained on."""
+    said = prepare(*own, "--out", tmp_path / "out", "--max-pieces", 100)
+    name = tmp_path / "own" / "t"
+    assert f"{name}: 155 pairs read, dropped: 1 empty\n" in said.out
+    assert "all: 154 pairs encoded, dropped: 1 too-long\n" in said.out
+    assert "train 153, valid 25, test 9, test1 8 pairs; " in said.out
+    train = read_parallel(*(tmp_path / "out" / "text" / f"train.{side}" for side in ("xa", "xb")))
+    assert train[:152] == [*pairs_of(150, 1), *[("“ka lo”", "‘mi’ ru")] * 2]
+    data_bin = tmp_path / "out" / "data-bin"
+    assert lines_of(data_bin, "train", "xa-xb", "xb")[:152] == [target for _, target in train[:152]]
+    assert lines_of(data_bin, "test1", "xa-xb", "xa") == [source for source, _ in pairs_of(8, 4)]
+    settings = TextSettings.load(data_bin)
+    assert (settings.source_lang, settings.target_lang, settings.normalise) == ("xa", "xb", False)
+
+
+def test_what_the_options_change(tmp_path, own):
+    options = ("--normalise", "--drop-duplicates", "--max-ratio", 2)
+    said = prepare(*own, *options, "--out", tmp_path / "out")
+    assert "155 pairs read, dropped: 1 empty, 1 duplicate\n" in said.out
+    assert "all: 153 pairs encoded, dropped: 1 length-ratio\n" in said.out
+    data_bin, text = tmp_path / "out" / "data-bin", tmp_path / "out" / "text"
+    assert lines_of(data_bin, "train", "xa-xb", "xa")[150] == '"ka lo"'
+    assert lines_of(data_bin, "valid", "xa-xb", "xb")[20:22] == ["'mi' ru"] * 2
+    assert (text / "valid.xb").read_text().splitlines()[20] == "‘mi’ ru"  # for scoring
+    settings = TextSettings.load(data_bin)
+    assert settings.normalise and settings.encode_source("“ka”") == settings.encode_source('"ka"')
+    words = ("--vocab-size", "--out")
+    again = [word for at, word in enumerate(own) if {word, own[at - 1]}.isdisjoint(words)]
+    model = data_bin / "spm.model"
+    prepare(*again, *options, "--subword-model", model, "--out", tmp_path / "again")
+    same = data(tmp_path / "again")
+    assert {name: bytes_ for name, bytes_ in data(tmp_path / "out").items() if name in same} == same
+    assert any(name.endswith(".bin") for name in same)
+
+
+def test_a_dry_run_prints_commands_that_give_the_same_data(tmp_path, own):
+    prepare(*own, "--out", tmp_path / "out", "--drop-duplicates", "--character-coverage", 0.99)
+    limited = ("--out", tmp_path / "dry run", "--drop-duplicates", "--character-coverage", 0.99)
+    commands = [shlex.split(line) for line in prepare(*own, *limited, "--dry-run").out.splitlines()]
+    assert not (tmp_path / "dry run").exists()
+    assert [words[0] for words in commands] == ["resmlp-mt", "fairseq-preprocess", "cp"]
+    assert resmlp(*commands[0][1:]).status == 0
+    call("preprocess", *commands[1][1:])
+    for path in commands[2][1:-1]:
+        shutil.copy(path, commands[2][-1])
+    made, expected = (tmp_path / name / "data-bin" for name in ("dry run", "out"))
+    (made / "preprocess.log").unlink()
+    assert data(made) == data(expected)
+    pieces = (tmp_path / "dry run" / "pieces" / "valid.xa").read_text().splitlines()
+    subwords = Subwords(made / "spm.model")
+    assert pieces[:20] == [subwords.encode(source) for source, _ in pairs_of(20, 2)]
+    fails("was not made by this command: delete it", "prepare", *own, *limited)
+
+
+def test_a_recipe(tmp_path, text):
+    found = resmlp(*from_text(tmp_path, text))
+    assert found.status == 0
+    assert "one: 153 pairs read, dropped: 1 empty, 1 invalid-utf8\n" in found.out.replace(
         "1 invalid-utf8, 1 empty", "1 empty, 1 invalid-utf8"
     )
-    assert "two: 100 pairs read, dropped: 10 duplicate\n" in printed
-    dropped = int(re.search(r"all: 241 pairs encoded, dropped: (\d+) length-ratio\n", printed)[1])
-    assert f"data-bin: train {241 - dropped} pairs, valid 20, test 20; " in printed
-    assert "test1.eng has 20 lines, newstest2014 in full has 3003" in printed
+    assert "two: 100 pairs read, dropped: 10 duplicate\n" in found.out
+    dropped = int(re.search(r"all: 241 pairs encoded, dropped: (\d+) length-ratio\n", found.out)[1])
+    assert f"train {241 - dropped}, valid 20, test 20 pairs; " in found.out
+    assert "test1.eng has 20 lines: newstest2014 in full has 3003" in found.err
     out = tmp_path / "out"
-    names = ["data-bin", "manifest.json", "subwords", "text"]
-    assert sorted(path.name for path in out.iterdir()) == names
+    assert there(out) == ["data-bin", "manifest.json", "subwords", "text"]
+    train = read_parallel(out / "text" / "train.en", out / "text" / "train.de")
+    assert len(train) == len(set(train)) == 241
     for split, count in (("train", 241 - dropped), ("valid", 20), ("test", 20)):
         for side in ("en", "de"):
-            path = str(out / "data-bin" / f"{split}.en-de.{side}")
-            assert len(data_utils.load_indexed_dataset(path)) == count
+            assert len(lines_of(out / "data-bin", split, "en-de", side)) == count
     for ours, its in (("valid.en", "dev.eng"), ("test.de", "test1.deu")):
         assert (out / "text" / ours).read_bytes() == (text / its).read_bytes()
-
-
-def test_the_manifest(tmp_path, text):
-    from_text(tmp_path, text, "--limit", 120)
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert (manifest["pair"], manifest["limit"], manifest["vocab_size"]) == ("en-de", 120, 90)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert (manifest["normalise"], manifest["max_ratio"], manifest["vocab_size"]) == (True, 1.5, 90)
     results = manifest["results"]
-    assert [counts["read"] for counts in results["text"]["corpora"].values()] == [120, 100]
-    given = results["inputs"]["corpora"]
-    assert given["one"]["pairs"] == 153
-    assert given["two"]["sha256"] == {
-        f"two.{tag}": sha256_of(text / "train-parts" / f"two.{tag}") for tag in ("eng", "deu")
+    assert results["inputs"]["train1"]["sha256"] == {
+        f"two.{tag}": sha256_of(text / "train-parts" / f"two.{tag}") for tag in TAGS
     }
-    for step in ("text", "subwords", "data-bin"):
-        folder = tmp_path / "out" / step
-        files = {p.name: sha256_of(p) for p in folder.iterdir() if p.name != "report.json"}
+    for step in STEPS:
+        files = {p.name: sha256_of(p) for p in (out / step).iterdir() if p.name != "report.json"}
         assert results[step]["sha256"] == files
         assert results[step]["cost"]["wall_seconds"] > 0
-    assert {"resmlp_mt", "sentencepiece", "sacremoses", "torch"} <= set(results["versions"])
-
-
-def test_english_french_is_normalised_in_all_splits_but_not_for_scoring(tmp_path):
-    text = write_layout(tmp_path / "text", EN_FR, {"a": pairs_of(200, 1)})
-    quoted = [f"«\u00a0{french}\u00a0»" for _, french in pairs_of(200, 1)]
-    write_side(text / "train-parts" / "a.fra", quoted)
-    write_side(text / "dev.fra", quoted[:20])
-    assert run("en-fr", "--from", text, "--out", tmp_path / "out", "--vocab-size", 90) == 0
-    data_bin = tmp_path / "out" / "data-bin"
-    assert (data_bin / "dict.en.txt").read_bytes() == (data_bin / "dict.fr.txt").read_bytes()
-    valid = data_utils.load_indexed_dataset(str(data_bin / "valid.en-fr.fr"))
-    dictionary = Dictionary.load(str(data_bin / "dict.fr.txt"))
-    decoded = [dictionary.string(words, "sentencepiece") for words in valid]
-    normal = (tmp_path / "out" / "text" / "train.fr").read_text().splitlines()
-    assert all(line.startswith('"') for line in normal) and decoded == normal[:20]
-    assert (tmp_path / "out" / "text" / "valid.fr").read_text().splitlines() == quoted[:20]
 
 
 def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path, text, monkeypatch):
-    from_text(tmp_path, text, "--workers", 1, out="1")
-    monkeypatch.setattr("resmlp_mt.prepare.parallel.CHUNK_LINES", 20)
-    from_text(tmp_path, text, "--workers", 3, out="3")
+    assert resmlp(*from_text(tmp_path, text, out="1")).status == 0
+    monkeypatch.setattr(corpora, "CHUNK_LINES", 20)
+    assert resmlp(*from_text(tmp_path, text, "--workers", 3, out="3")).status == 0
     assert data(tmp_path / "1") == data(tmp_path / "3")
 
 
-def test_a_complete_result_is_left_alone(tmp_path, text, capsys):
-    from_text(tmp_path, text)
+def test_a_complete_result_is_left_alone(tmp_path, text):
+    first = resmlp(*from_text(tmp_path, text))
     before = (tmp_path / "out" / "manifest.json").read_bytes()
-    capsys.readouterr()
-    assert from_text(tmp_path, text) == 0
-    printed = capsys.readouterr().out
-    assert "out is complete: nothing to do" in printed and "data-bin: train" in printed
+    again = resmlp(*from_text(tmp_path, text))
+    assert "out is complete: nothing to do" in again.err and again.out == first.out
     assert (tmp_path / "out" / "manifest.json").read_bytes() == before
+
+
+def kill_within(step, patch):
+    """Have this process killed in the middle of a step, when some of it is written."""
+
+    def kill(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if step == "text":
+        patch.setattr(cleaning, "_copy_marked", kill)
+    elif step == "subwords":
+        patch.setattr("resmlp_mt.prepare.vocabulary.Subwords", kill)
+    else:
+        patch.setattr(encoding.DataWriter, "finish", kill)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_in_a_step_and_started_again(tmp_path, text, monkeypatch, step):
+    assert resmlp(*from_text(tmp_path, text, out="whole")).status == 0
+    kill_within(step, monkeypatch)
+    killed = Forked(lambda: resmlp(*from_text(tmp_path, text)), tmp_path / "log")
+    assert killed.wait(60) == -signal.SIGKILL
+    monkeypatch.undo()
+    assert f"{step}.partial" in there(tmp_path / "out")
+    assert any((tmp_path / "out" / f"{step}.partial").iterdir())
+    assert resmlp(*from_text(tmp_path, text)).status == 0
+    assert data(tmp_path / "out") == data(tmp_path / "whole")
+
+
+def test_a_second_process_in_the_same_folder(tmp_path, own, monkeypatch):
+    monkeypatch.setattr("resmlp_mt.files.GRACE", 0)
+    never, _ = os.pipe()
+
+    def wait(*_):
+        (tmp_path / "reached").touch()
+        os.read(never, 1)
+
+    words = ("prepare", *own, "--out", tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "clean", wait)
+        other = Forked(lambda: resmlp(*words), tmp_path / "log")
+        try:
+            while not (tmp_path / "reached").exists():
+                assert other.poll() is None
+            refused(f"another process is working in {tmp_path / 'out'}", *words)
+        finally:
+            other.kill()
+            other.wait(60)
 
 
 def full_disk(monkeypatch, after):
@@ -151,140 +259,125 @@ def full_disk(monkeypatch, after):
     monkeypatch.setattr(encoding.DataWriter, "add", add)
 
 
-def test_a_disk_full_in_the_middle_of_encoding(tmp_path, text, monkeypatch, capsys):
-    from_text(tmp_path, text, out="whole")
-    capsys.readouterr()
+def test_a_disk_full_in_the_middle_of_encoding(tmp_path, text, monkeypatch):
+    assert resmlp(*from_text(tmp_path, text, out="whole")).status == 0
     with monkeypatch.context() as patch:
-        patch.setattr("resmlp_mt.prepare.parallel.CHUNK_LINES", 50)
+        patch.setattr(corpora, "CHUNK_LINES", 50)
         full_disk(patch, after=5)
-        message = refused(capsys, from_text(tmp_path, text))
-    assert f"{tmp_path / 'out'}: No space left on device: make room and run" in message
-    left = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert left == ["manifest.json", "subwords", "text"]
-    assert from_text(tmp_path, text) == 0
-    printed = capsys.readouterr().out
-    assert "[2/3] SentencePiece: done before, reused" in printed
+        said = f"{tmp_path / 'out'}: No space left on device: make room and run"
+        fails(said, *from_text(tmp_path, text))
+    assert there(tmp_path / "out") == ["manifest.json", "subwords", "text"]
+    again = resmlp(*from_text(tmp_path, text))
+    assert "[2/3] SentencePiece: done before, reused" in again.err
     assert data(tmp_path / "out") == data(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
     "step, allowed", [("text", 5000), ("subwords", 900), ("subwords", 5000), ("data-bin", 3000)]
 )
-def test_a_quota_exceeded_in_any_step(tmp_path, text, monkeypatch, capsys, step, allowed):
+def test_a_quota_exceeded_in_any_step(tmp_path, text, monkeypatch, step, allowed):
     """The system's own limit on the size of files, in a step that has begun."""
     whole = resource.getrlimit(resource.RLIMIT_FSIZE)
-    make = getattr(steps.Preparation, f"_make_{step.replace('-', '_')}")
+    name = {"text": "clean", "subwords": "learn_subwords", "data-bin": "encode"}[step]
+    make = getattr(steps, name)
 
-    def limited(self, folder):
+    def limited(*arguments):
         resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, whole[1]))
         try:
-            return make(self, folder)
+            return make(*arguments)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, whole)
 
     with monkeypatch.context() as patch:
-        patch.setattr(steps.Preparation, make.__name__, limited)
-        message = refused(capsys, from_text(tmp_path, text))
-    assert "File too large: make room and run" in message or "is the disk full?" in message
-    done = ["text", "subwords", "data-bin"]
-    expected = ["manifest.json", *done[: done.index(step)]]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(expected)
-    assert from_text(tmp_path, text) == 0
+        patch.setattr(steps, name, limited)
+        said = "is the disk full?" if step == "subwords" else "File too large: make room and run"
+        fails(said, *from_text(tmp_path, text))
+    assert there(tmp_path / "out") == sorted(["manifest.json", *STEPS[: STEPS.index(step)]])
+    assert resmlp(*from_text(tmp_path, text)).status == 0
 
 
-def test_a_run_stopped_by_the_user_goes_on(tmp_path, text, monkeypatch, capsys):
+def test_a_run_stopped_by_the_user_resumes(tmp_path, text, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(steps, "encode", stopped)
-        assert from_text(tmp_path, text) == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+        found = resmlp(*from_text(tmp_path, text))
+    assert found.status == 130 and "the same command resumes it" in found.err
     assert not (tmp_path / "out" / "data-bin.partial").exists()
-    assert from_text(tmp_path, text) == 0
-    assert "[1/3] normalise and clean: done before, reused" in capsys.readouterr().out
+    assert "[1/3] clean: done before, reused" in resmlp(*from_text(tmp_path, text)).err
 
 
-def test_a_worker_that_is_killed(tmp_path, text, monkeypatch, capsys):
-    monkeypatch.setattr(cleaning, "clean_pair", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    message = refused(capsys, from_text(tmp_path, text))
-    assert "ended from outside" in message and "fewer --workers" in message
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["manifest.json"]
+def test_a_worker_that_is_killed(tmp_path, text, monkeypatch):
+    killed = cleaning.Cleaner
+    monkeypatch.setattr(killed, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    fails("ended from outside", *from_text(tmp_path, text))
+    assert there(tmp_path / "out") == ["manifest.json"]
 
 
-def test_a_disk_that_is_too_small_is_refused_early(tmp_path, text, monkeypatch, capsys):
+def test_a_disk_that_is_too_small_is_refused_early(tmp_path, text, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(space.shutil, "disk_usage", lambda _: usage._replace(free=10**6))
-    message = refused(capsys, from_text(tmp_path, text))
-    assert "preparing 253 sentence pairs needs about 0.02 GB of disk, 0.00 GB are free" in message
+    said = "preparing 253 sentence pairs needs about 0.02 GB of disk, 0.00 GB are free"
+    fails(said, *from_text(tmp_path, text))
     assert not (tmp_path / "out").exists()
 
 
-def test_results_of_other_options(tmp_path, text, capsys):
-    from_text(tmp_path, text)
+def test_results_of_other_options(tmp_path, text):
+    assert resmlp(*from_text(tmp_path, text)).status == 0
     before = data(tmp_path / "out")
-    capsys.readouterr()
-    message = refused(capsys, from_text(tmp_path, text, "--limit", 9))
-    assert "holds results made with limit = null, not 9: choose another folder" in message
+    said = "holds results made with limit = null, not 9: choose another folder"
+    fails(said, *from_text(tmp_path, text, "--limit", 9))
     write_side(text / "train-parts" / "two.deu", ["other"] * 100)
-    message = refused(capsys, from_text(tmp_path, text))
-    assert "made with corpus two = " in message
+    fails("made with text of train1 = ", *from_text(tmp_path, text))
     assert data(tmp_path / "out") == before
 
 
-def bad_input(text, tmp_path):
-    """Arguments, damage to *text*, what is said."""
-    there = ["--from", text, "--out", tmp_path / "out", "--vocab-size", 90]
-    parts = text / "train-parts"
-    return {
-        "pair": (["en-ru", *there], None, "en-ru: unknown pair: choose en-de or en-fr"),
-        "limit": (["en-de", *there, "--limit", 0], None, "--limit 0: must be at least 1"),
-        "workers": (["en-de", *there, "--workers", 0], None, "--workers 0: must be"),
-        "pieces": (["en-de", *there[:-1], 70_000], None, "--vocab-size 70000: at most 65000"),
-        "folder": (["en-de", "--from", tmp_path / "no", *there[2:]], None, "no: no such folder"),
-        "languages": (["en-fr", *there], None, "one.fra is missing"),
-        "shorter": (
-            ["en-de", *there],
-            lambda: write_side(parts / "two.deu", ["x"] * 99),
-            "two.eng has 100 lines but",
-        ),
-        "gzip": (
-            ["en-de", *there],
-            lambda: ((parts / "two.deu").unlink(), (parts / "two.deu.gz").write_bytes(b"no")),
-            "two.deu.gz: damaged gzip file",
-        ),
-        "held-out": (
-            ["en-de", *there],
-            lambda: write_side(text / "dev.deu", ["x"] * 19),
-            "dev.eng has 20 lines but",
-        ),
-    }
-
-
-CASES = "pair limit workers pieces folder languages shorter gzip held-out"
-
-
-@pytest.mark.parametrize("case", CASES.split())
-def test_bad_input_leaves_nothing_behind(tmp_path, text, capsys, case):
-    arguments, damage, said = bad_input(text, tmp_path)[case]
-    if damage is not None:
-        damage()
-    assert said in refused(capsys, run(*arguments))
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("--recipe wmt14-en-ru", "--recipe wmt14-en-ru: unknown recipe: choose wmt14-en-de or"),
+        ("--limit 0", "--limit 0: must be at least 1"),
+        ("--workers 0", "--workers 0: must be at least 1"),
+        ("--max-pieces 0", "--max-pieces 0: must be at least 1"),
+        ("--vocab-size 70000", "--vocab-size 70000: at most 65000"),
+        ("--max-ratio nan", "--max-ratio nan: must be a number"),
+        ("--max-ratio -1", "--max-ratio -1: must be 0 or more"),
+        ("--character-coverage 0", "--character-coverage 0: must be above 0 and at most 1"),
+        ("--subword-model no", "--subword-model no: not a SentencePiece model"),
+        ("--from no", "--from no: give --recipe with it"),
+        ("--recipe wmt14-en-de --from no", "--recipe and --trainpref: give one or the other"),
+        ("--validpref no", "no.xa is missing"),
+        ("--source-lang xb", "--source-lang and --target-lang are both xb"),
+    ],
+)
+def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):
+    if "unknown recipe" in said or "--subword-model" in said:
+        own = own[:4] if "recipe" in said else [w for w in own if w not in ("--vocab-size", 110)]
+    refused(said, "prepare", *own, "--out", tmp_path / "out", *words.split())
     assert not (tmp_path / "out").exists()
 
 
-def test_a_vocabulary_that_does_not_fit_the_text(tmp_path, text, capsys):
-    message = refused(capsys, from_text(tmp_path, text, "--vocab-size", 30_000))
-    assert "--vocab-size 30000 is more than this corpus allows: at most " in message
-    assert f"in another folder, or when {tmp_path / 'out'} is deleted" in message
+def test_options_that_are_missing(tmp_path, own):
+    refused(
+        "--trainpref is missing: give it, or a --recipe", "prepare", *own[:4], "--out", tmp_path
+    )
+    both = (*own, "--subword-model", tmp_path)
+    refused("--subword-model and --vocab-size: give one", "prepare", *both, "--out", tmp_path)
 
 
-def test_no_pair_is_left(tmp_path, capsys):
-    text = write_layout(tmp_path / "text", EN_DE, {"a": [("", "x"), ("y", "")]})
-    assert "no training pair is left" in refused(capsys, from_text(tmp_path, text))
+def test_a_vocabulary_that_does_not_fit_the_text(tmp_path, text):
+    out = tmp_path / "out"
+    words = from_text(tmp_path, text, "--vocab-size", 30_000)
+    fails("--vocab-size 30000 is more than this corpus allows: at most ", *words)
+    fails(f"(in another folder, or when {out} is deleted)", *words)
 
 
-def test_a_held_out_line_that_is_not_utf8(tmp_path, text, capsys):
-    write_side(text / "test1.deu", ["x"] * 19 + [b"\xff"])
-    message = refused(capsys, from_text(tmp_path, text))
-    assert "test1.deu, line 20: invalid UTF-8" in message
+def test_no_pair_is_left(tmp_path):
+    text = write_layout(tmp_path / "text", TAGS, {"a": [("", "x"), ("y", "")]})
+    fails("no training pair is left", *from_text(tmp_path, text))
+
+
+def test_a_folder_of_something_else(tmp_path, own):
+    (tmp_path / "own" / "documents").mkdir()
+    fails("holds folders of something else", "prepare", *own, "--out", tmp_path / "own")

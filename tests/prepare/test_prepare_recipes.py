@@ -6,6 +6,7 @@ import socket
 import tarfile
 import threading
 import zipfile
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,9 +15,10 @@ from prepare_text import pairs_of
 from sacrebleu.dataset import DATASETS
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.prepare import download, fetch
-from resmlp_mt.prepare.prepare import Preparation
-from resmlp_mt.prepare.recipes import CHECKSUMS, PAIRS, find_pair
+from resmlp_mt.prepare import corpora, download, fetch
+from resmlp_mt.prepare.corpora import Corpora
+from resmlp_mt.prepare.preparation import Preparation
+from resmlp_mt.prepare.recipes import find_recipe, known_checksums
 
 
 @pytest.fixture
@@ -29,49 +31,57 @@ def no_network(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name, corpora",
+    "name, train",
     [
-        ("en-de", ["europarl_wmt13-7", "commoncrawl_wmt13-1", "news_commentary-v9.1"]),
+        ("wmt14-en-de", ["europarl_wmt13-7", "commoncrawl_wmt13-1", "news_commentary-v9.1"]),
         (
-            "en-fr",
+            "wmt14-en-fr",
             ["europarl_wmt13-7", "commoncrawl_wmt13-1", "news_commentary-v9.1"]
             + ["multiun-v1", "giga_fren-v2"],
         ),
     ],
 )
-def test_both_recipes_resolve_without_a_network(no_network, tmp_path, name, corpora):
-    pair = PAIRS[name]
-    recipe = download.load_recipe(pair)
-    entries = download.resolve(recipe)
-    assert tuple(map(str, recipe.langs)) == pair.tags
-    assert [f"{e.did.name}-{e.did.version}" for e in entries["train"]] == corpora
-    years = {"en-de": ["2013"], "en-fr": ["2012", "2013"]}[name]
+def test_both_recipes_resolve_without_a_network(no_network, tmp_path, name, train):
+    recipe = find_recipe(name)
+    listed = download.load_recipe(recipe)
+    entries = download.resolve(listed)
+    assert tuple(map(str, listed.langs)) == recipe.endings
+    assert [f"{e.did.name}-{e.did.version}" for e in entries["train"]] == train
+    german = name == "wmt14-en-de"
+    years = ["2013"] if german else ["2012", "2013"]
     assert [(e.did.name, e.did.version) for e in entries["dev"]] == [("newstest", y) for y in years]
-    test = [("newstest_deen" if name == "en-de" else "newstest_fren", "2014")]
+    test = [("newstest_deen" if german else "newstest_fren", "2014")]
     assert [(e.did.name, e.did.version) for e in entries["test"]] == test
     for entry in [*entries["train"], *entries["dev"], *entries["test"]]:
-        assert {str(tag) for tag in entry.did.langs} == set(pair.tags)
+        assert {str(tag) for tag in entry.did.langs} == set(recipe.endings)
     # each published checksum is of an archive that is used
-    assert set(CHECKSUMS) <= set(download.archives_of(entries, download.CheckedCache(tmp_path)))
+    archives = download.archives_of(entries, download.CheckedCache(tmp_path))
+    assert set(known_checksums()) <= set(archives)
+
+
+def test_a_recipe_of_mtdata(no_network):
+    recipe = find_recipe("vaswani_etal_2017_ende")
+    assert (recipe.source_lang, recipe.target_lang) == ("en", "de")
+    assert recipe.endings == ("eng", "deu") and not recipe.normalise
+    assert len(download.resolve(download.load_recipe(recipe))["train"]) == 3
+    with pytest.raises(UserError, match="tg01_2to1_test is not for two languages"):
+        find_recipe("tg01_2to1_test")
+    with pytest.raises(UserError, match="wmt14-en-ru: unknown recipe: choose wmt14-en-de or"):
+        find_recipe("wmt14-en-ru")
 
 
 def test_the_checksum_of_the_held_out_sets_is_sacrebleus():
     url = "http://data.statmt.org/wmt20/translation-task/dev.tgz"
     dataset = DATASETS["wmt20/dev"]
     assert [address.replace("https:", "http:") for address in dataset.data] == [url]
-    assert CHECKSUMS[url] == f"md5:{dataset.md5[0]}"
+    assert known_checksums()[url] == f"md5:{dataset.md5[0]}"
 
 
 def test_a_recipe_that_this_mtdata_does_not_have(no_network):
-    recipe = download.load_recipe(PAIRS["en-de"])
+    recipe = download.load_recipe(find_recipe("wmt14-en-de"))
     recipe.train = [type(recipe.train[0]).parse("Statmt-europarl_wmt13-0-deu-eng")]
     with pytest.raises(UserError, match=r"^mtdata \S+: Could not find \S+$"):
         download.resolve(recipe)
-
-
-def test_an_unknown_pair():
-    with pytest.raises(UserError, match="^en-ru: unknown pair: choose en-de or en-fr$"):
-        find_pair("en-ru")
 
 
 def tar(members: dict) -> bytes:
@@ -142,20 +152,27 @@ def home(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(download, "resolve", lambda _: entries)
     monkeypatch.setattr(download.mtdata, "cache_dir", tmp_path / "cache")
-    monkeypatch.setattr(download, "TEST_PAIRS", 8)
+    with_all(monkeypatch, 8)
     yield folder
     server.shutdown()
     server.server_close()
 
 
+def with_all(monkeypatch, lines):
+    """The recipe as if its whole test set had so many lines."""
+    recipe = replace(find_recipe("wmt14-en-de"), test_pairs=lines)
+    monkeypatch.setattr(corpora, "find_recipe", lambda _: recipe)
+
+
 def prepare(tmp_path):
-    return Preparation(PAIRS["en-de"], tmp_path / "out", vocab_size=90).run()
+    work = Preparation(Corpora.from_recipe("wmt14-en-de"), tmp_path / "out", vocab_size=90)
+    work.run()
+    return work.results()
 
 
 def fetch_all(tmp_path) -> dict:
-    recipe = download.load_recipe(PAIRS["en-de"])
-    cache = download.CheckedCache(tmp_path / "cache")
-    return download.download(download.resolve(recipe), recipe.langs, tmp_path / "corpora", cache)
+    (tmp_path / "corpora").mkdir(exist_ok=True)
+    return download.download(corpora.find_recipe("wmt14-en-de"), tmp_path / "corpora")
 
 
 def test_download_to_binary_data(home, tmp_path):
@@ -188,8 +205,8 @@ def test_download_to_binary_data(home, tmp_path):
 
 
 def test_the_filtered_test_set_is_refused(home, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "TEST_PAIRS", 3003)
-    with pytest.raises(UserError, match="deen-2014-deu-eng has 8 lines, not the 3003 of all"):
+    with_all(monkeypatch, 3003)
+    with pytest.raises(UserError, match="deu-eng has 8 lines: newstest2014 in full has 3003"):
         prepare(tmp_path)
     assert not (tmp_path / "out" / "corpora").exists()
 

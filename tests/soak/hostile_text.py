@@ -92,7 +92,7 @@ def programs(folder: Path, batches: int, many: int, lost: List[str]) -> Dict[str
             chosen = short if name in INTERACTIVE else batch
             tell(name, lambda n=name, c=chosen: tried.run(n, c), lost)
         tell("translate.py", lambda b=batch: tried.translate_truncated(b), lost)
-        tell("prepare.py", lambda b=batch: tried.prepare_held_out(b), lost)
+        tell("prepare", lambda b=batch: tried.prepare_held_out(b), lost)
     short = [x for x in fixed if len(tried.encode(x.decode()).split()) <= LONGEST]
     tell(ATTENTION, lambda: tried.run(ATTENTION, short), lost)
     for name in tried.names:
@@ -108,7 +108,7 @@ def programs(folder: Path, batches: int, many: int, lost: List[str]) -> Dict[str
 def refused(programs: Programs, wrong: bytes) -> None:
     """What is no UTF-8, through every program."""
     for name in programs.names:
-        if name == "prepare.py":
+        if name == "prepare":
             programs.prepare_refuses(wrong)
         elif name != "fairseq-preprocess and fairseq-generate":  # its input is made here
             lines = [b"w01", b"\xc2\x85", wrong, b"w02"]

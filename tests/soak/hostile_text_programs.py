@@ -24,14 +24,12 @@ class Programs(Scripts):
     def __init__(self, world: World, folder: Path):
         super().__init__(world, folder)
         self._programs: Dict[str, Callable[[List[bytes], Path], None]] = {
-            "subwords.py train": self._subwords_train,
-            "subwords.py encode": self._subwords_encode,
             "fairseq-preprocess and fairseq-generate": self._preprocess,
             "fairseq-interactive": self._interactive,
             "translate.py": self._translate,
             "distill.py": self._distill,
             "score": self._score,
-            "prepare.py": self._prepare,
+            "prepare": self._prepare,
         }
         self.names = tuple(self._programs)
         self._programs["plot.py attention"] = self._attention  # a line at a time: slow
@@ -71,13 +69,13 @@ class Programs(Scripts):
         self._translate(lines, self._empty(), truncate=True)
 
     def prepare_held_out(self, lines: List[bytes]) -> None:
-        """prepare.py with *lines* as its test set, of which none may be left out."""
-        self.tried["prepare.py"] += len(lines)
+        """prepare with *lines* as its test set, of which none may be left out."""
+        self.tried["prepare"] += len(lines)
         self._prepare(lines[:50], self._empty(), held_out=lines)
 
     def prepare_refuses(self, wrong: bytes) -> None:
         """Of training text, what is no UTF-8 is left out and counted; of the test set it is not."""
-        self.tried["prepare.py"] += 6
+        self.tried["prepare"] += 6
         lines = [b"w01", b"\xc2\x85", wrong]
         self._prepare(lines, self._empty())
         try:
@@ -86,4 +84,4 @@ class Programs(Scripts):
             assert re.search(r"test1\.\w+, line 3: invalid UTF-8", str(refused)), refused
             assert "\n" not in str(refused)
         else:
-            raise AssertionError("prepare.py: a test set that is not UTF-8 is not refused")
+            raise AssertionError("prepare: a test set that is not UTF-8 is not refused")

@@ -14,7 +14,7 @@ from fairseq_cli import interactive
 from hostile_lines import FIXED, NOT_UTF8
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.prepare import cleaning
+from resmlp_mt.prepare.cleaning import Cleaner
 from resmlp_mt.score.evaluation import evaluate
 from resmlp_mt.score.generated import read_system
 from resmlp_mt.text.lines import one_line, read_lines, read_text, write_lines
@@ -47,7 +47,7 @@ class Properties:
             Subwords(train_subwords(text, self.folder / "hostile", 500)),
             Subwords(train_subwords(others, self.folder / "others", 30)),
         ]
-        cleaning.load_normalisers("en", "de")
+        self.cleaners = [Cleaner("en", "de", normalise, True, 250) for normalise in (True, False)]
         self.tried = dict.fromkeys(("reading", "subwords", "cleaning", "scoring"), 0)
 
     def reading(self, content: bytes) -> None:
@@ -100,14 +100,15 @@ class Properties:
     def clean(self, source: str, target: str) -> None:
         """A pair of training text is kept, each side one line, or there is a reason."""
         self.tried["cleaning"] += 1
-        found = cleaning.clean_pair(f"{source}\n".encode(), f"{target}\n".encode())
-        if isinstance(found, str):
-            assert found in DROPPED
-            return
-        for side, before in zip(found, (source, target)):
-            text = side.decode()
-            assert text and text == one_line(text) == text.strip() and len(text.splitlines()) == 1
-            assert letters(text) == letters(before), (before, text)
+        for cleaner in self.cleaners:
+            found = cleaner(f"{source}\n".encode(), f"{target}\n".encode())
+            if isinstance(found, str):
+                assert found in DROPPED
+                continue
+            for side, before in zip(found, (source, target)):
+                text = side.decode()
+                assert text and text == one_line(text) and len(text.splitlines()) == 1
+                assert letters(text) == letters(before), (before, text)
 
     def scores(self, hypotheses: List[str], references: List[str]) -> None:
         """Translations are read line by line and scored, whatever they say."""

@@ -7,43 +7,25 @@ import warnings
 from pathlib import Path
 from typing import List, Optional
 
-import prepare
-import subwords
 from command import resmlp
 from hostile_text_fairseq import FairseqPrograms
 from hostile_text_properties import without_mark
 from hostile_text_runs import Refused, largest_vocabulary, succeeded, text_of
 from prepare_text import pairs_of, write_layout, write_side
 from sacrebleu.metrics import BLEU, CHRF
-from small_world import Said, run_command, run_script
+from small_world import Said, run_command
 
 from resmlp_mt.analysis.cross_attention import cross_attention
 from resmlp_mt.compat.quiet import logging_as_before
 from resmlp_mt.errors import UserError
-from resmlp_mt.prepare.recipes import PAIRS
 from resmlp_mt.text.lines import read_lines
-from resmlp_mt.text.subwords import Subwords
 
-PAIR = PAIRS["en-de"]
+TAGS, SIDES = ("eng", "deu"), ("en", "de")  # of a recipe
 MOST_PIECES = 31  # of a sentence: the small model has 32 positions, and the end takes one
 
 
 class Scripts(FairseqPrograms):
-    """subwords.py, translate.py, distill.py, score, prepare.py, plot.py attention."""
-
-    def _subwords_train(self, lines: List[bytes], folder: Path) -> None:
-        write_side(folder / "train.xx", lines)
-        options = ("train", "--prefix", folder / "spm", folder / "train.xx", "--vocab-size")
-        largest_vocabulary(lambda size: run_script(subwords, *options, size))
-        assert Subwords(folder / "spm.model").encode("w01")
-
-    def _subwords_encode(self, lines: List[bytes], folder: Path) -> None:
-        write_side(folder / "text.xx", lines)
-        said = run_script(subwords, "encode", "--model", self.world.spm, folder / "text.xx")
-        succeeded(said)
-        pieces = (folder / "text.sp.xx").read_bytes().split(b"\n")
-        assert pieces.pop() == b""
-        assert pieces == [self.encode(text_of(line)).encode() for line in lines]
+    """translate, distill, score, prepare, plot attention."""
 
     def _translate(self, lines: List[bytes], folder: Path, truncate: bool = False) -> None:
         write_side(folder / "input", lines)
@@ -112,9 +94,9 @@ class Scripts(FairseqPrograms):
     def _prepare(self, lines: List[bytes], folder: Path, held_out: Optional[List[bytes]] = None):
         plain = pairs_of(300, 1)
         corpora = {"hostile": list(zip(lines, lines[::-1])), "plain": plain}
-        raw = write_layout(folder / "raw", PAIR, corpora)
+        raw = write_layout(folder / "raw", TAGS, corpora)
         if held_out is not None:
-            for tag in PAIR.tags:
+            for tag in TAGS:
                 write_side(raw / f"test1.{tag}", held_out)
         out = folder / "out"
 
@@ -123,18 +105,17 @@ class Scripts(FairseqPrograms):
             options = ("--from", raw, "--out", out, "--workers", 1, "--vocab-size", vocab_size)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a fork beside other threads
-                return run_script(prepare, "en-de", *options)
+                return run_command("prepare", "--recipe", "wmt14-en-de", *options)
 
         largest_vocabulary(run)
         results = json.loads((folder / "out" / "manifest.json").read_text(encoding="utf-8"))
         found = results["results"]["text"]["corpora"]["hostile"]
         assert found["read"] == len(lines) == sum(found.values()) - found["read"], found
-        kept = (folder / "out" / "text" / "keep.u8").read_bytes()
-        for side in (PAIR.source, PAIR.target):
-            text = (folder / "out" / "text" / f"train.{side}").read_bytes()
-            assert text.count(b"\n") == len(kept)
         encoded = results["results"]["data-bin"]
         pairs = results["results"]["text"]["pairs"]
+        for side in SIDES:
+            text = (folder / "out" / "text" / f"train.{side}").read_bytes()
+            assert text.count(b"\n") == pairs
         assert encoded["splits"]["train"]["pairs"] == pairs - sum(encoded["dropped"].values())
         if held_out is not None:
             assert encoded["splits"]["test"]["pairs"] == len(held_out)

@@ -5,12 +5,10 @@ import sys
 
 import hostile_lines
 import pytest
-import subwords as script
 from hostile_text_programs import Programs
 from hostile_text_properties import Properties
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_world import run_script
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.score.generated import read_system
@@ -18,8 +16,8 @@ from resmlp_mt.text.subwords import MAX_BYTES, Subwords, train_subwords
 
 FIXED = [line.encode() for line in hostile_lines.FIXED]
 PROGRAMS = [
-    *("subwords.py train", "subwords.py encode", "fairseq-preprocess and fairseq-generate"),
-    *("fairseq-interactive", "translate.py", "distill.py", "score", "prepare.py"),
+    "fairseq-preprocess and fairseq-generate",
+    *("fairseq-interactive", "translate.py", "distill.py", "score", "prepare"),
 ]
 SOME = settings(
     max_examples=60,
@@ -80,7 +78,7 @@ def test_every_program(programs, name):
     programs.run(name, [*FIXED, *[b""] * 300])
     long = [b"w01", b"\xcc\x81w01 " * 15_000, b"w02"]
     too_long = name in ("fairseq-interactive", "translate.py")
-    if name == "prepare.py":
+    if name == "prepare":
         programs.prepare_refuses(b"w01 \xe2\x80")
     elif name != "fairseq-preprocess and fairseq-generate":  # its input is made here
         wrong = [b"w01", b"\xc2\x85", b"w01 \xed\xa0\x80", b"w02"]
@@ -103,37 +101,27 @@ def test_a_sentence_on_the_command_line(programs):
     programs.refuse(name, [b"w01 \xff"], "invalid UTF-8")
 
 
-def spm_train(folder, text: bytes, size=40):
-    (folder / "text.xx").write_bytes(text)
-    return run_script(
-        script, "train", "--vocab-size", size, "--prefix", folder / "spm", folder / "text.xx"
-    )
-
-
 @pytest.mark.parametrize(
-    "text, size, said",
+    "lines, said",
     [
-        (b"w01\nw02\n\xff\n", 40, "text.xx, line 3: invalid UTF-8"),
-        (b"", 40, "no line to learn subwords from (0 that are too long)"),
-        (b"\n \n\t\n", 40, "no line to learn subwords from"),
-        (b"w" * MAX_BYTES + b"\n" + b"w" * (MAX_BYTES + 1), 40, "at most"),
-        (b"w" * (MAX_BYTES + 1) + b"\n\n", 40, "(1 that are too long)"),
-        (b"w01\n", 0, "--vocab-size 0: must be at least 1"),
-        (b"w01\n", -1, "--vocab-size -1: must be at least 1"),
+        ([], "no line to learn subwords from (0 that are too long)"),
+        (["", " ", "\t"], "no line to learn subwords from"),
+        (["w" * MAX_BYTES, "w" * (MAX_BYTES + 1)], "at most"),
+        (["w" * (MAX_BYTES + 1), ""], "(1 that are too long)"),
     ],
 )
-def test_text_that_nothing_is_learnt_from(tmp_path, text, size, said):
-    found = spm_train(tmp_path, text, size)
-    assert found.status == 1 and len(found.err) == 1 and said in found.err[0], found
-    assert [path.name for path in tmp_path.iterdir()] == ["text.xx"]
+def test_text_that_nothing_is_learnt_from(tmp_path, lines, said):
+    with pytest.raises(UserError) as error:
+        train_subwords(lines, tmp_path / "spm", 40)
+    assert said in str(error.value) and not list(tmp_path.iterdir())
 
 
-def test_lines_that_nothing_is_learnt_from_are_counted(tmp_path):
-    learnt = b"".join(b"w%02d w%02d\n" % (n % 7, n % 5) for n in range(40))
-    assert not spm_train(tmp_path, learnt, 17).err
-    left_out = b"w01 " * 2000 + "\n\n▅\n".encode()
-    found = spm_train(tmp_path, learnt + left_out, 17)
-    assert found.status == 0 and "without 2 lines" in found.err[0] and len(found.err) == 1
+def test_lines_that_nothing_is_learnt_from_are_counted(tmp_path, capsys):
+    learnt = [f"w{n % 7:02d} w{n % 5:02d}" for n in range(40)]
+    train_subwords(learnt, tmp_path / "spm", 17)
+    assert not capsys.readouterr().err
+    train_subwords([*learnt, "w01 " * 2000, "", "▅"], tmp_path / "spm", 17)
+    assert "without 2 lines" in capsys.readouterr().err
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

@@ -1,0 +1,185 @@
+"""Raw parallel text to the binary data of fairseq, with joint SentencePiece BPE.
+
+  resmlp-mt prepare --source-lang de --target-lang en --trainpref text/train \\
+      --validpref text/valid --testpref text/test --vocab-size 8000 --out data
+
+reads text/train.de, text/train.en ... (or .gz) and writes data/data-bin for fairseq, with the
+subword model and text.json, which says how the text was made, and data/text. With --recipe, mtdata
+downloads the corpora, or --from names a folder that `mtdata get` has filled:
+
+  resmlp-mt prepare --recipe wmt14-en-de --out data
+
+A stopped run resumes from its last complete step.
+"""
+
+import argparse
+from pathlib import Path
+
+from resmlp_mt.errors import UserError, check_finite, check_positive
+
+PREFIXES = ("trainpref", "validpref", "testpref")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_text_arguments(parser)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for all results")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="only the first N pairs of each training corpus, to try it out",
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: all cores)")
+    parser.add_argument(
+        "--pieces",
+        action="store_true",
+        help="write text of pieces for fairseq-preprocess, in place of data-bin",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the commands, with fairseq-preprocess, that give the same data",
+    )
+
+
+def add_text_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that say which text is prepared and how; `resmlp-mt run` has them too."""
+    text = parser.add_argument_group("the text")
+    text.add_argument("-s", "--source-lang", metavar="LANG", help="language of the source")
+    text.add_argument("-t", "--target-lang", metavar="LANG", help="language of the target")
+    text.add_argument(
+        "--trainpref", metavar="PREF", help="training text: PREF.LANG; several by commas"
+    )
+    text.add_argument("--validpref", metavar="PREF", help="text to validate with")
+    text.add_argument("--testpref", metavar="PREF", help="test sets, several by commas")
+    text.add_argument(
+        "--recipe",
+        metavar="NAME",
+        help="wmt14-en-de, wmt14-en-fr or a recipe of mtdata's, in place of the three",
+    )
+    text.add_argument(
+        "--from",
+        dest="folder",
+        type=Path,
+        metavar="DIR",
+        help="with --recipe: what `mtdata get` has filled, in place of a download",
+    )
+    how = parser.add_argument_group("how it is prepared (a recipe has defaults of its own)")
+    how.add_argument(
+        "--vocab-size", type=int, metavar="N", help="joint subword pieces (default 8000)"
+    )
+    how.add_argument(
+        "--subword-model", type=Path, metavar="FILE", help="a SentencePiece model to take as it is"
+    )
+    how.add_argument(
+        "--character-coverage",
+        type=float,
+        metavar="X",
+        help="share of characters in the vocabulary (default 1; 0.9995 with Chinese or Japanese)",
+    )
+    how.add_argument(
+        "--normalise",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="make punctuation uniform as Moses does; translate does the same (default: no)",
+    )
+    how.add_argument(
+        "--drop-duplicates",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="train on each pair once (default: no)",
+    )
+    how.add_argument(
+        "--max-ratio",
+        type=float,
+        metavar="X",
+        help="leave out training pairs with more than X times as many pieces on one side "
+        "(default 0: any)",
+    )
+    how.add_argument(
+        "--max-pieces",
+        type=int,
+        metavar="N",
+        help="leave out training pairs with more pieces on a side (default 250)",
+    )
+    how.add_argument(
+        "--seed", type=int, default=1, help="of the sample that subwords are learnt from"
+    )
+
+
+def corpora_of(args: argparse.Namespace):
+    """What the options of :func:`add_text_arguments` name.
+
+    Raises:
+        UserError: naming the option or the file that is missing.
+    """
+    from resmlp_mt.prepare.corpora import Corpora
+
+    given = [name for name in PREFIXES if getattr(args, name) is not None]
+    if args.recipe is not None:
+        if given:
+            raise UserError(f"--recipe and --{given[0]}: give one or the other")
+        return Corpora.from_recipe(args.recipe, args.folder, args.source_lang, args.target_lang)
+    if args.folder is not None:
+        raise UserError(f"--from {args.folder}: give --recipe with it")
+    for name in ("source_lang", "target_lang", "trainpref", "validpref"):
+        if getattr(args, name) is None:
+            raise UserError(f"--{name.replace('_', '-')} is missing: give it, or a --recipe")
+    return Corpora.from_prefixes(
+        args.source_lang, args.target_lang, args.trainpref, args.validpref, args.testpref
+    )
+
+
+def preparation_of(args: argparse.Namespace, out: Path, **more):
+    """The preparation that the options of :func:`add_text_arguments` ask for.
+
+    Args:
+        out: folder for the results.
+        more: further arguments of :class:`~resmlp_mt.prepare.preparation.Preparation`.
+
+    Raises:
+        UserError: for an option that is out of range, or a missing file.
+    """
+    given = [name for name in ("vocab_size", "max_pieces") if getattr(args, name) is not None]
+    check_positive(args, *given)
+    for name, most in (("max_ratio", None), ("character_coverage", 1)):
+        value = getattr(args, name)
+        if value is not None:
+            check_finite(args, name)
+            if value < 0 or (most is not None and not 0 < value <= most):
+                limits = "0 or more" if most is None else f"above 0 and at most {most}"
+                raise UserError(f"--{name.replace('_', '-')} {value:g}: must be {limits}")
+    if args.subword_model is not None and args.vocab_size is not None:
+        raise UserError("--subword-model and --vocab-size: give one or the other")
+    corpora = corpora_of(args)
+    from resmlp_mt.prepare.preparation import Preparation
+
+    return Preparation(
+        corpora,
+        out,
+        vocab_size=args.vocab_size,
+        normalise=args.normalise,
+        drop_duplicates=args.drop_duplicates,
+        max_ratio=args.max_ratio,
+        max_pieces=args.max_pieces,
+        subword_model=args.subword_model,
+        character_coverage=args.character_coverage,
+        seed=args.seed,
+        **more,
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    check_positive(
+        args, *(name for name in ("limit", "workers") if getattr(args, name) is not None)
+    )
+    work = preparation_of(
+        args, args.out, limit=args.limit, workers=args.workers, pieces=args.pieces
+    )
+    if args.dry_run:
+        import shlex
+
+        print(*map(shlex.join, work.commands()), sep="\n")
+        return
+    work.run()
+    print(*work.summary(), sep="\n")

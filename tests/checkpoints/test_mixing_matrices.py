@@ -1,0 +1,18 @@
+"""The mixing matrices in a checkpoint, before its training and after."""
+
+import torch
+
+from resmlp_mt.checkpoints.inspection import mixing_matrices
+
+
+def test_matrices_before_and_after_training(trained):
+    before = mixing_matrices(trained.path, 12, before_training=True)
+    after = mixing_matrices(trained.path, 12)
+    assert set(before) == set(after) == {(s, i) for s in ("encoder", "decoder") for i in (0, 1)}
+    for (side, layer), matrix in after.items():
+        assert matrix.shape == (1, 12, 12)
+        assert not torch.equal(matrix, before[side, layer])
+        assert (side == "encoder") == bool(matrix.triu(1).count_nonzero())
+    # what training began from is drawn from the seed in the checkpoint: the same every time
+    again = mixing_matrices(trained.path, 12, before_training=True)
+    assert all(torch.equal(before[key], again[key]) for key in before)

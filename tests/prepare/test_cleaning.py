@@ -1,0 +1,186 @@
+"""From raw lines to clean text: what is normalised, left out, found twice and sampled."""
+
+import random
+from collections import Counter
+
+import pytest
+from prepare_text import pairs_of, write_layout
+
+from resmlp_mt.prepare import cleaning, corpora
+from resmlp_mt.prepare.cleaning import PIECE, Repetitions, clean, hash_of
+from resmlp_mt.prepare.corpora import Corpora
+from resmlp_mt.prepare.vocabulary import sample
+from resmlp_mt.text.lines import read_parallel
+from resmlp_mt.text.normalise import Normaliser
+
+MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
+
+
+@pytest.mark.parametrize(
+    "language, text, normal",
+    [
+        ("en", "“Yes”, he said – it’s 5 %.", '"Yes," he said - it\'s 5%.'),
+        ("de", "Er sagte: „Ja.“ Dann ging er.", 'Er sagte: "Ja". Dann ging er.'),
+        ("fr", "«\u00a0Oui\u00a0», dit-il\u00a0; et alors\u00a0?", '"Oui", dit-il; et alors?'),
+        ("en", "\ufeffsoft\u00adhy\u00adphen \u200eleft", "softhyphen left"),
+        ("en", "a\tb\x00c\rd\u2028e\x0bf\x85g\u3000h", "a b c d e f g h"),
+        ("en", "  \u00a0 \x00 ", ""),
+        ("fa", "می\u200cخواهم \u200fبروم", "می\u200cخواهم بروم"),
+        ("hi", "क्\u200dष \u200d", "क्\u200dष"),
+        ("zh", "你好,世界。", "你好,世界。"),
+        ("xx", f"{MADE_UP} «{MADE_UP}»", f'{MADE_UP} "{MADE_UP}"'),
+    ],
+)
+def test_normalising(language, text, normal):
+    normalise = Normaliser(language)
+    assert normalise(text) == normal
+    assert normalise(normal) == normal
+
+
+OPTIONS = {"normalise": True, "drop_duplicates": True, "max_pieces": 250}
+
+
+def make(tmp_path, parts, limit=10**9, workers=1, **options):
+    """Clean corpora given as lists of pairs; gives the report and the pairs that are kept."""
+    folder = write_layout(tmp_path / "raw", ("eng", "deu"), parts)
+    text = Corpora.from_recipe("wmt14-en-de", folder)
+    sizes = [min(limit, len(pairs)) for pairs in parts.values()]
+    out = tmp_path / "text"
+    out.mkdir()
+    report = clean(text, sizes, {**OPTIONS, **options}, workers, out)
+    assert sorted(p.name for p in out.iterdir()) == ["train.de", "train.en"]
+    return report, read_parallel(out / "train.en", out / "train.de")
+
+
+HOSTILE = [
+    (b"lone\rreturn", b"1"),
+    ("line\u2028separator".encode(), b"2"),
+    (b"nul\x00byte", b"3"),
+    (b"\xef\xbb\xbfbyte order mark", b"4"),
+    (b"next\xc2\x85line \x0b\x0c\x1c\x1d\x1e", b"5"),
+    (b"windows\r", b"6\r"),
+    (b"\xff invalid", b"7"),
+    (b"valid", b"\xc3"),
+    ("replaced \ufffd".encode(), b"9"),
+    (b"x" * 1_000_000, b"10"),
+    (b"11", b"y " * 500_000),
+    (b"", b"12"),
+    (b"13", b" \xc2\xa0\t"),
+    (b"only invisible: not empty", b"14"),
+    (b"\x00", b"15"),
+    (b"last", b"16"),
+]
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_hostile_lines_never_shift_the_sides(tmp_path, normalise):
+    report, kept = make(tmp_path, {"a": HOSTILE}, normalise=normalise)
+    assert report["a"] == {
+        "read": 16,
+        "kept": 8,
+        "invalid-utf8": 3,
+        "too-long": 2,
+        "empty": 3,
+    }
+    mark = "" if normalise else "\ufeff"  # in the middle of a file it is text
+    assert kept == [
+        ("lone return", "1"),
+        ("line separator", "2"),
+        ("nul byte", "3"),
+        (f"{mark}byte order mark", "4"),
+        ("next line", "5"),
+        ("windows", "6"),
+        ("only invisible: not empty", "14"),
+        ("last", "16"),
+    ]
+
+
+def test_a_side_as_long_as_allowed_is_kept(tmp_path):
+    most = PIECE * 9
+    pairs = [("x" * most, "y"), ("x" * (most + 1), "y")]
+    report, kept = make(tmp_path, {"a": pairs}, max_pieces=9)
+    assert report["a"]["too-long"] == 1 and len(kept) == 1
+
+
+def test_pairs_are_kept_once_over_all_corpora(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "BUFFER", 16)
+    first, second = pairs_of(40, 1), pairs_of(40, 2)
+    other = [(second[0][0], second[1][1])]  # neither side is new, the pair is
+    parts = {"a": first + first[:5], "b": second[:10] + first[10:20] + other, "c": second}
+    report, kept = make(tmp_path / "1", parts)
+    assert kept == first + second[:10] + other + second[10:]
+    assert [report[name].get("duplicate") for name in "abc"] == [5, 10, 10]
+    assert [report[name]["kept"] for name in "abc"] == [40, 11, 30]
+    report, kept = make(tmp_path / "2", parts, drop_duplicates=False)
+    assert kept == [pair for pairs in parts.values() for pair in pairs]
+    assert all(counts["kept"] == counts["read"] for counts in report.values())
+
+
+def test_pairs_that_are_the_same_after_normalising_are_duplicates(tmp_path):
+    report, kept = make(tmp_path, {"a": [("it’s", "x"), ("it's", "x"), ("it's ", " x")]})
+    assert kept == [("it's", "x")] and report["a"]["duplicate"] == 2
+
+
+def test_a_limit_holds_for_each_corpus(tmp_path):
+    first, second = pairs_of(40, 1), pairs_of(40, 2)
+    report, kept = make(tmp_path, {"a": first, "b": second[:7]}, limit=10)
+    assert kept == first[:10] + second[:7]
+    assert [report[name]["read"] for name in "ab"] == [10, 7]
+
+
+def test_the_result_depends_on_neither_workers_nor_chunks(tmp_path, monkeypatch):
+    parts = {"a": HOSTILE + pairs_of(300, 1), "b": pairs_of(300, 2) + pairs_of(200, 1)}
+    whole = make(tmp_path / "1", parts)
+    monkeypatch.setattr(corpora, "CHUNK_LINES", 17)
+    assert make(tmp_path / "2", parts, workers=3) == whole
+    monkeypatch.setattr(corpora, "CHUNK_LINES", 8192)
+    monkeypatch.setattr(corpora, "CHUNK_BYTES", 500)
+    assert make(tmp_path / "3", parts, workers=2) == whole
+
+
+def test_repetitions_in_many_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "BUFFER", 64)
+    draw = random.Random(1)
+    lines = [str(draw.randrange(3000)).encode() for _ in range(5000)]
+    seen, expected = set(), []
+    for line in lines:
+        expected.append(line not in seen)
+        seen.add(line)
+    with Repetitions(tmp_path / "hashes") as repetitions:
+        for start in range(0, len(lines), 700):
+            some = lines[start : start + 700]
+            repetitions.add(b"".join(hash_of(line, b"same") for line in some))
+        assert repetitions.first_of_equals().tolist() == expected
+    assert not (tmp_path / "hashes").exists()
+
+
+def test_both_halves_of_a_hash_count(tmp_path):
+    hashes = [b"\0" * 8 + b"a" * 8, b"\0" * 8 + b"b" * 8, b"\0" * 7 + b"\1" + b"a" * 8]
+    with Repetitions(tmp_path / "hashes") as repetitions:
+        repetitions.add(b"".join([*hashes, *hashes[::-1]]))
+        assert repetitions.first_of_equals().tolist() == [1, 1, 1, 0, 0, 0]
+
+
+def test_chunks_are_limited_in_lines_and_in_bytes(monkeypatch):
+    monkeypatch.setattr(corpora, "CHUNK_LINES", 3)
+    monkeypatch.setattr(corpora, "CHUNK_BYTES", 100)
+    pairs = [(b"a", b"b")] * 4 + [(b"a" * 90, b"b" * 20)] * 2 + [(b"a" * 49, b"b")] * 3
+    made = list(corpora.chunks(pairs))
+    assert [len(sources) for sources, _ in made] == [3, 2, 1, 2, 1]
+    assert [pair for chunk in made for pair in zip(*chunk)] == pairs
+
+
+def test_hashes_tell_the_sides_apart():
+    assert len({hash_of(b"a", b"bc"), hash_of(b"ab", b"c"), hash_of(b"bc", b"a")}) == 3
+
+
+def test_a_sample_has_its_size_and_every_line_its_chance():
+    assert list(sample(iter("abc"), 3, 5, seed=1)) == list("abc")
+    chosen = Counter()
+    for seed in range(2000):
+        lines = list(sample(iter(range(20)), 20, 5, seed))
+        assert len(lines) == 5 and lines == sorted(lines)
+        chosen.update(lines)
+    assert list(sample(iter(range(20)), 20, 5, 7)) == list(sample(iter(range(20)), 20, 5, 7))
+    # 500 times each, standard deviation 19
+    assert len(chosen) == 20 and all(400 < number < 600 for number in chosen.values())
