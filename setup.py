@@ -1,4 +1,4 @@
-"""Metadata and dependencies; build and tool settings are in pyproject.toml."""
+"""Metadata and dependencies. Build and tool settings are in pyproject.toml."""
 
 import re
 from pathlib import Path
@@ -6,44 +6,71 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+HOME = "https://github.com/resmlp-mt/resmlp_mt"
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py").read_text())[1]
 
 PLOT = ["matplotlib"]
-BENCHMARK = ["ctranslate2", *PLOT]  # beside which scripts/benchmark.py can measure
-TENSORBOARD = ["tensorboardX"]  # for fairseq-train --tensorboard-logdir
-WMT14 = ["mtdata>=0.5.1", "requests"]  # with which `resmlp-mt prepare --recipe` fetches corpora
-TEST = ["hypothesis", "pytest", "pytest-xdist", "ruff", *BENCHMARK, *WMT14]
+BENCHMARK = ["ctranslate2", "psutil", *PLOT]
+WMT14 = ["mtdata>=0.5.1", "requests"]  # fetch corpora by recipe
+TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
+TEST = ["hypothesis", "import-linter", "pytest", "pytest-xdist", "ruff", *BENCHMARK, *WMT14]
+
+
+def read_readme() -> str:
+    """The README with links that work outside the repository, as on the package index."""
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:|#)", rf"\g<1>{HOME}/raw/main/", text)
+    return re.sub(r"(?<!!)(\[[^]]*\]\()(?!https?:|#)", rf"\g<1>{HOME}/blob/main/", text)
+
 
 setup(
     name="resmlp-mt",
     version=VERSION,
     description="ResMLP for machine translation: a fairseq plugin without self-attention",
-    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description=read_readme(),
     long_description_content_type="text/markdown",
+    author="resmlp_mt contributors",
     license="MIT",
+    license_files=["LICENSE"],
+    keywords=["machine translation", "MLP", "ResMLP", "fairseq", "sequence to sequence"],
+    url=HOME,
+    project_urls={
+        "Source": HOME,
+        "Documentation": f"{HOME}/tree/main/docs",
+        "Changes": f"{HOME}/blob/main/CHANGELOG.md",
+        "Paper": "https://arxiv.org/abs/2105.03404",
+    },
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+    ],
     python_requires=">=3.11,<3.14",  # see scripts/make_env.sh
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
-    package_data={
-        "resmlp_mt.prepare": ["*.yml", "*.toml"],
-        "resmlp_mt.train": ["recipes/*.toml"],
-    },
+    package_data={"resmlp_mt.prepare": ["*.yml", "*.toml"], "resmlp_mt.train": ["recipes/*.toml"]},
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
-        "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
+        "filelock",  # one process in a results folder
+        "numpy",
         "sacrebleu>=2.3",
         "sacremoses>=0.2",
         "sentencepiece>=0.2",
-        "filelock",  # one process at a time in a folder of results
-        "numpy",
         "tabulate",
+        "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
         "tqdm",
     ],
     entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},
     extras_require={
         "plot": PLOT,
-        "tensorboard": TENSORBOARD,
         "benchmark": BENCHMARK,
         "wmt14": WMT14,
+        "tensorboard": TENSORBOARD,
         "test": TEST,
     },
 )

@@ -1,235 +1,306 @@
-"""One experiment: raw parallel text to subwords, training, averaging, beam search and scores."""
+"""The road from raw text to BLEU: prepare, train, average, translate, score, as one resumable run.
 
-import os
+::
+
+    OUT/data/            text and binary data, as ``resmlp-mt prepare`` writes them
+    OUT/checkpoints/     the training, with train.log
+    OUT/model/           the averaged model, its dictionaries and subwords: all that translates
+    OUT/translations/    of the validation set with each length penalty, of the test sets with one
+    OUT/scores.json      scores with signatures, and how they were made
+"""
+
+import re
+import shlex
 import shutil
-from dataclasses import asdict, dataclass, field
-from hashlib import sha256
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-from tqdm import tqdm
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.files import ResultsFolder, read_json, write_json
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import ResultsFolder, lock, read_json, write_json
+from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.provenance import count_parameters, versions
-from resmlp_mt.score.generated import read_generated
 from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
-from resmlp_mt.text.lines import drop_empty, read_lines, read_parallel, write_lines
-from resmlp_mt.text.subwords import Subwords, train_subwords
-from resmlp_mt.train.log import TrainingBar, read_curve
-from resmlp_mt.train.programs import cost_added_to, run_program
+from resmlp_mt.text.lines import read_text, sha256_of
+from resmlp_mt.text.settings import FILE, MODEL, TextSettings
+from resmlp_mt.train.log import read_curve
+from resmlp_mt.train.recipe import Recipe, parse_options
+from resmlp_mt.train.training import Training
+from resmlp_mt.translate.driver import translate
+from resmlp_mt.translate.translator import SearchOptions
 
 STEPS = 5
+USER_DIR = Path(__file__).parent
 
 
 @dataclass
-class Recipe:
-    """Everything that an experiment's result depends on, its corpora apart.
-
+class Run:
+    """
     Attributes:
-        arch: architecture name.
-        source, target: languages.
-        vocab_size: joint SentencePiece pieces.
-        updates: length of training.
-        train_options: the rest of ``fairseq-train``'s command line.
-        average: how many of the last epochs' checkpoints to average; 1 takes the last as it is.
-        beam: hypotheses of the search.
-        lenpen: length penalties to try; the one with the best BLEU on ``valid`` is taken.
-        seed: of training.
-        threads: CPU threads; None takes PyTorch's default.
-        matmul_precision: of training, see :func:`resmlp_mt.compat.training.set_matmul_precision`.
-    """
-
-    arch: str
-    source: str
-    target: str
-    vocab_size: int
-    updates: int
-    train_options: List[str] = field(default_factory=list)
-    average: int = 1
-    beam: int = 4
-    lenpen: List[float] = field(default_factory=lambda: [0.6])
-    seed: int = 1
-    threads: Optional[int] = None
-    matmul_precision: str = "highest"
-
-
-class Experiment:
-    """
-    Args:
-        root: folder for all results.
-        recipe: the options.
-        corpora: source and target file by split: ``train``, ``valid`` and any number of test sets.
-        data_root: folder for pieces and binary data, to be shared by experiments that differ in
-            their training alone; default: *root*. Two processes must not make it at a time.
-        spm: a SentencePiece model to use in place of one trained on the training text.
+        out: folder for all results.
+        recipe: how to train, average and search.
+        arch: an architecture of fairseq or ours.
+        preparation: what makes ``OUT/data``; None with *data*.
+        data: a folder that ``resmlp-mt prepare`` has made, in place of *preparation*.
+        max_update: length of the training; None: that of the recipe.
+        training: further arguments of :class:`~resmlp_mt.train.training.Training`.
+        beam: hypotheses of the search; None: that of the recipe.
+        lenpen: length penalties, of which the validation set chooses one; None: of the recipe.
+        search: further arguments of :class:`~resmlp_mt.translate.translator.SearchOptions`.
 
     Raises:
-        UserError: if *root* holds another experiment or cannot be written, or a corpus file is
-            missing, empty, not UTF-8, or shorter on one side.
+        UserError: for an unknown architecture, bad options of fairseq, or both or neither of
+            *preparation* and *data*.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        recipe: Recipe,
-        corpora: Dict[str, Tuple[Path, Path]],
-        data_root: Optional[Path] = None,
-        spm: Optional[Path] = None,
-    ):
-        self.recipe, self.corpora = recipe, corpora
-        self.tests = [split for split in corpora if split not in ("train", "valid")]
-        # read before anything is written, so that a bad file leaves nothing behind
-        self._pairs = {split: read_parallel(*files) for split, files in corpora.items()}
-        digests = {
-            split: sha256("\n".join(map("\t".join, pairs)).encode()).hexdigest()[:16]
-            for split, pairs in self._pairs.items()
-        }
-        self.spm = spm
-        if spm is not None:
-            digests["spm"] = sha256(Path(spm).read_bytes()).hexdigest()[:16]
-        options = {**asdict(recipe), "corpora": digests}
-        if data_root is None:
-            self.workdir = self.data = ResultsFolder(root, options, STEPS)
-        else:
-            data = {name: options[name] for name in ("source", "target", "vocab_size", "corpora")}
-            self.data = ResultsFolder(data_root, data, STEPS)
-            self.workdir = ResultsFolder(root, options, STEPS)
-        self.root = self.workdir.root
+    out: Path
+    recipe: Recipe
+    arch: str = "resmlp_mt_6"
+    preparation: Optional[Preparation] = None
+    data: Optional[Path] = None
+    max_update: Optional[int] = None
+    training: dict = field(default_factory=dict)
+    beam: Optional[int] = None
+    lenpen: Optional[List[float]] = None
+    search: dict = field(default_factory=dict)
 
-    def prepare(self) -> Path:
-        """The steps before training; gives the folder of binary data."""
-        self.subwords = self.data.step("subwords", "SentencePiece", self._make_subwords)
-        self.data_bin = self.data.step("data-bin", "fairseq-preprocess", self._make_data_bin)
-        self.workdir.number = self.data.number
-        return self.data_bin
+    def __post_init__(self):
+        # before hours of preparing and training
+        if self.arch not in ARCH_MODEL_NAME_REGISTRY:
+            raise UserError(f"--arch {self.arch}: fairseq has no architecture of that name")
+        parse_options(self.training.get("fairseq_options", []))
+        if (self.preparation is None) == (self.data is None):
+            raise UserError("give either text to prepare or --data, a folder that is prepared")
+        self.out = Path(self.out)
+        self.data = self.out / "data" if self.data is None else Path(self.data)
+        self.beam = self.beam or self.recipe.beam
+        self.lenpen = self.lenpen or list(self.recipe.lenpen)
+        self.max_update = self.max_update or self.recipe.max_update
 
-    def train(self) -> dict:
-        """Prepare and train what is not done yet.
-
-        Returns:
-            what training alone gives: the recipe, the validation curve, parameters, cost.
-        """
-        self.prepare()
-        title = f"fairseq-train --arch {self.recipe.arch}"
-        self.train_dir = self.workdir.step("train", title, self._train, resumable=True)
-        curve = read_curve(self.train_dir / "train.log")["valid"]
-        weights = load_checkpoint(self.train_dir / "checkpoint_last.pt")["model"]
-        return {
-            "recipe": asdict(self.recipe),
-            "valid_nll": {"last": curve[-1][1], "best": min(nll for _, nll in curve)},
-            "valid_curve": curve,
-            "parameters": count_parameters(weights),
-            "cost": read_json(self.train_dir / "cost.json"),
-            "versions": versions(),
-        }
+    @property
+    def data_bin(self) -> Path:
+        """The binary data."""
+        return self.data / "data-bin"
 
     def run(self) -> dict:
-        """Run what is not done yet.
+        """Make what is not there yet.
 
         Returns:
-            the result, also in ``root/scores/result.json``.
+            the result, which is in ``OUT/scores.json`` too.
+
+        Raises:
+            UserError: what the steps raise; results of other options in the folder, or another
+                process that works in it.
         """
-        self.trained = self.train()
-        title = f"fairseq-generate --beam {self.recipe.beam}"
-        self.generated = self.workdir.step("generate", title, self._generate)
-        self.workdir.step("scores", "sacreBLEU", self._score)
-        return read_json(self.root / "scores" / "result.json")
+        with lock(self.out):
+            if self.preparation is not None:
+                _announce(1, "prepare")
+                self.preparation.run()
+            with ResultsFolder(self.out, self._options(), STEPS) as folder:
+                folder.number = 1
+                title = f"train {self.arch} for {self.max_update:,} updates"
+                folder.step("checkpoints", title, self._train, resumable=True)
+                folder.step("model", f"average {self._averaged()}", self._average)
+                folder.step("translations", "translate", self._translate, resumable=True)
+                _announce(5, "score")
+                result = self._result()
+                write_json(self.out / "scores.json", result)
+        return result
 
-    def _make_subwords(self, folder: Path) -> None:
-        pairs = drop_empty(self._pairs["train"])
-        dropped = len(self._pairs["train"]) - len(pairs)
-        if dropped:
-            print(f"    {dropped} training pairs with an empty side left out")
-        lines = (side for pair in pairs for side in pair)
-        if self.spm is None:
-            train_subwords(lines, folder / "spm", self.recipe.vocab_size)
-        else:
-            shutil.copy(self.spm, folder / "spm.model")
-        model = Subwords(folder / "spm.model")
-        for split, split_pairs in {**self._pairs, "train": pairs}.items():
-            for language, side in zip((self.recipe.source, self.recipe.target), zip(*split_pairs)):
-                write_lines(folder / f"{split}.{language}", map(model.encode, side))
+    def _options(self) -> dict:
+        """Everything that the results depend on."""
+        settings = TextSettings.load(self.data_bin)
+        dictionary = self.data_bin / f"dict.{settings.target_lang}.txt"
+        return {
+            "arch": self.arch,
+            "recipe": self.recipe.name,
+            "max_update": self.max_update,
+            "options": self.recipe.options,
+            "average": [self.recipe.average_by, self.recipe.average_count],
+            "dictionary": sha256_of(dictionary)[:16],
+            "subwords": sha256_of(settings.subword_model)[:16],
+            "beam": self.beam,
+            "lenpen": self.lenpen,
+            **{
+                name: value
+                for name, value in self.training.items()
+                if name in ("seed", "tokens", "precision", "fairseq_options")
+            },
+        }
 
-    def _make_data_bin(self, folder: Path) -> None:
-        run_program(
-            "preprocess",
-            [
-                *("--source-lang", self.recipe.source, "--target-lang", self.recipe.target),
-                *("--trainpref", self.subwords / "train", "--validpref", self.subwords / "valid"),
-                *("--testpref", ",".join(str(self.subwords / split) for split in self.tests)),
-                *("--destdir", folder, "--joined-dictionary", "--workers", 2),
-            ],
-            folder / "preprocess.log",
+    def _new_training(self, folder: Path, **more) -> Training:
+        return Training(
+            self.data_bin,
+            folder,
+            self.arch,
+            self.recipe,
+            max_update=self.max_update,
+            **self.training,
+            **more,
         )
 
     def _train(self, folder: Path) -> None:
-        recipe = self.recipe
-        options = [
-            *(self.data_bin, "--save-dir", folder, "--max-update", recipe.updates),
-            *("--log-format", "json", "--log-interval", 20, "--num-workers", 0),
-            *("--arch", recipe.arch, "--task", "translation", "--seed", recipe.seed),
-            *("--source-lang", recipe.source, "--target-lang", recipe.target),
-            *("--keep-last-epochs", max(recipe.average, 1)),
-            *recipe.train_options,
-        ]
-        os.environ["RESMLP_MT_MATMUL_PRECISION"] = recipe.matmul_precision
-        with cost_added_to(folder / "cost.json"), TrainingBar(recipe.updates) as bar:
-            run_program("train", options, folder / "train.log", bar.show, recipe.threads)
+        self._new_training(folder).run()
 
-    def _generate(self, folder: Path) -> None:
-        model = folder / "model.pt"
-        if self.recipe.average > 1:
-            paths = last_checkpoints(self.train_dir, self.recipe.average)
+    def _averaged(self) -> str:
+        count, by = self.recipe.average_count, self.recipe.average_by
+        return "the last checkpoint" if count == 1 else f"the last {count} checkpoints by {by}"
+
+    def _average(self, folder: Path) -> None:
+        checkpoints, count = self.out / "checkpoints", self.recipe.average_count
+        if count == 1:
+            paths = [checkpoints / "checkpoint_last.pt"]
         else:
-            paths = [self.train_dir / "checkpoint_last.pt"]
-        average_checkpoints(paths, model)
-        # under this name ResMLPModel.from_pretrained(folder) finds it
-        shutil.copy(self.subwords / "spm.model", folder / "sentencepiece.bpe.model")
-        on_valid, valid_bleu = {}, {}
-        for lenpen in self.recipe.lenpen:
-            name = f"valid.lenpen-{lenpen:g}"
-            on_valid[lenpen] = self._translate(folder, name, "valid", lenpen)
-            valid_bleu[lenpen] = score(on_valid[lenpen], self._references("valid"))["bleu"]
-        best = max(valid_bleu, key=valid_bleu.get)
-        write_json(folder / "lenpen.json", {"chosen": best, "valid_bleu": valid_bleu})
-        write_lines(folder / f"valid.{self.recipe.target}", on_valid[best])
-        for split in self.tests:
-            hypotheses = self._translate(folder, split, split, best)
-            write_lines(folder / f"{split}.{self.recipe.target}", hypotheses)
+            paths = last_checkpoints(checkpoints, count, self.recipe.average_by)
+        average_checkpoints(paths, folder / "model.pt")
+        for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), FILE, MODEL):
+            shutil.copyfile(self.data_bin / name, folder / name)
 
-    def _translate(self, folder: Path, name: str, split: str, lenpen: float) -> List[str]:
-        """Translations of a split; fairseq-generate's output goes to ``folder/name.log``."""
-        subset = "valid"
-        if split != "valid":
-            # fairseq calls the first test set "test", the others "test1", "test2" ...
-            subset = "test" + (str(self.tests.index(split)) if split != self.tests[0] else "")
-        options = ["--path", folder / "model.pt", "--gen-subset", subset]
-        options += ["--beam", self.recipe.beam, "--lenpen", lenpen, "--num-workers", 0]
-        options += ["--remove-bpe", "sentencepiece", "--max-tokens", 4096]
-        log = folder / f"{name}.log"
-        with tqdm(total=len(self._pairs[split]), desc=f"    {name}", unit="sentence") as bar:
-            run_program(
-                "generate",
-                [self.data_bin, *options],
-                log,
-                on_line=lambda line: bar.update(line.startswith("H-")),
-                threads=self.recipe.threads,
+    @property
+    def tests(self) -> List[str]:
+        """Names of the test sets: ``test``, ``test1`` ..."""
+        source = TextSettings.load(self.data_bin).source_lang
+        found = {path.name.partition(".")[0] for path in (self.data / "text").glob(f"*.{source}")}
+        names = [name for name in found if re.fullmatch(r"test\d*", name)]
+        return sorted(names, key=lambda name: int(name[4:] or 0))
+
+    def _translate(self, folder: Path) -> None:
+        best = self.lenpen[0]
+        if len(self.lenpen) > 1:
+            bleu = {}
+            for lenpen in self.lenpen:
+                lines = self._translated(folder, "valid", lenpen, f"valid.lenpen-{lenpen:g}")
+                bleu[f"{lenpen:g}"] = self._score("valid", lines)["bleu"]
+            best = max(self.lenpen, key=lambda lenpen: bleu[f"{lenpen:g}"])
+            write_json(folder / "lenpen.json", {"chosen": best, "valid_bleu": bleu})
+        else:
+            write_json(folder / "lenpen.json", {"chosen": best})
+        for test in self.tests:
+            self._translated(folder, test, best, test)
+
+    def _translated(self, folder: Path, split: str, lenpen: float, name: str) -> List[str]:
+        """Translations of a split, made unless they are there."""
+        settings = TextSettings.load(self.data_bin)
+        output = folder / f"{name}.{settings.target_lang}"
+        if not output.exists():
+            print(f"    {split}, length penalty {lenpen:g}", file=sys.stderr)
+            options = SearchOptions(
+                (self.out / "model" / "model.pt",),
+                self.out / "model",
+                beam=self.beam,
+                lenpen=lenpen,
+                **self.search,
             )
-        return read_generated(log)
+            source = self.data / "text" / f"{split}.{settings.source_lang}"
+            translate(options, source, output, truncate=True)
+        return read_text(output)
 
-    def _references(self, split: str) -> List[str]:
-        return [target for _, target in self._pairs[split]]
+    def _score(self, split: str, hypotheses: List[str]) -> Dict[str, object]:
+        language = TextSettings.load(self.data_bin).target_lang
+        references = read_text(self.data / "text" / f"{split}.{language}")
+        scores = score(hypotheses, references, language)
+        if language in LANGUAGES:
+            scores.update(tokenized_scores(hypotheses, references, language))
+        return scores
 
-    def _score(self, folder: Path) -> None:
+    def _result(self) -> dict:
+        settings = TextSettings.load(self.data_bin)
+        checkpoints, translations = self.out / "checkpoints", self.out / "translations"
+        lenpen = read_json(translations / "lenpen.json")
         scores = {}
-        for split in ["valid", *self.tests]:
-            hypotheses = read_lines(self.generated / f"{split}.{self.recipe.target}")
-            texts = list(hypotheses), self._references(split)
-            scores[split] = score(*texts)
-            if self.recipe.target in LANGUAGES:
-                scores[split].update(tokenized_scores(*texts, self.recipe.target))
-        lenpen = read_json(self.generated / "lenpen.json")
-        write_json(folder / "result.json", {**self.trained, "lenpen": lenpen, "scores": scores})
+        if "valid_bleu" in lenpen:
+            name = f"valid.lenpen-{lenpen['chosen']:g}.{settings.target_lang}"
+            scores["valid"] = self._score("valid", read_text(translations / name))
+        for test in self.tests:
+            hypotheses = read_text(translations / f"{test}.{settings.target_lang}")
+            scores[test] = self._score(test, hypotheses)
+        curve = read_curve(checkpoints / "train.log")["valid"]
+        weights = load_checkpoint(self.out / "model" / "model.pt")["model"]
+        return {
+            "recipe": {
+                "name": self.recipe.name,
+                "arch": self.arch,
+                "source": settings.source_lang,
+                "target": settings.target_lang,
+                "updates": self.max_update,
+                "train_options": read_json(checkpoints / "train.json")["settings"],
+                "average": self.recipe.average_count,
+                "beam": self.beam,
+                "lenpen": self.lenpen,
+                "seed": self.training.get("seed", 1),
+            },
+            "valid_nll": {"last": curve[-1][1], "best": min(nll for _, nll in curve)},
+            "valid_curve": curve,
+            "parameters": count_parameters(weights),
+            "cost": read_json(checkpoints / "cost.json"),
+            "versions": versions(),
+            "lenpen": lenpen,
+            "scores": scores,
+        }
+
+    def describe(self) -> str:
+        """Commands for a shell that do the same by the programs of fairseq."""
+        checkpoints, model = self.out / "checkpoints", self.out / "model"
+        translations = self.out / "translations"
+        source, target, tests = self._languages_and_tests()
+        lines = []
+        if self.preparation is not None:
+            lines += ["# text, subwords and pieces, then the binary data"]
+            lines += map(shlex.join, self.preparation.commands())
+        training = self._new_training(
+            checkpoints, source_lang=source, target_lang=target, planned=True
+        )
+        lines += ["# train", training.describe()]
+        lines += ["# average", shlex.join(["mkdir", "-p", str(model), str(translations)])]
+        by, count = self.recipe.average_by, self.recipe.average_count
+        if count == 1:
+            inputs = [str(checkpoints / "checkpoint_last.pt")]
+        else:
+            inputs = [str(checkpoints), f"--num-{by}-checkpoints", str(count)]
+        average = ["resmlp-mt", "average", "--inputs", *inputs]
+        lines += [shlex.join([*average, "--output", str(model / "model.pt")])]
+        needed = (f"dict.{source}.txt", f"dict.{target}.txt", FILE, MODEL)
+        lines += [shlex.join(["cp", *(str(self.data_bin / name) for name in needed), str(model)])]
+        lines += ["# translate and score the validation set with each length penalty"]
+        commands = self._generate_and_score("valid", '"$lenpen"', source, target)
+        penalties = " ".join(f"{lenpen:g}" for lenpen in self.lenpen)
+        lines += [f"for lenpen in {penalties}; do", *(f"    {line}" for line in commands), "done"]
+        lines += ["# translate and score the test sets with the best of them"]
+        lines += [f"lenpen={self.lenpen[0]:g}"]
+        for test in tests:
+            lines += self._generate_and_score(test, '"$lenpen"', source, target)
+        return "\n".join(lines)
+
+    def _languages_and_tests(self) -> Tuple[str, str, List[str]]:
+        if self.preparation is None:
+            settings = TextSettings.load(self.data_bin)
+            return settings.source_lang, settings.target_lang, self.tests
+        corpora = self.preparation.corpora
+        tests = [name for name in corpora.held_out if name != "valid"] or ["test"]
+        return *corpora.languages, tests
+
+    def _generate_and_score(self, split: str, lenpen: str, source: str, target: str) -> List[str]:
+        log = self.out / "translations" / f"{split}.log"
+        generate = [
+            *("fairseq-generate", str(self.data_bin), "--user-dir", str(USER_DIR)),
+            *("--path", str(self.out / "model" / "model.pt"), "--gen-subset", split),
+            *("--beam", str(self.beam), "--remove-bpe", "sentencepiece"),
+        ]
+        score = [
+            *("resmlp-mt", "score", "-i", str(log), "-l", f"{source}-{target}"),
+            *("--references", str(self.data / "text" / f"{split}.{target}")),
+        ]
+        return [
+            f"{shlex.join(generate)} --lenpen {lenpen} > {shlex.quote(str(log))}",
+            shlex.join(score),
+        ]
+
+
+def _announce(number: int, title: str) -> None:
+    print(f"[{number}/{STEPS}] {title}", file=sys.stderr, flush=True)

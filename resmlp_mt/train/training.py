@@ -64,8 +64,9 @@ class Training:
             :func:`~resmlp_mt.train.command.share_tokens`.
         seed: of the first weights, the order of the batches and the dropout.
         threads: CPU threads. None takes the default of PyTorch.
-        source_lang, target_lang: needed where *data* has several pairs.
+        source_lang, target_lang: needed where *data* has several pairs, or if it is *planned*.
         fairseq_options: further words for ``fairseq-train``, which count before the recipe.
+        planned: *data* is not there yet; the training is only described.
 
     Raises:
         UserError: for options that do not go together, data that is not there, or another run in
@@ -86,13 +87,15 @@ class Training:
     source_lang: Optional[str] = None
     target_lang: Optional[str] = None
     fairseq_options: List[str] = field(default_factory=list)
+    planned: bool = False
 
     def __post_init__(self):
         self.data, self.out = Path(self.data), Path(self.out)
         self.max_update = self.max_update or self.recipe.max_update
         self.tokens = self.tokens or self.recipe.tokens
-        languages = find_languages(self.data, self.source_lang, self.target_lang)
-        self.source_lang, self.target_lang = languages
+        if not self.planned:
+            languages = find_languages(self.data, self.source_lang, self.target_lang)
+            self.source_lang, self.target_lang = languages
         self.options = self._options()
         self._find_devices()
         self.folder = TrainingFolder(self.out)
@@ -102,6 +105,9 @@ class Training:
         positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]
         longest = max(int(words[0]) if words else 1 for words in positions)
         self.share = share_tokens(self.tokens, self.devices, self.max_tokens, longest)
+        if self.planned:
+            self._parse()
+            return
         shared = "--share-all-embeddings" in self.options
         self.data_facts = check_data(self.data, languages, shared)
         self._parse()

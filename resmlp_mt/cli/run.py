@@ -1,0 +1,132 @@
+"""From raw text to BLEU: prepare, train, average, translate and score, as one resumable run.
+
+  resmlp-mt run --source-lang de --target-lang en --trainpref text/train --validpref text/valid \\
+      --testpref text/test --vocab-size 8000 --arch resmlp_mt_toeplitz_6 --out run
+
+reads text/train.de, text/train.en ... (or .gz), one sentence a line. It writes run/model, which is
+all that translating needs, run/translations and run/scores.json. The validation set chooses the
+length penalty. A run that is stopped resumes with the same command. Options of fairseq-train
+follow --.
+
+  resmlp-mt run --recipe wmt14-en-de --arch resmlp_mt_6 --out run
+
+takes the corpora of WMT14 by mtdata, and trains with the recipe of the paper.
+"""
+
+import argparse
+from pathlib import Path
+
+from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
+from resmlp_mt.cli.train import add_training_options, check_training_options
+from resmlp_mt.errors import UserError, check_finite, check_positive
+
+TRAINING_RECIPES = ("paper", "small")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.conflict_handler = "resolve"  # --recipe and --seed are for both
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for all results")
+    add_text_arguments(parser)
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="a folder of resmlp-mt prepare, in place of text"
+    )
+    add_training_options(parser)
+    parser.add_argument(
+        "--recipe",
+        action="append",
+        default=[],
+        metavar="NAME|FILE",
+        help="how to train: paper, small or a TOML file (default: small, with wmt14-* paper). "
+        "Which corpora: wmt14-en-de, wmt14-en-fr or a recipe of mtdata. May be given for both",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of everything (default: 1)"
+    )
+    parser.add_argument("--beam", type=int, metavar="N", help="hypotheses (default: of the recipe)")
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        nargs="+",
+        metavar="X",
+        help="length penalties, of which the validation set chooses (default: of the recipe)",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="first N pairs of each corpus only")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="processes of prepare and translate"
+    )
+    parser.add_argument("--cpu", action="store_true", help="leave the GPUs alone")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the commands of fairseq that do the same, run nothing",
+    )
+
+
+def split_recipes(args: argparse.Namespace) -> str:
+    """Leave the corpora in ``args.recipe``, and return the recipe to train with.
+
+    Raises:
+        UserError: if two recipes are of one kind.
+    """
+    kinds = {"to train with": [], "of corpora": []}
+    for name in args.recipe:
+        trains = name in TRAINING_RECIPES or name.endswith(".toml")
+        kinds["to train with" if trains else "of corpora"].append(name)
+    for kind, names in kinds.items():
+        if len(names) > 1:
+            raise UserError(f"--recipe {names[0]} and --recipe {names[1]}: two recipes {kind}")
+    args.recipe = (kinds["of corpora"] or [None])[0]
+    default = "paper" if str(args.recipe).startswith("wmt14-") else "small"
+    return (kinds["to train with"] or [default])[0]
+
+
+def run(args: argparse.Namespace) -> None:
+    check_training_options(args)
+    given = [name for name in ("beam", "limit", "workers") if getattr(args, name) is not None]
+    check_positive(args, *given)
+    for lenpen in args.lenpen or []:
+        check_finite(argparse.Namespace(lenpen=lenpen), "lenpen")
+    from resmlp_mt.train.recipe import load_recipe
+
+    recipe = load_recipe(split_recipes(args))
+    preparation = None
+    text = [name for name in ("recipe", "trainpref") if getattr(args, name) is not None]
+    if args.data is not None and text:
+        raise UserError(f"--data and --{text[0]}: give one or the other")
+    if args.data is None:
+        if args.vocab_size is None and args.subword_model is None and args.recipe is None:
+            args.vocab_size = recipe.vocab_size
+        preparation = preparation_of(
+            args, args.out / "data", limit=args.limit, workers=args.workers
+        )
+    from resmlp_mt.run import Run
+    from resmlp_mt.train.command import Devices
+
+    work = Run(
+        args.out,
+        recipe,
+        args.arch,
+        preparation=preparation,
+        data=args.data,
+        max_update=args.max_update,
+        training={
+            "devices": Devices(args.gpus),
+            "precision": args.precision,
+            "tokens": args.tokens,
+            "max_tokens": args.max_tokens,
+            "seed": args.seed,
+            "threads": args.threads,
+            "fairseq_options": [*(["--cpu"] if args.cpu else []), *args.fairseq_options],
+        },
+        beam=args.beam,
+        lenpen=args.lenpen,
+        search={"cpu": args.cpu, "threads": args.threads, "processes": args.workers},
+    )
+    if args.dry_run:
+        print(work.describe())
+        return
+    result = work.run()
+    print(f"model: {args.out / 'model'}")
+    for split, scores in result["scores"].items():
+        print(f"{split}: BLEU {scores['bleu']:.2f} {scores['bleu_signature']}")
+        print(f"{split}: chrF {scores['chrf']:.2f} {scores['chrf_signature']}")

@@ -1,0 +1,50 @@
+"""Every command in a page is run as it stands there, by a user who has installed the package."""
+
+import shutil
+
+import pytest
+from pages import PAGES, REASONS, ROOT, blocks, cut, write_text
+
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+
+@pytest.fixture(scope="session")
+def after_the_readme(installed, tmp_path_factory):
+    """A folder in which the README has been followed: ``text/`` and ``run/`` are there."""
+    folder = tmp_path_factory.mktemp("readme")
+    write_text(folder / "text")
+    _follow(ROOT / "README.md", installed, folder)
+    return folder
+
+
+def _follow(page, installed, folder):
+    for block in blocks(page):
+        if block.reason or block.language not in ("sh", "python"):
+            continue
+        text = cut(block.text)
+        command = text if block.language == "sh" else f"python - <<'END'\n{text}END"
+        done = installed.shell(command, folder)
+        assert done.returncode == 0, f"{page.name}:\n{text}\n{done.stdout}\n{done.stderr}"
+
+
+def test_readme_ends_with_a_score(after_the_readme):
+    assert (after_the_readme / "run" / "scores.json").is_file()
+    assert (after_the_readme / "generated.log").read_text(encoding="utf-8").count("\nH-") == 10
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "README.md"])
+def test_page(name, installed, after_the_readme, tmp_path):
+    page = ROOT / name
+    if not any(b.language in ("sh", "python") and not b.reason for b in blocks(page)):
+        return
+    folder = tmp_path / "here"
+    shutil.copytree(after_the_readme, folder)
+    (folder / "scripts").symlink_to(ROOT / "scripts")
+    _follow(page, installed, folder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_run_says_why(name):
+    for block in blocks(ROOT / name):
+        assert not block.reason or block.reason in REASONS
+        assert block.language in ("sh", "python", "text", "bibtex", "toml"), block.text
