@@ -22,7 +22,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import ResultsFolder, lock, read_json, write_json
+from resmlp_mt.files import ResultsFolder, read_json, write_json
 from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.provenance import count_parameters, versions
 from resmlp_mt.score.sacre import score
@@ -98,40 +98,37 @@ class Run:
             UserError: what the steps raise; results of other options in the folder, or another
                 process that works in it.
         """
-        with lock(self.out):
+        with ResultsFolder(self.out, self._options(), STEPS) as folder:
             if self.preparation is not None:
                 _announce(1, "prepare")
                 self.preparation.run()
-            with ResultsFolder(self.out, self._options(), STEPS) as folder:
-                folder.number = 1
-                title = f"train {self.arch} for {self.max_update:,} updates"
-                folder.step("checkpoints", title, self._train, resumable=True)
-                folder.step("model", f"average {self._averaged()}", self._average)
-                folder.step("translations", "translate", self._translate, resumable=True)
-                _announce(5, "score")
-                result = self._result()
-                write_json(self.out / "scores.json", result)
+            folder.number = 1
+            title = f"train {self.arch} for {self.max_update:,} updates"
+            folder.step("checkpoints", title, self._train, resumable=True)
+            folder.step("model", f"average {self._averaged()}", self._average)
+            folder.step("translations", "translate", self._translate, resumable=True)
+            _announce(5, "score")
+            result = self._result()
+            write_json(self.out / "scores.json", result)
         return result
 
     def _options(self) -> dict:
-        """Everything that the results depend on."""
-        settings = TextSettings.load(self.data_bin)
-        dictionary = self.data_bin / f"dict.{settings.target_lang}.txt"
+        """Everything that the results depend on. The data folder guards its text by itself."""
+        if self.preparation is not None:
+            data = self.preparation.options
+        else:
+            data = {path.name: sha256_of(path) for path in self.data_bin.glob("dict.*.txt")}
+        names = ("seed", "tokens", "precision", "fairseq_options")
         return {
+            "data": data,
             "arch": self.arch,
             "recipe": self.recipe.name,
             "max_update": self.max_update,
             "options": self.recipe.options,
             "average": [self.recipe.average_by, self.recipe.average_count],
-            "dictionary": sha256_of(dictionary)[:16],
-            "subwords": sha256_of(settings.subword_model)[:16],
             "beam": self.beam,
             "lenpen": self.lenpen,
-            **{
-                name: value
-                for name, value in self.training.items()
-                if name in ("seed", "tokens", "precision", "fairseq_options")
-            },
+            **{name: self.training[name] for name in names if name in self.training},
         }
 
     def _new_training(self, folder: Path, **more) -> Training:

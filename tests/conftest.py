@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-pytest_plugins = ["cli_fixtures"]
+pytest_plugins = ["cli_fixtures", "installed"]
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

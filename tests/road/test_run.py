@@ -1,0 +1,165 @@
+"""``resmlp-mt run`` by a user who has installed the package: any pair, killed, twice at once, dry."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+UPDATES = 6
+SMALL = (
+    "--vocab-size 120 --arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 0.6 1.2 "
+    f"--max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- --warmup-updates 2 "
+    "--encoder-layers 1 --decoder-layers 1"
+)
+STEPS = ("prepare", "train", "average", "translate")
+ALPHABETS = {"de": "abcdefghijklmnopqrstuvwxyzäöü", "en": "abcdefghijklmnopqrstuvwxyz"}
+ALPHABETS.update(fr="abcdefghijklmnopqrstuvwxyzéèàç", am="ሀለሐመሠረሰሸቀበተቸኀነኘአከኸወዐ")
+
+
+def write_corpus(folder: Path, source: str, target: str, packed: bool = False) -> None:
+    """Sentences of made-up words: the target has those of the source in reverse order."""
+    folder.mkdir(parents=True)
+    draw = random.Random(0)
+    words = {
+        language: ["".join(draw.choices(ALPHABETS[language], k=4)) for _ in range(30)]
+        for language in (source, target)
+    }
+    for split, size in (("train", 100), ("valid", 9), ("test", 7), ("more", 5)):
+        lines = [draw.choices(range(30), k=draw.randint(2, 7)) for _ in range(size)]
+        for language, step in ((source, 1), (target, -1)):
+            text = "".join(
+                " ".join(words[language][i] for i in line[::step]) + "\n" for line in lines
+            )
+            path = folder / f"{split}.{language}"
+            if packed:
+                with gzip.open(f"{path}.gz", "wt", encoding="utf-8") as file:
+                    file.write(text)
+            else:
+                path.write_text(text, encoding="utf-8")
+
+
+def words_of(source: str, target: str) -> str:
+    prefs = "--trainpref text/train --validpref text/valid --testpref text/test,text/more"
+    return f"run --source-lang {source} --target-lang {target} {prefs} {SMALL}"
+
+
+def scores(folder: Path) -> dict:
+    return json.loads((folder / "run" / "scores.json").read_text(encoding="utf-8"))["scores"]
+
+
+@pytest.fixture(scope="module")
+def german(installed, tmp_path_factory):
+    """A finished run from German to English, and what it printed."""
+    folder = tmp_path_factory.mktemp("german")
+    write_corpus(folder / "text", "de", "en")
+    done = installed.shell(f"resmlp-mt {words_of('de', 'en')}", folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_ends_with_a_scored_test_set(german):
+    folder, done = german
+    found = scores(folder)
+    assert set(found) == {"valid", "test", "test1"}
+    assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in done.stdout
+    translations = folder / "run" / "translations"
+    assert len((translations / "test.en").read_text(encoding="utf-8").splitlines()) == 7
+    assert len((translations / "test1.en").read_text(encoding="utf-8").splitlines()) == 5
+
+
+def test_a_second_call_makes_nothing_again(german, installed):
+    folder, _ = german
+    before = (folder / "run" / "model" / "model.pt").stat().st_mtime_ns
+    done = installed.shell(f"resmlp-mt {words_of('de', 'en')}", folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "run" / "model" / "model.pt").stat().st_mtime_ns == before
+
+
+def test_other_options_in_the_folder_are_refused(german, installed):
+    folder, _ = german
+    other = words_of("de", "en").replace("--seed 1", "--seed 2")
+    done = installed.shell(f"resmlp-mt {other}", folder)
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("resmlp-mt run: error: run holds results made with seed = 1")
+
+
+@pytest.mark.parametrize("source, target, packed", [("en", "fr", True), ("de", "am", False)])
+def test_other_pairs(source, target, packed, installed, tmp_path):
+    """Gzip files, and a pair in another script."""
+    write_corpus(tmp_path / "text", source, target, packed)
+    words = words_of(source, target).replace("--lenpen 0.6 1.2", "--lenpen 1")
+    done = installed.shell(f"resmlp-mt {words}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert set(scores(tmp_path)) == {"test", "test1"}
+
+
+def start(installed, words: str, folder: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [installed.bin / "resmlp-mt", *words.split()],
+        cwd=folder,
+        env=installed.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_killed_in_each_step_it_ends_with_the_same_scores(german, installed, tmp_path):
+    folder, _ = german
+    write_corpus(tmp_path / "text", "de", "en")
+    for number, step in enumerate(STEPS, 1):
+        process = start(installed, words_of("de", "en"), tmp_path)
+        for line in process.stderr:
+            if line.startswith(f"[{number}/5] {step}"):
+                break
+        else:
+            pytest.fail(f"{step} was not announced")
+        second = installed.shell(f"resmlp-mt {words_of('de', 'en')}", tmp_path)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert second.returncode == 1
+        assert "another process is working in run" in second.stderr.strip().splitlines()[-1]
+    done = installed.shell(f"resmlp-mt {words_of('de', 'en')}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert scores(tmp_path) == scores(folder)
+
+
+def translations_in(log: Path) -> list:
+    found = {}
+    for line in log.read_text(encoding="utf-8").splitlines():
+        kind, _, rest = line.partition("\t")
+        if kind.startswith("D-"):
+            found[int(kind[2:])] = rest.split("\t")[1]
+    return [found[number] for number in range(len(found))]
+
+
+def test_the_commands_of_a_dry_run_make_the_same(german, installed, tmp_path):
+    folder, _ = german
+    write_corpus(tmp_path / "text", "de", "en")
+    words = words_of("de", "en").replace("--out run", "--dry-run --out run")
+    dry = installed.shell(f"resmlp-mt {words}", tmp_path)
+    assert dry.returncode == 0, dry.stderr
+    assert not (tmp_path / "run").exists()
+    best = json.loads((folder / "run/translations/lenpen.json").read_text())["chosen"]
+    script = dry.stdout.replace("\nlenpen=0.6\n", f"\nlenpen={best:g}\n")
+    done = installed.shell(script, tmp_path)
+    assert done.returncode == 0, f"{script}\n{done.stderr}"
+    for path in (folder / "run" / "data" / "data-bin").iterdir():
+        if path.suffix in (".bin", ".idx", ".txt"):
+            same = tmp_path / "run" / "data" / "data-bin" / path.name
+            assert path.read_bytes() == same.read_bytes(), path.name
+    models = [torch.load(f / "run/model/model.pt")["model"] for f in (folder, tmp_path)]
+    assert models[0].keys() == models[1].keys()
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+    for test in ("test", "test1"):
+        ours = (folder / "run" / "translations" / f"{test}.en").read_text(encoding="utf-8")
+        theirs = translations_in(tmp_path / "run" / "translations" / f"{test}.log")
+        assert [line.strip() for line in ours.splitlines()] == [line.strip() for line in theirs]
