@@ -1,4 +1,4 @@
-"""``resmlp-mt run`` by a user who has installed the package: any pair, killed, twice at once, dry."""
+"""``resmlp-mt run`` of an installed package: any pair, killed, twice at once, dry."""
 
 import gzip
 import json
