@@ -19,7 +19,7 @@ from typing import Dict, List, Optional, Tuple
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
-from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
+from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import ResultsFolder, read_json, write_json
@@ -150,11 +150,8 @@ class Run:
         return "the last checkpoint" if count == 1 else f"the last {count} checkpoints by {by}"
 
     def _average(self, folder: Path) -> None:
-        checkpoints, count = self.out / "checkpoints", self.recipe.average_count
-        if count == 1:
-            paths = [checkpoints / "checkpoint_last.pt"]
-        else:
-            paths = last_checkpoints(checkpoints, count, self.recipe.average_by)
+        recipe = self.recipe
+        paths = final_checkpoints(self.out / "checkpoints", recipe.average_count, recipe.average_by)
         average_checkpoints(paths, folder / "model.pt")
         for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), FILE, MODEL):
             shutil.copyfile(self.data_bin / name, folder / name)

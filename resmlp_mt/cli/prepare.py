@@ -22,6 +22,14 @@ PREFIXES = ("trainpref", "validpref", "testpref")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser)
+    parser.add_argument(
+        "--recipe",
+        metavar="NAME",
+        help="wmt14-en-de, wmt14-en-fr or a recipe of mtdata's, in place of the three",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the sample that subwords are learnt from"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for all results")
     parser.add_argument(
         "--limit",
@@ -43,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_text_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that say which text is prepared and how; `resmlp-mt run` has them too."""
+    """The options that say which text is prepared and how, --recipe and --seed apart.
+
+    `resmlp-mt run` has them too."""
     text = parser.add_argument_group("the text")
     text.add_argument("-s", "--source-lang", metavar="LANG", help="language of the source")
     text.add_argument("-t", "--target-lang", metavar="LANG", help="language of the target")
@@ -52,11 +62,6 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text.add_argument("--validpref", metavar="PREF", help="text to validate with")
     text.add_argument("--testpref", metavar="PREF", help="test sets, several by commas")
-    text.add_argument(
-        "--recipe",
-        metavar="NAME",
-        help="wmt14-en-de, wmt14-en-fr or a recipe of mtdata's, in place of the three",
-    )
     text.add_argument(
         "--from",
         dest="folder",
@@ -101,9 +106,6 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="leave out training pairs with more pieces on a side (default 250)",
-    )
-    how.add_argument(
-        "--seed", type=int, default=1, help="of the sample that subwords are learnt from"
     )
 
 

@@ -24,7 +24,6 @@ TRAINING_RECIPES = ("paper", "small")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.conflict_handler = "resolve"  # --recipe and --seed are for both
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for all results")
     add_text_arguments(parser)
     parser.add_argument(

@@ -26,13 +26,7 @@ from resmlp_mt.train.recipe import NAMES, load_recipe
 
 
 def add_training_options(parser: ArgumentParser) -> None:
-    """What ``resmlp-mt run`` takes too."""
-    parser.add_argument(
-        "--recipe",
-        default="small",
-        metavar="NAME|FILE",
-        help=f"{', '.join(NAMES)} or a TOML file (default: small)",
-    )
+    """What ``resmlp-mt run`` takes too, --recipe and --seed apart."""
     parser.add_argument(
         "--arch",
         default="resmlp_mt_6",
@@ -66,7 +60,6 @@ def add_training_options(parser: ArgumentParser) -> None:
         help="fp32 (default), tf32 (products in TF32: A100 and later), bf16-products (products in "
         "bfloat16: CPUs with AMX) or fp16 (weights in 16 bits)",
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="(default: 1)")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")
 
 
@@ -83,6 +76,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("data", type=Path, metavar="DATA", help="folder of binary data")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for checkpoints")
     add_training_options(parser)
+    parser.add_argument(
+        "--recipe",
+        default="small",
+        metavar="NAME|FILE",
+        help=f"{', '.join(NAMES)} or a TOML file (default: small)",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="(default: 1)")
     parser.add_argument("--source-lang", "-s", metavar="LANG", help="if DATA has several pairs")
     parser.add_argument("--target-lang", "-t", metavar="LANG", help="if DATA has several pairs")
     parser.add_argument("--nodes", type=int, default=1, metavar="N", help="machines (default: 1)")
