@@ -48,12 +48,12 @@ def cross_attention(
         sentence: the source.
         spm: by default the one in *data_bin*. If there is none, the text is in
             pieces already, set off by spaces.
-        translation: the target, in place of the model's own translation.
+        translation: the target, in place of the translation by the model.
         beam, lenpen: of the search for that.
 
     Raises:
-        UserError: another model's checkpoint or dictionaries, a file that is not there, an empty
-            sentence, one that is longer than the model's positions, a decoder without
+        UserError: a checkpoint or dictionaries of another model, a file that is not there, an empty
+            sentence, one that is longer than the positions of the model, a decoder without
             cross-attention.
     """
     model, task = _load(path, data_bin)

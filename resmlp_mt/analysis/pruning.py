@@ -1,11 +1,12 @@
-"""The paper's sparsity: weights that are small beside the largest one of their matrix.
+"""The sparsity of the paper: weights that are small beside the largest one of their matrix.
 
-Its section 3 counts, layer by layer, the weights below 5% of their matrix's maximum: A has more of
-them than B and C. Here they are counted, and set to zero without training again.
+Its section 3 counts, layer by layer, the weights below 5% of the maximum of their matrix: A has
+more of them than B and C. Here they are counted, and set to zero without training again.
 
-A head's A is a matrix of its own. Of A only what training reached says anything: the weights that
-sentences of T tokens use, which is the top left T x T, in the decoder its triangle. Beyond, A still
-is what it was drawn as. With ``--token-mixing toeplitz`` the weights are those by distance.
+The A of a head is a matrix of its own. Of A only the weights that training reached are counted:
+those that sentences of T tokens use. They are the top left T x T of A, in the decoder its triangle.
+Beyond, A still is what it was drawn as. With ``--token-mixing toeplitz`` the weights are those by
+distance.
 """
 
 from pathlib import Path
@@ -70,16 +71,16 @@ def check_threshold(threshold: float) -> None:
     """
     if not 0 <= threshold <= 1:
         raise UserError(
-            f"threshold {threshold:g}: give a share of the matrix's largest weight, from 0 to 1"
+            f"threshold {threshold:g}: give a share of the largest weight of a matrix, from 0 to 1"
         )
 
 
 def used_weights(state: dict, kind: str, side: str, weight: Tensor, length: int):
-    """Which weights sentences of *length* tokens use: True in a tensor of the weight's shape."""
+    """Which weights sentences of *length* tokens use: True in a tensor of the same shape."""
     if kind != "A":
         return torch.ones_like(weight, dtype=torch.bool)
     mixing = rebuild_mixing(state, side, weight.float())
-    # whatever A is made of: a weight is in it if the sum of A's entries depends on it
+    # whatever A is made of: a weight is in it if the sum of the entries of A depends on it
     mixing.matrix(min(length, mixing.positions)).sum().backward()
     return mixing.weight.grad != 0
 
@@ -103,7 +104,7 @@ def below(kind: str, weight: Tensor, used: Tensor, threshold: float) -> Tensor:
 
 
 def _small(state: dict, kinds: Sequence[str], threshold: float, length: int):
-    """(kind, layer, parameter's name, mask of small weights, mask of used weights) of each."""
+    """(kind, layer, name of the parameter, mask of small weights, mask of used weights) of each."""
     for kind in kinds:
         for layer, name in parameter_names(state, kind).items():
             weight = state["model"][name]
@@ -147,7 +148,7 @@ def prune_checkpoint(
 
     Args:
         path: a checkpoint of a ``resmlp_mt`` architecture.
-        output: the checkpoint to write, without the optimizer's state.
+        output: the checkpoint to write, without the state of the optimizer.
         threshold: share of the largest weight of the same matrix.
         which: of ``A``, ``B``, ``C``; default: all that it has.
         length: T; the counts of A, and its largest weight, are those that T tokens use. What is

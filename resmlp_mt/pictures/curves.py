@@ -22,7 +22,7 @@ from resmlp_mt.pictures.style import (
 
 @in_style
 def draw_curves(curves: Dict[str, Dict[str, Points]], title: Optional[str] = None) -> Figure:
-    """Validation nll by update; the training's too where there is one curve alone.
+    """Validation nll by update, and that of training too where there is one curve alone.
 
     Args:
         curves: what :func:`resmlp_mt.analysis.curves.read_curves` gives.

@@ -17,7 +17,7 @@ from resmlp_mt.pictures.style import (
 )
 from resmlp_mt.score.by_length import words_label
 
-LETTER = 0.125 * CM  # of a bucket's label
+LETTER = 0.125 * CM  # of the label of a bucket
 FRAME = 1.4 * CM  # left and right of the axes
 
 

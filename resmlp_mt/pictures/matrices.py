@@ -10,7 +10,7 @@ from torch import Tensor
 from resmlp_mt.checkpoints.inspection import SIDES, Layer, layers_of
 from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
-ROWS = 16  # more rows of panels than that take a page's width
+ROWS = 16  # more rows of panels than that take the width of a page
 
 
 class Panel(NamedTuple):

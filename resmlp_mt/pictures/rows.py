@@ -23,7 +23,7 @@ from resmlp_mt.pictures.style import (
 
 @in_style
 def draw_rows(found: MixingRows, reach: int, title: Optional[str] = None) -> Figure:
-    """A panel for each layer, the encoder's above the decoder's.
+    """A panel for each layer, the encoder above the decoder.
 
     Args:
         found: what :func:`resmlp_mt.analysis.mixing_rows.mixing_rows` gives.

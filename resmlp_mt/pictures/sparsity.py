@@ -1,4 +1,4 @@
-"""The paper's sparsity figure: weights below 5% of their matrix's maximum, A against B and C."""
+"""The paper's sparsity figure: weights below 5% of the maximum of their matrix."""
 
 from typing import Optional
 
@@ -49,7 +49,7 @@ def draw_sparsity(found: Sparsity, title: Optional[str] = None) -> Figure:
         axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
         axes.grid(True)
         axes.set_xlim(0.5, len(layers) + 0.5)
-    grid[0].set_ylabel(f"weights below {threshold:.0%} of\ntheir matrix's maximum")
+    grid[0].set_ylabel(f"weights below {threshold:.0%} of the\nmaximum of their matrix")
     top = max(count.share for by_layer in counts.values() for count in by_layer.values())
     grid[0].set_ylim(0, min(102, max(5, 112 * top)))
     legend_below(figure, *grid[0].get_legend_handles_labels(), 3)

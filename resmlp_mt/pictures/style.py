@@ -102,7 +102,7 @@ def marker(number: int) -> str:
 
 
 def dash(number: int) -> str:
-    """A line's dashes: another kind each time that the colours begin again."""
+    """Dashes of a line: another kind each time that the colours begin again."""
     return DASHES[number // len(COLORS) % len(DASHES)]
 
 

@@ -55,7 +55,7 @@ def bleu_by_length(
 
 
 def words_label(bucket: dict) -> str:
-    """A bucket's range of words, as a heading: ``0-10``, ``11-20``, ``over 20``."""
+    """The range of words of a bucket, as a heading: ``0-10``, ``11-20``, ``over 20``."""
     return (
         f"over {bucket['from'] - 1}" if bucket["to"] is None else f"{bucket['from']}-{bucket['to']}"
     )

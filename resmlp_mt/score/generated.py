@@ -11,7 +11,7 @@ from typing import Dict, Iterator, List, Optional, Sequence
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import name_of, read_text
 
-# The two forms in which fairseq's loggers write, after the date or without one.
+# The two forms in which the loggers of fairseq write: after a date, or without one.
 LOGGED = re.compile(
     r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| [A-Z]+ \| |[A-Z]+:)(?:fairseq|resmlp_mt)[\w.]*(?: \| |:)"
 )

@@ -1,4 +1,4 @@
-"""sacreBLEU's metrics and significance tests, with JSON values and signatures as results."""
+"""Metrics and significance tests of sacreBLEU, with JSON values and signatures as results."""
 
 import re
 from typing import Dict, List, Mapping, Optional, Sequence, Union
@@ -23,7 +23,7 @@ def score(
     metrics: Sequence[str] = ("bleu", "chrf"),
     tokenize: Optional[str] = None,
 ) -> Dict[str, object]:
-    """Scores of detokenized text, as sacreBLEU's own program gives them.
+    """Scores of detokenized text, as the program of sacreBLEU gives them.
 
     Args:
         hypotheses: one sentence each.
@@ -31,7 +31,7 @@ def score(
         target_lang: language of both. It chooses the tokenizer: ``zh`` for Chinese, ``ja-mecab``,
             ``ko-mecab``, and ``13a`` for all others.
         metrics: of ``bleu``, ``chrf``, ``ter``.
-        tokenize: sacreBLEU's name of another tokenizer for BLEU.
+        tokenize: another tokenizer for BLEU, by the name that sacreBLEU has for it.
 
     Returns:
         for each metric its value, rounded to two digits, and ``METRIC_signature``.
@@ -61,7 +61,7 @@ def paired(
 ) -> Dict[str, object]:
     """Whether systems differ from the first of them beyond chance.
 
-    The seed is sacreBLEU's: the environment variable ``SACREBLEU_SEED``, 12345 without it.
+    The seed is the environment variable ``SACREBLEU_SEED``, or 12345.
 
     Args:
         systems: hypotheses by name, the baseline first.
@@ -115,7 +115,7 @@ def paired(
 def make_metrics(
     names: Sequence[str], target_lang: Optional[str] = None, tokenize: Optional[str] = None
 ) -> Dict[str, Metric]:
-    """sacreBLEU's metrics by name; see :func:`score`."""
+    """Metrics by name; see :func:`score`."""
     made: Dict[str, Metric] = {}
     for name in names:
         if name not in TITLES:

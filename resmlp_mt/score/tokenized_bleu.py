@@ -77,7 +77,7 @@ def tokenized_scores(
 
 
 def tokenized_signature(language: str, split_compounds: bool = False) -> str:
-    """What :func:`tokenized_bleu` did, in the form of sacreBLEU's signatures."""
+    """What :func:`tokenized_bleu` did, in the form of the signatures of sacreBLEU."""
     metric = _multi_bleu()
     metric.corpus_score(["a"], [["a"]])  # a metric has a signature once it has seen references
     quotes = {"de": "ascii", "fr": "apostrophe"}.get(language, "raw")
@@ -87,7 +87,7 @@ def tokenized_signature(language: str, split_compounds: bool = False) -> str:
 
 
 def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False) -> List[str]:
-    """Each line's tokens, with a space between them; the module's head says which.
+    """The tokens of each line, with a space between them: see the head of this file.
 
     Raises:
         UserError: if Moses has no tokenizer for *language*, or *split_compounds* is asked of

@@ -120,7 +120,7 @@ def test_sparsity_figure(tmp_path):
     figure = drawn("sparsity", path, "--threshold", 0.2, "--length", 10)
     assert labelled(figure) == ["A (first 10 positions)", "B (fc1)", "C (fc2)"]
     assert figure.axes[1].get_title() == "decoder (A: its triangle)"
-    assert "below 20% of" in figure.axes[0].get_ylabel()
+    assert "below 20% of the" in figure.axes[0].get_ylabel()
     for side, axes, depth in zip(("encoder", "decoder"), figure.axes, (3, 2)):
         for kind, line in zip("ABC", axes.lines):
             x, y = line.get_xydata().T
