@@ -19,7 +19,7 @@ uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-
 # What scripts/make_env.sh installs, PyTorch apart (scripts/torch.txt), with the hashes of each
 # release's files. Made from setup.py by scripts/pin.sh: do not edit, run that.
 END
-  # neither PyTorch, nor the CUDA libraries that only some of its builds want
+  # neither PyTorch, nor the CUDA libraries that only some of its builds need
   awk '/^[a-z]/ { keep = !/^(torch|triton|(cuda|nvidia)-[a-z0-9-]+)==/ } keep' "$new/pins"
 } >"$new/out"
 mv "$new/out" "$pins"

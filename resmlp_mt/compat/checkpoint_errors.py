@@ -26,7 +26,7 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     """
     Raises:
         UserError: for a file that is damaged, carries more than data, is no checkpoint of fairseq,
-            or has weights that are no numbers or options that would be run.
+            or has weights that are NaN or options that would be run.
         OSError: if it cannot be opened.
     """
     with _naming(path, "is damaged, or no checkpoint of fairseq", "copy or make it again"):

@@ -1,7 +1,7 @@
-"""Whether a checkpoint is still what its writer wrote, and its weights are numbers.
+"""Whether a checkpoint is still what its writer wrote, with finite weights.
 
 PyTorch's reader leaves the checksums in its own files unchecked: a flipped bit in a tensor loads
-without a word, and the model translates with it.
+unnoticed, and the model translates with it.
 """
 
 import zipfile
@@ -57,8 +57,8 @@ def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
         path: their file.
 
     Raises:
-        UserError: naming the first of them that has an infinite value or one that is no number, or
-            that repeats its values in memory: to read it takes the time of the size it claims.
+        UserError: naming the first of them that has a NaN or infinite value, or that repeats its
+            values in memory: to read it takes the time of the size it claims.
     """
     for name, weight in weights.items():
         if not is_strided(weight):
@@ -74,7 +74,7 @@ def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
         extremes = torch.stack(torch.aminmax(weight.detach()))
         if not torch.isfinite(extremes).all():
             raise UserError(
-                f"{path}: {name} has values that are no numbers: its training diverged: give an "
+                f"{path}: {name} has NaN or infinite values: its training diverged: give an "
                 "earlier checkpoint"
             )
 

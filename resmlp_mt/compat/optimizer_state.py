@@ -42,7 +42,7 @@ def _optimizer_state(optimizer: FairseqOptimizer) -> Dict[str, object]:
     # a composite optimizer has no state of its own, but those of its parts
     of_parameters = getattr(optimizer.optimizer, "state", {}).values()
     return {
-        f"the optimizer's state {number}.{name}": value
+        f"optimizer state {number}.{name}": value
         for number, values in enumerate(of_parameters)
         for name, value in values.items()
     }

@@ -1,4 +1,9 @@
-"""Import fairseq without its taking over the importer's logging, or warnings of its own."""
+"""fairseq is imported without a word, and leaves the logging of its importer alone.
+
+Without this, each of our programs begins with a warning, and everything is logged to the terminal
+at every level. It can go when ``python -c "import fairseq"`` prints nothing and leaves the root
+logger as it was.
+"""
 
 import contextlib
 import logging
@@ -6,8 +11,8 @@ import warnings
 
 
 def ignore_old_scripting() -> None:
-    """fairseq compiles functions by ``torch.jit.script`` when it is imported, of which PyTorch 2.15
-    warns on standard error, each time: nothing that a user can mend."""
+    """fairseq compiles functions by ``torch.jit.script`` when it is imported. PyTorch 2.15 warns of
+    that on standard error, each time, and no user can mend it."""
     warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
 
 

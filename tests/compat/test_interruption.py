@@ -1,4 +1,4 @@
-"""A run that is killed, or whose disk is full, goes on as if nothing had happened."""
+"""A run that is killed, or whose disk is full, resumes as if nothing had happened."""
 
 import errno
 import os

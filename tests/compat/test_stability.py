@@ -1,4 +1,4 @@
-"""Training that diverges: how it is told from training that does not, and what its user reads."""
+"""Training that diverges: how it differs from training that does not, and what its user reads."""
 
 import logging
 from types import SimpleNamespace

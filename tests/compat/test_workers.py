@@ -56,7 +56,7 @@ def test_losses_are_compared(runs, tmp_path):
 
 
 def test_a_worker_that_dies(corpus, runs, tmp_path):
-    """The other ends with an error; the same command goes on."""
+    """The other ends with an error; the same command resumes."""
     options, logs = words(corpus.data, tmp_path), tmp_path / "logs"
     with together(forked, "fairseq-train", options, logs) as processes:
         end = kill_late(processes[1].kill, processes[0], logs / "0.log", 7)

@@ -104,7 +104,7 @@ def test_eval_bleu(corpus, tmp_path):
     )
     assert f"BLEU = {bleu[-1]:.2f}" in out or f'"score": {bleu[-1]:.1f}' in out, out[-300:]
 
-    # the counts that BLEU is made of are in the checkpoint, and it goes on from there
+    # the counts that BLEU is made of are in the checkpoint, and training resumes from there
     log = train(corpus.data, watched, *options, *watching, "--max-epoch", 16).log
     assert len(values(log, "train_bleu")) == 1
 
