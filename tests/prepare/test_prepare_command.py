@@ -267,8 +267,9 @@ def test_a_disk_full_in_the_middle_of_encoding(tmp_path, text, monkeypatch):
         said = f"{tmp_path / 'out'}: No space left on device: make room and run"
         fails(said, *from_text(tmp_path, text))
     assert there(tmp_path / "out") == ["manifest.json", "subwords", "text"]
-    again = resmlp(*from_text(tmp_path, text))
-    assert "[2/3] SentencePiece: done before, reused" in again.err
+    report = (tmp_path / "out" / "subwords" / "report.json").read_bytes()
+    assert resmlp(*from_text(tmp_path, text)).status == 0
+    assert (tmp_path / "out" / "subwords" / "report.json").read_bytes() == report  # not made again
     assert data(tmp_path / "out") == data(tmp_path / "whole")
 
 
@@ -305,7 +306,9 @@ def test_a_run_stopped_by_the_user_resumes(tmp_path, text, monkeypatch):
         found = resmlp(*from_text(tmp_path, text))
     assert found.status == 130 and "the same command resumes it" in found.err
     assert not (tmp_path / "out" / "data-bin.partial").exists()
-    assert "[1/3] clean: done before, reused" in resmlp(*from_text(tmp_path, text)).err
+    report = (tmp_path / "out" / "text" / "report.json").read_bytes()
+    assert resmlp(*from_text(tmp_path, text)).status == 0
+    assert (tmp_path / "out" / "text" / "report.json").read_bytes() == report  # not made again
 
 
 def test_a_worker_that_is_killed(tmp_path, text, monkeypatch):
