@@ -13,7 +13,7 @@ import itertools
 import sys
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, Optional, Tuple
+from typing import BinaryIO, Iterable, Iterator, List, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import whole_file
@@ -147,28 +147,9 @@ def check_same_lines(
         )
 
 
-def check_one_stdin(**paths: Optional[Path]) -> None:
-    """Refuse to read standard input more than once.
-
-    Args:
-        paths: the value of an option by its name; None where it was not given.
-
-    Raises:
-        UserError: naming the options.
-    """
-    asked = [f"--{name}" for name, path in paths.items() if path and str(path) == STDIN]
-    if len(asked) > 1:
-        raise UserError(f"{' and '.join(asked)}: only one of them can be standard input (-)")
-
-
 def language_of(path: Path) -> str:
     """What the name of a file ends in, but for ``.gz``."""
     return Path(Path(path).name.removesuffix(".gz")).suffix[1:]
-
-
-def drop_empty(pairs: List[Tuple[str, str]]) -> List[Tuple[str, str]]:
-    """The pairs in which both sides have a word."""
-    return [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
 
 
 def one_line(text: str) -> str:

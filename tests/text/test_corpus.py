@@ -7,7 +7,6 @@ import pytest
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import (
-    drop_empty,
     one_line,
     read_lines,
     read_parallel,
@@ -63,10 +62,6 @@ def test_a_byte_order_mark_is_no_text(tmp_path, monkeypatch):
 
 def test_one_line_has_no_break_of_any_kind():
     assert one_line("a\u2028b\rc\x0bd\x1ce\u0085f\0g") == "a b c d e f g"
-
-
-def test_pairs_with_an_empty_side_are_dropped():
-    assert drop_empty([("a", "b"), (" ", "b"), ("a", ""), ("c", "d")]) == [("a", "b"), ("c", "d")]
 
 
 def test_missing_file(tmp_path):
