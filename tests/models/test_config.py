@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
-from resmlp_mt.errors import UserError
+from resmlp_mt.modules.affine import Affine
 
 
 def loss_of(model, dictionary):
@@ -46,6 +46,18 @@ def test_what_the_paper_leaves_out(arch):
             assert module.encoder_decoder_attention, name
     for side in (model.encoder, model.decoder):
         assert (side.embed_positions is not None) == placed
+
+
+@pytest.mark.parametrize("layerscale", [0.2, 0.5])
+def test_where_the_model_starts(layerscale):
+    """alpha = 1 before a branch and after a stack, --layerscale-init after a branch; beta = 0."""
+    model, _ = build_model(randomize=False, layerscale_init=layerscale)
+    affines = {n: m for n, m in model.named_modules() if isinstance(m, Affine)}
+    assert len(affines) == 2 * (2 * 2) + 2 * (2 * 3) + 2
+    for name, affine in affines.items():
+        first = layerscale if name.endswith(".post") else 1.0
+        assert torch.equal(affine.alpha, torch.full((16,), first)), name
+        assert torch.equal(affine.beta, torch.zeros(16)), name
 
 
 def test_layernorm_is_an_option():
@@ -83,15 +95,6 @@ def test_hydra_options():
     model.load_state_dict(build_model()[0].state_dict())
 
 
-@pytest.mark.parametrize("every", [False, True])
-def test_embedding_sharing(every):
-    option = "share_all_embeddings" if every else "share_decoder_input_output_embed"
-    model, dictionary = build_model(**{option: True})
-    assert model.decoder.output_projection.weight is model.decoder.embed_tokens.weight
-    assert (model.encoder.embed_tokens.weight is model.decoder.embed_tokens.weight) == every
-    assert torch.isfinite(loss_of(model, dictionary))
-
-
 def test_layerdrop():
     """Layers are left out in training, none in evaluation."""
     plain, dictionary = build_model()
@@ -126,20 +129,3 @@ def test_layers_to_keep():
     whole.decoder.layers = whole.decoder.layers[1:]
     whole.decoder.num_layers = 3
     assert torch.equal(loss_of(model, dictionary), loss_of(whole, dictionary))
-
-
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
-        ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
-        ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
-        ({"adaptive_input": True}, "--adaptive-input"),
-        ({"encoder_normalize_before": True}, "--encoder-normalize-before"),
-        ({"decoder_normalize_before": True}, "--decoder-normalize-before"),
-        ({"max_source_positions": 0}, "--max-source-positions 0"),
-    ],
-)
-def test_values_that_argparse_does_not_check(options, said):
-    with pytest.raises(UserError, match=said):
-        build_model(**options)

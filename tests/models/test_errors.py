@@ -6,40 +6,67 @@ from helpers import POSITIONS, build_model, pad_batch, random_sentences, transla
 
 from resmlp_mt.errors import UserError
 
+NOT_OURS = (
+    *("cross_self_attention", "char_inputs", "adaptive_input"),
+    *("encoder_normalize_before", "decoder_normalize_before"),
+)
 
-def one_line(caught):
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        *(({name: True}, "--" + name.replace("_", "-")) for name in NOT_OURS),
+        ({"base_layers": 1}, "--base-layers"),
+        ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers-att-config"),
+        ({"decoder_xformers_att_config": "{}"}, "--decoder-xformers-att-config"),
+        ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
+        ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
+        ({"inference_precision": "int4"}, "--inference-precision int4: choose one of"),
+        ({"token_mixing_heads": 5}, "--token-mixing-heads 5 does not divide the 16 channels"),
+        ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
+        ({"token_mixing_heads": 0}, "--token-mixing-heads 0"),
+        ({"token_mixing": "none", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
+        ({"token_mixing": "conv", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
+        ({"token_mixing": "conv", "token_mixing_kernel_size": 4}, "--token-mixing-kernel-size 4"),
+        ({"token_mixing": "conv", "token_mixing_kernel_size": -1}, "--token-mixing-kernel-size -1"),
+        ({"token_mixing": "mlp", "token_mixing_expansion": 0}, "--token-mixing-expansion 0"),
+        ({"token_mixing_reach": -1}, "token_mixing_reach -1"),
+        ({"token_mixing_reach": 3, "folded": True}, "token_mixing_reach 3"),
+        ({"token_mixing": "conv", "token_mixing_reach": 3}, "--token-mixing conv has no A"),
+        ({"max_source_positions": 0}, "--max-source-positions 0"),
+        ({"max_target_positions": -5}, "--max-target-positions -5"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_refused_options(options, said):
+    with pytest.raises(UserError) as caught:
+        build_model(**options)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_source_too_long():
     model, dictionary = build_model()
     with pytest.raises(UserError) as caught:
         model.encoder(pad_batch(random_sentences(dictionary, (POSITIONS + 3,)), dictionary))
-    message = one_line(caught)
+    message = str(caught.value)
     assert "source sentence of 27 tokens" in message and "24 positions" in message
-    assert "--max-source-positions 27" in message
+    assert "--max-source-positions 27" in message and "\n" not in message
 
 
 def test_target_too_long():
-    model, dictionary = build_model(max_target_positions=11)
-    encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4,)), dictionary))
-    with pytest.raises(UserError) as caught:
-        model.decoder(torch.full((2, 12), 5), encoder_out)
-    message = one_line(caught)
-    assert "target sentence of 12 tokens" in message and "11 positions" in message
-    assert "--max-target-positions 12" in message
-
-
-def test_target_too_long_word_by_word():
+    """In one pass and word by word."""
     model, dictionary = build_model(max_target_positions=3)
     encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4,)), dictionary))
+    with pytest.raises(UserError) as caught:
+        model.decoder(torch.full((1, 5), 5), encoder_out)
+    message = str(caught.value)
+    assert "target sentence of 5 tokens" in message and "3 positions" in message
+    assert "--max-target-positions 5" in message and "\n" not in message
     state = {}
     for length in (1, 2, 3):
-        model.decoder(torch.full((2, length), 5), encoder_out, state)
+        model.decoder(torch.full((1, length), 5), encoder_out, state)
     with pytest.raises(UserError, match="--max-target-positions 4"):
-        model.decoder(torch.full((2, 4), 5), encoder_out, state)
+        model.decoder(torch.full((1, 4), 5), encoder_out, state)
 
 
 def test_longest_sentences_are_accepted():
@@ -51,42 +78,21 @@ def test_longest_sentences_are_accepted():
     assert len(best["tokens"]) <= POSITIONS
 
 
-@pytest.mark.parametrize(
-    "option, value",
-    [
-        ("cross_self_attention", True),
-        ("base_layers", 1),
-        ("char_inputs", True),
-        ("encoder_xformers_att_config", "{}"),
-        ("decoder_xformers_att_config", "{}"),
-    ],
-)
-def test_options_about_self_attention(option, value):
-    with pytest.raises(UserError) as caught:
-        build_model(**{option: value})
-    assert "--" + option.replace("_", "-") in one_line(caught)
-
-
-@pytest.mark.parametrize("option", ["max_source_positions", "max_target_positions"])
-@pytest.mark.parametrize("value", [0, -5])
-def test_no_positions(option, value):
-    with pytest.raises(UserError) as caught:
-        build_model(**{option: value})
-    assert f"--{option.replace('_', '-')} {value}" in one_line(caught)
-
-
-def test_heads_that_do_not_divide():
-    with pytest.raises(UserError) as caught:
-        build_model(token_mixing_heads=5)
-    assert "--token-mixing-heads 5" in one_line(caught) and "16 channels" in one_line(caught)
-
-
 def test_full_context_alignment():
     model, dictionary = build_model()
     encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4,)), dictionary))
     with pytest.raises(ValueError, match="full_context_alignment"):
-        model.decoder(torch.full((2, 3), 5), encoder_out, full_context_alignment=True)
+        model.decoder(torch.full((1, 3), 5), encoder_out, full_context_alignment=True)
 
 
-def test_is_a_value_error():
-    assert issubclass(UserError, ValueError)
+def test_words_out_of_turn():
+    """Decoding word by word takes exactly one new word a step."""
+    model, dictionary = build_model()
+    encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4,)), dictionary))
+    prev = torch.randint(4, len(dictionary), (1, 4))
+    with pytest.raises(ValueError, match="one word at a time"):
+        model.decoder(prev[:, :2], encoder_out, {})
+    state = {}
+    model.decoder(prev[:, :1], encoder_out, state)
+    with pytest.raises(ValueError, match="holds 1 words, .* has 2 before the newest"):
+        model.decoder(prev[:, :3], encoder_out, state)

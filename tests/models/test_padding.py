@@ -1,66 +1,38 @@
-"""Padding never leaks: a sentence gets the same in any batch, padded on either side."""
+"""Padding never leaks: what the properties and the reference model do not say of it."""
 
 import pytest
 import torch
 from helpers import (
-    MIXINGS,
     assert_same_hypotheses,
     build_model,
     gap,
-    mixings,
     random_sentences,
     translate,
 )
-from model_checks import assert_decoder_ignores_padding, assert_encoder_ignores_padding
+from model_checks import assert_encoder_ignores_padding
 
 LENGTHS = (3, 12, 1, 7)
 sides = pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
-norms = pytest.mark.parametrize("normalization", ["affine", "layernorm"])
 
 
-def build(kind, heads, normalization="affine", **options):
-    return build_model(
-        token_mixing=kind, token_mixing_heads=heads, normalization=normalization, **options
-    )
-
-
-@mixings
-@norms
 @sides
-@pytest.mark.parametrize("given", [False, True], ids=["lookup", "token_embeddings"])
-def test_encoder(kind, heads, normalization, left, given):
-    model, dictionary = build(kind, heads, normalization)
+def test_embeddings_that_are_given(left):
+    model, dictionary = build_model()
     sentences = random_sentences(dictionary, LENGTHS)
-    vectors = torch.randn(len(LENGTHS), max(LENGTHS), 16) if given else None
+    vectors = torch.randn(len(LENGTHS), max(LENGTHS), 16)
     assert_encoder_ignores_padding(model, dictionary, sentences, left, 1e-4, vectors)
 
 
 @sides
-def test_encoder_with_positional_embeddings(left):
-    model, dictionary = build("linear", 1, token_positional_embeddings=True)
-    assert model.encoder.embed_positions is not None
-    sentences = random_sentences(dictionary, LENGTHS)
-    assert_encoder_ignores_padding(model, dictionary, sentences, left, 1e-4)
-
-
-@mixings
-@norms
-def test_decoder_pads_on_either_side(kind, heads, normalization):
-    model, dictionary = build(kind, heads, normalization)
-    sources = random_sentences(dictionary, LENGTHS)
-    targets = random_sentences(dictionary, (5, 2, 11, 1), seed=1)
-    assert_decoder_ignores_padding(model, dictionary, sources, targets, 1e-4)
-
-
-# without mixing many orders of the same words score the same: which are found is chance
-@pytest.mark.parametrize("kind, heads", [mixing for mixing in MIXINGS if mixing[0] != "none"])
-@sides
+@pytest.mark.parametrize("kind, heads", [("linear", 1), ("toeplitz", 4), ("conv", 1)])
 def test_beam_search(kind, heads, left):
     """Translations, scores, attention and alignment are the same alone and in a batch."""
     lengths = set()
-    for seed in range(5):
+    for seed in range(3):
         # few words, so that a random model ends its sentences at different lengths
-        model, dictionary = build(kind, heads, seed=seed, vocabulary=8)
+        model, dictionary = build_model(
+            token_mixing=kind, token_mixing_heads=heads, seed=seed, vocabulary=8
+        )
         sentences = random_sentences(dictionary, LENGTHS)
         together = translate(model, dictionary, sentences, left)
         for sentence, hypotheses in zip(sentences, together):

@@ -8,7 +8,7 @@ from torch import nn
 from resmlp_mt.modules.dropout import Dropout, random_mask
 
 
-@pytest.mark.parametrize("p", [0.0005, 0.1, 0.3, 0.5, 0.9, 0.9999])
+@pytest.mark.parametrize("p", [0.0005, 0.1, 0.5, 0.9999])
 def test_share_and_mean(p):
     n = 400_001
     x = torch.ones(n)
@@ -17,9 +17,8 @@ def test_share_and_mean(p):
     assert abs(share - p) < 5 * (p * (1 - p) / n) ** 0.5 + 1 / 65536
     left = y[y != 0]
     assert len(left) and gap(left * (1 - p), torch.ones_like(left)) < 1e-6
-    spread = (p / (1 - p) / n) ** 0.5
-    assert abs(y.mean().item() - 1) < 5 * spread + 1 / 65536 / (1 - p)
     assert torch.equal(x, torch.ones(n))
+    assert not random_mask(x, 0.999999).all()  # the threshold stays within the numbers drawn
 
 
 def test_neighbours_are_independent():
@@ -29,7 +28,7 @@ def test_neighbours_are_independent():
     assert (torch.corrcoef(mask.t()) - torch.eye(4)).abs().max() < 0.01
 
 
-@pytest.mark.parametrize("shape", [(1,), (3,), (5, 7), (2, 3, 11), (0, 4), ()])
+@pytest.mark.parametrize("shape", [(3,), (2, 3, 11), (0, 4), ()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_any_size(shape, dtype):
     x = torch.full(shape, 2.0, dtype=dtype)
@@ -38,31 +37,19 @@ def test_any_size(shape, dtype):
     assert ((y == 0) | (y == 4)).all()
 
 
-def test_views_of_other_tensors():
-    x = torch.randn(6, 4, 5).transpose(0, 2)[1:, ::2]
-    y = Dropout(0.4).train()(x)
-    kept = y != 0
-    assert 0 < kept.sum() < kept.numel()
-    assert gap(y[kept], x[kept] / 0.6) < 1e-6
-
-
 def test_gradient_is_the_mask():
-    x = torch.randn(13, 7, requires_grad=True)
-    y = Dropout(0.3).train()(x)
+    """For a view of another tensor too; one byte an element is kept for it."""
+    saved = []
+    x = torch.randn(6, 4, 5, requires_grad=True)
+    view = x.transpose(0, 2)[1:, ::2]
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        y = Dropout(0.4).train()(view)
+    assert sum(tensor.nbytes for tensor in saved if tensor.dim()) == view.numel()
     gradient = torch.randn_like(y)
-    y.backward(gradient)
+    (found,) = torch.autograd.grad(y, view, gradient)
     kept = (y != 0).float()
     assert 0 < kept.sum() < kept.numel()
-    assert gap(x.grad, gradient * kept / 0.7) < 1e-6
-
-
-def test_a_byte_an_element_is_kept():
-    saved = []
-    x = torch.randn(50, 30, requires_grad=True)
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
-        y = Dropout(0.2).train()(x * 1)
-    assert sum(tensor.nbytes for tensor in saved if tensor.dim()) == x.numel()
-    y.sum().backward()
+    assert gap(y, view * kept / 0.6) < 1e-6 and gap(found, gradient * kept / 0.6) < 1e-6
 
 
 def test_a_seed_fixes_it():
@@ -72,7 +59,6 @@ def test_a_seed_fixes_it():
         torch.manual_seed(seed)
         masks.append(dropout(x))
     assert torch.equal(masks[0], masks[1]) and not torch.equal(masks[0], masks[2])
-    assert not torch.equal(dropout(x), dropout(x))
 
 
 def test_identity():
@@ -83,42 +69,24 @@ def test_identity():
     assert Dropout(1.0).train()(x).count_nonzero() == 0
 
 
-def test_apply_during_inference():
-    """fairseq's --retain-dropout."""
-    x, dropout = torch.ones(1000), Dropout(0.5, module_name="FeedForwardBranch").eval()
-    dropout.make_generation_fast_("", retain_dropout=True, retain_dropout_modules=["Other"])
-    assert dropout(x) is x
-    dropout.make_generation_fast_("", retain_dropout=True)
-    assert 300 < dropout(x).count_nonzero() < 700
-
-
 @torch.no_grad()
-def test_retained_in_a_model():
-    model, dictionary = build_model(dropout=0.5)
-    source = pad_batch(random_sentences(dictionary, (4, 4)), dictionary)
-    prev = torch.full((2, 3), 5)
-    first, second = (model(source, None, prev)[0] for _ in range(2))
-    assert torch.equal(first, second)
-    model.make_generation_fast_(retain_dropout=True)
-    found = [m for m in model.modules() if isinstance(m, Dropout)]
-    assert len(found) == 2 * 5 + 2 * 2 and all(m.apply_during_inference for m in found)
-    first, second = (model(source, None, prev)[0] for _ in range(2))
-    assert gap(first, second) > 1e-3
+def test_retained_in_generation():
+    """fairseq's --retain-dropout, for all modules or those that it names."""
+    for names, drops in ((None, True), (["FeedForwardBranch"], True), (["Other"], False)):
+        model, dictionary = build_model(dropout=0.5)
+        source = pad_batch(random_sentences(dictionary, (4, 4)), dictionary)
+        prev = torch.full((2, 3), 5)
+        model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=names)
+        first, second = (model(source, None, prev)[0] for _ in range(2))
+        assert (gap(first, second) > 1e-3) == drops
 
 
-@pytest.mark.parametrize("retained", [False, True], ids=["training", "retained"])
-def test_in_a_branch(retained):
+def test_in_a_branch():
     """What is dropped comes from the branch, after its last map; its input stays whole."""
     model, _ = build_model(dropout=0.5)
-    branch = model.encoder.layers[0].feed_forward.train(not retained)
-    branch.dropout.apply_during_inference = retained
+    branch = model.encoder.layers[0].feed_forward.train()
     nn.init.zeros_(branch.post.alpha)
     nn.init.ones_(branch.post.beta)
     y = branch(torch.full((50, 40, 16), 7.0))
     assert set(y.unique().tolist()) == {7.0, 9.0}
     assert abs((y == 7).float().mean() - 0.5) < 0.02
-
-
-def test_almost_everything_dropped():
-    """The threshold stays within the numbers that are drawn."""
-    assert not random_mask(torch.ones(1000), 0.999999).all()

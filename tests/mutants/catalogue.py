@@ -20,16 +20,132 @@ class Mutant(NamedTuple):
 
 
 AFFINE = "resmlp_mt/modules/affine.py"
+ATTENTION = "resmlp_mt/modules/attention.py"
+BEAM_HISTORY = "resmlp_mt/modules/beam_history.py"
+BEAM_TRACE = "resmlp_mt/inference/beam_trace.py"
+BRANCHES = "resmlp_mt/modules/branches.py"
+CANDIDATES = "resmlp_mt/inference/candidates.py"
+CONVOLUTIONS = "resmlp_mt/modules/convolutional_mixing.py"
+DECODER = "resmlp_mt/models/decoder.py"
+DROPOUT = "resmlp_mt/modules/dropout.py"
+ENCODER = "resmlp_mt/models/encoder.py"
+FOLDING = "resmlp_mt/inference/folding.py"
+GENERATOR = "resmlp_mt/inference/generator.py"
 LAYERS = "resmlp_mt/modules/layers.py"
+LONG_SENTENCES = "resmlp_mt/inference/long_sentences.py"
 PADDING = "resmlp_mt/models/padding.py"
+SOURCE_MEMORY = "resmlp_mt/modules/source_memory.py"
+RECOMPUTATION = "resmlp_mt/modules/recomputation.py"
+TOKEN_MIXING = "resmlp_mt/modules/token_mixing.py"
 
 MUTANTS = (
+    # eq. 1
     Mutant(
         "affine-without-beta",
         AFFINE,
         "torch.addcmul(self.beta, self.alpha, x)",
         "self.alpha * x",
     ),
+    Mutant(
+        "affine-without-alpha",
+        AFFINE,
+        "torch.addcmul(self.beta, self.alpha, x)",
+        "self.beta + x",
+    ),
+    # eqs. 2 and 3
+    Mutant(
+        "no-residual-around-token-mixing",
+        BRANCHES,
+        """        y = self.mixing(h, history, padding_mask)
+        return x + self.dropout(self.post(y))
+""",
+        """        y = self.mixing(h, history, padding_mask)
+        return self.dropout(self.post(y))
+""",
+    ),
+    Mutant(
+        "no-residual-around-feed-forward",
+        BRANCHES,
+        """        y = compose(self._dropped_fc2, self.activation_fn, h)
+        return x + self.dropout(self.post(y))
+""",
+        """        y = compose(self._dropped_fc2, self.activation_fn, h)
+        return self.dropout(self.post(y))
+""",
+    ),
+    Mutant(
+        "no-residual-around-cross-attention",
+        BRANCHES,
+        "return x + self.dropout(self.post(self.attn.out_proj(y))), weights",
+        "return self.dropout(self.post(self.attn.out_proj(y))), weights",
+    ),
+    Mutant(
+        "residual-from-behind-the-affine-map",
+        BRANCHES,
+        """        y = self.mixing(h, history, padding_mask)
+        return x + self.dropout(self.post(y))
+""",
+        """        y = self.mixing(h, history, padding_mask)
+        return h + self.dropout(self.post(y))
+""",
+    ),
+    Mutant(
+        "no-layerscale-after-token-mixing",
+        BRANCHES,
+        """        y = self.mixing(h, history, padding_mask)
+        return x + self.dropout(self.post(y))
+""",
+        """        y = self.mixing(h, history, padding_mask)
+        return x + self.dropout(y)
+""",
+    ),
+    Mutant(
+        "no-layerscale-after-feed-forward",
+        BRANCHES,
+        """        y = compose(self._dropped_fc2, self.activation_fn, h)
+        return x + self.dropout(self.post(y))
+""",
+        """        y = compose(self._dropped_fc2, self.activation_fn, h)
+        return x + self.dropout(y)
+""",
+    ),
+    Mutant(
+        "no-layerscale-after-cross-attention",
+        BRANCHES,
+        "return x + self.dropout(self.post(self.attn.out_proj(y))), weights",
+        "return x + self.dropout(self.attn.out_proj(y)), weights",
+    ),
+    Mutant(
+        "no-affine-before-token-mixing",
+        BRANCHES,
+        "h = self.pre(x)",
+        "h = x",
+    ),
+    Mutant(
+        "no-affine-before-feed-forward",
+        BRANCHES,
+        "h = compose(self.fc1, self.pre, x)",
+        "h = self.fc1(x)",
+    ),
+    Mutant(
+        "no-affine-before-cross-attention",
+        BRANCHES,
+        "query = compose(self.attn.q_proj, self.pre, x)",
+        "query = self.attn.q_proj(x)",
+    ),
+    Mutant(
+        "no-activation",
+        BRANCHES,
+        "y = compose(self._dropped_fc2, self.activation_fn, h)",
+        "y = self._dropped_fc2(h)",
+    ),
+    Mutant(
+        "gradient-of-another-function",
+        RECOMPUTATION,
+        "return function(x).as_strided(*entry[0])",
+        "return x.as_strided(*entry[0])",
+    ),
+    # the order of a layer
     Mutant(
         "encoder-sublayers-swapped",
         LAYERS,
@@ -51,12 +167,355 @@ MUTANTS = (
     def upgrade""",
     ),
     Mutant(
+        "decoder-feed-forward-before-attention-too",
+        LAYERS,
+        "        x = self.token_mixing(x, history=history)\n",
+        """        x = self.token_mixing(x, history=history)
+        x = self.feed_forward(x)
+""",
+    ),
+    Mutant(
+        "decoder-sublayers-swapped",
+        LAYERS,
+        """        x = self.token_mixing(x, history=history)
+        weights = None
+        if self.cross_attention is not None and (encoder_out is not None or source is not None):
+            x, weights = self.cross_attention(
+                x, encoder_out, encoder_padding_mask, source, need_attn
+            )
+        return self.feed_forward(x), weights
+""",
+        """        weights = None
+        if self.cross_attention is not None and (encoder_out is not None or source is not None):
+            x, weights = self.cross_attention(
+                x, encoder_out, encoder_padding_mask, source, need_attn
+            )
+        x = self.token_mixing(x, history=history)
+        return self.feed_forward(x), weights
+""",
+    ),
+    # A
+    Mutant(
+        "A-not-triangular",
+        TOKEN_MIXING,
+        "return a.tril() if self.causal else a",
+        "return a",
+    ),
+    Mutant(
+        "A-without-its-diagonal",
+        TOKEN_MIXING,
+        "return a.tril() if self.causal else a",
+        "return a.tril(-1) if self.causal else a",
+    ),
+    Mutant(
+        "A-transposed-in-the-encoder",
+        TOKEN_MIXING,
+        "return a.tril() if self.causal else a",
+        "return a.tril() if self.causal else a.transpose(1, 2)",
+    ),
+    Mutant(
+        "submatrix-from-the-wrong-corner",
+        TOKEN_MIXING,
+        "a = self.weight[:, :length, :length]",
+        "a = self.weight[:, -length:, -length:]",
+    ),
+    Mutant(
+        "wrong-row-while-decoding",
+        TOKEN_MIXING,
+        "return self.weight[:, position, : position + 1]",
+        "return self.weight[:, position - 1, : position + 1]",
+    ),
+    Mutant(
+        "bias-left-out",
+        TOKEN_MIXING,
+        "        if self.bias is None:\n            return y\n",
+        "        return y\n",
+    ),
+    Mutant(
+        "bias-of-the-first-position-while-decoding",
+        TOKEN_MIXING,
+        "        first = 0 if history is None else len(history) - 1\n",
+        "        first = 0\n",
+    ),
+    Mutant(
+        "heads-permuted",
+        TOKEN_MIXING,
+        "mixed = a @ grouped.reshape",
+        "mixed = a.flip(0) @ grouped.reshape",
+    ),
+    Mutant(
+        "toeplitz-distances-reversed",
+        TOKEN_MIXING,
+        "return w.flip(-1).unfold(-1, length, 1).flip(-2)",
+        "return w.unfold(-1, length, 1).flip(-2)",
+    ),
+    Mutant(
+        "toeplitz-row-reversed-while-decoding",
+        TOKEN_MIXING,
+        "return self.weight[:, : position + 1].flip(-1)",
+        "return self.weight[:, : position + 1]",
+    ),
+    Mutant(
+        "window-of-a-convolution-shifted",
+        CONVOLUTIONS,
+        "left = reach if self.causal else reach // 2",
+        "left = reach if self.causal else reach // 2 + 1",
+    ),
+    Mutant(
+        "convolution-sees-the-next-word",
+        CONVOLUTIONS,
+        "left = reach if self.causal else reach // 2",
+        "left = reach // 2",
+    ),
+    # cross-attention
+    Mutant(
+        "attention-scores-not-scaled",
+        ATTENTION,
+        "scores = (queries * queries.size(-1) ** -0.5) @ keys.transpose(2, 3)",
+        "scores = queries @ keys.transpose(2, 3)",
+    ),
+    Mutant(
+        "attention-sees-padding",
+        ATTENTION,
+        'return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]',
+        "return mask[:, None, None]",
+    ),
+    Mutant(
+        "attention-heads-joined-in-the-wrong-order",
+        ATTENTION,
+        "return x.permute(2, 0, 1, 3).flatten(2)",
+        "return x.permute(2, 0, 3, 1).flatten(2)",
+    ),
+    # padding
+    Mutant(
+        "padding-not-zeroed",
+        BRANCHES,
+        """            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+""",
+        """            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 1)
+""",
+    ),
+    Mutant(
+        "padding-not-zeroed-where-folded",
+        FOLDING,
+        """            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+""",
+        """            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 1)
+""",
+    ),
+    Mutant(
+        "padding-not-zeroed-before-a-folded-convolution",
+        FOLDING,
+        """            x = x.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+""",
+        """            x = x.masked_fill(padding_mask.t().unsqueeze(-1), 1)
+""",
+    ),
+    Mutant(
+        "padding-not-moved",
+        PADDING,
+        "    if tokens.size(1) == 0 or not padding[:, 0].any():\n        return tokens, None\n",
+        "    return tokens, None\n",
+    ),
+    Mutant(
         "padding-not-turned-back",
         PADDING,
-        """    if order is None:
-        return x
+        "    if order is None:\n        return x\n",
+        "    return x\n",
+    ),
+    # word by word
+    Mutant(
+        "history-not-reordered",
+        BEAM_HISTORY,
+        "self.index = self.index.index_select(0, new_order)",
+        "self.index = self.index[: len(new_order)]",
+    ),
+    Mutant(
+        "shared-past-counted-for-each-beam",
+        BEAM_HISTORY,
+        "own = ~shared.repeat_interleave(self.beam, dim=0)",
+        "own = torch.ones_like(self.index, dtype=torch.bool)",
+    ),
+    Mutant(
+        "recent-words-one-late",
+        BEAM_HISTORY,
+        "rows = self.index[:, -count:]",
+        "rows = self.index[:, -count - 1 : -1] if len(self) > count else self.index",
+    ),
+    Mutant(
+        "heads-swapped-while-decoding",
+        BEAM_HISTORY,
+        "per_sample_weights=weights.index_select(1, bags.positions).view(-1),",
+        "per_sample_weights=weights.flip(0).index_select(1, bags.positions).view(-1),",
+    ),
+    Mutant(
+        "memory-of-the-wrong-sentence",
+        SOURCE_MEMORY,
+        "kept = self.sentence.view(-1, self.beam).index_select(0, sentences)",
+        "kept = self.sentence.view(-1, self.beam)[: len(sentences)]",
+    ),
+    Mutant(
+        "memory-not-reordered",
+        SOURCE_MEMORY,
+        "            self._follow(sentence)\n\n    def spread",
+        "            self._follow(self.sentence[: len(sentence)])\n\n    def spread",
+    ),
+    Mutant(
+        "mask-of-dropped-sentences-kept",
+        SOURCE_MEMORY,
+        "self._mask = self._mask.index_select(0, live)",
+        "self._mask = self._mask[: len(live)]",
+    ),
+    Mutant(
+        "position-of-the-next-word",
+        DECODER,
+        "self.embed_positions(tokens.expand(-1, length), incremental_state)",
+        "self.embed_positions(tokens.expand(-1, length + 1), incremental_state)",
+    ),
+    Mutant(
+        "embedding-scale-dropped",
+        DECODER,
+        "x = self.embed_scale * self.embed_tokens(tokens)",
+        "x = self.embed_tokens(tokens)",
+    ),
+    Mutant(
+        "final-affine-dropped-in-the-decoder",
+        DECODER,
+        """            x = self.layer_norm(x)
 """,
-        """    return x
+        """            pass
 """,
+    ),
+    Mutant(
+        "final-affine-dropped-in-the-encoder",
+        ENCODER,
+        """            x = self.layer_norm(x)
+""",
+        """            pass
+""",
+    ),
+    # beam search
+    Mutant(
+        "top-words-off-by-a-block",
+        CANDIDATES,
+        "block = best.gather(1, (places // BLOCK).clamp(max=k - 1))",
+        "block = best.gather(1, (places // BLOCK + 1).clamp(max=k - 1))",
+    ),
+    Mutant(
+        "words-after-the-last-block-forgotten",
+        CANDIDATES,
+        "torch.cat([chosen, rest], dim=1).topk(k, dim=1)",
+        "torch.cat([chosen, rest - torch.inf], dim=1).topk(k, dim=1)",
+    ),
+    Mutant(
+        "scores-not-normalized-over-words",
+        GENERATOR,
+        "found = found + (scores - normalizer).unsqueeze(1)",
+        "found = found + scores.unsqueeze(1)",
+    ),
+    Mutant(
+        "length-penalty-counts-a-word-less",
+        GENERATOR,
+        "self._normalize(ended[0], length + 1)",
+        "self._normalize(ended[0], max(length, 1))",
+    ),
+    Mutant(
+        "worst-hypothesis-first",
+        GENERATOR,
+        'key=lambda h: -h["score"].item()',
+        'key=lambda h: h["score"].item()',
+    ),
+    Mutant(
+        "words-of-another-hypothesis",
+        BEAM_TRACE,
+        "rows[live] = parents[t][row]",
+        "rows[live] = row",
+    ),
+    # dropout
+    Mutant(
+        "dropout-at-evaluation",
+        DROPOUT,
+        "on = self.training or self.apply_during_inference",
+        "on = True",
+    ),
+    Mutant(
+        "dropout-without-its-factor",
+        DROPOUT,
+        "(x * random_mask(x, self.p)).mul_(1 / (1 - self.p))",
+        "x * random_mask(x, self.p)",
+    ),
+    # folding
+    Mutant(
+        "folding-drops-the-offset-before",
+        FOLDING,
+        "bias = weight @ affine.beta.double()",
+        "bias = 0 * affine.beta.double().sum() + weight.new_zeros(len(weight))",
+    ),
+    Mutant(
+        "folding-after-in-the-wrong-order",
+        FOLDING,
+        "bias = bias + affine.alpha.double() * linear.bias.double()",
+        "bias = affine.alpha.double() * (bias + linear.bias.double())",
+    ),
+    Mutant(
+        "folding-around-A-in-the-wrong-order",
+        FOLDING,
+        "scale, offset = alpha, alpha * offset + beta",
+        "scale, offset = alpha, alpha * (offset + beta)",
+    ),
+    Mutant(
+        "folding-forgets-the-row-sums",
+        FOLDING,
+        "offset = offset + row_sum_scale * _by_channel(exact.mix(ones), mixing)",
+        "offset = offset + row_sum_scale",
+    ),
+    Mutant(
+        "folded-offset-of-the-first-position",
+        FOLDING,
+        """        first = 0 if history is None else len(history) - 1
+""",
+        """        first = 0
+""",
+    ),
+    Mutant(
+        "folded-mlp-adds-the-offset-of-every-unit",
+        FOLDING,
+        "scale_only.beta.zero_()",
+        "scale_only.beta.neg_()",
+    ),
+    Mutant(
+        "folded-convolution-reads-beyond-the-sentence",
+        FOLDING,
+        "inside = (~padding_mask).t().unsqueeze(-1).to(x.dtype)",
+        "inside = torch.ones_like(padding_mask).t().unsqueeze(-1).to(x.dtype)",
+    ),
+    Mutant(
+        "encoder-final-affine-in-the-keys-alone",
+        FOLDING,
+        """            fold_before_(attn.v_proj, encoder.layer_norm)
+""",
+        "",
+    ),
+    Mutant(
+        "folding-changes-the-shared-embedding",
+        FOLDING,
+        """        fold_before_(untied, decoder.layer_norm)
+""",
+        """        output.weight.data.mul_(decoder.layer_norm.alpha)
+        fold_before_(untied, decoder.layer_norm)
+""",
+    ),
+    Mutant(
+        "folded-scale-behind-A",
+        FOLDING,
+        "return mixing.mix(h, history) + self.offset",
+        "return self.scale * mixing.mix(h / self.scale, history) + self.offset",
+    ),
+    # sentences longer than training's
+    Mutant(
+        "one-position-less-is-extended",
+        LONG_SENTENCES,
+        "moved = (torch.maximum(row, column) - (reach - 1)).clamp(min=0)",
+        "moved = (torch.maximum(row, column) - reach).clamp(min=0)",
     ),
 )

@@ -69,13 +69,18 @@ def feed_forward(weights, x):
     return linear(below(weights, "fc2"), gelu(linear(below(weights, "fc1"), x)))
 
 
-def cross_attention(weights, x, memory, heads):
-    """Scaled dot-product attention; *memory* is the encoder's output, S x C."""
-    inputs = {"q_proj": x, "k_proj": memory, "v_proj": memory}
-    q, k, v = (linear(below(weights, name), y).chunk(heads, 1) for name, y in inputs.items())
-    scores = [q[h] @ k[h].T / math.sqrt(q[h].size(1)) for h in range(heads)]
-    attended = torch.cat([scores[h].softmax(dim=1) @ v[h] for h in range(heads)], dim=1)
-    return linear(below(weights, "out_proj"), attended)
+def attention_weights(weights, x, memory, heads):
+    """Softmax of the scaled dot products, H x T x S; *memory* is the encoder's output, S x C."""
+    queries = linear(below(weights, "q_proj"), x).chunk(heads, dim=1)
+    keys = linear(below(weights, "k_proj"), memory).chunk(heads, dim=1)
+    scores = [q @ k.T / math.sqrt(q.size(1)) for q, k in zip(queries, keys, strict=True)]
+    return torch.stack(scores).softmax(dim=2)
+
+
+def attend(weights, attention, memory):
+    values = linear(below(weights, "v_proj"), memory).chunk(len(attention), dim=1)
+    sums = [a @ v for a, v in zip(attention, values, strict=True)]
+    return linear(below(weights, "out_proj"), torch.cat(sums, dim=1))
 
 
 def encoder_layer(weights, x):
@@ -85,11 +90,13 @@ def encoder_layer(weights, x):
 
 
 def decoder_layer(weights, x, memory, heads):
+    """T x C, and the attention weights, H x T x S."""
     mixing, ffn = below(weights, "token_mixing"), below(weights, "feed_forward")
-    cross = below(weights, "cross_attention")
+    cross, attn = below(weights, "cross_attention"), below(weights, "cross_attention.attn")
     x = residual(mixing, x, lambda h: mix(below(mixing, "mixing"), h, causal=True))
-    z = residual(cross, x, lambda h: cross_attention(below(cross, "attn"), h, memory, heads))
-    return residual(ffn, z, lambda h: feed_forward(ffn, h))
+    attention = attention_weights(attn, affine(below(cross, "pre"), x), memory, heads)
+    z = residual(cross, x, lambda _: attend(attn, attention, memory))
+    return residual(ffn, z, lambda h: feed_forward(ffn, h)), attention
 
 
 def embed(weights, words, positions):
@@ -118,10 +125,12 @@ def encode(weights, words, positions=False):
 
 
 def decode(weights, words, memory, heads, positions=False):
-    """The states before and after each layer, and the logits of the next words, T x V."""
+    """The states before and after each layer; the attention of the last layer, averaged over the
+    heads, T x S; the logits of the next words, T x V."""
     decoder = below(weights, "decoder")
     states = [embed(decoder, words, positions)]
     while layer := below(decoder, f"layers.{len(states) - 1}"):
-        states.append(decoder_layer(layer, states[-1], memory, heads))
+        state, attention = decoder_layer(layer, states[-1], memory, heads)
+        states.append(state)
     features = affine(below(decoder, "layer_norm"), states[-1])
-    return [*states, features @ decoder["output_projection.weight"].T]
+    return states, attention.mean(dim=0), features @ decoder["output_projection.weight"].T

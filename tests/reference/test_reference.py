@@ -59,25 +59,20 @@ class Pair:
         return decode(self.weights, target, memory, HEADS, self.positions)
 
     def run(self, left_source, left_target):
-        """What our model computes for the batch: a list of states for each sentence and side."""
+        """What our model computes for the batch, as :func:`encode` and :func:`decode` give it, a
+        list with an entry for each sentence; the encoder's final states apart."""
         tokens = pad_batch(self.sources, self.dictionary, left_source)
         prev = pad_batch(self.targets, self.dictionary, left_target)
         encoded = self.model.encoder(tokens, return_all_hiddens=True)
         logits, extra = self.model.decoder(prev, encoded)
-        states = [*encoded["encoder_states"], encoded["encoder_out"][0]]
-        decoded = [*extra["inner_states"], logits.transpose(0, 1)]
-        return self.split(states, tokens), self.split(decoded, prev)
-
-    def split(self, states, tokens):
-        """T x B x C states to T x C ones for each sentence, without the padding."""
-        real = tokens.ne(self.dictionary.pad())
-        return [[state[real[i], i] for state in states] for i in range(len(tokens))]
-
-
-def assert_close(found, expected):
-    assert len(found) == len(expected)
-    for number, (a, b) in enumerate(zip(found, expected)):
-        assert gap(a, b) < TOLERANCE, number
+        own, own_target = (batch.ne(self.dictionary.pad()) for batch in (tokens, prev))
+        encoder_states = [*encoded["encoder_states"], encoded["encoder_out"][0]]
+        found = []
+        for i, (s, t) in enumerate(zip(own, own_target)):
+            states = [state[t, i] for state in extra["inner_states"]]
+            decoded = states, extra["attn"][0][i][t][:, s], logits[i, t]
+            found.append(([state[s, i] for state in encoder_states], decoded))
+        return found
 
 
 @architectures
@@ -92,13 +87,16 @@ def test_every_state_and_logit(arch, mode, left):
     pair.model.train(mode == "training")
     if mode == "folded":
         fold_(pair.model)
-    encoded, decoded = pair.run(left, not left)
-    for i, (source, target) in enumerate(zip(pair.sources, pair.targets)):
+    found = pair.run(left, not left)
+    for (encoded, decoded), source, target in zip(found, pair.sources, pair.targets, strict=True):
         expected = pair.encode(source)
-        # a folded model has its final map in the decoder's keys and values
-        assert_close(encoded[i][:-1], expected[:-1])
-        assert mode == "folded" or gap(encoded[i][-1], expected[-1]) < TOLERANCE
-        assert_close(decoded[i], pair.decode(target, source))
+        if mode == "folded":  # the encoder's final map is in the decoder's keys and values
+            encoded, expected = encoded[:-1], expected[:-1]
+        states, *others = decoded
+        expected_states, *expected_others = pair.decode(target, source)
+        results = [*encoded, *states, *others], [*expected, *expected_states, *expected_others]
+        for number, (a, b) in enumerate(zip(*results, strict=True)):
+            assert gap(a, b) < TOLERANCE, number
 
 
 @architectures
@@ -107,11 +105,11 @@ def test_gradients(arch, training):
     """Of every parameter, for a random weighted sum of the logits."""
     pair = Pair(arch)
     pair.model.train(training)
-    ours = pair.run(left_source=True, left_target=False)[1]
-    theirs = [pair.decode(t, s) for t, s in zip(pair.targets, pair.sources)]
-    factors = [torch.randn_like(states[-1]) for states in theirs]
+    ours = [decoded[-1] for _, decoded in pair.run(left_source=True, left_target=False)]
+    theirs = [pair.decode(t, s)[-1] for t, s in zip(pair.targets, pair.sources)]
+    factors = [torch.randn_like(logits) for logits in theirs]
     for results in (ours, theirs):
-        sum((states[-1] * f).sum() for states, f in zip(results, factors)).backward()
+        sum((logits * f).sum() for logits, f in zip(results, factors, strict=True)).backward()
     gradients = {name: pair.weights[name].grad for name, _ in pair.model.named_parameters()}
     largest = max(gradient.abs().max() for gradient in gradients.values())
     for name, parameter in pair.model.named_parameters():
@@ -134,14 +132,17 @@ def test_word_by_word(arch, folded, within):
         fold_(model)
     memories = [pair.encode(source)[-1] for source in pair.sources]
     of_sentence = torch.arange(len(memories)).repeat_interleave(beam)
-    encoder_out = model.encoder(pad_batch(pair.sources, dictionary, left=True))
+    source = pad_batch(pair.sources, dictionary, left=True)
+    own, encoder_out = source.ne(dictionary.pad()), model.encoder(source)
     encoder_out = model.encoder.reorder_encoder_out(encoder_out, of_sentence)
     tokens, state = torch.full((len(of_sentence), 1), dictionary.eos()), {}
     for step in range(steps):
-        logits, _ = model.decoder(tokens, encoder_out, state)
+        logits, extra = model.decoder(tokens, encoder_out, state)
         for row, (words, sentence) in enumerate(zip(tokens, of_sentence)):
-            states = decode(pair.weights, words, memories[sentence], HEADS, pair.positions)
-            assert gap(logits[row, 0], states[-1][-1]) < TOLERANCE, (step, row)
+            expected = decode(pair.weights, words, memories[sentence], HEADS, pair.positions)
+            attention = extra["attn"][0][row, 0, own[sentence]]
+            assert gap(attention, expected[1][-1]) < TOLERANCE, (step, row)
+            assert gap(logits[row, 0], expected[2][-1]) < TOLERANCE, (step, row)
         if within:
             kept = torch.arange(len(tokens) // beam)
             kept = kept[kept != 1] if step in (2, 5) else kept  # a sentence is finished
@@ -155,23 +156,24 @@ def test_word_by_word(arch, folded, within):
 
 
 @folded_
-@pytest.mark.parametrize("length_penalty", [0.0, 0.6])
+@pytest.mark.parametrize("beam, vocabulary, length_penalty", [(3, 12, 0.6), (40, 90, 0.0)])
 @torch.no_grad()
-def test_beam_search_scores(folded, length_penalty):
+def test_beam_search_scores(folded, beam, vocabulary, length_penalty):
     """Each hypothesis has the log-probabilities that the reference gives its words (the search
-    adds them up in float32), and a mean of them by the length penalty."""
-    pair = Pair("resmlp_mt_tiny", vocabulary=12)
+    adds them up in float32), and a mean of them by the length penalty. Sums over the past of 40
+    beams share what beams have in common."""
+    pair = Pair("resmlp_mt_tiny", vocabulary=vocabulary)
     if folded:
         fold_(pair.model)
     batch = {"src_tokens": pad_batch(pair.sources, pair.dictionary, left=True)}
     batch["src_lengths"] = torch.tensor(SOURCES)
     generator = ResMLPGenerator(
-        [pair.model], pair.dictionary, beam_size=3, max_len_b=8, len_penalty=length_penalty
+        [pair.model], pair.dictionary, beam_size=beam, max_len_b=8, len_penalty=length_penalty
     )
     found = generator.generate([pair.model], {"net_input": batch})
-    assert len({len(h["tokens"]) for some in found for h in some}) > 2
+    assert beam == 40 or len({len(h["tokens"]) for some in found for h in some}) > 2
     for source, hypotheses in zip(pair.sources, found, strict=True):
-        assert len(hypotheses) == 3
+        assert len(hypotheses) == beam
         for hypothesis in hypotheses:
             words = hypothesis["tokens"]
             logits = pair.decode(words.roll(1), source)[-1]
