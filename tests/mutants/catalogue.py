@@ -410,8 +410,8 @@ MUTANTS = (
     Mutant(
         "scores-not-normalized-over-words",
         GENERATOR,
-        "found = found + (scores - normalizer).unsqueeze(1)",
-        "found = found + scores.unsqueeze(1)",
+        "found = (found + (scores - normalizer).unsqueeze(1))",
+        "found = (found + scores.unsqueeze(1))",
     ),
     Mutant(
         "length-penalty-counts-a-word-less",
@@ -430,6 +430,12 @@ MUTANTS = (
         BEAM_TRACE,
         "rows[live] = parents[t][row]",
         "rows[live] = row",
+    ),
+    Mutant(
+        "sentences-not-finite-vanish",
+        GENERATOR,
+        "    return sorted(lost)\n",
+        "    return []\n",
     ),
     # dropout
     Mutant(

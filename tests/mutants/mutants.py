@@ -77,23 +77,23 @@ def mutated(mutant: Mutant, root: Path = ROOT) -> str:
     return changed
 
 
-def copy_tree(folder: Path) -> None:
+def copy_tree(root: Path, folder: Path) -> None:
     """Copy what the tests need."""
     for name in COPIED:
-        source = ROOT / name
+        source = root / name
         if source.is_dir():
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, folder / name)
 
 
-def test(mutant: Mutant) -> Result:
-    """Run the tests on a copy of the tree with one mutant in it."""
+def test(mutant: Mutant, root: Path) -> Result:
+    """Run the tests on a copy of the tree at *root* with one mutant in it."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         folder = Path(name)
-        copy_tree(folder)
+        copy_tree(root, folder)
         if mutant is not UNCHANGED:
-            (folder / mutant.file).write_text(mutated(mutant), encoding="utf-8")
+            (folder / mutant.file).write_text(mutated(mutant, root), encoding="utf-8")
         report = folder / "report.xml"
         environment = {**os.environ, "PYTHONPATH": name, "OMP_NUM_THREADS": "1"}
         pytest = (sys.executable, "-m", "pytest", *TESTS, f"--maxfail={ENOUGH}")
@@ -129,9 +129,12 @@ def main() -> int:
         mutated(mutant)
     width = max(len(mutant.name) for mutant in [UNCHANGED, *chosen])
     lost = 0
-    with ThreadPoolExecutor(args.jobs) as pool:
-        mutants = [UNCHANGED, *chosen]
-        for mutant, result in zip(mutants, pool.map(test, mutants)):
+    mutants = [UNCHANGED, *chosen]
+    with ThreadPoolExecutor(args.jobs) as pool, tempfile.TemporaryDirectory() as name:
+        snapshot = Path(name)  # the tree may be edited meanwhile
+        copy_tree(ROOT, snapshot)
+        results = pool.map(lambda mutant: test(mutant, snapshot), mutants)
+        for mutant, result in zip(mutants, results):
             verdict = result.verdict
             if mutant is UNCHANGED and result.problem is None:
                 verdict = "FAILED" if result.failures or result.other else "passed"
