@@ -97,7 +97,7 @@ def test(mutant: Mutant, root: Path) -> Result:
         report = folder / "report.xml"
         environment = {**os.environ, "PYTHONPATH": name, "OMP_NUM_THREADS": "1"}
         pytest = (sys.executable, "-m", "pytest", *TESTS, f"--maxfail={ENOUGH}")
-        pytest += ("-p", "no:cacheprovider", f"--junit-xml={report}")
+        pytest += ("-p", "no:cacheprovider", "--assert=plain", f"--junit-xml={report}")
         done = subprocess.run(pytest, cwd=folder, env=environment, capture_output=True, text=True)
         if done.returncode not in (0, 1) or not report.exists():
             return Result(Counter(), 0, (done.stdout + done.stderr).strip().split("\n")[-1])

@@ -1,8 +1,7 @@
 """What a ResMLP holds to, whatever its options: the checks of the tests, and of the soak that
 draws the options.
 
-All take a model in evaluation mode, and *tolerance*: the largest :func:`~helpers.gap`. Attention
-weights go through float32 in fairseq's decoder, whatever the model's type.
+All take a model in evaluation mode, and *tolerance*: the largest :func:`~helpers.gap`.
 """
 
 from typing import Dict, List, NamedTuple, Optional, Sequence
@@ -16,8 +15,6 @@ from torch import Tensor
 from resmlp_mt.inference.folding import fold_
 from resmlp_mt.modules.affine import Affine
 from resmlp_mt.modules.decoding_memory import DecodingMemory
-
-FLOAT32 = 1e-6
 
 
 def random_words(dictionary, *shape: int) -> Tensor:
@@ -72,7 +69,7 @@ def assert_decoder_ignores_padding(
     for on_left, on_right in zip(results[0][0], results[1][0], strict=True):
         assert gap(on_left, on_right) < tolerance
     for on_left, on_right in zip(results[0][1], results[1][1], strict=True):
-        assert gap(on_left, on_right) < max(tolerance, FLOAT32)
+        assert gap(on_left, on_right) < tolerance
     first = 0
     for i, target in enumerate(targets):
         own = model.encoder.reorder_encoder_out(encoder_out, torch.tensor([i]))
@@ -148,7 +145,7 @@ def assert_decodes_as_in_one_pass(
             assert gap(logits[:, 0], expected[:, -1]) < tolerance
             if extra["attn"][0] is not None:
                 newest, expected = step_extra["attn"][0][:, 0], extra["attn"][0][:, -1]
-                assert gap(newest, expected) < max(tolerance, FLOAT32)
+                assert gap(newest, expected) < tolerance
         if move is None:
             return
         rows = torch.tensor(move.rows)
