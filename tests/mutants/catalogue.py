@@ -369,8 +369,8 @@ MUTANTS = (
     Mutant(
         "position-of-the-next-word",
         DECODER,
-        "self.embed_positions(tokens.expand(-1, length), incremental_state)",
-        "self.embed_positions(tokens.expand(-1, length + 1), incremental_state)",
+        "words = tokens.expand(-1, length)",
+        "words = tokens.expand(-1, length + 1) if incremental_state is not None else tokens",
     ),
     Mutant(
         "embedding-scale-dropped",
