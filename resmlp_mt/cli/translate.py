@@ -1,9 +1,9 @@
 """Translate a text: the same number of lines in the same order.
 
-  resmlp-mt translate --path averaged.pt --data DATA/data-bin --input test.en --output test.de
+  resmlp-mt translate --path run/model --input test.en --output test.de
   ... | resmlp-mt translate --path averaged.pt --data DATA/data-bin --input - --output -
 
-Every checkpoint of fairseq's translation task will do. The search is that of fairseq-generate, with
+Every checkpoint of a translation task of fairseq works. The search is that of fairseq-generate, with
 the beam and the length penalty of the paper by default. The text is normalised and split into
 subwords as that of the data was.
 
@@ -27,10 +27,15 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         "--path",
         required=True,
         metavar="FILE[:FILE]",
-        help="checkpoint; several, with a colon between them, translate together as an ensemble",
+        help="checkpoint, or a folder of resmlp-mt run (OUT/model) with model.pt in it; several, "
+        "with a colon between them, translate together as an ensemble",
     )
     parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="binary data of the training"
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="binary data of the training, for its dictionaries and subwords (default: the folder "
+        "of the checkpoint)",
     )
     parser.add_argument(
         "--spm",
@@ -98,9 +103,11 @@ def search_options(args: argparse.Namespace, nbest: int):
         raise UserError(
             f"--model-overrides {args.model_overrides}: write it like {{'name': 'value'}}"
         ) from None
+    paths = [Path(path) for path in args.path.split(":")]
+    paths = [path / "model.pt" if path.is_dir() else path for path in paths]
     return SearchOptions(
-        paths=tuple(Path(path) for path in args.path.split(":")),
-        data=args.data,
+        paths=tuple(paths),
+        data=args.data or paths[0].parent,
         spm=args.spm,
         beam=args.beam,
         lenpen=args.lenpen,

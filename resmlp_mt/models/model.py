@@ -1,6 +1,7 @@
 """The model, registered with fairseq."""
 
 from argparse import Namespace
+from pathlib import Path
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -50,6 +51,22 @@ class ResMLPModel(TransformerModelBase):
         if cfg.folded:
             fold_(model)
         return model
+
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
+    ):
+        """fairseq's method of that name.
+
+        A folder that ``resmlp-mt run`` has made (``OUT/model``) has the dictionaries and the
+        subwords beside the model, so that its name is enough.
+        """
+        subwords = Path(model_name_or_path) / "spm.model"
+        if "bpe" not in kwargs and subwords.is_file():
+            kwargs.update(bpe="sentencepiece", sentencepiece_model=str(subwords))
+        return super().from_pretrained(
+            str(model_name_or_path), checkpoint_file, data_name_or_path, **kwargs
+        )
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
