@@ -1,12 +1,14 @@
 # make demo   train, translate and score on the quickstart example (no download of data)
 # make test   lint and run all tests
 # make soak   faults, hostile input and long runs: what is too long for make test (an hour or two)
+# make lint   ruff, and the contract on imports of pyproject.toml
+# make tables rebuild every table and number in the pages from the result files
 # All make the environment $(VENV) first; PYTHON=python3.12 chooses the Python.
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test soak lint env clean
+.PHONY: demo test soak lint tables env clean
 
 demo: env
 	$(RUN) examples/quickstart/run.py
@@ -19,6 +21,10 @@ soak: env
 
 lint: env
 	$(RUN) -m ruff check .
+	$(VENV)/bin/lint-imports --no-cache
+
+tables: env
+	$(RUN) scripts/tables.py
 
 env: $(VENV)/.complete
 

@@ -3,9 +3,9 @@
   resmlp-mt translate --path run/model --input test.en --output test.de
   ... | resmlp-mt translate --path averaged.pt --data DATA/data-bin --input - --output -
 
-Every checkpoint of a translation task of fairseq works. The search is that of fairseq-generate, with
-the beam and the length penalty of the paper by default. The text is normalised and split into
-subwords as that of the data was.
+Every checkpoint of a translation task of fairseq works. The search is that of fairseq-generate,
+with the beam and the length penalty of the paper by default. The data folder says whether the text
+is normalised and how it is split into subwords.
 
 All GPUs of the machine take part. The output is written when all is translated. Until then
 OUTPUT.parts keeps what is done, and the same command resumes there. The jobs of a cluster share a
