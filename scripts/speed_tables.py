@@ -9,7 +9,6 @@ from resmlp_mt.files import read_json
 RESULTS = Path(__file__).resolve().parent / "results"
 Table = Tuple[List[str], List[List[str]]]
 OURS, THEIRS = "resmlp_mt_6", "transformer"
-ARCHITECTURES = ("6", "toeplitz_6", "conv_6")
 
 
 def lines(name: str) -> List[dict]:
@@ -90,7 +89,7 @@ def memory() -> Table:
 
 def architectures() -> Table:
     rows = []
-    for name in ARCHITECTURES:
+    for name in ("6", "toeplitz_6", "conv_6"):
         cells = []
         for mode in ("decode", "train"):
             column = columns(f"architectures-{mode}-{name}")[f"resmlp_mt_{name}"]
@@ -131,26 +130,6 @@ def front() -> Table:
     ours, theirs, ratio = megabytes_and_ratio(line, "saved")
     rows.append(["its activations", f"{theirs} MB", f"{ours} MB", f"{ratio} of it", ""])
     return ["", "Transformer", "ours", "times faster", "counted"], rows
-
-
-def front_others() -> str:
-    """int8, and the other architectures on another CPU, in two sentences."""
-    ours = f"`{OURS}`"
-    found = {
-        name: [
-            speed(columns(f"architectures-{mode}-{name}")[f"resmlp_mt_{name}"])
-            for mode in ("decode", "train")
-        ]
-        for name in ARCHITECTURES
-    }
-    (decode, train), *others = found.values()
-    names = [f"`resmlp_mt_{name}`" for name in ARCHITECTURES[1:]]
-    rest = " and ".join(f"{name} {a} and {b} times" for name, (a, b) in zip(names, others))
-    return (
-        f"int8 decodes {times('decode-25', f'{OURS} int8', OURS)} times as fast as our own "
-        f"float32.\nOn another CPU {ours} decodes {decode} times and trains {train} times as fast "
-        f"as the Transformer,\n{rest}."
-    )
 
 
 def length() -> str:
@@ -214,7 +193,6 @@ def projection() -> Table:
 # by the names of their marks
 TABLES = {
     "speed": front,
-    "speed of the others": front_others,
     "decoding": decoding,
     "length": length,
     "precision": precision,

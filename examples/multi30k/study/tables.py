@@ -319,26 +319,6 @@ def larger(results: Results) -> Table:
     return [*head, "flickr 2016", "flickr 2017", "coco 2017"], lines
 
 
-LARGER = {
-    "small.conv": "ResMLP, 3 + 3 layers, 256 channels, convolutions and positional embeddings",
-    "small.transformer-dropout-0.3": "fairseq `transformer` of that size, the same recipe",
-    "small.toeplitz-8": "ResMLP of that size, Toeplitz matrices in 8 heads",
-    "small.transformer": "fairseq `transformer` of that size, less dropout",
-    "tiny.resmlp": "`resmlp_mt_tiny` (the paper's matrices)",
-    "tiny.transformer": "fairseq `transformer` of that size",
-}
-
-
-def larger_summary(results: Results) -> Table:
-    """The same runs in short, for the front page."""
-    lines = []
-    for name, title in LARGER.items():
-        r = results[f"en-de.{name}.1"]
-        cost = [f"{r['parameters'] / 1e6:.2f} M", f"{r['cost']['cpu_minutes']:.0f}"]
-        lines.append([title, *cost, bleu_and_chrf(r["scores"][TEST])])
-    return ["", "parameters", "CPU minutes", "BLEU / chrF"], lines
-
-
 TUTORIAL = {
     "conv.toml": "small.conv",
     "transformer.toml": "small.transformer-dropout-0.3",
@@ -373,6 +353,5 @@ TABLES: Dict[str, Callable[[Results], Table]] = {
 # in short, for other pages
 FRONT: Dict[str, Callable[[Results], Table]] = {
     "table5 summary": summary,
-    "larger summary": larger_summary,
     "multi30k": tutorial,
 }
