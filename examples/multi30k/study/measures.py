@@ -254,7 +254,7 @@ def long_sentences(out: Path, made: dict, save: Save) -> None:
     there = [name for name in LONG if name in rows() and (out / name / "scores.json").exists()]
     if not there and not made["rows"]:
         raise UserError(f"{out}: no trained models there: python -m study run 'table5.en-de.*-3.1'")
-    pairs = list(zip(*sides(LONG[0])))
+    pairs = list(zip(*sides((there or LONG)[0])))
     tests = [joined(pairs, number) for number in range(1, MOST + 1)]
     words = [sum(len(source.split()) for source, _ in test) / len(test) for test in tests]
     for name in there:
