@@ -23,7 +23,6 @@ from study import tables as study_tables  # noqa: E402
 
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
-from resmlp_mt.files import read_json  # noqa: E402
 
 Texts = Dict[str, str]
 
@@ -34,12 +33,6 @@ def markdown(table) -> str:
         return table
     head, rows = table
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
-
-
-def quickstart() -> str:
-    """The score of the quickstart, as its run.py prints it."""
-    test = read_json(ROOT / "examples" / "quickstart" / "result.json")["scores"]["test"]
-    return f"sacreBLEU {test['bleu']:.1f}"
 
 
 def texts() -> Texts:
