@@ -135,30 +135,30 @@ def save(report: Report, args, settings: dict, argv: List[str]) -> List[Path]:
     )
     for name, charts in report.pictures.items():
         written += [folder / f"{name}.{suffix}" for suffix in ("png", "svg")]
-        for path in written[-2:]:
-            draw(charts, path)
+        draw(charts, *written[-2:])
     return written
 
 
-def draw(charts: List[Chart], output: Path) -> None:
+def draw(charts: List[Chart], *outputs: Path) -> None:
     """Panels side by side, the same models in each. A band shows the lowest and highest repeat."""
-    from matplotlib import pyplot as plt
+    from resmlp_mt.pictures.style import CM, COLUMN, in_style, legend_below, look, new_figure, save
 
-    from resmlp_mt.pictures.style import marker, save_for_screen
+    @in_style
+    def drawn():
+        figure = new_figure(COLUMN * len(charts), 6 * CM)
+        panels = figure.subplots(1, len(charts), squeeze=False)[0]
+        for axes, chart in zip(panels, charts):
+            for number, (name, points) in enumerate(chart.lines.items()):
+                lengths = [x for x, _ in points]
+                axes.plot(lengths, [y.median for _, y in points], label=name, **look(number))
+                low, high = [y.low for _, y in points], [y.high for _, y in points]
+                band = {"color": look(number)["color"], "alpha": 0.2, "linewidth": 0}
+                axes.fill_between(lengths, low, high, **band)
+            axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y)
+            axes.set_xlim(left=0)
+            axes.set_ylim(bottom=0)
+            axes.grid(True)
+        legend_below(figure, *panels[0].get_legend_handles_labels(), 2)
+        return figure
 
-    size = 6.4 * len(charts), 4.2
-    figure, panels = plt.subplots(1, len(charts), figsize=size, squeeze=False, layout="constrained")
-    for axes, chart in zip(panels.flat, charts):
-        for number, (name, points) in enumerate(chart.lines.items()):
-            lengths, color = [x for x, _ in points], f"C{number % 10}"
-            middle = [y.median for _, y in points]
-            axes.plot(lengths, middle, marker=marker(number), color=color, linewidth=2, label=name)
-            low, high = [y.low for _, y in points], [y.high for _, y in points]
-            axes.fill_between(lengths, low, high, color=color, alpha=0.2, linewidth=0)
-        axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y)
-        top = max(y.high for points in chart.lines.values() for _, y in points)
-        axes.set_ylim(0, 1.3 * top)  # room for the legend above the lines
-        axes.set_xlim(left=0)
-        axes.grid(alpha=0.3)
-        axes.legend(loc="upper left", ncols=2)
-    save_for_screen(figure, output)
+    save(drawn(), *outputs)

@@ -20,13 +20,24 @@ MOST_SHARE = 100  # so that a slip of the finger does not fill the disk
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     path = {"type": Path, "required": True}
     parser.add_argument("--source", **path, metavar="FILE", help="training text, plain or .gz")
-    parser.add_argument("--target", **path, metavar="FILE", help="its other side")
-    parser.add_argument("--output-prefix", **path, metavar="DIR/train", help="for both sides")
-    parser.add_argument("--most", type=int, default=4, metavar="N", help="pairs in a line (4)")
+    parser.add_argument("--target", **path, metavar="FILE", help="its target side")
     parser.add_argument(
-        "--share", type=float, default=0.5, metavar="X", help="longer pairs for each pair (0.5)"
+        "--output-prefix",
+        **path,
+        metavar="DIR/train",
+        help="first part of the names of the new files",
     )
-    parser.add_argument("--seed", type=int, default=1, help="of the drawing (1)")
+    parser.add_argument(
+        "--most", type=int, default=4, metavar="N", help="most pairs in a line (default: 4)"
+    )
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=0.5,
+        metavar="X",
+        help="longer pairs for each pair (default: 0.5)",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed (default: 1)")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -22,29 +22,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this subcommand."""
     path = {"type": Path, "required": True}
     parser.add_argument("--source", **path, metavar="FILE", help="training text, plain or .gz")
-    parser.add_argument("--target", **path, metavar="FILE", help="its references")
-    parser.add_argument("--out", **path, metavar="DIR/train", help="first part of the new names")
+    parser.add_argument("--target", **path, metavar="FILE", help="its target side")
+    parser.add_argument(
+        "--out", **path, metavar="DIR/train", help="first part of the names of the new files"
+    )
     add_search_arguments(parser)
     parser.add_argument(
         "--interpolate",
         action="store_true",
-        help="take the hypothesis in the beam that is nearest to the reference by sentence BLEU",
+        help="take the hypothesis in the beam that is closest to the reference by sentence BLEU",
     )
     parser.add_argument(
         "--keep-original",
         action="store_true",
-        help="add the original pairs behind those of the teacher",
+        help="append the original pairs",
     )
     parser.add_argument(
         "--failures",
         choices=("reference", "drop", "keep"),
         default="reference",
         help="where the output is empty, reaches the longest length or has an unknown word: take "
-        "the reference (default), drop the pair, or keep what there is; all are listed in "
-        "OUT.failures.tsv",
+        "the reference, drop the pair, or keep the output. OUT.failures.tsv lists them "
+        "(default: reference)",
     )
     parser.add_argument(
-        "--beams", type=Path, metavar="DIR", help="for the hypotheses (default: OUT.beams)"
+        "--beams", type=Path, metavar="DIR", help="folder of the hypotheses (default: OUT.beams)"
     )
 
 

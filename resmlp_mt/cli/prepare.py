@@ -25,19 +25,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recipe",
         metavar="NAME",
-        help="wmt14-en-de, wmt14-en-fr or a recipe of mtdata's, in place of the three",
+        help="wmt14-en-de, wmt14-en-fr or a recipe of mtdata, in place of the text options",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, help="of the sample that subwords are learnt from"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="seed of the sample that subwords are learnt from (default: 1)",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for all results")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for all results"
+    )
     parser.add_argument(
         "--limit",
         type=int,
         metavar="N",
         help="only the first N pairs of each training corpus, to try it out",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: all cores)")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="number of processes (default: all cores)"
+    )
     parser.add_argument(
         "--pieces",
         action="store_true",
@@ -58,35 +66,42 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
     text.add_argument("-s", "--source-lang", metavar="LANG", help="language of the source")
     text.add_argument("-t", "--target-lang", metavar="LANG", help="language of the target")
     text.add_argument(
-        "--trainpref", metavar="PREF", help="training text: PREF.LANG; several by commas"
+        "--trainpref",
+        metavar="PREF",
+        help="training text, PREF.LANG. A comma stands between several",
     )
-    text.add_argument("--validpref", metavar="PREF", help="text to validate with")
-    text.add_argument("--testpref", metavar="PREF", help="test sets, several by commas")
+    text.add_argument("--validpref", metavar="PREF", help="validation text")
+    text.add_argument(
+        "--testpref", metavar="PREF", help="test sets. A comma stands between several"
+    )
     text.add_argument(
         "--from",
         dest="folder",
         type=Path,
         metavar="DIR",
-        help="with --recipe: what `mtdata get` has filled, in place of a download",
+        help="folder that `mtdata get` has filled, in place of a download by --recipe",
     )
     how = parser.add_argument_group("how it is prepared (a recipe has defaults of its own)")
     how.add_argument(
-        "--vocab-size", type=int, metavar="N", help="joint subword pieces (default 8000)"
+        "--vocab-size", type=int, metavar="N", help="joint subword pieces (default: 8000)"
     )
     how.add_argument(
-        "--subword-model", type=Path, metavar="FILE", help="a SentencePiece model to take as it is"
+        "--subword-model",
+        type=Path,
+        metavar="FILE",
+        help="SentencePiece model to use, none is trained then",
     )
     how.add_argument(
         "--character-coverage",
         type=float,
         metavar="X",
-        help="share of characters in the vocabulary (default 1; 0.9995 with Chinese or Japanese)",
+        help="share of characters in the vocabulary (default: 1, with Chinese or Japanese 0.9995)",
     )
     how.add_argument(
         "--normalise",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="make punctuation uniform as Moses does; translate does the same (default: no)",
+        help="normalise punctuation as Moses does, here and in translate (default: no)",
     )
     how.add_argument(
         "--drop-duplicates",
@@ -99,13 +114,13 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="X",
         help="leave out training pairs with more than X times as many pieces on one side "
-        "(default 0: any)",
+        "(default: 0, any)",
     )
     how.add_argument(
         "--max-pieces",
         type=int,
         metavar="N",
-        help="leave out training pairs with more pieces on a side (default 250)",
+        help="leave out training pairs with more pieces on a side (default: 250)",
     )
 
 

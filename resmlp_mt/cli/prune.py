@@ -1,16 +1,17 @@
-"""Set the weights to zero that are small beside the largest one of their matrix.
+"""Set small weights to zero: those below a share of the largest weight of their matrix.
 
-  resmlp-mt prune checkpoint.pt -o pruned.pt             below the 5% of the paper, in A, B and C
+  resmlp-mt prune checkpoint.pt -o pruned.pt             below 5%, as in the paper, in A, B and C
   resmlp-mt prune checkpoint.pt -o pruned.pt --which A --threshold 0.2
   resmlp-mt prune checkpoint.pt --sweep --data data-bin --source test.en \\
       --references test.de -o sweep.json
 
-Nothing is trained again. A mixes positions, B and C (fc1 and fc2) mix channels. Of A, the weights
-are counted that sentences of --length tokens use: further out it still is what it was drawn as.
+The model is not trained again. A mixes positions. B and C (fc1 and fc2) mix channels. Of A only
+the weights that sentences of --length tokens use are counted, because training hardly changes the
+others.
 
-With --sweep, BLEU against the share of weights pruned: each point prunes the checkpoint, translates
-the test set and scores it. The file is written after each point. The same command resumes, or adds
-points for other thresholds. `resmlp-mt plot pruning sweep.json` draws it.
+--sweep measures BLEU against the share of weights pruned. Each point prunes the checkpoint,
+translates the test set and scores it. The file is written after each point. The same command
+resumes, or adds points for other thresholds. `resmlp-mt plot pruning sweep.json` draws it.
 """
 
 import argparse
@@ -31,19 +32,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         nargs="+",
         metavar="SHARE",
-        help="of the largest weight of a matrix (0.05; with --sweep 0.02 0.05 0.1 0.15 0.2 0.3)",
+        help="share of the largest weight of a matrix (default: 0.05, with --sweep 0.02 0.05 0.1 "
+        "0.15 0.2 0.3)",
     )
     parser.add_argument(
         "--which",
         nargs="+",
         choices=("A", "B", "C", "all"),
-        help="matrices (all; with --sweep each of A, B, C and all that there are)",
+        help="matrices (default: all, with --sweep each of A, B, C and all)",
     )
     parser.add_argument(
-        "--length", type=int, default=32, help="longest sentences of which training had many (32)"
+        "--length",
+        type=int,
+        default=32,
+        help="longest length of which training had many sentences (default: 32)",
     )
     sweep = parser.add_argument_group("a sweep")
-    sweep.add_argument("--sweep", action="store_true", help="BLEU at several thresholds")
+    sweep.add_argument("--sweep", action="store_true", help="measure BLEU at several thresholds")
     sweep.add_argument("--data", type=Path, metavar="DIR", help="binary data of the training")
     sweep.add_argument(
         "--spm",
@@ -53,9 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sweep.add_argument("--source", type=Path, help="the test set, one sentence a line")
     sweep.add_argument("--references", type=Path, help="its references")
-    sweep.add_argument("--beam", type=int, default=4, help="(4)")
-    sweep.add_argument("--lenpen", type=float, default=0.6, help="length penalty (0.6)")
-    sweep.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    sweep.add_argument("--beam", type=int, default=4, help="beam size (default: 4)")
+    sweep.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
+    sweep.add_argument("--cpu", action="store_true", help="do not use a GPU")
     sweep.add_argument("--threads", type=int, help="CPU threads (default: those of PyTorch)")
 
 

@@ -10,7 +10,7 @@ follow --.
 
   resmlp-mt run --recipe wmt14-en-de --arch resmlp_mt_6 --out run
 
-takes the corpora of WMT14 by mtdata, and trains with the recipe of the paper.
+fetches the corpora of WMT14 by mtdata and trains with the recipe of the paper.
 """
 
 import argparse
@@ -24,10 +24,12 @@ TRAINING_RECIPES = ("paper", "small")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for all results")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for all results"
+    )
     add_text_arguments(parser)
     parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="a folder of resmlp-mt prepare, in place of text"
+        "--data", type=Path, metavar="DIR", help="folder of resmlp-mt prepare, in place of text"
     )
     add_training_options(parser)
     parser.add_argument(
@@ -35,29 +37,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME|FILE",
-        help="how to train: paper, small or a TOML file (default: small, with wmt14-* paper). "
-        "Which corpora: wmt14-en-de, wmt14-en-fr or a recipe of mtdata. May be given for both",
+        help="how to train: paper, small or a TOML file (default: small, for wmt14-* paper). "
+        "Which corpora: wmt14-en-de, wmt14-en-fr or a recipe of mtdata. One of each may be given",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of everything (default: 1)"
+        "--seed", type=int, default=1, metavar="N", help="seed of all steps (default: 1)"
     )
-    parser.add_argument("--beam", type=int, metavar="N", help="hypotheses (default: of the recipe)")
+    parser.add_argument("--beam", type=int, metavar="N", help="beam size (default: of the recipe)")
     parser.add_argument(
         "--lenpen",
         type=float,
         nargs="+",
         metavar="X",
-        help="length penalties, of which the validation set chooses (default: of the recipe)",
+        help="length penalties. The validation set chooses one (default: of the recipe)",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="first N pairs of each corpus only")
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="processes of prepare and translate"
+        "--limit", type=int, metavar="N", help="only the first N pairs of each corpus"
     )
-    parser.add_argument("--cpu", action="store_true", help="leave the GPUs alone")
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="number of processes of prepare and translate"
+    )
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="print the commands of fairseq that do the same, run nothing",
+        help="print the fairseq commands that do the same, and run nothing",
     )
 
 

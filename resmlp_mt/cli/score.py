@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="REF",
-        help="reference translations, detokenized, one sentence a line; several files are several "
+        help="reference translations, detokenized, one sentence a line. Several files are several "
         "references of each sentence",
     )
     parser.add_argument(
@@ -37,10 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[Path("-")],
         metavar="SYS",
-        help="translations of each system (default: standard input, which is also -)",
+        help="translations, a file for each system, - is standard input (default: -)",
     )
     parser.add_argument(
-        "--language-pair", "-l", metavar="SRC-TGT", help="such as de-en: chooses the tokenizer"
+        "--language-pair",
+        "-l",
+        metavar="SRC-TGT",
+        help="such as de-en. The target language chooses the tokenizer",
     )
     parser.add_argument(
         "--metrics",
@@ -48,32 +51,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=("bleu", "chrf", "ter"),
         default=("bleu", "chrf"),
-        help="(default: bleu chrf)",
+        help="metrics (default: bleu chrf)",
     )
     parser.add_argument(
         "--tokenize",
         "-tok",
         metavar="NAME",
-        help="tokenizer for BLEU (default: zh for Chinese, ja-mecab, ko-mecab, 13a for all others)",
+        help="tokenizer for BLEU (default: by language zh, ja-mecab, ko-mecab, or 13a)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores as JSON too")
 
     test = parser.add_argument_group(
         "significance tests of all systems against the first",
-        "The seed is the environment variable SACREBLEU_SEED (12345).",
+        "The environment variable SACREBLEU_SEED is the seed (default: 12345).",
     )
     kind = test.add_mutually_exclusive_group()
     kind.add_argument("--paired-bs", action="store_true", help="paired bootstrap")
     kind.add_argument("--paired-ar", action="store_true", help="approximate randomization")
-    test.add_argument("--paired-bs-n", type=int, metavar="N", help="resamplings (1000)")
-    test.add_argument("--paired-ar-n", type=int, metavar="N", help="trials (10000)")
+    test.add_argument("--paired-bs-n", type=int, metavar="N", help="resamplings (default: 1000)")
+    test.add_argument("--paired-ar-n", type=int, metavar="N", help="trials (default: 10000)")
 
     more = parser.add_argument_group("beside sacreBLEU")
     more.add_argument(
         "--tokenized",
         action="store_true",
-        help="tokenized BLEU as the papers count it, for German also with compounds split; for "
-        "en-de and en-fr the paper's Table 5 beside it",
+        help="tokenized BLEU as the papers count it, for German also with compounds split. For "
+        "en-de and en-fr, Table 5 of the paper is shown beside it",
     )
     more.add_argument(
         "--by-length",
@@ -85,14 +88,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--source",
         type=Path,
         metavar="FILE",
-        help="the lengths are those of this source text (default: of the first references)",
+        help="count the words of this source text (default: of the first references)",
     )
     more.add_argument(
         "--edges",
         type=int,
         nargs="+",
         metavar="WORDS",
-        help="longest sentence of each bucket but the last (10 20 30 40 50 60)",
+        help="longest sentence of each bucket but the last (default: 10 20 30 40 50 60)",
     )
 
 

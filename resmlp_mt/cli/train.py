@@ -9,7 +9,7 @@
 
 It runs fairseq-train, with torchrun for more than one GPU. DATA is the folder data-bin of
 resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and cost.json. The same
-command again resumes from the last checkpoint in DIR. It may take another number of GPUs then: each
+command again resumes from the last checkpoint in DIR. The number of GPUs may change then: each
 update keeps its tokens.
 
 A recipe is a TOML file: resmlp_mt/train/recipes/small.toml (tens of thousands of pairs) and
@@ -31,34 +31,34 @@ def add_training_options(parser: ArgumentParser) -> None:
         "--arch",
         default="resmlp_mt_6",
         metavar="NAME",
-        help="resmlp_mt_6 (default), resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_conv_6 "
-        "and _12, resmlp_mt_tiny for trials, or one of fairseq such as transformer",
+        help="resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_conv_6 and _12, "
+        "resmlp_mt_tiny for trials, or one of fairseq such as transformer (default: resmlp_mt_6)",
     )
     parser.add_argument(
-        "--max-update", type=int, metavar="N", help="length of training (default: of the recipe)"
+        "--max-update", type=int, metavar="N", help="number of updates (default: of the recipe)"
     )
     parser.add_argument(
         "--tokens",
         type=int,
         metavar="N",
-        help="tokens of an update, on all GPUs together (default: of the recipe)",
+        help="tokens per update, on all GPUs together (default: of the recipe)",
     )
     parser.add_argument(
         "--max-tokens",
         type=int,
         metavar="N",
-        help=f"tokens of a batch on one GPU: lower it if memory is too small (default: "
+        help="tokens per batch on one GPU. Lower it if memory is too small (default: "
         f"{MAX_TOKENS}, or the share of a GPU if that is less)",
     )
     parser.add_argument(
-        "--gpus", type=int, metavar="N", help="on each machine (default: all there are, or the CPU)"
+        "--gpus", type=int, metavar="N", help="GPUs on each machine (default: all, or the CPU)"
     )
     parser.add_argument(
         "--precision",
         choices=tuple(PRECISIONS),
         default="fp32",
-        help="fp32 (default), tf32 (products in TF32: A100 and later), bf16-products (products in "
-        "bfloat16: CPUs with AMX) or fp16 (weights in 16 bits)",
+        help="fp32, tf32 (products in TF32: A100 and later), bf16-products (products in bfloat16: "
+        "CPUs with AMX) or fp16 (weights in 16 bits) (default: fp32)",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")
 
@@ -74,7 +74,9 @@ def check_training_options(args: Namespace) -> None:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("data", type=Path, metavar="DATA", help="folder of binary data")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for checkpoints")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for checkpoints"
+    )
     add_training_options(parser)
     parser.add_argument(
         "--recipe",
@@ -82,11 +84,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="NAME|FILE",
         help=f"{', '.join(NAMES)} or a TOML file (default: small)",
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="(default: 1)")
-    parser.add_argument("--source-lang", "-s", metavar="LANG", help="if DATA has several pairs")
-    parser.add_argument("--target-lang", "-t", metavar="LANG", help="if DATA has several pairs")
-    parser.add_argument("--nodes", type=int, default=1, metavar="N", help="machines (default: 1)")
-    parser.add_argument("--node-rank", type=int, default=0, metavar="N", help="this one, from 0")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed (default: 1)")
+    parser.add_argument(
+        "--source-lang", "-s", metavar="LANG", help="needed if DATA has several pairs"
+    )
+    parser.add_argument(
+        "--target-lang", "-t", metavar="LANG", help="needed if DATA has several pairs"
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=1, metavar="N", help="number of machines (default: 1)"
+    )
+    parser.add_argument(
+        "--node-rank", type=int, default=0, metavar="N", help="number of this one (default: 0)"
+    )
     parser.add_argument(
         "--master-addr",
         default=os.environ.get("MASTER_ADDR"),
@@ -94,9 +104,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="host name of the first machine (default: the variable MASTER_ADDR)",
     )
     parser.add_argument(
-        "--master-port", type=int, default=PORT, metavar="N", help=f"(default: {PORT})"
+        "--master-port", type=int, default=PORT, metavar="N", help=f"port there (default: {PORT})"
     )
-    parser.add_argument("--dry-run", action="store_true", help="print the command, run nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print the command, and run nothing")
 
 
 def run(args: Namespace) -> None:

@@ -27,8 +27,8 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         "--path",
         required=True,
         metavar="FILE[:FILE]",
-        help="checkpoint, or a folder of resmlp-mt run (OUT/model) with model.pt in it; several, "
-        "with a colon between them, translate together as an ensemble",
+        help="checkpoint, or a folder of resmlp-mt run (OUT/model) with model.pt in it. Several, "
+        "with a colon between them, are an ensemble",
     )
     parser.add_argument(
         "--data",
@@ -41,47 +41,50 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         "--spm",
         type=Path,
         metavar="FILE",
-        help="SentencePiece model, for data that `resmlp-mt prepare` did not make; the text is not "
+        help="SentencePiece model, for data that `resmlp-mt prepare` did not make. The text is not "
         "normalised then",
     )
-    parser.add_argument("--beam", type=int, default=4, metavar="N", help="hypotheses (4)")
+    parser.add_argument("--beam", type=int, default=4, metavar="N", help="beam size (default: 4)")
     parser.add_argument(
         "--lenpen",
         type=float,
         default=0.6,
         metavar="X",
-        help="length penalty (0.6): take the one that is best on your validation set; a higher one "
-        "favours longer translations",
+        help="length penalty. Take the best on your validation set. A higher one favours longer "
+        "translations (default: 0.6)",
     )
-    parser.add_argument("--max-len-a", type=float, default=0.0, metavar="A", help="(0)")
+    parser.add_argument("--max-len-a", type=float, default=0.0, metavar="A", help="(default: 0)")
     parser.add_argument(
         "--max-len-b",
         type=int,
         default=200,
         metavar="B",
-        help="a translation has at most A x source + B subwords (200)",
+        help="a translation has at most A x source + B subwords (default: 200)",
     )
     parser.add_argument(
         "--no-repeat-ngram-size",
         type=int,
         default=0,
         metavar="N",
-        help="no N subwords in a row come twice in a translation (0: they may)",
+        help="no N subwords in a row are repeated in a translation (default: 0, they may be)",
     )
     parser.add_argument(
         "--max-tokens",
         type=int,
         default=4096,
         metavar="N",
-        help="source subwords of a batch (4096)",
+        help="source subwords per batch (default: 4096)",
     )
     parser.add_argument("--fp16", action="store_true", help="compute in float16, on a GPU")
-    parser.add_argument("--cpu", action="store_true", help="leave GPUs alone")
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_argument(
         "--threads", type=int, metavar="N", help="CPU threads of all processes together"
     )
     parser.add_argument(
-        "--processes", type=int, metavar="N", help="(default: one a GPU; on a CPU 1)"
+        "--processes",
+        type=int,
+        metavar="N",
+        help="number of processes (default: one per GPU, on a CPU 1)",
     )
     parser.add_argument(
         "--model-overrides",
@@ -138,20 +141,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="translations of each line (1): the output has N lines for each line of the input, "
-        "the best first",
+        help="the best N translations of each line: the output has N lines for each line of the "
+        "input, the best first (default: 1)",
     )
     parser.add_argument(
         "--truncate",
         action="store_true",
-        help="translate the beginning of a line that is too long for the model; without it such "
+        help="translate the beginning of a line that is too long for the model. Without it such "
         "lines are refused before anything is translated",
     )
     parser.add_argument(
-        "--num-shards", type=int, default=1, metavar="N", help="jobs that share the text (1)"
+        "--num-shards",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of jobs that share the text (default: 1)",
     )
     parser.add_argument(
-        "--shard-id", type=int, default=0, metavar="I", help="which of them this is, from 0"
+        "--shard-id",
+        type=int,
+        default=0,
+        metavar="I",
+        help="number of this job, from 0 (default: 0)",
     )
 
 

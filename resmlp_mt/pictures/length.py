@@ -4,17 +4,7 @@ from typing import Dict, List, Optional
 
 from matplotlib.figure import Figure
 
-from resmlp_mt.pictures.style import (
-    CM,
-    COLUMN,
-    PAGE,
-    color,
-    dash,
-    in_style,
-    legend_below,
-    marker,
-    new_figure,
-)
+from resmlp_mt.pictures.style import CM, COLUMN, PAGE, in_style, legend_below, look, new_figure
 from resmlp_mt.score.by_length import words_label
 
 LETTER = 0.125 * CM  # of the label of a bucket
@@ -40,18 +30,10 @@ def draw_by_length(
     legend = 0.32 * -(-len(systems) // columns)
     figure = new_figure(width, (5.6 + legend) * CM, title)
     axes = figure.subplots()
-    places = range(len(buckets))
     for number, (name, rows) in enumerate(systems.items()):
-        heights = [float("nan") if row["bleu"] is None else row["bleu"] for row in rows]
-        axes.plot(
-            places,
-            heights,
-            color=color(number),
-            linestyle=dash(number),
-            marker=marker(number),
-            label=name,
-        )
-    axes.set_xticks(places, labels)
+        bleu = [float("nan") if row["bleu"] is None else row["bleu"] for row in rows]
+        axes.plot(range(len(buckets)), bleu, label=name, **look(number))
+    axes.set_xticks(range(len(buckets)), labels)
     axes.set(xlabel=f"words of the {side}\nnumber of sentences", ylabel="sacreBLEU (0 to 100)")
     axes.margins(y=0.1)
     axes.set_ylim(bottom=0)
@@ -64,4 +46,4 @@ def _room(labels: List[str]) -> float:
     """Inches that labels at equal distances need in order to stand apart."""
     letters = [max(map(len, label.splitlines())) for label in labels]
     widest = max(((one + next) / 2 + 1 for one, next in zip(letters, letters[1:])), default=0)
-    return 1.1 * widest * LETTER * (len(labels) - 1)  # 1.1: the axes' margins
+    return 1.1 * widest * LETTER * (len(labels) - 1)  # 1.1: the margins of the axes

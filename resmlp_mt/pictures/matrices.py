@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from resmlp_mt.checkpoints.inspection import SIDES, Layer, layers_of
-from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
+from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, color_bar, in_style, new_figure
 
 ROWS = 16  # more rows of panels than that take the width of a page
 
@@ -103,17 +103,8 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
                 axes.tick_params(labelbottom=False)
             else:
                 axes.set_xlabel("read s")
-    bar = figure.colorbar(
-        image,
-        ax=grid,
-        location="bottom",
-        aspect=40,
-        shrink=0.8,
-        pad=0.02,
-        ticks=[-1, -0.5, 0, 0.5, 1],
-    )
-    bar.set_label("weight A[t, s], divided by the largest of its matrix")
-    bar.outline.set_linewidth(0.5)
+    label = "weight A[t, s], divided by the largest of its matrix"
+    color_bar(figure, image, grid, label, pad=0.02, ticks=[-1, -0.5, 0, 0.5, 1])
     return figure
 
 

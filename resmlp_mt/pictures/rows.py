@@ -1,6 +1,6 @@
 """Rows of the mixing matrices as curves, over the distance between the two positions."""
 
-from typing import Optional, Sequence
+from typing import Optional
 
 from matplotlib import colormaps
 from matplotlib.figure import Figure
@@ -23,21 +23,16 @@ from resmlp_mt.pictures.style import (
 
 @in_style
 def draw_rows(found: MixingRows, reach: int, title: Optional[str] = None) -> Figure:
-    """A panel for each layer, the encoder above the decoder.
-
-    Args:
-        found: what :func:`resmlp_mt.analysis.mixing_rows.mixing_rows` gives.
-        reach: the largest distance shown.
-        title: heading of the whole.
-    """
+    """A panel for each layer, the encoder above the decoder, distances up to *reach*."""
     panels = found.panels
-    depth = max(len(layers_of(panels, side)) for side in SIDES)
+    layers = {side: [(side, layer) for layer in layers_of(panels, side)] for side in SIDES}
+    depth = max(map(len, layers.values()))
     columns = min(depth, 3 if depth <= 6 else 6)
     width = COLUMN if columns <= 3 else PAGE
     rows = [
-        [(side, layer) for layer in layers_of(panels, side)[start : start + columns]]
-        for side in SIDES
-        for start in range(0, len(layers_of(panels, side)), columns)
+        keys[start : start + columns]
+        for keys in layers.values()
+        for start in range(0, len(keys), columns)
     ]
     labels = [curve.label for curve in next(iter(panels.values()))]
     legend_rows = -(-len(labels) // (4 if width == COLUMN else 8))
@@ -49,7 +44,7 @@ def draw_rows(found: MixingRows, reach: int, title: Optional[str] = None) -> Fig
             axes.axis("off")
         for (side, layer), axes in zip(row, places):
             handles = [
-                axes.plot(curve.x, curve.y, **_look(found.of, number, labels))[0]
+                axes.plot(curve.x, curve.y, **_look(found.of, number, len(labels)))[0]
                 for number, curve in enumerate(panels[side, layer])
             ]
             axes.set_title(f"{side} {layer + 1}")
@@ -59,18 +54,15 @@ def draw_rows(found: MixingRows, reach: int, title: Optional[str] = None) -> Fig
             axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
             axes.yaxis.set_major_locator(MaxNLocator(4))
             axes.set_xlabel("s - t")
-            if axes is places[0]:
-                axes.set_ylabel("A[t, s]")
+        places[0].set_ylabel("A[t, s]")
     heading = f"a curve is a {found.of}; t: position written, s: position read"
     legend_below(figure, handles, labels, -(-len(labels) // legend_rows), heading)
     return figure
 
 
-def _look(of: str, number: int, labels: Sequence[str]) -> dict:
+def _look(of: str, number: int, count: int) -> dict:
     if of == "head":
         return {"color": color(number), "linestyle": DASHES[number % 2]}
     # rows have an order: dark to light
-    return {
-        "color": colormaps["viridis"](0.85 * number / max(1, len(labels) - 1)),
-        "linestyle": DASHES[number % len(DASHES)],
-    }
+    shade = colormaps["viridis"](0.85 * number / max(1, count - 1))
+    return {"color": shade, "linestyle": DASHES[number % len(DASHES)]}

@@ -1,4 +1,4 @@
-"""The paper's sparsity figure: weights below 5% of the maximum of their matrix."""
+"""The sparsity figure of the paper: weights below 5% of the maximum of their matrix."""
 
 from typing import Optional
 
@@ -7,50 +7,28 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from resmlp_mt.analysis.pruning import KINDS, Sparsity
 from resmlp_mt.checkpoints.inspection import SIDES, layers_of
-from resmlp_mt.pictures.style import (
-    CM,
-    COLUMN,
-    color,
-    in_style,
-    legend_below,
-    marker,
-    new_figure,
-)
+from resmlp_mt.pictures.style import CM, COLUMN, in_style, legend_below, look, new_figure
 
 
 @in_style
 def draw_sparsity(found: Sparsity, title: Optional[str] = None) -> Figure:
-    """A line for each kind of matrix over the layers, the encoder beside the decoder.
-
-    Args:
-        found: what :func:`resmlp_mt.analysis.pruning.sparsity` gives.
-        title: heading of the whole.
-    """
-    counts, threshold = found.counts, found.threshold
+    """A line for each kind of matrix over the layers, the encoder beside the decoder."""
     names = {"A": f"A ({found.weights_of_a})", "B": "B (fc1)", "C": "C (fc2)"}
     figure = new_figure(COLUMN, 5 * CM, title)
     grid = figure.subplots(1, 2, sharey=True)
     for side, axes in zip(SIDES, grid):
-        for look, kind in enumerate(KINDS):
-            if kind not in counts:
-                continue
-            by_layer = counts[kind]
-            layers = layers_of(by_layer, side)
-            axes.plot(
-                [layer + 1 for layer in layers],
-                [100 * by_layer[side, layer].share for layer in layers],
-                color=color(look),
-                marker=marker(look),
-                label=names[kind],
-            )
+        for kind, counts in found.counts.items():
+            layers = layers_of(counts, side)
+            numbers = [layer + 1 for layer in layers]
+            shares = [100 * counts[side, layer].share for layer in layers]
+            axes.plot(numbers, shares, label=names[kind], **look(KINDS.index(kind)))
         note = " (A: its triangle)" if side == "decoder" and found.triangle else ""
-        axes.set(title=side + note, xlabel="layer")
+        axes.set(title=side + note, xlabel="layer", xlim=(0.5, len(layers) + 0.5))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
         axes.grid(True)
-        axes.set_xlim(0.5, len(layers) + 0.5)
-    grid[0].set_ylabel(f"weights below {threshold:.0%} of the\nmaximum of their matrix")
-    top = max(count.share for by_layer in counts.values() for count in by_layer.values())
+    grid[0].set_ylabel(f"weights below {found.threshold:.0%} of the\nmaximum of their matrix")
+    top = max(count.share for counts in found.counts.values() for count in counts.values())
     grid[0].set_ylim(0, min(102, max(5, 112 * top)))
     legend_below(figure, *grid[0].get_legend_handles_labels(), 3)
     return figure

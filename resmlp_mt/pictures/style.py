@@ -1,8 +1,8 @@
 """How the pictures look, and how they are written.
 
 Every picture is drawn at the size at which it is printed, a column of 8 cm or a page of 17, with no
-letter below 6 points. Lines differ in colour (Okabe and Ito's, told apart by colour-blind readers)
-and in marker or dash, so that a print in grey is read too.
+letter below 6 points. Lines differ in colour (the palette of Okabe and Ito, for colour-blind
+readers) and in marker or dash, for a print in grey.
 """
 
 import functools
@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Optional, Sequence
 
 import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from resmlp_mt.errors import UserError
@@ -61,18 +58,18 @@ STYLE = {
 
 
 def in_style(draw):
-    """A function that draws does so in this style."""
+    """Make a function draw in this style."""
 
     @functools.wraps(draw)
     def wrapped(*args, **kwargs):
-        with plt.rc_context(STYLE):
+        with matplotlib.rc_context(STYLE):
             return draw(*args, **kwargs)
 
     return wrapped
 
 
 def new_figure(width: float, height: float, title: Optional[str] = None) -> Figure:
-    """An empty figure, sizes in inches, that keeps all labels inside. A *title* adds its height."""
+    """An empty figure that keeps all labels inside. Sizes in inches; a *title* adds its height."""
     room = 0.5 * CM if title else 0
     figure = Figure(figsize=(width, height + room), layout="constrained")
     set_title(figure, title)
@@ -93,17 +90,22 @@ def legend_below(
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=title)
 
 
+def color_bar(figure: Figure, image, axes, label: str, **options) -> None:
+    """A scale of the colours of *image* under all *axes*."""
+    bar = figure.colorbar(image, ax=axes, location="bottom", aspect=40, shrink=0.8, **options)
+    bar.set_label(label)
+    bar.outline.set_linewidth(0.5)
+
+
 def color(number: int) -> str:
     return COLORS[number % len(COLORS)]
 
 
-def marker(number: int) -> str:
-    return MARKERS[number % len(MARKERS)]
-
-
-def dash(number: int) -> str:
-    """Dashes of a line: another kind each time that the colours begin again."""
-    return DASHES[number // len(COLORS) % len(DASHES)]
+def look(number: int, marked: bool = True) -> dict:
+    """Colour, marker and dash of a line. The dash changes each time that the colours repeat."""
+    dash = DASHES[number // len(COLORS) % len(DASHES)]
+    marker = MARKERS[number % len(MARKERS)] if marked else ""
+    return {"color": color(number), "marker": marker, "linestyle": dash}
 
 
 def check_pictures(paths: Sequence[Path]) -> None:
@@ -120,31 +122,18 @@ def check_pictures(paths: Sequence[Path]) -> None:
 
 @in_style
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure to each of *paths*, whole or not at all; the suffix says the format.
+    """Write a figure to each of *paths*, whole or not at all. The suffix chooses the format.
 
     Raises:
         UserError: a suffix other than .png and .svg, or a file that cannot be written.
     """
     check_pictures(paths)
-    for path in paths:
-        _write(figure, path, dpi=300)
-
-
-def save_for_screen(figure: Figure, path: Path) -> None:
-    """:func:`save` for a figure that was laid out for a screen, not in this style; closes it."""
-    check_pictures([path])
-    _write(figure, path, dpi=150, bbox_inches="tight")
-    plt.close(figure)
-
-
-def _write(figure: Figure, path: Path, **options) -> None:
-    """*options* are those of ``Figure.savefig``."""
-    suffix = Path(path).suffix
-    metadata = {"Date": None} if suffix == ".svg" else None
-    try:
-        with whole_file(path) as temporary:
-            figure.savefig(temporary, format=suffix[1:], metadata=metadata, **options)
-    except OSError as error:
-        raise UserError(
-            f"{path} could not be written ({error.strerror}): choose a folder with room that can be"
-        ) from None
+    for path in map(Path, paths):
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        try:
+            with whole_file(path) as temporary:
+                figure.savefig(temporary, format=path.suffix[1:], dpi=300, metadata=metadata)
+        except OSError as error:
+            raise UserError(
+                f"{path} could not be written ({error.strerror}): choose another folder"
+            ) from None

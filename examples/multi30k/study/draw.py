@@ -15,9 +15,8 @@ from resmlp_mt.pictures.style import (
     COLUMN,
     PAGE,
     color,
-    dash,
     in_style,
-    marker,
+    look,
     new_figure,
     save,
     set_title,
@@ -37,13 +36,7 @@ def draw_lines(lines: Dict[str, Points], x: str, y: str, title: str) -> Figure:
     figure = new_figure(COLUMN, (6 + 0.32 * rows) * CM)
     axes = figure.subplots()
     for number, (label, points) in enumerate(lines.items()):
-        axes.plot(
-            *zip(*points),
-            color=color(number),
-            linestyle=dash(number),
-            marker=marker(number),
-            label=label,
-        )
+        axes.plot(*zip(*points), label=label, **look(number))
     axes.set(xlabel=x, ylabel=y)
     axes.grid(True)
     figure.legend(loc="outside lower center", ncols=columns)
@@ -90,8 +83,8 @@ def long_sentences(results: Dict[str, dict]) -> Optional[Figure]:
     for axes, (text, lines) in zip(places, panels.items()):
         for label, scores in lines.items():
             number = labels.index(label)
-            look = {"color": color(number), "marker": marker(number), "label": label}
-            axes.plot(found["words"], scores, linestyle=":" if "," in label else "-", **look)
+            dash = {"linestyle": ":" if "," in label else "-"}
+            axes.plot(found["words"], scores, label=label, **{**look(number), **dash})
         axes.set(xlabel="words in a line (mean)", title=f"trained on the {text_of(text)} text")
         axes.grid(True)
     places[0].set_ylabel("sacreBLEU")
@@ -131,9 +124,9 @@ def draw_changes(rows: List[dict], repeats: Dict[str, dict], title: str) -> Figu
     panels = figure.subplots(1, len(unchanged), sharey=True)
     for axes, (axis, values) in zip(panels, unchanged.items()):
         for number, (name, before) in enumerate(values.items()):
-            look = {"color": color(number), "marker": marker(number), "linestyle": "none"}
+            dots = {**look(number), "linestyle": "none"}
             points = [row[axis][name] for row in shown]
-            axes.plot(points, range(len(rows)), label=name, clip_on=False, **look)
+            axes.plot(points, range(len(rows)), label=name, clip_on=False, **dots)
             axes.axvline(before, color=color(number), linewidth=0.5, linestyle=":")
         axes.set_xlabel(axis)
         axes.grid(True, axis="both")
