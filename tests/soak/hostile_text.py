@@ -28,8 +28,8 @@ from small_world import make
 from resmlp_mt.cli.terminal import run_main
 
 LONGEST = 30  # pieces that the small model takes
-INTERACTIVE = ("fairseq-interactive", "translate.py")  # they refuse a line that is longer
-ATTENTION = "plot.py attention"
+INTERACTIVE = ("fairseq-interactive", "translate")  # they refuse a line that is longer
+ATTENTION = "plot attention"
 
 
 def tell(what: str, run: Callable, lost: List[str]) -> None:
@@ -91,7 +91,7 @@ def programs(folder: Path, batches: int, many: int, lost: List[str]) -> Dict[str
         for name in tried.names:
             chosen = short if name in INTERACTIVE else batch
             tell(name, lambda n=name, c=chosen: tried.run(n, c), lost)
-        tell("translate.py", lambda b=batch: tried.translate_truncated(b), lost)
+        tell("translate", lambda b=batch: tried.translate_truncated(b), lost)
         tell("prepare", lambda b=batch: tried.prepare_held_out(b), lost)
     short = [x for x in fixed if len(tried.encode(x.decode()).split()) <= LONGEST]
     tell(ATTENTION, lambda: tried.run(ATTENTION, short), lost)

@@ -26,13 +26,13 @@ class Programs(Scripts):
         self._programs: Dict[str, Callable[[List[bytes], Path], None]] = {
             "fairseq-preprocess and fairseq-generate": self._preprocess,
             "fairseq-interactive": self._interactive,
-            "translate.py": self._translate,
-            "distill.py": self._distill,
+            "translate": self._translate,
+            "distill": self._distill,
             "score": self._score,
             "prepare": self._prepare,
         }
         self.names = tuple(self._programs)
-        self._programs["plot.py attention"] = self._attention  # a line at a time: slow
+        self._programs["plot attention"] = self._attention  # a line at a time: slow
         self.tried = dict.fromkeys(self._programs, 0)
 
     def run(self, name: str, lines: Sequence[bytes]) -> None:
@@ -64,8 +64,8 @@ class Programs(Scripts):
             raise AssertionError(f"{name}: not refused: {said}")
 
     def translate_truncated(self, lines: List[bytes]) -> None:
-        """translate.py on lines some of which are too long for the model."""
-        self.tried["translate.py"] += len(lines)
+        """translate on lines some of which are too long for the model."""
+        self.tried["translate"] += len(lines)
         self._translate(lines, self._empty(), truncate=True)
 
     def prepare_held_out(self, lines: List[bytes]) -> None:

@@ -17,7 +17,7 @@ from resmlp_mt.text.subwords import MAX_BYTES, Subwords, train_subwords
 FIXED = [line.encode() for line in hostile_lines.FIXED]
 PROGRAMS = [
     "fairseq-preprocess and fairseq-generate",
-    *("fairseq-interactive", "translate.py", "distill.py", "score", "prepare"),
+    *("fairseq-interactive", "translate", "distill", "score", "prepare"),
 ]
 SOME = settings(
     max_examples=60,
@@ -77,7 +77,7 @@ def test_every_program(programs, name):
     """Fixed lines, hundreds of empty ones, what is not UTF-8, a line that is too long."""
     programs.run(name, [*FIXED, *[b""] * 300])
     long = [b"w01", b"\xcc\x81w01 " * 15_000, b"w02"]
-    too_long = name in ("fairseq-interactive", "translate.py")
+    too_long = name in ("fairseq-interactive", "translate")
     if name == "prepare":
         programs.prepare_refuses(b"w01 \xe2\x80")
     elif name != "fairseq-preprocess and fairseq-generate":  # its input is made here
@@ -96,7 +96,7 @@ def test_held_out_and_truncated_lines(programs):
 
 def test_a_sentence_on_the_command_line(programs):
     """It may be what the shell could not decode."""
-    name = "plot.py attention"
+    name = "plot attention"
     programs.run(name, [b"w01 </s>\xe2\x80\xa8w02", b"\xe2\x96\x81"])
     programs.refuse(name, [b"w01 \xff"], "invalid UTF-8")
 
