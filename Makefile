@@ -17,7 +17,7 @@ test: env lint
 	$(RUN) -m pytest -n 2 --dist loadfile
 
 soak: env
-	$(RUN) tests/soak/soaking.py --run
+	$(RUN) tests/soak/soaking.py
 
 lint: env
 	$(RUN) -m ruff check .

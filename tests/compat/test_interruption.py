@@ -15,7 +15,6 @@ import torch
 from cli import CRITERION, PACKAGE, RECIPE, SMALL_MODEL, console_script
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
-from full_disk import one_line
 from interrupting import (
     LAST,
     PHASES,
@@ -25,6 +24,7 @@ from interrupting import (
     unlike,
     whole_checkpoints,
 )
+from interruption import one_line
 from processes import Forked, forked
 
 from resmlp_mt.errors import UserError

@@ -69,14 +69,13 @@ def test_interactive_lets_go_of_its_lines(trained, monkeypatch):
         ("pass", []),
     ],
 )
-def test_a_leak_is_told(leak, said, tmp_path):
-    command = ["-c", PROGRAM.replace("LEAK", leak)]
-    samples = watch(command, tmp_path / "log", "H-")
+def test_a_leak_is_told(leak, said):
+    samples = watch(["-c", PROGRAM.replace("LEAK", leak)])
     assert samples[-1].done > 30
     found = grew(growth(samples, 40))
     assert len(found) == len(said) and all(line.startswith(a) for line, a in zip(found, said))
 
 
-def test_a_program_that_fails_is_no_result(tmp_path):
+def test_a_program_that_fails_is_no_result():
     with pytest.raises(UserError, match="failed: ZeroDivisionError"):
-        watch(["-c", "1 / 0"], tmp_path / "log", "H-")
+        watch(["-c", "1 / 0"])

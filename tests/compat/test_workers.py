@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 from cli import CRITERION, RECIPE, SMALL_MODEL, generate
-from interrupting import LAST, unlike
-from processes import forked
-from ranks import MEASURED, all_well, apart, kill_late, losses, shared_out, together
+from interrupting import LAST, kill_late, unlike
+from processes import all_well, forked, together
+from workers import MEASURED, apart, losses, shared_out
 
 from resmlp_mt.compat.program_errors import explain
 

@@ -3,12 +3,14 @@
 import random
 import re
 import statistics
+import subprocess
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Protocol, Set
+from typing import Callable, Dict, Iterator, List, Optional
 
 import torch
+from processes import LONG, Process
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
@@ -24,18 +26,6 @@ _BEGINS = (
     ("step", "Saved checkpoint"),
 )
 _UPDATE = re.compile(r'"num_updates": "(\d+)"')
-_LONG = 600.0  # seconds that no run of a soak should take
-
-
-class Process(Protocol):
-    """What is asked of a process: ``subprocess.Popen`` and :class:`forked.Forked` are such."""
-
-    def poll(self) -> Optional[int]: ...
-
-    def wait(self, timeout: float) -> int: ...
-
-    def kill(self) -> None: ...
-
 
 Start = Callable[[Path], Process]  # starts the training, with its log in that file
 
@@ -54,10 +44,10 @@ class Follower:
         self.seconds: Dict[str, List[float]] = defaultdict(list)
         self._read, self._since = 0, time.perf_counter()
 
-    def follow(self) -> None:
+    def follow(self) -> "Follower":
         """Read what has been logged since the last call."""
         if not self.log.exists():
-            return
+            return self
         with open(self.log, "rb") as file:
             file.seek(self._read)
             whole, newline, _ = file.read().rpartition(b"\n")
@@ -71,6 +61,7 @@ class Follower:
                 now = time.perf_counter()
                 self.seconds[self.phase].append(now - self._since)
                 self.phase, self._since = phase, now
+        return self
 
 
 def train_through(start: Start, log: Path) -> Dict[str, float]:
@@ -83,7 +74,7 @@ def train_through(start: Start, log: Path) -> Dict[str, float]:
         UserError: if it fails.
     """
     process, follower = start(log), Follower(log)
-    end = time.monotonic() + _LONG
+    end = time.monotonic() + LONG
     while process.poll() is None and time.monotonic() < end:
         follower.follow()
         time.sleep(0.001)
@@ -102,7 +93,7 @@ def kill_in(start: Start, log: Path, aim: str, update: int, delay: float) -> Opt
         start, log: the training.
         aim: the phase to kill it in.
         update: the one after which to do so.
-        delay: seconds from the phase's first sign in the log.
+        delay: seconds from the first sign of the phase in the log.
 
     Returns:
         the phase that it was in (by its log, once it was dead), or None if it ended before.
@@ -117,19 +108,36 @@ def kill_in(start: Start, log: Path, aim: str, update: int, delay: float) -> Opt
             break
         time.sleep(0.0005)
     process.kill()
-    if process.wait(timeout=60) >= 0:
-        return None
-    follower.follow()
-    return follower.phase
+    return follower.follow().phase if process.wait(timeout=60) < 0 else None
 
 
-def half_written(folder: Path) -> Set[tuple]:
-    """Name and time of each file that has not got its final name."""
-    return {(path.name, path.stat().st_mtime_ns) for path in folder.glob("*.tmp")}
+def kill_late(kill: Callable[[], None], survivor: Process, log: Path, update: int) -> dict:
+    """Kill a process after an update, and wait for another to end by itself.
+
+    Args:
+        kill: kills the first.
+        survivor: the other.
+        log: the one that has the updates in it.
+        update: the last one before the kill.
+
+    Returns:
+        ``seconds`` from the kill to the end of the survivor, and its ``status``: None if it has
+        not ended in 15 minutes.
+    """
+    follower = Follower(log)
+    while follower.follow().update < update and survivor.poll() is None:
+        time.sleep(0.001)
+    kill()
+    killed = time.perf_counter()
+    try:
+        status = survivor.wait(timeout=LONG)
+    except subprocess.TimeoutExpired:
+        status = None
+    return {"seconds": round(time.perf_counter() - killed, 2), "status": status}
 
 
 def whole_checkpoints(folder: Path) -> List[str]:
-    """Load every checkpoint that has its final name; gives a line for each that cannot be."""
+    """Load every checkpoint that has its final name. Gives a line for each that does not load."""
     lost = []
     for path in sorted(folder.glob("checkpoint*.pt")):
         try:
@@ -140,39 +148,48 @@ def whole_checkpoints(folder: Path) -> List[str]:
 
 
 def differences(one: Path, other: Path) -> List[str]:
-    """What two checkpoints differ in, bit for bit: weights, optimizer, place in the data.
+    """The values in which two checkpoints differ, bit for bit: weights, optimizer, place in the
+    data. What depends on the clock, the name of the folder or the number of starts is left out."""
+    some, others = (dict(_values(_kept(load_checkpoint(path)))) for path in (one, other))
+    return sorted(
+        name
+        for name in some.keys() | others.keys()
+        if name not in some or name not in others or not _equal(some[name], others[name])
+    )
 
-    What depends on the clock, on the folder's name or on the number of starts is not compared.
-    """
-    states = [load_checkpoint(path) for path in (one, other)]
-    found: List[str] = []
-    for name in ("model", "last_optimizer_state"):
-        _compare(states[0][name], states[1][name], name, found)
-    # one entry for each start of the run; the last is that of the optimizer's state
-    _compare(*(state["optimizer_history"][-1] for state in states), "optimizer_history", found)
-    for name in ("train_iterator", "val_loss", "best"):
-        _compare(*(state["extra_state"][name] for state in states), name, found)
-    return found
+
+def _kept(state: dict) -> dict:
+    extra = {name: state["extra_state"][name] for name in ("train_iterator", "val_loss", "best")}
+    # one entry for each start of the run, of which the last is that of the optimizer's state
+    return {
+        **{name: state[name] for name in ("model", "last_optimizer_state")},
+        **{"optimizer_history": state["optimizer_history"][-1], "extra_state": extra},
+    }
+
+
+def _values(thing, name: str = "") -> Iterator[tuple]:
+    """All that stands in nested dictionaries and lists, each by its name."""
+    if isinstance(thing, dict):
+        parts = thing.items()
+    elif isinstance(thing, (list, tuple)):
+        parts = enumerate(thing)
+    else:
+        yield name, thing
+        return
+    for key, part in parts:
+        yield from _values(part, f"{name}.{key}")
+
+
+def _equal(one, other) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return type(one) is type(other) and one == other
 
 
 def unlike(one: Path, other: Path) -> List[str]:
     """No line if two checkpoints are alike (see :func:`differences`), one if they are not."""
     found = differences(one, other)
     return [f"ends with {len(found)} other values: {', '.join(found[:4])} ..."] if found else []
-
-
-def _compare(one, other, name: str, found: List[str]) -> None:
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        for key in one:
-            _compare(one[key], other[key], f"{name}.{key}", found)
-    elif isinstance(one, (list, tuple)) and isinstance(other, type(one)) and len(one) == len(other):
-        for number, (a, b) in enumerate(zip(one, other)):
-            _compare(a, b, f"{name}.{number}", found)
-    elif isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        if one.dtype != other.dtype or not torch.equal(one, other):
-            found.append(name)
-    elif type(one) is not type(other) or one != other:
-        found.append(name)
 
 
 def killed_run(
@@ -202,19 +219,22 @@ def killed_run(
     moments, kills, lost = random.Random(seed), [], []
     # the first kill falls into the first span, and so on; updates are left after the last
     span = 0.8 * updates / len(aims)
+
+    def half_written() -> set:
+        return {(path.name, path.stat().st_mtime_ns) for path in folder.glob("*.tmp")}
+
     for number, aim in enumerate(aims):
         log = logs / f"{number}.log"
-        had, left = (folder / LAST).exists(), half_written(folder)
+        had, left = (folder / LAST).exists(), half_written()
         update = int(moments.uniform(number, number + 1) * span)
         # past the median: the end of a save is where its copies are made and old ones are deleted
-        phase = kill_in(start, log, aim, update, moments.uniform(0, 1.1 * seconds[aim]))
+        delay = moments.uniform(0, 1.1 * seconds[aim])
+        phase = kill_in(start, log, aim, update, delay)
         if phase is None:
             lost.append(f"kill {number}: the run ended before it, see {log}")
             continue
-        follower = Follower(log)
-        follower.follow()
-        half = len(half_written(folder) - left)
-        kills.append({"aim": aim, "fell into": phase, "update": follower.update, "half": half})
+        update, half = Follower(log).follow().update, len(half_written() - left)
+        kills.append({"aim": aim, "fell into": phase, "update": update, "half": half})
         lost += [f"after kill {number}, {line}" for line in whole_checkpoints(folder)]
         if had and not (folder / LAST).exists():
             lost.append(f"after kill {number} there is no {LAST}")

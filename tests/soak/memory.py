@@ -2,17 +2,18 @@
 """Twenty thousand sentences through one process of fairseq-generate and of fairseq-interactive:
 memory is flat after the first quarter, and no file stays open.
 
-    python tests/soak/memory.py [--quick --results DIR]
+    python tests/soak/memory.py
 """
 
+import os
 import random
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import List, NamedTuple
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
+import psutil
 import soaking
 from cli import ROOT, call, train
 from cli_fixtures import VOCABULARY
@@ -21,8 +22,8 @@ from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import write_lines
 
-# what the allocator may still gain once all sizes of batches have been seen
-SLACK_MB = 3
+SENTENCES = 20_000
+SLACK_MB = 3  # what the allocator may still gain once all sizes of batches have been seen
 
 
 class Sample(NamedTuple):
@@ -33,20 +34,38 @@ class Sample(NamedTuple):
     files: int
 
 
-def look(pid: int, done: int) -> Sample:
-    """Resident memory and open files of a process, from Linux's /proc.
+def watch(command: Sequence, mark: str = "H-", stdin: Optional[Path] = None) -> List[Sample]:
+    """Run a program, and look at it for each sentence that it translates.
+
+    Args:
+        command: arguments of Python.
+        mark: the beginning of each line that stands for a sentence translated.
+        stdin: the file that it reads.
 
     Raises:
-        OSError: if the process has ended.
+        UserError: if it fails.
     """
-    status = Path(f"/proc/{pid}/status").read_text()
-    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-    return Sample(
-        done, int(resident.split()[1]) / 1024, len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    )
+    samples, line = [], ""
+    with open(stdin or os.devnull, "rb") as text:
+        process = psutil.Popen(
+            [sys.executable, "-u", *map(str, command)],
+            **dict(stdin=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT),
+            text=True,
+        )
+    for line in process.stdout:
+        if line.startswith(mark):
+            try:
+                megabytes = process.memory_info().rss / 2**20
+                samples.append(Sample(len(samples) + 1, megabytes, process.num_fds()))
+            except psutil.Error:  # it has just ended
+                break
+    process.stdout.read()
+    if process.wait():
+        raise UserError(f"{' '.join(map(str, command[:2]))} failed: {line.strip()}")
+    return samples
 
 
-def growth(samples: List[Sample], sentences: int) -> dict:
+def growth(samples: List[Sample], sentences: int) -> Dict[str, dict]:
     """The most that is held in the second quarter and in the last.
 
     Raises:
@@ -65,7 +84,7 @@ def growth(samples: List[Sample], sentences: int) -> dict:
     }
 
 
-def grew(found: dict) -> List[str]:
+def grew(found: Dict[str, dict]) -> List[str]:
     """What is larger in the last quarter than in the second."""
     second, last = found["second"], found["last"]
     lines = []
@@ -76,48 +95,8 @@ def grew(found: dict) -> List[str]:
     return lines
 
 
-def watch(command: List[str], output: Path, mark: str, stdin: Path = None) -> List[Sample]:
-    """Run a program and look at it until it ends.
-
-    Args:
-        command: Python's arguments.
-        output: file for what it prints.
-        mark: what a line of it begins with that stands for a sentence translated.
-        stdin: file that it reads.
-
-    Raises:
-        UserError: if it fails.
-    """
-    samples = []
-    with open(output, "wb") as file, open(stdin or "/dev/null", "rb") as text:
-        process = subprocess.Popen(
-            [sys.executable, "-u", *map(str, command)],
-            stdin=text,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            cwd=ROOT,
-        )
-        done, position = 0, 0
-        while process.poll() is None:
-            with open(output, "rb") as written:
-                written.seek(position)
-                new = written.read()
-            whole = new[: new.rfind(b"\n") + 1]
-            position += len(whole)
-            done += sum(line.startswith(mark.encode()) for line in whole.splitlines())
-            try:
-                samples.append(look(process.pid, done))
-            except (OSError, StopIteration):
-                break  # it has just ended
-            time.sleep(0.05)
-    if process.wait():
-        last = output.read_text(errors="replace").strip().splitlines()[-1:]
-        raise UserError(f"{command[1]} failed: {' '.join(last)} (its output: {output})")
-    return samples
-
-
-def prepare(folder: Path, sentences: int) -> dict:
-    """A tiny trained model, its data with *sentences* to translate, and the same as text."""
+def programs(folder: Path) -> Dict[str, List[Sample]]:
+    """Train a tiny model and watch each program translate by it."""
     draw = random.Random(0)
 
     def some(number: int, lengths: range) -> List[str]:
@@ -125,57 +104,40 @@ def prepare(folder: Path, sentences: int) -> dict:
 
     # fairseq-generate goes from short to long, which would look like growth: all have one length
     sizes = {"train": some(64, range(1, 10)), "valid": some(8, range(1, 10))}
-    sizes["test"] = some(sentences, range(8, 9))
+    sizes["test"] = some(SENTENCES, range(8, 9))
     for split, lines in sizes.items():
         for language in ("xx", "yy"):
             write_lines(folder / f"{split}.{language}", lines)
-    write_lines(folder / "lines.xx", some(sentences, range(1, 10)))
+    write_lines(folder / "lines.xx", some(SENTENCES, range(1, 10)))
     data = folder / "data-bin"
     prefixes = [word for split in sizes for word in (f"--{split}pref", folder / split)]
     options = ("--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary")
     call("preprocess", *options, "--destdir", data, "--workers", 1, *prefixes)
     train(data, folder / "model", "--batch-size", 8, "--max-epoch", 2)
+    common = [data, "--user-dir", ROOT / "resmlp_mt", "--beam", 4, "--cpu", "--max-len-b", 20]
+    common += ["--path", folder / "model" / "checkpoint_last.pt"]
+    common += ["--batch-size", 64, "--num-workers", 0]
+    by_line = ["-m", "fairseq_cli.interactive", *common, "--buffer-size", 64]
     return {
-        "data": data,
-        "model": folder / "model" / "checkpoint_last.pt",
-        "lines": folder / "lines.xx",
-    }
-
-
-def programs(made: dict) -> dict:
-    """For each program its command, what a translation begins with, its standard input."""
-    common = [made["data"], "--user-dir", ROOT / "resmlp_mt", "--path", made["model"], "--beam", 4]
-    common += ["--cpu", "--max-len-b", 20, "--batch-size", 64, "--num-workers", 0]
-    buffer = ["--buffer-size", 64]
-    return {
-        "fairseq-generate": (["-m", "fairseq_cli.generate", *common], "H-", None),
-        "fairseq-interactive": (
-            ["-m", "fairseq_cli.interactive", *common, *buffer],
-            "H-",
-            made["lines"],
-        ),
+        "fairseq-generate": watch(["-m", "fairseq_cli.generate", *common]),
+        "fairseq-interactive": watch(by_line, stdin=folder / "lines.xx"),
     }
 
 
 def main() -> None:
-    args = soaking.parse(__doc__)
-    sentences = 2000 if args.quick else 20000
     details, lost = {}, []
     with tempfile.TemporaryDirectory() as folder:
-        made = prepare(Path(folder), sentences)
-        for name, (command, mark, stdin) in programs(made).items():
-            samples = watch(command, Path(folder) / f"{name}.log", mark, stdin)
-            details[name] = growth(samples, sentences)
+        for name, samples in programs(Path(folder)).items():
+            details[name] = growth(samples, SENTENCES)
             lost += [f"{name}: {line}" for line in grew(details[name])]
             print(name, details[name], flush=True)
     soaking.record(
         "memory",
-        f"memory (to {SLACK_MB} MB) and open files stay flat over {sentences:,} sentences "
+        f"memory (to {SLACK_MB} MB) and open files stay flat over {SENTENCES:,} sentences "
         "translated in one process",
         " and ".join(details),
         lost,
-        {"sentences": sentences, "slack_megabytes": SLACK_MB, **details},
-        args.results,
+        {"sentences": SENTENCES, "slack_megabytes": SLACK_MB, **details},
     )
 
 

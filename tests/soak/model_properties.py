@@ -31,7 +31,6 @@ COMMON = dict(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.register_profile("suite", max_examples=5, derandomize=True, **COMMON)
-settings.register_profile("quick", max_examples=2, derandomize=True, **COMMON)
 settings.register_profile("soak", max_examples=200, **COMMON)
 
 # the same sums in another order: rounding alone, through at most three random layers

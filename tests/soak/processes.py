@@ -1,21 +1,34 @@
-"""fairseq's programs in processes of their own: as installed, or forked, which saves the imports.
+"""fairseq's programs in processes of their own, alone or together over gloo: as installed, or
+forked, which saves the imports.
 
 Both kinds have ``poll``, ``wait`` and ``kill`` as of ``subprocess.Popen``.
 """
 
+import contextlib
 import logging
+import multiprocessing
 import os
-import signal
+import socket
 import subprocess
 import sys
-import time
-import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import Callable, Optional, Sequence
+from typing import Callable, Iterator, List, Optional, Protocol, Sequence
 
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
+
+LONG = 900.0  # seconds; PyTorch gives up on a silent peer after 1,800
+
+
+class Process(Protocol):
+    """A ``subprocess.Popen`` or a :class:`Forked`."""
+
+    def poll(self) -> Optional[int]: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+    def kill(self) -> None: ...
 
 
 def installed(program: str, arguments: Sequence, log: Path) -> subprocess.Popen:
@@ -29,38 +42,22 @@ def installed(program: str, arguments: Sequence, log: Path) -> subprocess.Popen:
 class Forked:
     """
     Args:
-        function: what the process does; an exception is its failure.
+        function: what the process does. An exception is its failure.
         log: file for its standard output and error.
-
-    Attributes:
-        pid: its number.
     """
 
     def __init__(self, function: Callable[[], None], log: Path):
-        self._status: Optional[int] = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            status = 1
-            try:
-                output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-                os.dup2(output, 1)
-                os.dup2(output, 2)
-                sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
-                function()
-                status = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stdout.flush()
-                os._exit(status)  # nothing of the parent's (such as pytest) is run at the end
+        def run() -> None:
+            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
+            function()
 
-    def poll(self) -> Optional[int]:
-        """Its exit status, ``-N`` after signal N, or None while it runs."""
-        if self._status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self._status = os.waitstatus_to_exitcode(status)
-        return self._status
+        self._process = multiprocessing.get_context("fork").Process(target=run)
+        self._process.start()
+        self.poll = lambda: self._process.exitcode
+        self.kill = self._process.kill
 
     def wait(self, timeout: float) -> int:
         """Wait for its end.
@@ -68,21 +65,14 @@ class Forked:
         Raises:
             subprocess.TimeoutExpired: if that takes longer than so many seconds.
         """
-        end = time.monotonic() + timeout
-        while self.poll() is None:
-            if time.monotonic() > end:
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
-            time.sleep(0.005)
-        return self._status
-
-    def kill(self) -> None:
-        """SIGKILL."""
+        self._process.join(timeout)
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+            raise subprocess.TimeoutExpired(f"process {self._process.pid}", timeout)
+        return self.poll()
 
 
 def forked(program: str, arguments: Sequence, log: Path) -> Forked:
-    """What ``fairseq-train`` or another program of fairseq's does; its log is in *log*, too."""
+    """What ``fairseq-train`` or another program of fairseq does. What it logs is in *log* too."""
     module = import_module("fairseq_cli." + program.removeprefix("fairseq-"))
 
     def run() -> None:
@@ -96,3 +86,41 @@ def forked(program: str, arguments: Sequence, log: Path) -> Forked:
         module.cli_main()
 
     return Forked(run, log)
+
+
+@contextlib.contextmanager
+def together(run: Callable, program: str, words: Sequence, folder: Path) -> Iterator[List[Process]]:
+    """Two processes of a program, each started by hand with its rank.
+
+    Args:
+        run: :func:`installed` or :func:`forked`.
+        program: ``fairseq-train`` or ``fairseq-generate``.
+        words: its command line.
+        folder: for their logs, ``0.log`` and ``1.log``.
+
+    Yields:
+        the processes. Those that have not ended are killed at the end.
+    """
+    folder.mkdir(parents=True)
+    with socket.socket() as found:
+        found.bind(("localhost", 0))
+        port = found.getsockname()[1]
+    shared = ["--distributed-world-size", 2, "--distributed-no-spawn"]
+    shared += ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+    shared += ["--distributed-init-method", f"tcp://localhost:{port}"]
+    processes = []
+    try:
+        for rank in range(2):
+            options = [*words, *shared, "--distributed-rank", rank]
+            processes.append(run(program, options, folder / f"{rank}.log"))
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait(timeout=60)
+
+
+def all_well(processes: Sequence[Process]) -> List[str]:
+    """Wait for them. Gives a line for each that fails."""
+    statuses = [process.wait(timeout=LONG) for process in processes]
+    return [f"process {n} ended with status {s}" for n, s in enumerate(statuses) if s]

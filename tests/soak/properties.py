@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Properties of every model, with options, sizes, lengths and dtypes that Hypothesis draws.
 
-    python tests/soak/properties.py [--seed N] [--quick --results DIR]
+    python tests/soak/properties.py [--seed N]
 
 Padding and batch invariance, causality, decoding word by word, folding, saving and loading, each
 for every kind of token mixing. A failing example is made as plain as it can be and named.
@@ -57,10 +57,9 @@ def count(held: dict) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=1, help="of the examples (1)")
-    soaking.add_options(parser)
-    args = soaking.check(parser.parse_args())
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    held, lost = search(TOKEN_MIXING, PROPERTIES, "quick" if args.quick else "soak", args.seed)
+    held, lost = search(TOKEN_MIXING, PROPERTIES, "soak", args.seed)
     dtypes = Counter()
     for of_kind in held.values():
         for of_property in of_kind.values():
@@ -73,7 +72,6 @@ def main() -> None:
         "properties",
         lost,
         {"seed": args.seed, "tolerances": ROUNDING, "dtypes": dtypes, "held": held},
-        args.results,
     )
 
 

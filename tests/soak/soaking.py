@@ -1,11 +1,11 @@
-"""What a soak found: one JSON file, one row of the table "What is tested" in README.md.
+"""What a soak found: one JSON file, one row of the table "What is tested" in docs/robustness.md.
 
-    python tests/soak/NAME.py                       # a soak, and results/NAME.json
-    python tests/soak/soaking.py --run [NAME ...]   # all of them, or some
-    python tests/soak/soaking.py                    # the table; make tables writes it
+    python tests/soak/NAME.py                  # a soak, and results/NAME.json
+    python tests/soak/soaking.py [NAME ...]    # all of them, or some
+    python scripts/tables.py                   # the table
 
-A soak is a script beside this one. It ends with :func:`record`, and with a non-zero exit status if
-anything was lost.
+A soak is a script beside this one. It ends with :func:`record`, and with exit status 1 if anything
+was lost.
 """
 
 import argparse
@@ -17,20 +17,17 @@ import warnings
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-from tabulate import tabulate
-
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
 from resmlp_mt.provenance import versions
 
 RESULTS = Path(__file__).parent / "results"
-# fairseq's and hydra's, about their own future, between the lines that count
+# of fairseq and hydra, about their own future, between the lines that count
 warnings.simplefilter("ignore")
-# for what soaks share with the tests, and for the scripts that they call
-sys.path[1:1] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "scripts")]
+sys.path.insert(1, str(Path(__file__).parents[1]))  # for what soaks share with the tests
 FIELDS = {"what", "tried", "lost", "command", "details", "cpu_minutes", "versions"}
-# rows of the table, in the order of the README
+# rows of the table, from top to bottom
 ORDER = (
     "interruption",
     "workers",
@@ -44,29 +41,6 @@ ORDER = (
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """What every soak takes."""
-    parser.add_argument("--quick", action="store_true", help="small, to try it out")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result file")
-
-
-def check(args: argparse.Namespace) -> argparse.Namespace:
-    """
-    Raises:
-        UserError: if a small run would take the place of a result.
-    """
-    if args.quick and args.results.resolve() == RESULTS.resolve():
-        raise UserError("--quick: its result is none: give another folder, --results DIR")
-    return args
-
-
-def parse(doc: str) -> argparse.Namespace:
-    """The command line of a soak that takes these options alone; *doc* is its docstring."""
-    parser = argparse.ArgumentParser(description=doc.split("\n\n")[0])
-    add_options(parser)
-    return check(parser.parse_args())
-
-
 def cpu_minutes() -> float:
     """CPU minutes of this process and of all its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -76,20 +50,19 @@ def cpu_minutes() -> float:
 def record(
     name: str, what: str, tried: str, lost: List[str], details: dict, folder: Path = RESULTS
 ) -> None:
-    """Write ``folder/NAME.json``, say in one line what was found, and end if anything was lost.
+    """Write ``folder/NAME.json``, print what was found, and end if anything was lost.
 
     Args:
         name: of the soak, one of ``ORDER``.
         what: what was shown, in one sentence without a full stop.
         tried: how much of what: "10 kills and 3 full disks".
-        lost: a line for each failure; empty if all went well.
+        lost: a line for each failure, empty if all went well.
         details: all numbers, as JSON values.
 
     Raises:
         SystemExit: with status 1 if anything was lost.
     """
     assert name in ORDER, name
-    folder.mkdir(parents=True, exist_ok=True)
     result = {
         "what": what,
         "tried": tried,
@@ -108,7 +81,7 @@ def record(
 
 
 def load(folder: Path = RESULTS) -> Dict[str, dict]:
-    """The results in *folder* by name, in the table's order.
+    """The results in *folder* by name, in the order of the table.
 
     Raises:
         UserError: if one is cut off or no result of a soak.
@@ -135,16 +108,16 @@ def table(results: Dict[str, dict]) -> Tuple[List[str], List[List[str]]]:
 
 
 def run(names: List[str]) -> None:
-    """Run some soaks, one after the other, whatever becomes of each.
+    """Run some soaks, one after the other. One that fails does not stop the others.
 
     Raises:
         UserError: if there is no such soak, or one failed.
     """
     for name in names:
         if name not in ORDER:
-            raise UserError(f"--run {name}: no such soak: there are {', '.join(ORDER)}")
+            raise UserError(f"{name}: no such soak: there are {', '.join(ORDER)}")
     failed = []
-    for name in names or ORDER:
+    for name in names:
         print(f"--- {name}", flush=True)
         if subprocess.run([sys.executable, Path(__file__).with_name(f"{name}.py")]).returncode:
             failed.append(name)
@@ -153,13 +126,9 @@ def run(names: List[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--run", nargs="*", metavar="NAME", help="run these soaks (default: all)")
-    args = parser.parse_args()
-    if args.run is not None:
-        run(args.run)
-    head, rows = table(load())
-    print(tabulate(rows, head, maxcolwidths=40, disable_numparse=True))
+    parser = argparse.ArgumentParser(description="Run soaks, one after the other.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="some of them (default: all)")
+    run(parser.parse_args().names or list(ORDER))
 
 
 if __name__ == "__main__":

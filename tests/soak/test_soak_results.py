@@ -1,4 +1,4 @@
-"""The soaks' result files, from which the table "What is tested" is made."""
+"""The result files of the soaks, from which the table "What is tested" is made."""
 
 import pytest
 from soaking import ORDER, RESULTS, load, record, run, table
@@ -6,15 +6,12 @@ from soaking import ORDER, RESULTS, load, record, run, table
 from resmlp_mt.errors import UserError
 
 
-def test_every_soak_is_there():
-    assert [name for name in ORDER if not (RESULTS.parent / f"{name}.py").exists()] == []
+def test_every_result_says_how_it_was_made():
+    assert all((RESULTS.parent / f"{name}.py").exists() for name in ORDER)
     assert {path.stem for path in RESULTS.glob("*.json")} <= set(ORDER)
-
-
-@pytest.mark.parametrize("name, result", load().items())
-def test_a_result_says_how_it_was_made(name, result):
-    assert result["command"] == f"python tests/soak/{name}.py"
-    assert result["versions"]["commit"] and result["versions"]["torch"]
+    for name, result in load().items():
+        assert result["command"] == f"python tests/soak/{name}.py"
+        assert result["versions"]["commit"] and result["versions"]["torch"]
 
 
 def test_a_failure_is_counted_and_ends_the_soak(tmp_path, capsys):
@@ -26,12 +23,9 @@ def test_a_failure_is_counted_and_ends_the_soak(tmp_path, capsys):
     assert rows[0][:4] == ["memory stays flat", "2 runs", "1", "`python tests/soak/memory.py`"]
 
 
-def test_a_file_cut_off_is_named(tmp_path):
+def test_what_is_no_soak_is_named(tmp_path):
     (tmp_path / "memory.json").write_text('{"what": "x"}')
     with pytest.raises(UserError, match=r"memory\.json.*run tests/soak/memory\.py again"):
         load(tmp_path)
-
-
-def test_a_soak_that_is_none():
-    with pytest.raises(UserError, match="--run nonsense: no such soak: there are interruption"):
+    with pytest.raises(UserError, match="nonsense: no such soak: there are interruption"):
         run(["memory", "nonsense"])

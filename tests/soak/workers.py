@@ -2,7 +2,7 @@
 """Two processes of fairseq's own distributed training (gloo) train to the losses of one with twice
 the --update-freq, and of fairseq-generate translate the same; one that is killed ends the run.
 
-    python tests/soak/workers.py [--quick --results DIR]
+    python tests/soak/workers.py
 
 Dropout is 0: processes that train together draw the same random numbers for other sentences. An
 epoch has an odd number of batches, so that its last update has one for the first process only.
@@ -11,105 +11,123 @@ epoch has an odd number of batches, so that its last update has one for the firs
 import sys
 import tempfile
 from pathlib import Path
-from typing import List, NamedTuple
+from typing import Dict, List, Sequence
 
+import psutil
 import soaking
-from cli import CRITERION
-from interrupting import LAST, unlike
+from cli import CRITERION, hypotheses, values
+from interrupting import LAST, kill_late, unlike
 from made_up import binary_data
-from processes import installed
-from ranks import MEASURED, all_well, apart, kill_late, kill_rank, losses, shared_out, together
+from processes import LONG, all_well, installed, together
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
 
+MEASURED = Path(__file__).with_name("measured")  # a --user-dir
 TOLERANCE = 1e-4  # of a loss, in bits
 SHARE = 0.01  # of a loss
-POSITIONS = 32
-GOES_ON = 0.6  # share of the run after which a process is killed
-
-
-class Size(NamedTuple):
-    """How much to try."""
-
-    updates: int
-    sentences: int
-    models: tuple
-
-
+UPDATES, SENTENCES = 100, 400
+KILLED_AFTER = 60  # updates
 RESMLP, BASELINE = ("--arch", "resmlp_mt_tiny"), ("--arch", "transformer")
 MODELS = (*((*RESMLP, "--token-mixing", kind) for kind in TOKEN_MIXING), BASELINE)
-FULL = Size(100, 400, MODELS)
-QUICK = Size(12, 24, MODELS[:1])
 
 
-def training(data: Path, model: tuple, updates: int, folder: Path, *more) -> List:
-    """The command line of a training by Adagrad that comes to the paper's rate at its end."""
-    words = [data, "--user-dir", MEASURED, "--save-dir", folder, *model, *CRITERION]
-    for side in ("encoder", "decoder"):
-        words += [f"--{side}-layers", 2, f"--{side}-embed-dim", 32, f"--{side}-attention-heads", 4]
-        words += [f"--{side}-ffn-embed-dim", 64]
-    words += ["--max-source-positions", POSITIONS, "--max-target-positions", POSITIONS]
-    words += ["--optimizer", "adagrad", "--lr", 0.2, "--lr-scheduler", "fixed", "--dropout", 0]
-    words += ["--warmup-updates", 100, "--batch-size", 16, "--max-update", updates, "--cpu"]
-    words += ["--save-interval-updates", 10, "--keep-interval-updates", 2, "--no-epoch-checkpoints"]
-    words += ["--update-epoch-batch-itr", "True", "--load-checkpoint-on-all-dp-ranks"]
-    return [*words, "--log-format", "json", "--log-interval", 1, *more]
+def losses(log: Path) -> Dict[str, List[float]]:
+    """The losses of every update and of every validation."""
+    text = log.read_text(encoding="utf-8")
+    return {name: values(text, name) for name in ("loss", "valid_loss")}
+
+
+def apart(one: Path, other: Path) -> float:
+    """The largest difference between the losses of two logs; infinite if one has more of them."""
+    pairs = []
+    for name, some in losses(one).items():
+        others = losses(other)[name]
+        if len(some) != len(others) or not some:
+            return float("inf")
+        pairs += zip(some, others)
+    return max(abs(a - b) for a, b in pairs)
+
+
+def shared_out(whole: str, parts: Sequence[str]) -> List[str]:
+    """What is wrong with translations that several processes shared out.
+
+    Args:
+        whole: what ``fairseq-generate`` prints when one process translates all.
+        parts: what each of several prints.
+    """
+    expected, found = hypotheses(whole), [hypotheses(part) for part in parts]
+    lost = [f"process {n} translated nothing" for n, part in enumerate(found) if not part]
+    for number, translations in expected.items():
+        made = [part[number] for part in found if number in part]
+        if len(made) != 1:
+            lost.append(f"sentence {number} was translated {len(made)} times")
+        elif [words for _, words in made[0]] != [words for _, words in translations]:
+            lost.append(f"sentence {number} was translated otherwise")
+        elif max(abs(a - b) for (a, _), (b, _) in zip(made[0], translations)) > 1e-3:
+            lost.append(f"sentence {number} has another score")
+    return lost
 
 
 class Soak:
     """
     Args:
         folder: for everything that is made.
-        size: how much.
 
     Attributes:
         details: numbers found, by what was tried.
         lost: a line for each failure.
     """
 
-    def __init__(self, folder: Path, size: Size):
-        self.folder, self.size = folder, size
-        sizes = {"train": 400, "valid": 40, "test": size.sentences}
+    def __init__(self, folder: Path):
+        self.folder = folder
+        sizes = {"train": 400, "valid": 40, "test": SENTENCES}
         self.data = binary_data(folder / "data", sizes)
         self.details, self.lost = {"losses apart": {}, "killed": {}}, []
 
     def words(self, model: tuple, folder: Path, *more) -> List:
-        return training(self.data, model, self.size.updates, folder, *more)
+        """The command line of a training by Adagrad that comes to the paper's rate at its end."""
+        words = [self.data, "--user-dir", MEASURED, "--save-dir", folder, *model, *CRITERION]
+        for side in ("encoder", "decoder"):
+            words += [f"--{side}-layers", 2, f"--{side}-embed-dim", 32]
+            words += [f"--{side}-attention-heads", 4, f"--{side}-ffn-embed-dim", 64]
+        words += ["--max-source-positions", 32, "--max-target-positions", 32]
+        words += ["--optimizer", "adagrad", "--lr", 0.2, "--lr-scheduler", "fixed", "--dropout", 0]
+        words += ["--warmup-updates", 100, "--batch-size", 16, "--max-update", UPDATES, "--cpu"]
+        words += ["--save-interval-updates", 10, "--keep-interval-updates", 2]
+        words += ["--update-epoch-batch-itr", "True", "--load-checkpoint-on-all-dp-ranks"]
+        words += ["--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1]
+        return [*words, *more]
 
     def one(self, model: tuple, folder: Path, *more) -> Path:
-        """Train in one process, two batches an update; gives its log."""
+        """Train in one process, two batches an update. Gives its log."""
         folder.mkdir()
         log = folder / "0.log"
         words = self.words(model, folder, "--update-freq", 2, *more)
-        status = installed("fairseq-train", words, log).wait(timeout=900)
+        status = installed("fairseq-train", words, log).wait(timeout=LONG)
         if status:
             self.lost.append(f"{folder.name} ended with status {status}")
         return log
 
     def two(self, words: List, folder: Path) -> Path:
-        """Two processes; gives the first one's log."""
+        """Two processes. Gives the log of the first."""
         program = "fairseq-train" if "--save-dir" in words else "fairseq-generate"
         with together(installed, program, words, folder) as processes:
             self.lost += [f"{folder.name}: {line}" for line in all_well(processes)]
         return folder / "0.log"
 
-    def found(self, name: str, log: Path, other: Path) -> None:
-        """Compare the losses of two runs."""
-        difference = apart(log, other)
-        counts = {what: len(some) for what, some in losses(log).items()}
-        if counts["loss"] != self.size.updates or not difference < TOLERANCE:
-            self.lost.append(f"{name}: {counts['loss']} losses, {difference:.2g} apart")
-        self.details["losses apart"][name] = {"most": difference, **counts}
-        print(f"{name}: losses at most {difference:.1e} apart", flush=True)
-
     def train(self) -> None:
         """Each model by one process and by two."""
-        for number, model in enumerate(self.size.models):
+        for number, model in enumerate(MODELS):
             name = model[-1]
             single, double = self.folder / f"one {number}", self.folder / f"two {number}"
             log = self.one(model, single)
-            self.found(name, log, self.two(self.words(model, double), double / "logs"))
+            difference = apart(log, self.two(self.words(model, double), double / "logs"))
+            counts = {what: len(some) for what, some in losses(log).items()}
+            if counts["loss"] != UPDATES or not difference < TOLERANCE:
+                self.lost.append(f"{name}: {counts['loss']} losses, {difference:.2g} apart")
+            self.details["losses apart"][name] = {"most": difference, **counts}
+            print(f"{name}: losses at most {difference:.1e} apart", flush=True)
 
     def recompute(self) -> None:
         """Activations computed again for the backward pass, at the paper's recipe."""
@@ -127,7 +145,7 @@ class Soak:
         words = [self.data, "--user-dir", MEASURED, "--path", self.folder / "one 0" / LAST]
         words += ["--cpu", "--beam", 4, "--batch-size", 8]
         whole = self.folder / "whole.log"
-        if installed("fairseq-generate", words, whole).wait(timeout=900):
+        if installed("fairseq-generate", words, whole).wait(timeout=LONG):
             self.lost.append("fairseq-generate by one process failed")
         logs = self.two(words, self.folder / "translate").parent
         parts = [(logs / f"{rank}.log").read_text(encoding="utf-8") for rank in range(2)]
@@ -139,8 +157,8 @@ class Soak:
             folder = self.folder / f"killed {victim}"
             words, logs = self.words(RESMLP, folder), folder / "logs"
             with together(installed, "fairseq-train", words, logs) as processes:
-                survivor = processes[1 - victim]
-                end = kill_late(processes[victim].kill, survivor, logs / "0.log", self._late)
+                kill, survivor = processes[victim].kill, processes[1 - victim]
+                end = kill_late(kill, survivor, logs / "0.log", KILLED_AFTER)
             said = (logs / f"{1 - victim}.log").read_text(encoding="utf-8").rstrip()
             last = said.rpartition("\n")[2]
             self._ended(f"process {victim} by hand", end)
@@ -159,17 +177,19 @@ class Soak:
         words += self.words(RESMLP, folder, "--distributed-world-size", 2)
         words += ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
         agent = installed("torchrun", words, log)
+
+        def kill() -> None:
+            workers = psutil.Process(agent.pid).children()
+            (second,) = (worker for worker in workers if worker.environ().get("RANK") == "1")
+            second.kill()
+
         try:
-            end = kill_late(lambda: kill_rank(agent.pid, 1), agent, log, self._late)
+            end = kill_late(kill, agent, log, KILLED_AFTER)
         finally:
             agent.terminate()  # which ends the processes below it
         self._ended("process 1 of torchrun", end)
         if "failed (exitcode: -9)" not in log.read_text(encoding="utf-8"):
             self.lost.append("torchrun does not say which process was killed")
-
-    @property
-    def _late(self) -> int:
-        return int(GOES_ON * self.size.updates)
 
     def _ended(self, name: str, end: dict) -> None:
         self.details["killed"][name] = end
@@ -179,10 +199,8 @@ class Soak:
 
 
 def main() -> None:
-    args = soaking.parse(__doc__)
-    size = QUICK if args.quick else FULL
     with tempfile.TemporaryDirectory() as folder:
-        soak = Soak(Path(folder), size)
+        soak = Soak(Path(folder))
         soak.train()
         soak.recompute()
         soak.translate()
@@ -191,12 +209,11 @@ def main() -> None:
     soaking.record(
         "workers",
         f"two processes train to the losses of one with twice the `--update-freq`, to {TOLERANCE}, "
-        "and translate the same; one that is killed ends the run, which then goes on bit for bit",
-        f"{len(size.models)} models over {size.updates} updates, {size.sentences} sentences, "
+        "and translate the same; one that is killed ends the run, which then resumes bit for bit",
+        f"{len(MODELS)} models over {UPDATES} updates, {SENTENCES} sentences, "
         f"{len(soak.details['killed'])} kills",
         soak.lost,
-        {"updates": size.updates, "sentences": size.sentences, **soak.details},
-        args.results,
+        {"updates": UPDATES, "sentences": SENTENCES, **soak.details},
     )
 
 
