@@ -26,6 +26,8 @@ from catalogue import MUTANTS, Mutant
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("resmlp_mt", "tests", "scripts", "examples", "setup.py", "pyproject.toml", "README.md")
 TESTS = ("tests/reference", "tests/modules", "tests/models", "tests/inference")
+# how a report begins with an assertion that fails, or pytest.raises without the error
+ASSERTIONS = ("AssertionError", "assert", "Failed: DID NOT RAISE")
 ENOUGH = 10  # failed tests, after which no more are run
 UNCHANGED = Mutant("(unchanged)", "resmlp_mt/__init__.py", "", "")
 
@@ -109,7 +111,7 @@ def read_report(path: Path) -> Result:
     failures, other = Counter(), 0
     for case in ElementTree.parse(path).iter("testcase"):
         failed = case.find("failure")
-        if failed is not None and failed.get("message").startswith(("AssertionError", "assert")):
+        if failed is not None and failed.get("message").startswith(ASSERTIONS):
             failures[case.get("classname").rpartition(".")[2]] += 1
         elif failed is not None or case.find("error") is not None:
             other += 1

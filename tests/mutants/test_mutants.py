@@ -33,12 +33,14 @@ def test_a_mutant_that_cannot_be_made(tmp_path, text, new, said):
 
 
 def test_only_assertions_count(tmp_path):
-    """What pytest reports of a test that passes, one that fails, and one that breaks off."""
+    """What pytest reports of a test that passes, two that fail, and one that breaks off."""
     tests, report = tmp_path / "test_some.py", tmp_path / "report.xml"
-    tests.write_text("def test_a(): pass\ndef test_b(): assert 0\ndef test_c(): 1 / 0\n")
+    lines = ["import pytest", "def test_a(): pass", "def test_b(): assert 0", "def test_c(): 1 / 0"]
+    lines += ["def test_d():", "    with pytest.raises(ValueError): pass"]
+    tests.write_text("\n".join(lines))
     pytest_command = (sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", tests)
     subprocess.run(pytest_command, cwd=tmp_path, capture_output=True)
     result = read_report(report)
-    assert dict(result.failures) == {"test_some": 1} and result.other == 1
+    assert dict(result.failures) == {"test_some": 2} and result.other == 1
     assert result.verdict == "caught"
     assert result._replace(failures={}).verdict == "SURVIVED"
