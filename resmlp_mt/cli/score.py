@@ -13,7 +13,7 @@ import argparse
 import re
 import sys
 from pathlib import Path
-from typing import Dict, List
+from typing import List
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, write_json
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
     check_options(args)
     from resmlp_mt.score.by_length import EDGES
     from resmlp_mt.score.evaluation import evaluate
-    from resmlp_mt.score.generated import read_system
+    from resmlp_mt.score.generated import read_systems
     from resmlp_mt.score.report import report
     from resmlp_mt.text.lines import check_same_lines, name_of, read_text
 
@@ -135,11 +135,8 @@ def run(args: argparse.Namespace) -> None:
     for path in others:
         references.append(read_text(path))
         check_same_lines(path, references[-1], first, references[0], "references")
-    systems: Dict[str, List[str]] = {}
-    for path in args.input:
-        lines = read_system(path, len(references[0]))
-        check_same_lines(path, lines, first, references[0], "translations")
-        systems[name_of(path)] = lines
+    files = {name_of(path): path for path in args.input}
+    systems = read_systems(files, first, references[0])
     source = None
     if args.source:
         source = read_text(args.source)
@@ -150,13 +147,13 @@ def run(args: argparse.Namespace) -> None:
         systems,
         references,
         args.language_pair,
-        args.metrics,
-        args.tokenize,
-        args.tokenized,
-        test,
-        args.paired_bs_n if args.paired_bs else args.paired_ar_n,
-        (args.edges or EDGES) if args.by_length else None,
-        source,
+        metrics=args.metrics,
+        tokenize=args.tokenize,
+        tokenized=args.tokenized,
+        test=test,
+        samples=args.paired_bs_n if args.paired_bs else args.paired_ar_n,
+        edges=(args.edges or EDGES) if args.by_length else None,
+        source=source,
     )
     if args.by_length:
         from resmlp_mt.pictures.length import draw_by_length

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 from resmlp_mt.analysis.cross_attention import cross_attention
 from resmlp_mt.analysis.curves import read_curves
-from resmlp_mt.analysis.lengths import systems_by_length
 from resmlp_mt.analysis.mixing_rows import choose_heads, mixing_rows, some_heads
 from resmlp_mt.analysis.pruning import sparsity
 from resmlp_mt.analysis.pruning_sweep import lines, read_sweep
@@ -23,6 +22,9 @@ from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.rows import draw_rows
 from resmlp_mt.pictures.sparsity import draw_sparsity
 from resmlp_mt.pictures.style import SUFFIXES, save
+from resmlp_mt.score.by_length import bleu_by_length
+from resmlp_mt.score.generated import read_systems
+from resmlp_mt.text.lines import check_same_lines, read_text
 
 
 def _title(args: Namespace, heading: str) -> str:
@@ -67,8 +69,25 @@ def attention(args: Namespace) -> Figure:
 
 
 def length(args: Namespace) -> Figure:
-    found = systems_by_length(args.systems, args.references, args.source, args.edges)
-    side = "reference" if args.source is None else "source"
+    files: Dict[str, Path] = {}
+    for given in args.systems:
+        name, equals, file = given.partition("=")
+        if not (name and equals and file):
+            raise UserError(f"{given}: give each system as NAME=FILE")
+        if name in files:
+            raise UserError(
+                f"{given}: there is a system called {name} already: choose another name"
+            )
+        files[name] = Path(file)
+    references = read_text(args.references)
+    side, by = "reference", references
+    if args.source is not None:
+        side, by = "source", read_text(args.source)
+        check_same_lines(args.source, by, args.references, references, "source sentences")
+    found = {
+        name: bleu_by_length(hypotheses, references, by, args.edges)
+        for name, hypotheses in read_systems(files, args.references, references).items()
+    }
     return draw_by_length(found, side, _title(args, "BLEU by sentence length"))
 
 

@@ -20,9 +20,9 @@ def bleu_by_length(
 
     Args:
         hypotheses, references, target_lang, tokenize: as for :func:`resmlp_mt.score.sacre.score`.
-        by: the sentences whose lengths count, the sources or the references. A length is in words,
-            which are what white space separates.
-        edges: longest sentence of each bucket, in words. One more bucket takes all longer ones.
+        by: the sentences whose lengths count, the sources or the references.
+        edges: longest sentence of each bucket, in words, which white space separates. One more
+            bucket takes all longer sentences.
 
     Returns:
         for each bucket the words ``from`` and ``to`` (both in it; ``to`` is None for the last),
@@ -31,9 +31,8 @@ def bleu_by_length(
     Raises:
         UserError: if the numbers of sentences differ or are 0, or *edges* do not rise from 1 on.
     """
-    references = reference_lists(references)
-    for sentences in (*references, by):
-        check_counts(hypotheses, sentences)
+    references = reference_lists(hypotheses, references)
+    check_counts(hypotheses, by)
     edges = list(edges)
     if not edges or edges[0] < 1 or edges != sorted(set(edges)):
         raise UserError(

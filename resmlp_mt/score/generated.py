@@ -1,15 +1,15 @@
 """Translations of a system: a text with one sentence a line, or what ``fairseq-generate`` printed.
 
 ``fairseq-generate`` prints the translations to standard output, and ``Translated ... sentences`` to
-standard error. A log is therefore whole if every sentence of the test set is in it.
+standard error. A log is therefore complete if every sentence of the test set is in it.
 """
 
 import re
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import name_of, read_text
+from resmlp_mt.text.lines import check_same_lines, name_of, read_text
 
 # The two forms in which the loggers of fairseq write: after a date, or without one.
 LOGGED = re.compile(
@@ -19,7 +19,8 @@ TRANSLATED = re.compile(r"Translated ([\d,]+) sentences")
 
 
 def read_system(path: Path, sentences: Optional[int] = None) -> List[str]:
-    """The translations in a text, or in a log of ``fairseq-generate``, which is recognised.
+    """The translations in a text, or the best ones in a log of ``fairseq-generate``, which is
+    recognised. Standard error may be in the log too.
 
     A file is a log if a line ``H-7 SCORE ...`` is followed by a line ``D-7 SCORE ...``. A
     translation that looks like one such line does not make it one.
@@ -30,25 +31,25 @@ def read_system(path: Path, sentences: Optional[int] = None) -> List[str]:
             The lines of a text are not counted here.
 
     Raises:
-        UserError: what :func:`read_generated` raises.
+        UserError: an unreadable file, or a log that lacks translations.
     """
     lines = read_text(path)
     return _translations(lines, name_of(path), sentences) if _is_log(lines) else lines
 
 
-def read_generated(log: Path, sentences: Optional[int] = None) -> List[str]:
-    """The best translation of each sentence in a log of ``fairseq-generate``, in corpus order.
-
-    Standard error may be in the same file.
-
-    Args:
-        log: plain or ``.gz``, or ``-`` for standard input.
-        sentences: how many sentences the test set has, if that is known.
+def read_systems(
+    files: Mapping[str, Path], references_path: Path, references: List[str]
+) -> Dict[str, List[str]]:
+    """The translations of several systems by name, as :func:`read_system` reads them.
 
     Raises:
-        UserError: an unreadable file, or a log that has no translations or lacks some.
+        UserError: what :func:`read_system` raises; another number of lines than the references.
     """
-    return _translations(read_text(log), name_of(log), sentences)
+    systems = {}
+    for name, path in files.items():
+        systems[name] = read_system(path, len(references))
+        check_same_lines(path, systems[name], references_path, references, "translations")
+    return systems
 
 
 def _is_log(lines: Sequence[str]) -> bool:
@@ -62,8 +63,7 @@ def _is_log(lines: Sequence[str]) -> bool:
 
 
 def _standard_output(lines: Sequence[str]) -> Iterator[str]:
-    """The lines without what loggers wrote. That may stand in the middle of a line, where both
-    streams went to one file."""
+    """The lines without what loggers wrote, which may stand in the middle of a line."""
     begun = ""
     for line in lines:
         logged = LOGGED.search(line)
@@ -84,19 +84,17 @@ def _translations(lines: Sequence[str], name: str, sentences: Optional[int]) -> 
         if match and match[1] == "D":
             last = match
             continue
-        # P-7 comes directly after D-7: it shows that the translation is whole
+        # P-7 directly after D-7 shows that the translation is complete
         if match and last and match[2] == last[2]:
             best.setdefault(int(match[2]), last[3].partition("\t")[2])
         last = None
-    if not best:
-        raise UserError(f"{name}: no translations in it: give the output of fairseq-generate")
-    count = max(best) + 1 if sentences is None else sentences
+    count = max(best, default=0) + 1 if sentences is None else sentences
     missing = next((number for number in range(count) if number not in best), None)
     again = "run fairseq-generate again, or give the references of its test set"
     if missing is not None:
         raise UserError(
-            f"{name}: cut off or damaged: {len(best)} of {count} translations are whole, sentence "
-            f"{missing} is missing: {again}"
+            f"{name}: cut off or damaged: {len(best)} of {count} translations are complete, "
+            f"sentence {missing} is missing: {again}"
         )
     if len(best) > count:
         raise UserError(f"{name}: {len(best)} translations but {count} references: {again}")

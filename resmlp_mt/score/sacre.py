@@ -37,12 +37,10 @@ def score(
         for each metric its value, rounded to two digits, and ``METRIC_signature``.
 
     Raises:
-        UserError: different numbers of sentences or none, an unknown metric or tokenizer, a
-            tokenizer whose packages are not installed.
+        UserError: different numbers of sentences or none, an unknown tokenizer or one whose
+            packages are not installed.
     """
-    references = reference_lists(references)
-    for sentences in references:
-        check_counts(hypotheses, sentences)
+    references = reference_lists(hypotheses, references)
     result: Dict[str, object] = {}
     for name, metric in make_metrics(metrics, target_lang, tokenize).items():
         result[name] = round(metric.corpus_score(list(hypotheses), references).score, 2)
@@ -77,31 +75,26 @@ def paired(
     Raises:
         UserError: what :func:`score` raises; fewer than two systems; no sample.
     """
-    references = reference_lists(references)
     if len(systems) < 2:
         raise UserError("a paired test compares systems with the first one: give two or more")
-    for hypotheses in systems.values():
-        for sentences in references:
-            check_counts(hypotheses, sentences)
+    lists = [reference_lists(hypotheses, references) for hypotheses in systems.values()]
     samples = SAMPLES[test] if samples is None else samples
     if samples < 1:
         raise UserError(f"paired test with {samples} samples: give at least 1")
     named = [(name, list(hypotheses)) for name, hypotheses in systems.items()]
     made = make_metrics(metrics, target_lang, tokenize)
     try:
-        pairs = PairedTest(named, made, references, test_type=test, n_samples=samples)
+        pairs = PairedTest(named, made, lists[0], test_type=test, n_samples=samples)
     except ValueError:
-        raise UserError("SACREBLEU_SEED is no number: set it to one, or to none") from None
+        raise UserError("SACREBLEU_SEED is not a number: set it to one, or to none") from None
     signatures, scores = pairs()
     keys = dict(zip(made, signatures))  # sacreBLEU calls chrf chrF2
     found: Dict[str, Dict[str, dict]] = {}
     for place, name in enumerate(systems):
+        parts = {metric: vars(scores[key][place]) for metric, key in keys.items()}
         found[name] = {
-            metric: {
-                part: None if value is None else float(value)
-                for part, value in vars(scores[key][place]).items()
-            }
-            for metric, key in keys.items()
+            metric: {part: value if value is None else float(value) for part, value in of.items()}
+            for metric, of in parts.items()
         }
     return {
         "test": test,
@@ -115,13 +108,11 @@ def paired(
 def make_metrics(
     names: Sequence[str], target_lang: Optional[str] = None, tokenize: Optional[str] = None
 ) -> Dict[str, Metric]:
-    """Metrics by name; see :func:`score`."""
-    made: Dict[str, Metric] = {}
-    for name in names:
-        if name not in TITLES:
-            raise UserError(f"{name}: no such metric: choose from {', '.join(TITLES)}")
-        made[name] = _bleu(target_lang, tokenize) if name == "bleu" else METRICS[name.upper()]()
-    return made
+    """The metrics of sacreBLEU by our names."""
+    return {
+        name: _bleu(target_lang, tokenize) if name == "bleu" else METRICS[name.upper()]()
+        for name in names
+    }
 
 
 def _bleu(target_lang: Optional[str], tokenize: Optional[str]) -> Metric:
@@ -144,11 +135,17 @@ def _bleu(target_lang: Optional[str], tokenize: Optional[str]) -> Metric:
         ) from None
 
 
-def reference_lists(references: References) -> List[List[str]]:
-    """One list of sentences, or several, as several."""
-    if not references or isinstance(references[0], str):
-        return [list(references)]
-    return [list(some) for some in references]
+def reference_lists(hypotheses: Sequence[str], references: References) -> List[List[str]]:
+    """One list of references, or several, as several.
+
+    Raises:
+        UserError: what :func:`check_counts` raises.
+    """
+    one = not references or isinstance(references[0], str)
+    lists = [list(references)] if one else [list(some) for some in references]
+    for some in lists:
+        check_counts(hypotheses, some)
+    return lists
 
 
 def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:

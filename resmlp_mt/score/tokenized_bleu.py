@@ -1,21 +1,20 @@
-"""Tokenized BLEU as Moses' ``multi-bleu.perl`` computes it, on text tokenized as in the literature.
+"""Tokenized BLEU as ``multi-bleu.perl`` of Moses computes it, on tokens as in the literature.
 
-BLEU of tokenized text depends on the tokens. What the papers of Table 5 score differs by language,
-and so does what is done here, to hypotheses and references alike:
+BLEU of tokenized text depends on the tokens. The papers of Table 5 tokenize by language, hypotheses
+and references alike:
 
-- **German**: typographic quotes become ASCII ones, other Unicode punctuation what
-  ``replace-unicode-punctuation.perl`` makes of it; then ``tokenizer.perl -l de``; then, if asked,
-  compounds are split. This is Google's preparation, whose data Ott et al. took: tensor2tensor's
-  ``get_ende_bleu.sh``, with a reference in which every quote is an ASCII one, the low ones too
-  (tensor2tensor issue 317).
-- **French**: a typographic apostrophe (U+2019) becomes an ASCII one; then ``tokenizer.perl -a -l
-  fr``. This is fairseq's ``prepare-wmt14en2fr.sh``. Its ``-a`` (``12-year`` to ``12 @-@ year``) is
-  the splitting of compounds (fairseq issue 2009), so that nothing is split again: the two
-  together give ``12 @ ##AT##-##AT## @ year`` and more BLEU than the papers'.
-- **Others**: ``tokenizer.perl`` with the language; then, if asked, compounds are split.
+- **German**: typographic quotes become ASCII quotes, other Unicode punctuation is replaced as by
+  ``replace-unicode-punctuation.perl``. Then ``tokenizer.perl -l de``. Then, if asked, compounds are
+  split. This is ``get_ende_bleu.sh`` of tensor2tensor. Every quote of its reference is an ASCII
+  quote, the low ones too (tensor2tensor issue 317).
+- **French**: a typographic apostrophe (U+2019) becomes an ASCII apostrophe. Then ``tokenizer.perl
+  -a -l fr``. This is ``prepare-wmt14en2fr.sh`` of fairseq. Its ``-a`` (``12-year`` to ``12 @-@
+  year``) splits compounds (fairseq issue 2009). They must not be split again: both together give
+  ``12 @ ##AT##-##AT## @ year`` and a higher BLEU than in the papers.
+- **Others**: ``tokenizer.perl`` with the language. Then, if asked, compounds are split.
 
-Moses' escaping (``&apos;`` for an apostrophe) is left out: it gives every token another name and no
-two tokens the same one, so that BLEU does not change with it.
+The escaping of Moses (``&apos;`` for an apostrophe) is left out. It renames tokens and never makes
+two of them equal, so BLEU does not change.
 """
 
 import re
@@ -113,7 +112,7 @@ def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False)
 
 
 def split_compound_words(line: str) -> str:
-    """``rich-text format`` to ``rich ##AT##-##AT## text format``, as GNMT and its followers do."""
+    """``rich-text format`` to ``rich ##AT##-##AT## text format``, as in GNMT and later papers."""
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
 
 

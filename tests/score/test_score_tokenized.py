@@ -52,19 +52,14 @@ def test_the_formula_by_hand():
 
 
 @pytest.mark.parametrize("language, split", [("de", False), ("de", True), ("fr", False)])
-@pytest.mark.parametrize("dropped", [1, 3, 8])
-def test_agrees_with_multi_bleu(language, split, dropped):
-    references = sentences(200, seed=dropped)
-    longer = [
-        f"{line} {line}" if number % 7 == 0 else line for number, line in enumerate(references)
-    ]
-    for hypotheses in (drop_words(references, dropped), next_lines(references), longer):
+def test_agrees_with_multi_bleu(language, split):
+    references = sentences(200)
+    longer = [f"{line} {line}" if i % 7 == 0 else line for i, line in enumerate(references)]
+    for hypotheses in (references, drop_words(references, 3), next_lines(references), longer):
         tokens = [tokenize(side, language, split) for side in (hypotheses, references)]
-        wanted = multi_bleu(*tokens)
-        assert tokenized_bleu(hypotheses, references, language, split) == pytest.approx(
-            wanted, abs=0.01
-        )
-        assert wanted < 100 and (wanted > 0 or hypotheses == next_lines(references))
+        bleu = tokenized_bleu(hypotheses, references, language, split)
+        assert bleu == pytest.approx(multi_bleu(*tokens), abs=0.01)
+        assert (bleu > 99.99) == (hypotheses is references)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +74,6 @@ def test_agrees_with_multi_bleu(language, split, dropped):
 def test_zero_where_a_precision_is_zero(hypothesis, reference):
     assert tokenized_bleu([hypothesis], [reference], "de") == 0
     assert multi_bleu([hypothesis], [reference]) == 0
-
-
-def test_itself_the_next_line_and_a_word_less():
-    references = sentences()
-    for language in ("de", "fr", "cs"):
-        assert tokenized_bleu(references, references, language) == pytest.approx(100)
-        assert tokenized_bleu(next_lines(references), references, language) < 5
-        assert 60 < tokenized_bleu(drop_words(references), references, language) < 95
 
 
 # what tokenizer.perl (-l de; -a -l fr) prints, quotes replaced before

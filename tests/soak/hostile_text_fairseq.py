@@ -8,7 +8,7 @@ from fairseq.data import Dictionary
 from hostile_text_runs import Runs, text_of
 from prepare_text import write_side
 
-from resmlp_mt.score.generated import read_generated
+from resmlp_mt.score.generated import read_system
 
 GREEDY = ("--cpu", "--beam", 1, "--max-len-b", 5, "--buffer-size", 1000, "--batch-size", 1000)
 
@@ -33,7 +33,7 @@ class FairseqPrograms(Runs):
         # its log ends with this line, which call() keeps apart
         with open(folder / "log", "a", encoding="utf-8") as log:
             log.write(f"Translated {len(lines):,} sentences\n")
-        assert len(read_generated(folder / "log")) == len(lines)
+        assert len(read_system(folder / "log")) == len(lines)
 
     def _interactive(self, lines: List[bytes], folder: Path) -> None:
         write_side(folder / "input", lines)
