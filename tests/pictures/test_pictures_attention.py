@@ -2,7 +2,6 @@
 
 import shutil
 
-import pytest
 import torch
 from command import refused, resmlp
 from fairseq import checkpoint_utils
@@ -96,7 +95,6 @@ def test_refusals(trained, corpus, tmp_path):
     state["model"] = torch.load(alone)["model"]
     torch.save(state, tmp_path / "mixed.pt")
     good = ["--data", trained.data, "--sentence", SENTENCE]
-    model = ["--spm"]
     cases = [
         (["--data", tmp_path, "--sentence", "a"], "has no dictionary dict."),
         (["--data", tmp_path / "gone", "--sentence", "a"], "has no dictionary dict."),
@@ -106,14 +104,8 @@ def test_refusals(trained, corpus, tmp_path):
         (["--data", trained.data, "--sentence", "w01 " * 32], "33 tokens"),
         ([*good, "--translation", "w01 " * 32], "33 tokens"),
         ([*good, "--layer", 3], "--layer 3: this decoder has 2"),
-        (
-            [*good, *model, tmp_path / "gone.model"],
-            "gone.model is not a SentencePiece model",
-        ),
-        (
-            [*good, *model, tmp_path / "no.model"],
-            "no.model is not a SentencePiece model",
-        ),
+        ([*good, "--spm", tmp_path / "gone.model"], "gone.model is not a SentencePiece model"),
+        ([*good, "--spm", tmp_path / "no.model"], "no.model is not a SentencePiece model"),
         ([*good, "--beam", 0], "--beam 0"),
         ([*good, "--lenpen", "nan"], "--lenpen nan"),
     ]
@@ -150,12 +142,3 @@ def test_all_at_once(trained, tmp_path):
     assert status == 0 and sorted(path.name for path in folder.iterdir()) == files
     left_out = [line.split(":")[0] for line in out.splitlines() if "left out" in line]
     assert left_out == ["curves", "pruning"]
-
-
-@pytest.mark.parametrize("missing", ["--sentence", "--data"])
-def test_options_that_are_needed(trained, tmp_path, missing):
-    options = {"--sentence": SENTENCE, "--data": trained.data}
-    del options[missing]
-    (given,) = options.items()
-    with pytest.raises(SystemExit):
-        resmlp("plot", "attention", trained.path, "-o", tmp_path / "a.png", *given)

@@ -144,34 +144,21 @@ def test_bleu_by_length_refused(texts):
     assert not (texts / "a.png").exists()
 
 
-ROWS = [
-    {"from": 0, "to": 10, "sentences": 1234, "bleu": 20.0},
-    {"from": 11, "to": 20, "sentences": 0, "bleu": None},
-    {"from": 21, "to": None, "sentences": 7, "bleu": 30.0},
-]
-
-
 def test_lengths_and_headings():
-    better = [{**row, "bleu": row["bleu"] and row["bleu"] + 1} for row in ROWS]
-    figure = draw_by_length({"ours": ROWS, "theirs": better}, "source", "heading")
-    assert_legible(figure)
-    (axes,) = figure.axes
-    assert [text.get_text() for text in axes.get_xticklabels()] == [
-        "0-10\n1,234",
-        "11-20\n0",
-        "over 20\n7",
+    ours = [
+        {"from": 0, "to": 10, "sentences": 1234, "bleu": 20.0},
+        {"from": 11, "to": 20, "sentences": 0, "bleu": None},
+        {"from": 21, "to": None, "sentences": 7, "bleu": 30.0},
     ]
-    assert "words of the source" in axes.get_xlabel() and "sentences" in axes.get_xlabel()
-    assert "BLEU" in axes.get_ylabel() and axes.get_ylim()[0] == 0
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["ours", "theirs"]
-    assert figure.get_suptitle() == "heading"
-    for line, heights in zip(axes.lines, ([20, None, 30], [21, None, 31])):
-        drawn = [None if height != height else height for height in line.get_ydata()]
-        assert drawn == heights
+    figure = draw_by_length({"ours": ours}, "source", "heading")
+    (axes,) = figure.axes
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    assert labels == ["0-10\n1,234", "11-20\n0", "over 20\n7"]
+    assert "words of the source" in axes.get_xlabel() and figure.get_suptitle() == "heading"
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [20, np.nan, 30])
 
 
-@pytest.mark.parametrize("buckets, width", [(1, COLUMN), (6, COLUMN), (8, PAGE), (14, PAGE)])
+@pytest.mark.parametrize("buckets, width", [(1, COLUMN), (6, COLUMN), (14, PAGE)])
 def test_room_for_the_buckets(buckets, width):
     rows = [
         {"from": 101 + 10 * i, "to": 110 + 10 * i, "sentences": 123456, "bleu": i / 2}
@@ -185,7 +172,7 @@ def point(which, threshold, removed, bleu):
     return {"which": which, "threshold": threshold, "removed": removed, "bleu": bleu}
 
 
-def test_pruning_picture(tmp_path):
+def test_pruning_picture():
     points = [point("none", 0, 0, 30), point("A", 0.2, 0.5, 25), point("A", 0.1, 0.25, 29)]
     points += [point("all", 0.1, 0.2, 28)]
     figure = draw_pruning({"points": points}, "Pruned")
@@ -196,21 +183,21 @@ def test_pruning_picture(tmp_path):
     assert set(whole.get_ydata()) == {30}
     assert labelled(figure) == ["A (positions)", "A, B and C", "not pruned"]
 
-    good = result(tmp_path / "good.json", points=points)
-    assert resmlp("plot", "pruning", good, "-o", tmp_path / "a.png").status == 0
-    (tmp_path / "cut.json").write_text(good.read_text()[:60])
+
+def test_pruning_refused(tmp_path):
+    whole = point("none", 0, 0, 30)
+    (tmp_path / "cut.json").write_text('{"points": [{"which"')
+    other = "is not a result of resmlp-mt prune --sweep"
     result(tmp_path / "other.json", scores={})
     result(tmp_path / "odd.json", points=[{"which": "A"}])
-    result(tmp_path / "whole.json", points=points[:1])
-    result(tmp_path / "words.json", points=[{**points[1], "bleu": "30"}])
+    result(tmp_path / "words.json", points=[{**whole, "bleu": "30"}])
+    result(tmp_path / "whole.json", points=[whole])
     for name, said in [
-        ("cut", "not a JSON file"),
-        ("other", "is not a result of resmlp-mt prune --sweep"),
-        ("odd", "is not a result of resmlp-mt prune --sweep"),
-        ("words", "is not a result of resmlp-mt prune --sweep"),
-        ("whole", "no point with weights removed"),
+        ("cut", "cut.json: not a JSON file"),
+        ("other", f"other.json {other}"),
+        ("odd", f"odd.json {other}"),
+        ("words", f"words.json {other}"),
+        ("whole", "whole.json: no point with weights removed"),
     ]:
-        file = tmp_path / f"{name}.json"
-        refused(f"{file}", "plot", "pruning", file, "-o", tmp_path / "b.png")
-        refused(said, "plot", "pruning", file, "-o", tmp_path / "b.png")
+        refused(said, "plot", "pruning", tmp_path / f"{name}.json", "-o", tmp_path / "b.png")
     assert not (tmp_path / "b.png").exists()
