@@ -120,7 +120,7 @@ class Run:
             data = {path.name: sha256_of(path) for path in self.data_bin.glob("dict.*.txt")}
         names = ("seed", "tokens", "precision", "fairseq_options")
         return {
-            "data": data,
+            **{f"data {name}": value for name, value in data.items()},
             "arch": self.arch,
             "recipe": self.recipe.name,
             "max_update": self.max_update,

@@ -99,8 +99,10 @@ def run(args: argparse.Namespace) -> None:
     if args.data is None:
         if args.vocab_size is None and args.subword_model is None and args.recipe is None:
             args.vocab_size = recipe.vocab_size
+        # the data are the same whatever the seed of the training
+        of_text = argparse.Namespace(**{**vars(args), "seed": 1})
         preparation = preparation_of(
-            args, args.out / "data", limit=args.limit, workers=args.workers
+            of_text, args.out / "data", limit=args.limit, workers=args.workers
         )
     from resmlp_mt.run import Run
     from resmlp_mt.train.command import Devices

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-UPDATES = 6
+UPDATES = 12
 SMALL = (
     "--vocab-size 120 --arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 0.6 1.2 "
     f"--max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- --warmup-updates 2 "
@@ -112,7 +112,7 @@ def start(installed, words: str, folder: Path) -> subprocess.Popen:
     )
 
 
-def test_killed_in_each_step_it_ends_with_the_same_scores(german, installed, tmp_path):
+def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(german, installed, tmp_path):
     folder, _ = german
     write_corpus(tmp_path / "text", "de", "en")
     for number, step in enumerate(STEPS, 1):
@@ -122,11 +122,14 @@ def test_killed_in_each_step_it_ends_with_the_same_scores(german, installed, tmp
                 break
         else:
             pytest.fail(f"{step} was not announced")
-        second = installed.shell(f"resmlp-mt {words_of('de', 'en')}", tmp_path)
+        if step == "train":
+            os.kill(process.pid, signal.SIGSTOP)  # so that it cannot end before the second asks
+            second = installed.shell(f"resmlp-mt {words_of('de', 'en')}", tmp_path)
+            assert second.returncode == 1
+            (line,) = second.stderr.strip().splitlines()
+            assert line.startswith("resmlp-mt run: error: another process is working in run")
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        assert second.returncode == 1
-        assert "another process is working in run" in second.stderr.strip().splitlines()[-1]
     done = installed.shell(f"resmlp-mt {words_of('de', 'en')}", tmp_path)
     assert done.returncode == 0, done.stderr
     assert scores(tmp_path) == scores(folder)
