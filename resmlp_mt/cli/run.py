@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Which corpora: wmt14-en-de, wmt14-en-fr or a recipe of mtdata. One of each may be given",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="seed of all steps (default: 1)"
+        "--seed", type=int, default=1, metavar="N", help="seed of the training (default: 1)"
     )
     parser.add_argument("--beam", type=int, metavar="N", help="beam size (default: of the recipe)")
     parser.add_argument(

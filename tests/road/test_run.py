@@ -112,7 +112,9 @@ def start(installed, words: str, folder: Path) -> subprocess.Popen:
     )
 
 
-def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(german, installed, tmp_path):
+def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
+    german, installed, tmp_path
+):
     folder, _ = german
     write_corpus(tmp_path / "text", "de", "en")
     for number, step in enumerate(STEPS, 1):
