@@ -13,8 +13,6 @@ from resmlp_mt.errors import UserError
 # the checkpoints of a run: one an epoch, and one every so many updates (--save-interval-updates)
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
-SUMS = 1 << 27  # bytes of float64 that are summed at a time
-
 
 def _numbered(save_dir: Path, by: str) -> Dict[int, Path]:
     return {
@@ -30,8 +28,6 @@ def last_checkpoints(
     """The *count* newest numbered checkpoints in *save_dir*, newest first.
 
     Args:
-        save_dir: folder of checkpoints.
-        count: how many.
         by: ``"epoch"`` (``checkpointN.pt``) or ``"update"`` (``checkpoint_EPOCH_N.pt``).
         upper_bound: the highest N to take.
 
@@ -39,19 +35,17 @@ def last_checkpoints(
         UserError: if there are fewer.
     """
     found = _numbered(save_dir, by)
-    bound = ""
-    if upper_bound is not None:
-        found = {number: path for number, path in found.items() if number <= upper_bound}
-        bound = f" up to {upper_bound}"
-    if len(found) < count:
+    numbers = sorted((n for n in found if upper_bound is None or n <= upper_bound), reverse=True)
+    if len(numbers) < count:
         other = "update" if by == "epoch" else "epoch"
         others = len(_numbered(save_dir, other))
+        bound = "" if upper_bound is None else f" up to {upper_bound}"
         hint = f" (there are {others} by {other})" if others else ""
         raise UserError(
-            f"{save_dir} has {len(found)} {by} checkpoints{bound}, fewer than the {count} to "
+            f"{save_dir} has {len(numbers)} {by} checkpoints{bound}, fewer than the {count} to "
             f"average: average fewer or train longer{hint}"
         )
-    return [found[number] for number in sorted(found, reverse=True)[:count]]
+    return [found[number] for number in numbers[:count]]
 
 
 def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
@@ -79,27 +73,13 @@ def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
     }
 
 
-def _groups(weights: Dict[str, Tensor], names: List[str]) -> List[List[str]]:
-    """The names in groups whose sums take some :data:`SUMS` bytes."""
-    groups: List[List[str]] = []
-    left = 0
-    for name in names:
-        if left <= 0:
-            groups.append([])
-            left = SUMS
-        groups[-1].append(name)
-        left -= 8 * weights[name].numel()
-    return groups
-
-
 def average_checkpoints(paths: List[Path], output: Path) -> None:
     """Write a checkpoint whose weights are the mean of those of *paths*.
 
-    Sums are kept in float64, for a group of parameters at a time, and of each file no more is read
-    than that group: memory is that of the result and of two groups, however many files there are.
-    Weights of 16 bits become float32, or their mean would be rounded to 16 bits. Matrices that are
-    shared stay so. The rest of the file is that of the first, without the state of the optimizer,
-    which means nothing for a mean.
+    Sums are kept in float64, and the tensors of a file are read one after the other: memory is that
+    of the sums, however many files there are. Weights of 16 bits become float32, or their mean
+    would be rounded to 16 bits. Matrices that are shared stay so. The rest of the file is that of
+    the first, without the state of the optimizer, which means nothing for a mean.
 
     Raises:
         UserError: if the checkpoints have different parameters, or what
@@ -107,29 +87,27 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
     """
     result = load_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)
-    first = result.pop("model")
+    first = result["model"]
     owners = _owners(first)
-    shapes = {name: value.shape for name, value in first.items()}
-    summed = [name for name in dict.fromkeys(owners.values()) if first[name].is_floating_point()]
-    # the others count something, such as a version
-    means = {name: first[name] for name in owners.values() if name not in summed}
-    checked = {paths[0]}
-    for group in _groups(first, summed):
-        sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in group}
-        for path in paths:
-            weights = load_checkpoint(path, mapped=True, checked=path not in checked)["model"]
-            checked.add(path)
-            if _owners(weights) != owners or any(
-                value.shape != shapes[name] for name, value in weights.items()
-            ):
-                raise UserError(
-                    f"{path} and {paths[0]} have different parameters: average those of one run"
-                )
-            for name, total in sums.items():
-                total += weights[name]
-            del weights
-        for name in group:
+    # what is not floating-point counts something, such as a version
+    means = {
+        name: first[name].double() if first[name].is_floating_point() else first[name]
+        for name in dict.fromkeys(owners.values())
+    }
+    for path in paths[1:]:
+        weights = load_checkpoint(path, mapped=True)["model"]
+        if _owners(weights) != owners or any(
+            weights[name].shape != mean.shape for name, mean in means.items()
+        ):
+            raise UserError(
+                f"{path} and {paths[0]} have different parameters: average those of one run"
+            )
+        for name, mean in means.items():
+            if mean.is_floating_point():
+                mean += weights[name]
+    for name, mean in means.items():
+        if mean.is_floating_point():
             dtype = torch.promote_types(first[name].dtype, torch.float32)
-            means[name] = (sums.pop(name) / len(paths)).to(dtype)
+            means[name] = (mean / len(paths)).to(dtype)
     result["model"] = {name: means[owner] for name, owner in owners.items()}
     save_checkpoint(result, output)

@@ -11,8 +11,11 @@ from resmlp_mt.inference.folding import fold_
 
 
 def fold_checkpoint(path: Path, output: Path) -> int:
-    """Write a checkpoint with the affine maps folded. The programs of fairseq load it as
-    any other.
+    """Write a checkpoint with the affine maps folded, which fairseq loads like any other.
+
+    The state of the optimizer goes. The weights grow: the last affine map goes into the output
+    layer, which then shares no matrix with the embedding any more (V x C values), and the offset of
+    token mixing has a row for each position (N x C values a layer).
 
     Returns:
         the number of affine maps that are left (adaptive softmax keeps one, for example).

@@ -39,7 +39,6 @@ def option(state: dict, name: str, default):
 
 
 def mixing_kind(state: dict) -> str:
-    """The ``--token-mixing`` of a checkpoint."""
     return str(option(state, "token_mixing", "linear"))
 
 
@@ -81,7 +80,7 @@ def check_not_folded(state: dict, path: Path) -> None:
 def parameter_names(state: dict, kind: str) -> Dict[Layer, str]:
     """Names of the parameters called *kind* (``A``, ``B``, ``C``), encoder first, by depth.
 
-    There is no ``A`` in a checkpoint whose ``--token-mixing`` has no matrices.
+    A ``--token-mixing`` without matrices has no ``A``.
     """
     if kind == "A" and mixing_kind(state) not in HAVE_MATRICES:
         return {}
@@ -131,7 +130,6 @@ def mixing_matrices(path: Path, length: int, before_training: bool = False) -> D
     """The mixing matrices in a checkpoint, as they are used for sentences of *length* tokens.
 
     Args:
-        path: a checkpoint of a ``resmlp_mt`` architecture.
         length: T, cut to the number of positions of the model.
         before_training: those that training began from, in place of the trained ones.
 
@@ -139,8 +137,7 @@ def mixing_matrices(path: Path, length: int, before_training: bool = False) -> D
         H x T x T by (``"encoder"`` or ``"decoder"``, layer).
 
     Raises:
-        UserError: if it is a checkpoint of another model, or unreadable, or of a
-            ``--token-mixing`` without matrices.
+        UserError: what :func:`load_ours` and :func:`check_matrices` raise.
     """
     state = load_ours(path)
     check_matrices(state, path)

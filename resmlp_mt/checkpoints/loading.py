@@ -11,23 +11,19 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, whole_file
 
 
-def load_checkpoint(path: Path, mapped: bool = False, checked: bool = True) -> dict:
+def load_checkpoint(path: Path, mapped: bool = False) -> dict:
     """A fairseq checkpoint by the weights-only loader of PyTorch, on the CPU.
 
     Args:
-        path: the file.
         mapped: leave the tensors in the file until they are used: what is not used (such as the
             state of the optimizer) takes no memory then.
-        checked: compare its checksums and look for NaN and infinity. All of it is read once for
-            that. It is needless where that has been done a moment before.
 
     Raises:
         UserError: missing, damaged, holding anything but data, not a fairseq checkpoint, or with
             weights that are NaN or infinite.
     """
     try:
-        if checked:
-            check_records(path)
+        check_records(path)
         # files of PyTorch before 1.6 are no zip archives and cannot be mapped
         mapped = mapped and zipfile.is_zipfile(path)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
@@ -48,8 +44,7 @@ def load_checkpoint(path: Path, mapped: bool = False, checked: bool = True) -> d
         isinstance(name, str) and is_dense(weight) for name, weight in weights.items()
     ):
         raise UserError(f"{path} is not a fairseq checkpoint: its model is more than tensors")
-    if checked:
-        check_finite(weights, path)
+    check_finite(weights, path)
     return state
 
 

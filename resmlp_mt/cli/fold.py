@@ -4,6 +4,9 @@
 
 fairseq-generate and fairseq-interactive take the result like any checkpoint. It has no state of the
 optimizer and cannot be trained further: keep the checkpoint that it was made from for that.
+
+An averaged checkpoint has no such state either, and the folded one is larger: its output layer has
+a matrix of its own, and token mixing has an offset for each position.
 """
 
 from argparse import ArgumentParser, Namespace

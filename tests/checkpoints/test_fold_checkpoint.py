@@ -1,17 +1,16 @@
-"""A folded checkpoint translates as before, from a smaller file, and does nothing else."""
+"""A folded checkpoint translates as before, and does nothing else."""
 
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import torch
-from cli import RECIPE, SMALL_MODEL, call, console_script, generate, load, process, train, weights
+from cli import call, generate, load, refusal, train, training, weights
+from command import refused, resmlp
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
 from resmlp_mt.checkpoints.folding import fold_checkpoint
 from resmlp_mt.checkpoints.rebuilding import rebuild
-from resmlp_mt.cli.main import main
-from resmlp_mt.compat.program_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import is_folded
 
@@ -25,11 +24,6 @@ def folded(trained, tmp_path_factory):
     path = tmp_path_factory.mktemp("folded") / "folded.pt"
     assert fold_checkpoint(trained.path, path) == 0
     return path
-
-
-def fold(*arguments):
-    """Call ``resmlp-mt fold``; gives the exit status."""
-    return main(["fold", *map(str, arguments)])
 
 
 def printed_hypotheses(out):
@@ -75,14 +69,6 @@ def test_what_is_in_it(trained, folded):
     assert sorted(path.name for path in folded.parent.iterdir()) == ["folded.pt"]
 
 
-def test_the_command(trained, tmp_path, capsys):
-    output = tmp_path / "out.pt"
-    assert fold(trained.path, "-o", output) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"{output}: no affine map left, ") and printed.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["out.pt"]
-
-
 def test_options_saved_by_hydra(trained, folded, tmp_path):
     """There they are a dictionary, not a namespace."""
     state = load(trained.path)
@@ -95,7 +81,7 @@ def test_options_saved_by_hydra(trained, folded, tmp_path):
     assert all(torch.equal(after["model"][name], expected[name]) for name in expected)
 
 
-def test_maps_that_stay(corpus, tmp_path, capsys):
+def test_maps_that_stay(corpus, tmp_path):
     """Adaptive softmax keeps the decoder's last one; the model translates as before."""
     train(
         corpus.data,
@@ -104,74 +90,43 @@ def test_maps_that_stay(corpus, tmp_path, capsys):
         criterion=("--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp"),
     )
     whole, output = tmp_path / "checkpoint_last.pt", tmp_path / "out.pt"
-    assert fold(whole, "-o", output) == 0
-    assert f"{output}: 1 affine maps left" in capsys.readouterr().out
+    said = resmlp("fold", whole, "--output", output)
+    assert said.status == 0 and said.out.startswith(f"{output}: 1 affine maps left, ")
     before, after = (printed_hypotheses(generate(corpus.data, path)) for path in (whole, output))
     assert before and after == before
 
 
-@pytest.fixture
-def unfit(trained, folded, tmp_path):
-    """Files that cannot be folded, by name, and what is said of them."""
+def test_refusals(trained, folded, tmp_path):
+    """One line, and nothing is written."""
     state = load(trained.path)
-    content = trained.path.read_bytes()
-    (tmp_path / "truncated.pt").write_bytes(content[: len(content) // 2])
-    (tmp_path / "twice.pt").write_bytes(folded.read_bytes())
+    (tmp_path / "truncated.pt").write_bytes(trained.path.read_bytes()[:5000])
     transformer = {"encoder.layers.0.self_attn.k_proj.weight": torch.zeros(2, 2)}
     cfg = {"model": Namespace(arch="transformer")}
     torch.save({"model": transformer, "cfg": cfg}, tmp_path / "transformer.pt")
-    torch.save({"weights": transformer}, tmp_path / "foreign.pt")
     torch.save({"model": transformer, "args": Namespace()}, tmp_path / "old.pt")
-    short = {name: w for name, w in state["model"].items() if not name.endswith("fc1.bias")}
-    torch.save({**state, "model": short}, tmp_path / "short.pt")
-    no_embedding = {n: w for n, w in state["model"].items() if "embed_tokens" not in n}
-    torch.save({**state, "model": no_embedding}, tmp_path / "headless.pt")
-    return {
-        "truncated.pt": "is damaged or cut off",
-        "twice.pt": "is folded already",
-        "old.pt": "is a checkpoint of another model",
-        "transformer.pt": "is a checkpoint of another model",
-        "foreign.pt": "is not a fairseq checkpoint",
-        "short.pt": "does not fit its own options",
-        "headless.pt": "does not fit its own options",
-        "missing.pt": "No such file or directory",
-    }
+    headless = {n: w for n, w in state["model"].items() if "embed_tokens" not in n}
+    torch.save({**state, "model": headless}, tmp_path / "headless.pt")
+    out = tmp_path / "out.pt"
+    for path, said in (
+        (tmp_path / "truncated.pt", "is damaged or cut off"),
+        (folded, "is folded already"),
+        (tmp_path / "old.pt", "is a checkpoint of another model"),
+        (tmp_path / "transformer.pt", "is a checkpoint of another model"),
+        (tmp_path / "headless.pt", "does not fit its own options"),
+        (tmp_path / "missing.pt", "No such file or directory"),
+    ):
+        refused(said, "fold", path, "--output", out)
+    refused("is a folder", "fold", trained.path, "--output", tmp_path)
+    assert not out.exists()
 
 
-def test_refusals(unfit, tmp_path, capsys):
-    """One line, and nothing is written."""
-    before = sorted(tmp_path.iterdir())
-    for name, said in unfit.items():
-        assert fold(tmp_path / name, "-o", tmp_path / "out.pt") == 1
-        captured = capsys.readouterr()
-        assert (
-            captured.err.startswith(f"resmlp-mt fold: error: {tmp_path / name}")
-            and said in captured.err
-        )
-        assert captured.err.count("\n") == 1 and not captured.out
-        assert sorted(tmp_path.iterdir()) == before
-
-
-def test_output_that_cannot_be_written(trained, tmp_path, capsys):
-    (tmp_path / "folder").mkdir()
-    for output in ("folder", "missing/folded.pt"):
-        assert fold(trained.path, "-o", tmp_path / output) == 1
-        said = capsys.readouterr().err
-        assert (
-            said.startswith(f"resmlp-mt fold: error: {tmp_path / output} ")
-            and said.count("\n") == 1
-        )
-        assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
-
-
-def test_a_full_disk(trained, tmp_path, monkeypatch, capsys):
+def test_a_full_disk(trained, tmp_path, monkeypatch):
     def full(state, path):
         Path(path).write_bytes(b"half")
         raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
 
     monkeypatch.setattr(torch, "save", full)
-    assert fold(trained.path, "-o", tmp_path / "folded.pt") == 1
-    assert "file write failed" in capsys.readouterr().err
+    refused("file write failed", "fold", trained.path, "--output", tmp_path / "folded.pt")
     assert not list(tmp_path.iterdir())
 
 
@@ -185,33 +140,9 @@ def test_a_folded_model_does_not_train(trained, folded):
     assert plain.train().training and not is_folded(plain)
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        (["--restore-file"], "does not fit the model"),
-        (["--finetune-from-model"], "does not fit the model"),
-        (["--folded", "--restore-file"], "a folded model only translates"),
-        (["--folded", "--finetune-from-model"], "a folded model only translates"),
-    ],
-    ids=lambda x: x[0] if isinstance(x, list) else "",
-)
-def test_training_does_not_go_on_from_it(corpus, folded, tmp_path, options, said):
-    with pytest.raises(Exception) as caught:
-        train(corpus.data, tmp_path, *LONGER, *options, folded)
-    message = explain(caught.value)
-    assert message is not None and said in message
-    assert "only translates" in message or str(folded) in message
-    assert not list(tmp_path.iterdir())
-
-
-def test_exit_status_of_training(corpus, folded, tmp_path):
-    """By a process of its own: exit status and stderr are what a shell sees."""
-    result = process(
-        *(console_script("train"), corpus.data, "--user-dir", "resmlp_mt", "--save-dir", tmp_path),
-        *(*SMALL_MODEL, *RECIPE, *LONGER, "--restore-file", folded),
-    )
-    assert result.returncode not in (0, None)
-    assert "Traceback" not in result.stdout + result.stderr
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith(f"fairseq-train: error: {folded} does not fit the model")
+@pytest.mark.parametrize("option", ["--restore-file", "--finetune-from-model"])
+def test_training_does_not_resume_from_it(corpus, folded, tmp_path, option):
+    words = training(corpus.data, tmp_path, *LONGER, option, folded)
+    assert refusal("train", *words).startswith(f"{folded} does not fit the model")
+    assert "a folded model only translates" in refusal("train", *words, "--folded")
     assert not list(tmp_path.iterdir())
