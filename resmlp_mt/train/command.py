@@ -60,13 +60,12 @@ class Share:
 
 
 def share_tokens(tokens: int, devices: Devices, max_tokens: Optional[int], positions: int) -> Share:
-    """Share out the tokens of an update equally.
+    """Share out the *tokens* of an update equally.
 
     With the same *max_tokens*, fairseq makes the same batches, and each update sees the same ones,
     whatever the number of GPUs.
 
     Args:
-        tokens: of an update.
         max_tokens: of a batch on one GPU. None takes 4,096, or the share of a GPU if that is less.
         positions: the longest sentence that a batch has to hold.
 
@@ -97,17 +96,15 @@ def share_tokens(tokens: int, devices: Devices, max_tokens: Optional[int], posit
 def training_command(
     data: Path, options: Options, share: Share, devices: Devices, node: int
 ) -> List[str]:
-    """What to run on one node.
+    """What to run on one node: ``fairseq-train ...`` for one process, ``torchrun ... -m
+    fairseq_cli.train ...`` for more.
 
     Args:
         data: folder of binary data.
         options: those of the recipe and the user, without what depends on the devices.
-        share: how the tokens of an update are shared out.
+        share: of the tokens of an update.
         devices: what to run on.
         node: number of the node, from 0.
-
-    Returns:
-        ``fairseq-train ...`` for one process, ``torchrun ... -m fairseq_cli.train ...`` for more.
     """
     arguments = [
         str(data),

@@ -14,8 +14,7 @@ def find_languages(
 
     Args:
         data: folder of binary data.
-        source_lang: to choose among several pairs. None takes any.
-        target_lang: to choose among several pairs. None takes any.
+        source_lang, target_lang: to choose among several pairs. None takes any.
 
     Raises:
         UserError: if there is no such pair, or more than one.
@@ -40,10 +39,9 @@ def find_languages(
 
 
 def check_data(data: Path, languages: Tuple[str, str], shared_embedding: bool) -> dict:
-    """Look at a folder of binary data.
-
+    """
     Args:
-        data: the folder.
+        data: folder of binary data.
         languages: source and target.
         shared_embedding: whether source and target have one embedding.
 
@@ -55,12 +53,9 @@ def check_data(data: Path, languages: Tuple[str, str], shared_embedding: bool) -
     """
     pair = "-".join(languages)
     names = [f"dict.{language}.txt" for language in languages]
-    names += [
-        f"{split}.{pair}.{language}.{kind}"
-        for split in ("train", "valid")
-        for language in languages
-        for kind in ("bin", "idx")
-    ]
+    for split in ("train", "valid"):
+        for language in languages:
+            names += [f"{split}.{pair}.{language}.{kind}" for kind in ("bin", "idx")]
     for name in names:
         if not (data / name).is_file():
             raise UserError(f"{data / name}: no such file: prepare the data again")

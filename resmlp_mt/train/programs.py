@@ -1,4 +1,4 @@
-"""Run the command-line programs of fairseq: output to a log, one-line errors, no orphans."""
+"""Run fairseq-train as a child: its output in a log, its errors in one line, no orphans."""
 
 import contextlib
 import ctypes
@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -39,40 +38,14 @@ def program(name: str) -> str:
     return found
 
 
-def run_program(
-    name: str,
-    arguments: List[str],
-    log: Path,
-    on_line: Optional[Callable[[str], None]] = None,
-    threads: Optional[int] = None,
-) -> None:
-    """Run ``fairseq-NAME`` with this plugin and wait for it.
-
-    Args:
-        name: ``preprocess``, ``generate`` ...
-        arguments: its command line, without ``--user-dir``.
-        log: see :func:`run_command`.
-        on_line: see :func:`run_command`.
-        threads: CPU threads. Default: what PyTorch takes.
-
-    Raises:
-        UserError: see :func:`run_command`.
-    """
-    command = [program(f"fairseq-{name}"), *map(str, arguments)]
-    if name not in ("preprocess", "score"):
-        command += ["--user-dir", str(USER_DIR)]
-    environment = {"OMP_NUM_THREADS": str(threads)} if threads else {}
-    run_command(f"fairseq-{name}", command, log, on_line, environment)
-
-
 def run_command(
     name: str,
     command: List[str],
     log: Path,
-    on_line: Optional[Callable[[str], None]] = None,
+    on_line: Callable[[str], object] = lambda line: None,
     environment: Optional[Dict[str, str]] = None,
 ) -> None:
-    """Run a program of fairseq and wait for it.
+    """Run a program and wait for it.
 
     The program is stopped, and waited for, when this process gets SIGTERM or Ctrl-C. It is stopped
     on Linux when this process is killed, too.
@@ -88,9 +61,8 @@ def run_command(
         UserError: if it fails, with the last line it printed and the name of the log.
     """
     tail: deque = deque(maxlen=40)
-    with open(log, "a", encoding="utf-8") as file:
-        file.write(" ".join(command) + "\n")
-        file.flush()
+    with open(log, "a", encoding="utf-8", buffering=1) as file:
+        print(*command, file=file)
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -102,29 +74,27 @@ def run_command(
         with _stopping(process):
             for raw in process.stdout:
                 line = raw.decode("utf-8", "replace").rstrip("\n")
-                file.write(line + "\n")
-                file.flush()
+                print(line, file=file)
                 tail.append(line)
-                if on_line is not None:
-                    on_line(line)
+                on_line(line)
             status = process.wait()
     if status:
-        said = [line for line in tail if line.strip() and not _LOG_LINE.match(line)]
-        last = said[-1] if said else (tail[-1] if tail else "no output")
-        reason = f"killed by signal {-status}" if status < 0 else last.strip()
+        said = [line.strip() for line in tail if line.strip()]
+        errors = [line for line in said if not _LOG_LINE.match(line)] or said or ["no output"]
+        reason = f"killed by signal {-status}" if status < 0 else errors[-1]
         raise UserError(f"{name} failed: {reason} (its whole output: {log})")
 
 
 def _environment(more: Dict[str, str]) -> Dict[str, str]:
-    here, inherited = str(USER_DIR.parent), os.environ.get("PYTHONPATH")
+    # the child finds the same package that runs here
+    path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         # glibc gives large blocks back to the kernel at every free. Keeping them saves a tenth of
         # a training step on a CPU
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
         **os.environ,
-        # the child finds the same package that runs here
-        "PYTHONPATH": os.pathsep.join([here, inherited]) if inherited else here,
+        "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
         **more,
@@ -144,8 +114,7 @@ def _stopping(process: subprocess.Popen) -> Iterator[None]:
     def leave(number, frame):
         raise SystemExit(128 + number)
 
-    in_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, leave) if in_main else None
+    before = signal.signal(signal.SIGTERM, leave)
     try:
         yield
     except BaseException as error:
@@ -156,8 +125,7 @@ def _stopping(process: subprocess.Popen) -> Iterator[None]:
         process.communicate()
         raise
     finally:
-        if in_main:
-            signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -64,15 +64,41 @@ class Recipe:
         for table in (self.options.get("all", {}), self.options[section]):
             values.update((name, v) for name, v in table.items() if not isinstance(v, dict))
             values.update(table.get(pair, {}))
-        return {
-            f"--{name}": _words(max_update if value == "max-update" else value)
-            for name, value in values.items()
-            if value is not False
-        }
+        options = {}
+        for name, value in values.items():
+            if value is True:
+                options[f"--{name}"] = []
+            elif value is not False:
+                options[f"--{name}"] = [str(max_update if value == "max-update" else value)]
+        return options
 
 
-def _words(value: Value) -> List[str]:
-    return [] if value is True else [str(value)]
+def _is_count(value) -> bool:
+    return type(value) is int and value >= 1  # a bool is no count
+
+
+def _are_numbers(value) -> bool:
+    return isinstance(value, list) and all(
+        type(number) in (int, float) and math.isfinite(number) for number in value
+    )
+
+
+def _are_tables(value) -> bool:
+    return isinstance(value, dict) and all(isinstance(table, dict) for table in value.values())
+
+
+# each key of a recipe: what is right for it, and how a message says so
+_COUNT = (_is_count, "a whole number, at least 1")
+_KEYS = {
+    "max-update": _COUNT,
+    "tokens": _COUNT,
+    "vocab-size": _COUNT,
+    "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
+    "average-count": _COUNT,
+    "beam": _COUNT,
+    "lenpen": (lambda value: value and _are_numbers(value), "a list of numbers"),
+    "options": (_are_tables, "a table for each model"),
+}
 
 
 def load_recipe(name: Union[str, Path]) -> Recipe:
@@ -94,59 +120,19 @@ def load_recipe(name: Union[str, Path]) -> Recipe:
         ) from None
     except ValueError as error:  # of tomllib, which names the line, or of the decoder
         raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None
-    for key in values:
+    for key in {**values, **_KEYS}:
         if key not in _KEYS:
             raise UserError(f"{path}: {key}: no such key: choose from {', '.join(_KEYS)}")
-    for key, (right, expected) in _KEYS.items():
+        right, expected = _KEYS[key]
         if key not in values:
             raise UserError(f"{path}: {key} is missing: it must be {expected}")
         if not right(values[key]):
-            raise UserError(f"{path}: {key} = {values[key]!r}: it must be {expected}")
-    _check_options(values["options"], path)
+            raise UserError(f"{path}: {key} = {values[key]!r:.60}: it must be {expected}")
     return Recipe(name=str(name), **{key.replace("-", "_"): v for key, v in values.items()})
 
 
-def _is_number(value) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-# each key of a recipe: what is right for it, and how a message says so
-_COUNT = (lambda value: type(value) is int and value >= 1, "a whole number, at least 1")
-_KEYS = {
-    "max-update": _COUNT,
-    "tokens": _COUNT,
-    "vocab-size": _COUNT,
-    "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
-    "average-count": _COUNT,
-    "beam": _COUNT,
-    "lenpen": (
-        lambda value: isinstance(value, list) and value and all(map(_is_number, value)),
-        "a list of numbers",
-    ),
-    "options": (lambda value: isinstance(value, dict), "a table for each model"),
-}
-
-
-def _check_options(options: dict, path: Path) -> None:
-    for model, table in options.items():
-        if not isinstance(table, dict):
-            raise UserError(f"{path}: options.{model}: it must be a table of options")
-        pairs = {name: inner for name, inner in table.items() if isinstance(inner, dict)}
-        single = {name: value for name, value in table.items() if name not in pairs}
-        for values in (single, *pairs.values()):
-            for name, value in values.items():
-                if not isinstance(value, (str, int, float)):  # bool is an int
-                    raise UserError(
-                        f"{path}: options.{model}: {name} = {value!r}: it must be text, a number, "
-                        "true or false"
-                    )
-
-
 def parse_options(words: List[str]) -> Options:
-    """A command line of fairseq as its options.
-
-    Args:
-        words: ``["--lr", "0.1", "--cpu"]``.
+    """A command line of fairseq as its options: ``["--lr", "0.1"]`` as ``{"--lr": ["0.1"]}``.
 
     Raises:
         UserError: for a word that belongs to no option, or a short option.

@@ -1,7 +1,6 @@
 """One training: its command line checked, its process watched, resumed from its last checkpoint."""
 
 import contextlib
-import importlib.util
 import io
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt import compat  # noqa: F401 (registers our models)
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import lock
+from resmlp_mt.files import lock, make_folder
 from resmlp_mt.train.command import (
     MATMUL,
     PRECISIONS,
@@ -48,7 +47,7 @@ _OURS = {
 
 @dataclass
 class Training:
-    """A training in a folder, of any model that the recipe has options for.
+    """A training in a folder.
 
     Attributes:
         data: folder of binary data, of any language pair.
@@ -91,6 +90,7 @@ class Training:
 
     def __post_init__(self):
         self.data, self.out = Path(self.data), Path(self.out)
+        self.folder = TrainingFolder(self.out)
         self.max_update = self.max_update or self.recipe.max_update
         self.tokens = self.tokens or self.recipe.tokens
         if not self.planned:
@@ -98,20 +98,17 @@ class Training:
             self.source_lang, self.target_lang = languages
         self.options = self._options()
         self._find_devices()
-        self.folder = TrainingFolder(self.out)
         begun = self.folder.begun
         if self.max_tokens is None and begun is not None:
             self.max_tokens = int(begun["settings"]["--max-tokens"][0])
         positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]
         longest = max(int(words[0]) if words else 1 for words in positions)
         self.share = share_tokens(self.tokens, self.devices, self.max_tokens, longest)
-        if self.planned:
-            self._parse()
-            return
-        shared = "--share-all-embeddings" in self.options
-        self.data_facts = check_data(self.data, languages, shared)
         self._parse()
-        self.folder.check(self._settings, self.data_facts)
+        if not self.planned:
+            shared = "--share-all-embeddings" in self.options
+            self.data_facts = check_data(self.data, languages, shared)
+            self.folder.check(self._settings, self.data_facts)
 
     def _options(self) -> Options:
         """Those of the recipe and the user, without what depends on the devices."""
@@ -133,19 +130,22 @@ class Training:
                 if name in _OURS:
                     raise UserError(f"{name} {where}: write {_OURS[name]}")
         return {
-            **{"--arch": [self.arch], "--seed": [str(self.seed)]},
-            **{"--source-lang": [self.source_lang], "--target-lang": [self.target_lang]},
+            "--arch": [self.arch],
+            "--seed": [str(self.seed)],
+            "--source-lang": [self.source_lang],
+            "--target-lang": [self.target_lang],
             **recipe,
             **PRECISIONS[self.precision],
-            **{"--max-update": [str(self.max_update)], "--save-dir": [str(self.out)]},
+            "--max-update": [str(self.max_update)],
+            "--save-dir": [str(self.out)],
             **extra,
         }
 
     def _find_devices(self) -> None:
-        if not 0 <= self.devices.node_rank < self.devices.nodes:
+        nodes, rank = self.devices.nodes, self.devices.node_rank
+        if not 0 <= rank < nodes:
             raise UserError(
-                f"--node-rank {self.devices.node_rank}: with --nodes {self.devices.nodes} they are "
-                f"numbered from 0 to {self.devices.nodes - 1}"
+                f"--node-rank {rank}: with --nodes {nodes} they are numbered from 0 to {nodes - 1}"
             )
         if self.devices.gpus is None:
             here = 0 if "--cpu" in self.options else torch.cuda.device_count()
@@ -201,14 +201,14 @@ class Training:
             f"# {self.max_update:,} updates of {self.tokens:,} tokens: batches of "
             f"{share.max_tokens:,} x {share.update_freq} an update x {devices}"
         ]
-        variables = [f"{name}={value}" for name, value in self.environment.items()]
-        prefix = f"env {' '.join(variables)} " if variables else ""
         if devices.nodes > 1 and devices.master_addr is None:
             lines.append("# MASTER_ADDR is the host name of the first node")
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
         for node in range(devices.nodes):
             if devices.nodes > 1:
                 lines.append(f"# node {node}")
-            lines.append(prefix + quoted(self.command(node)))
+            prefix = ["env", *variables] if variables else []
+            lines.append(quoted([*prefix, *self.command(node)]))
         return "\n".join(lines)
 
     def run(self) -> None:
@@ -219,40 +219,32 @@ class Training:
                 checkpoints cannot be resumed from, or fairseq-train fails.
         """
         self._check_machine()
-        if self.devices.node_rank > 0:
+        make_folder(self.out)
+        if self.devices.node_rank > 0:  # the first node has the folder
             log = self.out / f"train.node-{self.devices.node_rank}.log"
-            self.out.mkdir(parents=True, exist_ok=True)
             run_command("fairseq-train", self.command(), log, environment=self.environment)
             return
         with lock(self.out):
-            note = self.folder.mend(self.devices.processes)
-            if note:
-                print(f"{self.out}: {note}", flush=True)
+            notes = self.folder.mend(self.devices.processes)
             warm_up = int(self.options.get("--warmup-updates", ["0"])[0])
             if warm_up >= self.max_update:
-                print(
+                notes.append(
                     f"the warm-up of {warm_up} updates is as long as the training of "
-                    f"{self.max_update}: shorten it with -- --warmup-updates N",
-                    flush=True,
+                    f"{self.max_update}: shorten it with -- --warmup-updates N"
                 )
+            for note in notes:
+                print(f"{self.out}: {note}", flush=True)
             self.folder.begin(self._settings, self.data_facts)
             with cost_added_to(self.out / "cost.json"), TrainingBar(self.max_update) as bar:
                 log = self.out / "train.log"
                 run_command("fairseq-train", self.command(), log, bar.show, self.environment)
 
     def _check_machine(self) -> None:
-        gpus = self.devices.gpus
-        if "--cpu" not in self.options and torch.cuda.device_count() < gpus:
+        gpus, here = self.devices.gpus, torch.cuda.device_count()
+        if "--cpu" not in self.options and here < gpus:
             raise UserError(
-                f"--gpus {gpus}: this machine has {torch.cuda.device_count()} that PyTorch can "
-                "use: leave out --gpus to take what there is"
+                f"--gpus {gpus}: this machine has {here} that PyTorch can use: leave out --gpus to "
+                "take what there is"
             )
         if self.devices.nodes > 1 and self.devices.master_addr is None:
             raise UserError("--nodes: give --master-addr, the host name of the first node")
-        if "--tensorboard-logdir" in self.options and not any(
-            importlib.util.find_spec(name) for name in ("tensorboard", "tensorboardX")
-        ):
-            raise UserError(
-                "--tensorboard-logdir: TensorBoard is not installed: pip install "
-                "'resmlp-mt[tensorboard]'"
-            )

@@ -60,19 +60,18 @@ def test_the_child_ends_with_its_parent(tmp_path, monkeypatch, number, status):
 
 
 def test_output_and_errors(tmp_path):
-    log = tmp_path / "log"
-    seen = []
-    code = "import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)"
+    log, seen = tmp_path / "log", []
+
+    def run(code, **more):
+        run_command("it", [sys.executable, "-c", code], log, seen.append, **more)
+
+    run("import os; print(os.environ['X'])", environment={"X": "7"})
     with pytest.raises(UserError, match=rf"it failed: two \(its whole output: {log}\)"):
-        run_command("it", [sys.executable, "-c", code], log, seen.append)
-    assert seen == ["one", "two"]
-    code = "import os; os.kill(os.getpid(), 9)"
+        run("import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)")
     with pytest.raises(UserError, match="it failed: killed by signal 9"):
-        run_command("it", [sys.executable, "-c", code], log)
-    code = "import os; print(os.environ['X'])"
-    run_command("it", [sys.executable, "-c", code], log, None, {"X": "7"})
-    written = log.read_text().splitlines()
-    assert written[1:3] == ["one", "two"] and written[-1] == "7"
+        run("import os; os.kill(os.getpid(), 9)")
+    assert seen == ["7", "one", "two"]
+    assert log.read_text().splitlines()[1::2][:2] == ["7", "one"]
 
 
 def test_costs_add_up_also_after_an_error(tmp_path):
@@ -83,5 +82,5 @@ def test_costs_add_up_also_after_an_error(tmp_path):
         with pytest.raises(UserError), cost_added_to(file):
             run_command("it", burn, tmp_path / "log")
         costs.append(read_json(file))
-    assert 0 < costs[0]["cpu_minutes"] < costs[1]["cpu_minutes"]
-    assert 0 < costs[0]["wall_minutes"] < costs[1]["wall_minutes"]
+    for name in ("cpu_minutes", "wall_minutes"):
+        assert 0 < costs[0][name] < costs[1][name]

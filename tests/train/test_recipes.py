@@ -70,28 +70,33 @@ def test_the_rate_of_the_paper_warms_up_linearly_and_then_stays():
     assert all(rate == pytest.approx(0.2 * min(u / 32000, 1)) for u, rate in found.items())
 
 
-@pytest.mark.parametrize("arch, model", [("resmlp_mt_tiny", "resmlp_mt"), ("lstm", "lstm")])
-def test_small(arch, model):
-    cfg = config("small", arch, model, max_update=2000)
+def test_small():
+    cfg = config("small", "resmlp_mt_tiny", "resmlp_mt", max_update=2000)
     assert cfg.optimizer._name == "adam" and cfg.optimization.clip_norm == 1.0
     assert cfg.checkpoint.patience == 10 and cfg.checkpoint.keep_last_epochs == 3
+    assert cfg.model.layerscale_init == 1.0
     found = rates(cfg, range(1, 2002))
     assert found[201] == pytest.approx(0.001) and found[401] == pytest.approx(0.002)
     assert found[1201] == pytest.approx(0.001) and found[2001] == 0
     assert max(found, key=found.get) == 401
-    if model == "resmlp_mt":
-        assert cfg.model.layerscale_init == 1.0
+
+
+def load_own(path, old, new):
+    """The recipe ``small`` with a part of its text replaced, from a file of the user's."""
+    text = (FOLDER / "small.toml").read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return load_recipe(path)
 
 
 def test_a_recipe_of_ones_own(tmp_path):
-    path = tmp_path / "own.toml"
-    text = (FOLDER / "small.toml").read_text()
-    path.write_text(text + '\n[options.lstm.xx-yy]\ndropout = 0.5\nlr = "0.1,0.2"\n')
-    options = load_recipe(path).options_for("lstm", "xx-yy", 7)
+    more = '[options.lstm.xx-yy]\ndropout = 0.5\nlr = "0.1,0.2"\n\n[options.other]'
+    recipe = load_own(tmp_path / "own.toml", "[options.other]", more)
+    options = recipe.options_for("lstm", "xx-yy", 7)
     assert options["--dropout"] == ["0.5"] and options["--lr"] == ["0.1,0.2"]
     assert options["--total-num-update"] == ["7"]
-    assert load_recipe(path).options_for("lstm", "yy-xx", 7)["--dropout"] == ["0.3"]
-    convolutional = load_recipe(path).options_for("fconv", "xx-yy", 7)
+    assert recipe.options_for("lstm", "yy-xx", 7)["--dropout"] == ["0.3"]
+    convolutional = recipe.options_for("fconv", "xx-yy", 7)
     assert "--share-all-embeddings" not in convolutional
     assert convolutional["--share-input-output-embed"] == []
 
@@ -100,39 +105,23 @@ WRONG = [
     ("beam = 4", "beam = ", "own.toml: not a TOML file in UTF-8: Invalid value (at line"),
     ("beam = 4", "beam = 4\nbeems = 4", "own.toml: beems: no such key: choose from max-update"),
     ("beam = 4", "", "own.toml: beam is missing: it must be a whole number"),
-    ("beam = 4", "beam = 0", "own.toml: beam = 0: it must be a whole number, at least 1"),
-    ("beam = 4", "beam = true", "own.toml: beam = True: it must be a whole number"),
+    ("beam = 4", "beam = true", "own.toml: beam = True: it must be a whole number, at least 1"),
     ("[0.6, 1.0", "[nan, 1.0", "own.toml: lenpen = [nan, 1.0, 1.4, 1.8]: it must be a list of num"),
     ('"epoch"', '"hour"', 'own.toml: average-by = \'hour\': it must be "epoch" or "update"'),
-    ("lr = 0.002", "lr = [0.002]", "own.toml: options.all: lr = [0.002]: it must be text, a numb"),
     ("[options.other]", "[options]\nother = 1", "own.toml: "),
 ]
 
 
 @pytest.mark.parametrize("old, new, said", WRONG, ids=range(len(WRONG)))
 def test_files_that_are_no_recipes(tmp_path, old, new, said):
-    text = (FOLDER / "small.toml").read_text()
-    assert old in text
-    path = tmp_path / "own.toml"
-    path.write_text(text.replace(old, new))
     with pytest.raises(UserError) as error:
-        load_recipe(path)
+        load_own(tmp_path / "own.toml", old, new)
     assert said in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_recipe_that_is_not_there_and_a_model_that_it_does_not_know(tmp_path):
-    with pytest.raises(UserError, match="--recipe big: No such file.*: choose small or paper"):
-        load_recipe("big")
-    with pytest.raises(UserError, match="recipe paper has no options for the model lstm"):
-        load_recipe("paper").options_for("lstm", "en-de", 1)
 
 
 def test_words_of_a_command_line():
     options = parse_options(["--lr", "0.1", "--cpu", "--dropout=0.3", "--nums", "1", "-2"])
     assert options == {"--lr": ["0.1"], "--cpu": [], "--dropout": ["0.3"], "--nums": ["1", "-2"]}
-    assert command_line(options) == [
-        *("--lr", "0.1", "--cpu", "--dropout", "0.3", "--nums", "1", "-2")
-    ]
     for words in (["stray"], ["--lr", "1", "-s", "en"]):
         with pytest.raises(UserError, match=f"^{words[-2:][0]}: after -- write"):
             parse_options(words)
