@@ -11,14 +11,14 @@ from itertools import islice
 from pathlib import Path
 
 import fairseq
-import hostile_checkpoint_states as states
+import hostile_checkpoint_cases as cases
 import numpy as np
 import pytest
 import torch
 from cli import ROOT, load, process
 from fairseq import file_utils
 from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
-from hostile_checkpoint_cases import arrays, code, damaged, evaluated, foreign, same, saved
+from hostile_checkpoint_cases import saved
 from hostile_checkpoint_ways import Ways
 from omegaconf import OmegaConf
 
@@ -44,9 +44,9 @@ def state(ways):
 def check(ways, tmp_path):
     """Load cases by some ways (default: all)."""
 
-    def check(cases, by=None):
+    def check(some, by=None):
         tried = 0
-        for case in cases:
+        for case in some:
             for outcome in ways.try_all(case.content, case.expected, case.other, by):
                 assert outcome.problem is None, f"{outcome.way}, {case.name}: {outcome.problem}"
                 assert not list(tmp_path.iterdir()), f"{outcome.way}, {case.name}: was run"
@@ -57,17 +57,17 @@ def check(ways, tmp_path):
 
 
 def test_code(state, check, tmp_path):
-    cases = list(code(state, tmp_path / "marker"))
-    assert len(cases) > 30
-    check(cases, ("average",))
-    check(cases[::6], ("hub",))
-    check(cases[9:10])
+    some = list(cases.code(state, tmp_path / "marker"))
+    assert len(some) > 30
+    check(some, ("average",))
+    check(some[::6], ("hub",))
+    check(some[9:10])
 
 
 def test_the_code_would_be_run(state, tmp_path):
     """By a loader that runs what it is asked to."""
     marker, file = tmp_path / "marker", tmp_path / "file.pt"
-    for case in code(state, marker):
+    for case in cases.code(state, marker):
         file.write_bytes(case.content)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -80,15 +80,15 @@ def test_the_code_would_be_run(state, tmp_path):
 
 
 def test_arrays(state, check):
-    cases = list(arrays(state))
-    check(cases, QUICK)
-    check(cases[:1])
+    some = list(cases.arrays(state))
+    check(some, QUICK)
+    check(some[:1])
 
 
 def test_an_array_of_pointers_ends_no_process(state, tmp_path):
     """Whoever looks at one ends by a signal."""
     path = tmp_path / "checkpoint1.pt"
-    path.write_bytes(next(arrays(state)).content)
+    path.write_bytes(next(cases.arrays(state)).content)
     words = ("--inputs", path, "--output", tmp_path / "out.pt")
     result = process("-m", "resmlp_mt", "average", *words, path=ROOT)
     assert result.returncode == 1, result.returncode
@@ -111,37 +111,37 @@ def test_counts_of_ngrams_stay_plain_arrays():
 
 
 def test_code_in_options(state, check, tmp_path):
-    check(islice(evaluated(state, tmp_path / "marker"), 0, None, 2), ("hub",))
+    check(islice(cases.evaluated(state, tmp_path / "marker"), 0, None, 2), ("hub",))
 
 
 def test_other_forms_of_the_same(state, check):
-    cases = list(same(state))
-    check(cases, QUICK)
-    check(cases[1:2], ("generate", "finetune", "translate"))
+    some = list(cases.same(state))
+    check(some, QUICK)
+    check(some[1:2], ("generate", "finetune", "translate"))
 
 
 def test_other_files(state, check):
-    check(foreign(state), QUICK)
+    check(cases.foreign(state), QUICK)
 
 
 def test_weights(state, check):
-    check(islice(states.weights(state), 0, None, 2), ("hub",))
-    check(islice(states.weights(state), 0, None, 6), ("fold", "average"))
+    check(islice(cases.weights(state), 0, None, 2), ("hub",))
+    check(islice(cases.weights(state), 0, None, 6), ("fold", "average"))
 
 
 def test_weights_that_are_no_numbers(state, check):
     """By every way."""
-    (case,) = (case for case in states.weights(state) if case.name.startswith("nan in decoder"))
+    (case,) = (case for case in cases.weights(state) if case.name.startswith("nan in decoder"))
     check([case])
 
 
 def test_an_optimizers_state_that_is_no_numbers(state, ways):
-    cases = list(states.optimizers(state))
-    for case in cases:
+    some = list(cases.optimizers(state))
+    for case in some:
         (outcome,) = ways.try_all(case.content, case.expected, case.other, ("resume",))
         assert outcome.problem is None, f"{case.name}: {outcome.problem}"
         assert "optimizer state 2.sum" in outcome.said
-    outcomes = ways.try_all(cases[0].content, "loaded", ways=(*QUICK, "finetune"))
+    outcomes = ways.try_all(some[0].content, "loaded", ways=(*QUICK, "finetune"))
     assert all(outcome.problem is None for outcome in outcomes), outcomes
 
 
@@ -177,17 +177,17 @@ def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
 
 
 def test_options(state, check):
-    check(islice(states.options(state), 0, None, 10), ("hub", "fold"))
+    check(islice(cases.options(state), 0, None, 10), ("hub", "fold"))
 
 
 def test_around_the_model(state, check):
-    check(islice(states.frames(state), 0, None, 14), ("hub", "distill"))
-    check(islice(states.frames(state), 44, None, 20), ("resume",))
+    check(islice(cases.around(state), 0, None, 14), ("hub", "distill"))
+    check(islice(cases.around(state), 44, None, 20), ("resume",))
 
 
 def test_damage(ways, check):
     content = ways.world.checkpoint.read_bytes()
-    check(damaged(content, range(8), 4, 8, 4), QUICK)
+    check(cases.damaged(content, range(8), 4, 8, 4), QUICK)
 
 
 def test_a_bit_of_a_weight(ways, check, state):
@@ -205,7 +205,7 @@ def test_a_bit_of_a_weight(ways, check, state):
 
 
 def test_changed_pickles(state, check):
-    check(states.mutated(state, range(3)), ("hub",))
+    check(cases.mutated(state, range(3)), ("hub",))
 
 
 def test_checksums(tmp_path):

@@ -8,9 +8,8 @@ import torch
 from cli import RECIPE, SMALL_MODEL, console_script, process, train
 from fairseq.nan_detector import NanDetector
 from helpers import ARCHITECTURES, SMALL, build_model, pad_batch, random_sentences, shift
-from stability import failures
-from training_runs import PATIENCE, Curve, Recipe, least_stable, prepare
-from training_runs import train as train_run
+from stability import PATIENCE, Curve, Recipe, failures, least_stable, prepare
+from stability import train as train_run
 
 from resmlp_mt.compat import divergence
 from resmlp_mt.errors import UserError

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The suite under every Python and PyTorch at the ends of what we claim; checkpoints between them.
+"""What depends on versions, under the Pythons and the PyTorch versions that setup.py allows.
 
-    python tests/soak/compatibility.py
+    python tests/soak/compatibility.py [--envs DIR]
 
 It makes an environment for each (scripts/make_env.sh; those that are complete in build/envs, or in
-the folder of --envs, are used as they are), runs the suite in it, has it write a checkpoint of each
-layout of the parameters with what its model answers, and load those of all the others and those
-kept in tests/fixtures: the answers must be the same. With PyTorch's CUDA builds an environment
-takes some 7 GB.
+the folder of --envs, are used as they are) and runs the tests of the plugin, the models and the
+repairs of fairseq in it. Each writes a checkpoint of every layout of the parameters with what its
+model answers, and loads those of all the others and those kept in tests/fixtures: the answers must
+be the same. With the CUDA builds of PyTorch an environment takes some 6 GB.
 """
 
 import argparse
@@ -17,31 +17,36 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import List
+from typing import Dict, List
 
-from soaking import RESULTS, record
+from soaking import record
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 MAKE = ROOT / "tests" / "fixtures" / "make.py"
-PYTHONS = ("3.11", "3.12")
-OLDEST, NEWEST = "2.10.0", "2.15.0"  # PyTorch: setup.py's floor, and the newest at this writing
-QUICK = ("tests/test_checkpoint_fixture.py", "tests/test_compat.py", "tests/test_incremental.py")
+TESTS = ("tests/plugin", "tests/models", "tests/compat")
+# Python, and PyTorch: the floor of setup.py, the pinned version, the newest at this writing
+ENVIRONMENTS = (("3.11", "2.10.0"), ("3.11", "2.13.0"), ("3.12", "2.13.0"), ("3.13", "2.15.0"))
 
 
 def run(*command) -> subprocess.CompletedProcess:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environment["PYTHONPATH"] = str(ROOT)  # an environment may have been made of another checkout
     words = [str(word) for word in command]
     return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def last_line(said: str) -> str:
+    return (said.strip().splitlines() or ["nothing printed"])[-1]
 
 
 def make_environment(folder: Path, python: str, torch: str) -> Path:
     """Its Python.
 
     Raises:
-        UserError: if it cannot be made; the log is beside it.
+        UserError: if it cannot be made. The log is beside it.
     """
     done = run(ROOT / "scripts" / "make_env.sh", folder, f"python{python}", torch)
     if done.returncode:
@@ -49,25 +54,20 @@ def make_environment(folder: Path, python: str, torch: str) -> Path:
     return folder / "bin" / "python"
 
 
-def last_line(said: str) -> str:
-    return (said.strip().splitlines() or ["no word of why"])[-1]
-
-
-def run_suite(python: Path, tests: List[str], log: Path) -> str:
-    """pytest's closing line.
+def run_tests(python: Path, log: Path) -> str:
+    """The closing line of pytest.
 
     Raises:
-        UserError: if a test fails; the output is in *log*.
+        UserError: if a test fails. The output is in *log*.
     """
-    both_cores = ("-n", "2", "--dist", "loadfile")  # as make test
-    done = run(python, "-m", "pytest", "-p", "no:cacheprovider", *both_cores, *tests)
+    done = run(python, "-m", "pytest", "-p", "no:cacheprovider", *TESTS)
     log.write_text(done.stdout + done.stderr, encoding="utf-8")
     if done.returncode or not re.search(r"\d+ passed", done.stdout):
         raise UserError(f"{last_line(done.stdout)} (output: {log})")
     return last_line(done.stdout)
 
 
-def cross(pythons: dict, folder: Path) -> List[str]:
+def cross(pythons: Dict[str, Path], folder: Path) -> List[str]:
     """A line for each environment that cannot write, or cannot load what another wrote."""
     lost = []
     for name, python in pythons.items():
@@ -87,36 +87,29 @@ def cross(pythons: dict, folder: Path) -> List[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--envs", type=Path, default=ROOT / "build" / "envs", metavar="DIR")
-    parser.add_argument("--pythons", nargs="+", default=PYTHONS, metavar="3.N")
-    parser.add_argument("--torches", nargs="+", default=(OLDEST, NEWEST), metavar="VERSION")
-    parser.add_argument("--quick", action="store_true", help="three test files, not the suite")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the result goes")
-    args = parser.parse_args()
-    if args.quick and args.results == RESULTS:
-        raise UserError("--quick: name a folder for its result, which is not to be kept: --results")
-    tests = list(QUICK) if args.quick else []
-    args.envs.mkdir(parents=True, exist_ok=True)
-    names = {f"{p}-{t}": (p, t) for p in args.pythons for t in args.torches}
-    pythons, suites, lost = {}, {}, []
-    for name, (python, torch) in names.items():
+    envs = parser.parse_args().envs.absolute()
+    envs.mkdir(parents=True, exist_ok=True)
+    pythons, tests, lost = {}, {}, []
+    for python, torch in ENVIRONMENTS:
+        name = f"{python}-{torch}"
         try:
-            pythons[name] = make_environment(args.envs.absolute() / name, python, torch)
-            suites[name] = run_suite(pythons[name], tests, args.envs / f"{name}.suite.log")
-            print(f"{name}: {suites[name]}", flush=True)
+            pythons[name] = make_environment(envs / name, python, torch)
+            tests[name] = run_tests(pythons[name], envs / f"{name}.tests.log")
+            print(f"{name}: {tests[name]}", flush=True)
         except UserError as error:
             lost.append(f"{name}: {error}")
             print(f"{name}: {error}", flush=True)
-    kept = len(list(MAKE.parent.glob("*.pt")))
     with tempfile.TemporaryDirectory() as folder:
         lost += cross(pythons, Path(folder))
+    names = [f"{torch} on Python {python}" for python, torch in ENVIRONMENTS]
+    kept = len(list(MAKE.parent.glob("*.pt")))
     record(
         "compatibility",
-        f"the suite passes on Python {' and '.join(args.pythons)} with PyTorch "
-        f"{' and '.join(args.torches)}, and each loads every other's checkpoints",
+        "the tests of the plugin, the models and the repairs of fairseq pass with PyTorch "
+        f"{', '.join(names)}, and each of these loads the checkpoints of every other",
         f"{len(names)} environments, {kept} checkpoints from each and from tests/fixtures",
         lost,
-        {"suites": suites},
-        args.results,
+        {"tests": tests},
     )
 
 

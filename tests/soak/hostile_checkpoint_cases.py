@@ -7,8 +7,9 @@ import pickle
 import random
 import zipfile
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator, NamedTuple
+from typing import Callable, Iterator, NamedTuple
 
 import numpy as np
 import torch
@@ -30,9 +31,16 @@ class Case(NamedTuple):
     other: frozenset = frozenset()
 
 
-# ways that build the model from the checkpoint's options; the others have options of their own
-BUILDING = ("generate", "interactive", "hub", "translate", "distill", "attention")
-OPTIONS_OF_THEIR_OWN = frozenset({"resume", "finetune", "average"})
+# ways of loading, as of hostile_checkpoint_ways.py
+AVERAGE = frozenset({"average"})  # of any model, of whose options it knows nothing
+LOOKING = AVERAGE | {"fold", "prune", "plot"}  # at the model alone
+OPTIONS_OF_THEIR_OWN = AVERAGE | {"resume", "finetune"}
+NOT_THE_MODEL = OPTIONS_OF_THEIR_OWN | LOOKING
+ANY = NOT_THE_MODEL | {"generate", "interactive", "hub", "translate", "distill", "attention"}
+
+_MATRIX = "encoder.layers.1.token_mixing.mixing.weight"
+_VECTOR = "decoder.layers.0.feed_forward.post.alpha"
+_EMBEDDING = "encoder.embed_tokens.weight"
 
 
 def saved(state, **how) -> bytes:
@@ -42,21 +50,7 @@ def saved(state, **how) -> bytes:
     return file.getvalue()
 
 
-class _Command:
-    """Pickled, it asks whoever loads it to run a shell command."""
-
-    def __init__(self, command: str):
-        self.command = command
-
-    def __reduce__(self):
-        return os.system, (self.command,)
-
-
-class _Code(_Command):
-    """The same by Python code."""
-
-    def __reduce__(self):
-        return eval, (f"__import__('os').system({self.command!r})",)
+BEFORE_1_6 = {"_use_new_zipfile_serialization": False}
 
 
 def with_change(state: dict, change: Callable[[dict], object]) -> dict:
@@ -65,26 +59,56 @@ def with_change(state: dict, change: Callable[[dict], object]) -> dict:
     return changed
 
 
+def put(place: str, value) -> Callable[[dict], object]:
+    """A change: *value* at ``"extra_state/best"``, through dictionaries and namespaces."""
+
+    def change(state: dict) -> None:
+        *outer, last = place.split("/")
+        for name in outer:
+            state = state[name] if isinstance(state, dict) else vars(state)[name]
+        (state if isinstance(state, dict) else vars(state)).update({last: value})
+
+    return change
+
+
+def repacked(archive: bytes, pickled: bytes) -> bytes:
+    """The archive with another ``data.pkl`` and the checksums to go with it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(out, "w") as new:
+        for record in old.infolist():
+            content = old.read(record)
+            new.writestr(record.filename, pickled if "data.pkl" in record.filename else content)
+    return out.getvalue()
+
+
+def pickled_part(archive: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        return file.read(next(n for n in file.namelist() if n.endswith("data.pkl")))
+
+
+class _Made:
+    """Pickled, it asks whoever loads it to call something, and to give the result a state."""
+
+    def __init__(self, *how):
+        self.how = how
+
+    def __reduce__(self):
+        return self.how
+
+
 def code(state: dict, marker: Path) -> Iterator[Case]:
     """Unpickled, each would make the file *marker*."""
     command = f"touch {marker}"
-    for thing in (_Command(command), _Code(command)):
-        places: Dict[str, Callable[[dict], object]] = {
-            "args": lambda s, t=thing: s.update(args=t),
-            "options": lambda s, t=thing: setattr(s["cfg"]["model"], "dropout", t),
-            "extra_state": lambda s, t=thing: s["extra_state"].update(best=t),
-            "model": lambda s, t=thing: s["model"].update(surplus=t),
-            "optimizer": lambda s, t=thing: s["last_optimizer_state"].update(state=t),
-            "top level": lambda s, t=thing: s.update(more=[t]),
-        }
-        kind = type(thing).__name__.strip("_").lower()
-        for place, change in places.items():
-            for form in ("archive", "before 1.6"):
-                how = {} if form == "archive" else {"_use_new_zipfile_serialization": False}
-                content = saved(with_change(state, change), **how)
-                yield Case(f"{kind} in {place}, {form}", content, "refused")
+    by_shell = _Made(os.system, (command,))
+    by_python = _Made(eval, (f"__import__('os').system({command!r})",))
+    places = ("args", "cfg/model/dropout", "extra_state/best", "model/surplus")
+    for kind, thing in (("a command", by_shell), ("Python", by_python)):
+        for place in (*places, "last_optimizer_state/state", "more"):
+            changed = with_change(state, put(place, [thing] if place == "more" else thing))
+            yield Case(f"{kind} in {place}", saved(changed), "refused")
+            yield Case(f"{kind} in {place}, before 1.6", saved(changed, **BEFORE_1_6), "refused")
     for protocol in (0, 2, 4):
-        content = pickle.dumps({"model": {}, "cfg": _Command(command)}, protocol)
+        content = pickle.dumps({"model": {}, "cfg": by_shell}, protocol)
         yield Case(f"command in a pickle of protocol {protocol}", content, "refused")
     quoted = f"S'{command}'\n".encode()
     short = b"\x8c" + bytes([len(command)]) + command.encode()
@@ -100,16 +124,6 @@ def code(state: dict, marker: Path) -> Iterator[Case]:
         yield Case(f"command by {name} in an archive", repacked(saved(state), content), "refused")
 
 
-class _Made:
-    """Pickled, it asks whoever loads it to call something, and to give the result a state."""
-
-    def __init__(self, *how):
-        self.how = how
-
-    def __reduce__(self):
-        return self.how
-
-
 def arrays(state: dict) -> Iterator[Case]:
     """NumPy's own functions, called so as to read memory that the file chooses, or claims."""
     rebuild, empty = np.empty(0).__reduce__()[:2]
@@ -120,14 +134,12 @@ def arrays(state: dict) -> Iterator[Case]:
     def array(shape, kind, raw=b"AAAAAAAA"):
         return _Made(rebuild, empty, (1, shape, kind, False, raw))
 
-    places: Dict[str, Callable[[dict], object]] = {
-        "extra_state": lambda s: s["extra_state"].update(best=pointers),
-        "options": lambda s: setattr(s["cfg"]["model"], "dropout", pointers),
-        "args": lambda s: s.update(args=Namespace(dropout=pointers)),
-        "model": lambda s: s["model"].update(surplus=pointers),
-    }
-    for place, change in places.items():
-        yield Case(f"pointers in {place}", saved(with_change(state, change)), "refused")
+    def case(name: str, place: str, thing) -> Case:
+        return Case(name, saved(with_change(state, put(place, thing))), "refused")
+
+    for place in ("extra_state/best", "cfg/model/dropout", "model/surplus"):
+        yield case(f"pointers in {place}", place, pointers)
+    yield case("pointers in args", "args", Namespace(dropout=pointers))
     for name, thing in {
         "an array with a field far away": array((1,), _Made(dtype, flags, far)),
         "a type with a field far away": _Made(dtype, flags, far),
@@ -139,79 +151,56 @@ def arrays(state: dict) -> Iterator[Case]:
         "an array of floats": np.ones(2),
         "an array of 32 bits": np.ones(2, np.int32),
         "an array with its bytes in the other order": np.ones(2, ">i8"),
-        "an array's bytes in a list": array((1,), np.dtype("i8"), [pointers]),
+        "the bytes of an array in a list": array((1,), np.dtype("i8"), [pointers]),
     }.items():
-        change = lambda s, t=thing: s["extra_state"].update(best=t)  # noqa: E731
-        yield Case(name, saved(with_change(state, change)), "refused")
-
-
-def repacked(archive: bytes, pickled: bytes) -> bytes:
-    """The archive with another ``data.pkl`` and the checksums to go with it."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(out, "w") as new:
-        for record in old.infolist():
-            content = old.read(record)
-            new.writestr(record.filename, pickled if "data.pkl" in record.filename else content)
-    return out.getvalue()
+        yield case(name, "extra_state/best", thing)
 
 
 def evaluated(state: dict, marker: Path) -> Iterator[Case]:
-    """Plain data, but an option that fairseq's model hands to ``eval``."""
+    """Plain data, but an option that one of fairseq's models hands to ``eval``."""
     trap = f"__import__('os').system('touch {marker}') or [(16, 3)]"
     for name, options in {
-        "fconv": {"encoder_layers": trap, "decoder_layers": trap, "decoder_attention": trap},
-        "fconv_self_att": {"pretrained": trap, "encoder_layers": trap, "self_attention": trap},
-        "wav2vec2": {"conv_feature_layers": trap},
+        "fconv": ("encoder_layers", "decoder_layers", "decoder_attention"),
+        "fconv_self_att": ("pretrained", "encoder_layers", "self_attention"),
+        "wav2vec2": ("conv_feature_layers",),
     }.items():
-
-        def change(s, name=name, options=options):
-            vars(s["cfg"]["model"]).update(options, _name=name, arch=name)
-
-        def old(s, name=name, options=options):
-            vars(s["cfg"]["model"]).update(options, arch=name)
-            del s["cfg"]["model"]._name
-            s.update(args=s["cfg"]["model"], cfg=None)
-
+        new = copy.deepcopy(state)
+        model = new["cfg"]["model"]
+        vars(model).update(dict.fromkeys(options, trap), _name=name, arch=name)
         # those that look at the model alone take it for a resmlp_mt with odd options
-        common = ("either", frozenset({"fold", "prune", "plot"}))
-        yield Case(f"code in the options of {name}", saved(with_change(state, change)), *common)
-        yield Case(f"code in the old options of {name}", saved(with_change(state, old)), *common)
+        yield Case(f"code in the options of {name}", saved(new), "either", LOOKING - AVERAGE)
+        del model._name
+        old = saved({**new, "args": model, "cfg": None})
+        yield Case(f"code in the old options of {name}", old, "either", LOOKING - AVERAGE)
 
 
 def same(state: dict) -> Iterator[Case]:
     """Other forms of the same checkpoint: all load."""
-    yield Case("as it is", saved(state), "loaded")
-    before = saved(state, _use_new_zipfile_serialization=False)
-    yield Case("in PyTorch's format before 1.6", before, "loaded")
+    loaded = partial(Case, expected="loaded")
+    yield loaded("as it is", saved(state))
+    yield loaded("in PyTorch's format before 1.6", saved(state, **BEFORE_1_6))
     torch.serialization.set_crc32_options(False)
     try:
-        yield Case("without checksums", saved(state), "loaded")
+        yield loaded("without checksums", saved(state))
     finally:
         torch.serialization.set_crc32_options(True)
-    by_hydra = {**vars(state["cfg"]["model"])}
-    cfg = {**state["cfg"], "model": OmegaConf.to_container(OmegaConf.create(by_hydra))}
-    yield Case("options saved by hydra", saved({**state, "cfg": cfg}), "loaded")
-    counted = saved({**state, "extra_state": {**state["extra_state"], "counts": np.arange(4)}})
-    yield Case("with counts of n-grams", counted, "loaded")
-    yield Case("with counts of n-grams by NumPy 1", by_numpy(1, counted), "loaded")
-    yield Case("with counts of n-grams by NumPy 2", by_numpy(2, counted), "loaded")
-
-
-def by_numpy(version: int, archive: bytes) -> bytes:
-    """The archive with the name that NumPy's module had in that version."""
-    with zipfile.ZipFile(io.BytesIO(archive)) as file:
-        pickled = file.read(next(n for n in file.namelist() if n.endswith("data.pkl")))
-    names = [b"cnumpy.core.multiarray\n", b"cnumpy._core.multiarray\n"]
+    by_hydra = OmegaConf.to_container(OmegaConf.create({**vars(state["cfg"]["model"])}))
+    yield loaded("options saved by hydra", saved(with_change(state, put("cfg/model", by_hydra))))
+    counted = saved(with_change(state, put("extra_state/counts", np.arange(4))))
+    yield loaded("with counts of n-grams", counted)
+    pickled = pickled_part(counted)
+    names = (b"cnumpy.core.multiarray\n", b"cnumpy._core.multiarray\n")  # in NumPy 1 and 2
     here = next(name for name in names if name in pickled)
-    return repacked(archive, pickled.replace(here, names[version - 1]))
+    for number, name in enumerate(names, 1):
+        content = repacked(counted, pickled.replace(here, name))
+        yield loaded(f"with counts of n-grams by NumPy {number}", content)
 
 
 def foreign(state: dict) -> Iterator[Case]:
     """Files that are something else."""
-    packed = io.BytesIO()
+    packed, compressed = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
         file.writestr("archive/readme.txt", "no checkpoint")
-    compressed = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(saved(state))) as old,
         zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new,
@@ -248,15 +237,153 @@ def damaged(content: bytes, seeds: range, cuts: int, single: int, flips: int) ->
         if seed < seeds.start + cuts:
             yield Case(f"cut off at byte {offset}", content[:offset], "refused")
         if seed < seeds.start + single:
-            yield Case(f"a bit of byte {offset} flipped", _flipped(content, [offset], draw))
+            changed = bytearray(content)
+            changed[offset] ^= 1 << draw.randrange(8)
+            yield Case(f"a bit of byte {offset} flipped", bytes(changed))
         if seed < seeds.start + flips:
-            offsets = draw.sample(range(len(content)), 200)
-            name = f"200 bytes changed, seed {seed}"
-            yield Case(name, _flipped(content, offsets, draw), "refused")
+            changed = bytearray(content)
+            for offset in draw.sample(range(len(content)), 200):
+                changed[offset] ^= draw.randrange(1, 256)
+            yield Case(f"200 bytes changed, seed {seed}", bytes(changed), "refused")
 
 
-def _flipped(content: bytes, offsets, draw: random.Random) -> bytes:
-    changed = bytearray(content)
-    for offset in offsets:
-        changed[offset] ^= 1 << draw.randrange(8) if len(offsets) == 1 else draw.randrange(1, 256)
-    return bytes(changed)
+def mutated(state: dict, seeds: range) -> Iterator[Case]:
+    """Three random bytes of the pickled part changed, with checksums that go with them: anything
+    may have been meant, but it must be read as data, and refused with one line."""
+    archive = saved(state)
+    pickled = pickled_part(archive)
+    for seed in seeds:
+        draw = random.Random(seed)
+        changed = bytearray(pickled)
+        for offset in draw.sample(range(len(pickled)), 3):
+            changed[offset] = draw.randrange(256)
+        yield Case(f"pickle changed, seed {seed}", repacked(archive, bytes(changed)), "either", ANY)
+
+
+def weights(state: dict) -> Iterator[Case]:
+    """Parameters of the wrong shape or kind, missing, surplus, or NaN."""
+    of = state["model"]
+
+    def case(name: str, changed: dict, other=frozenset()) -> Case:
+        return Case(name, saved({**state, "model": changed}), "refused", other)
+
+    for name, parameter, value in (
+        ("a matrix a row short", _MATRIX, of[_MATRIX][:, 1:].clone()),
+        ("a vector too long", _VECTOR, torch.ones(17)),
+        ("a scalar for a vector", _VECTOR, torch.tensor(1.0)),
+        ("an embedding too many", _EMBEDDING, torch.ones(57, 16)),
+        ("a surplus key", "surplus", torch.ones(2)),
+    ):
+        yield case(name, {**of, parameter: value}, AVERAGE)
+    for name in (_MATRIX, _EMBEDDING):
+        yield case(f"no {name}", {k: v for k, v in of.items() if k != name}, AVERAGE)
+    yield case("a key that is a number", {**of, 7: torch.ones(2)})
+    for name, value in {
+        "a string for a tensor": "1",
+        "a list for a tensor": [1.0] * 16,
+        "a sparse tensor": torch.ones(16).to_sparse(),
+        "a tensor without values": torch.ones(16, device="meta"),
+        "a tensor of 16 times the same": torch.ones(1).expand(16),
+        "a tensor of 2**40 times the same": torch.ones(1).expand(1 << 40),
+    }.items():
+        yield case(name, {**of, _VECTOR: value})
+    for value in ("nan", "inf", "-inf"):
+        for name in (_MATRIX, _VECTOR, _EMBEDDING):
+            broken = of[name].clone()
+            broken.view(-1)[5] = float(value)
+            yield case(f"{value} in {name}", {**of, name: broken})
+    half = {name: weight.half() for name, weight in of.items()}
+    half[_VECTOR][3] = float("nan")
+    yield case("nan in 16 bits", half)
+    yield case("no weights", {}, AVERAGE)
+    for model in ([1], None, "x"):
+        yield case(f"the weights are {model!r}", model)
+
+
+def optimizers(state: dict) -> Iterator[Case]:
+    """The state of the optimizer is NaN: the weights are not, and load."""
+    sums = state["last_optimizer_state"]["state"][2]["sum"]
+    wrong = {value: sums.clone() for value in ("nan", "inf")}
+    for value, changed in wrong.items():
+        changed.view(-1)[-1] = float(value)
+    wrong["a tensor repeated"] = torch.ones(1).expand(16)
+    for name, value in wrong.items():
+
+        def change(changed: dict, value=value) -> None:
+            changed["last_optimizer_state"]["state"][2]["sum"] = value
+
+        content = saved(with_change(state, change))
+        yield Case(f"{name} in the optimizer's state", content, "refused", ANY - {"resume"})
+
+
+def options(state: dict) -> Iterator[Case]:
+    """Options of the model of another version: added, left out, of other types or values."""
+
+    def case(name: str, expected: str, *gone, **values) -> Case:
+        kept = {k: v for k, v in vars(state["cfg"]["model"]).items() if k not in gone}
+        changed = with_change(state, put("cfg/model", Namespace(**{**kept, **values})))
+        return Case(name, saved(changed), expected, OPTIONS_OF_THEIR_OWN)
+
+    ours = [n for n in vars(state["cfg"]["model"]) if "token_mixing" in n]
+    ours += ["folded", "inference_precision", "layerscale_init", "normalization"]
+    yield case("an unknown option", "loaded", surprise="x", another=[1, {"y": 2}])
+    yield case("none of our options", "loaded", *ours)
+    yield case("no max_source_positions", "refused", "max_source_positions")
+    yield case("no encoder_layers", "refused", "encoder_layers")
+    yield case("no name", "either", "_name", "arch")
+    for name in ("resmlp_mt_99", "", None, 7, "transformer", "lstm"):
+        yield case(f"the architecture {name!r}", "either", _name=name, arch=name)
+    wrong = {
+        "encoder_layers": ("2", None, [2], 1, 3, -1, 2.5, float("nan"), {"n": 2}),
+        "encoder_embed_dim": ("sixteen", 0, 17, None, 1 << 40),
+        "decoder_attention_heads": (0, 3, "2"),
+        "max_source_positions": (-1, 0, 31, 33, "32", None, 1 << 20),
+        "max_target_positions": (31, [32]),
+        "token_mixing": ("quantum", "toeplitz", None, 3),
+        "token_mixing_heads": (0, 3, 2, "1"),
+        "normalization": ("layernorm", "x", None),
+        "inference_precision": ("int9", None),
+        "folded": (True, "yes"),
+        "activation_fn": ("nonesuch", 7, None),
+        "dropout": ("a", None, -1.0, 7.0),
+        "layerscale_init": ("x", None),
+        "share_all_embeddings": ("no", None, False),
+        "adaptive_softmax_cutoff": ("x", [1], "10,20"),
+        "encoder_layers_to_keep": ("0", "x", [0]),
+        "encoder_embed_path": ("/nowhere",),
+        "quant_noise_pq": (0.5, "x"),
+    }
+    for option, values in wrong.items():
+        for value in values:
+            yield case(f"{option} = {value!r}", "either", **{option: value})
+
+
+def around(state: dict) -> Iterator[Case]:
+    """What stands around the model."""
+
+    def case(place: str, value, other=OPTIONS_OF_THEIR_OWN) -> Case:
+        changed = with_change(state, put(place, value))
+        return Case(f"{place} is {value!r}", saved(changed), "either", other)
+
+    def without(place: str, name: str) -> Case:
+        inside = state[place] if place else state
+        kept = {k: v for k, v in inside.items() if k != name}
+        content = saved({**state, place: kept} if place else kept)
+        return Case(f"no {name}", content, "either", OPTIONS_OF_THEIR_OWN)
+
+    for value in (None, {}, [], "x", 3):
+        for place in ("cfg", "cfg/model", "cfg/generation"):
+            yield case(place, value)
+        yield case("cfg/task", value, NOT_THE_MODEL)
+    for task in ("nonesuch", "language_modeling", None):
+        yield case("cfg/task/_name", task, NOT_THE_MODEL)
+    for language in ("zz", 5):
+        yield case("cfg/task/source_lang", language, NOT_THE_MODEL)
+    yield case("cfg/common/log_file", "${oc.env:HOME}")
+    for name in ("extra_state", "optimizer_history", "last_optimizer_state", "task_state"):
+        yield without("", name)
+        for value in (None, [], "x", [{}], {"a": 1}):
+            yield case(name, value)
+    for name in ("train_iterator", "val_loss", "metrics"):
+        yield without("extra_state", name)
+        yield case(f"extra_state/{name}", "x")

@@ -2,7 +2,7 @@
 """Hostile text through every program that reads text: no line is lost, shifted or split, none is
 left out uncounted, and what is not UTF-8 is refused with file and line.
 
-    python tests/soak/hostile_text.py [--quick --results DIR]
+    python tests/soak/hostile_text.py
 
 Hypothesis mixes control characters, line breaks of other kinds, names of special symbols, lines
 like those that fairseq prints, scripts from right to left, unassigned characters and more into
@@ -10,7 +10,6 @@ lines, first for single functions, then for whole programs. Then come lines of a
 empty lines and what is not UTF-8.
 """
 
-import argparse
 import sys
 import tempfile
 import traceback
@@ -19,30 +18,78 @@ from typing import Callable, Dict, List
 
 import hostile_lines
 import soaking
-from hostile_text_programs import Programs
-from hostile_text_properties import Properties
+from hostile_functions import Functions
+from hostile_programs import ATTENTION, INTERACTIVE, Programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_world import make
 
 from resmlp_mt.cli.terminal import run_main
 
-LONGEST = 30  # pieces that the small model takes
-INTERACTIVE = ("fairseq-interactive", "translate")  # they refuse a line that is longer
-ATTENTION = "plot attention"
+EXAMPLES = 5000  # of each function
+BATCHES = 20  # of some 130 lines and more, drawn anew each
+EMPTY_LINES = 100_000
 
 
-def tell(what: str, run: Callable, lost: List[str]) -> None:
-    """Call *run*; what it raises is one more line of *lost*."""
-    try:
-        run()
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        lost.append(f"{what}: {said} ({Path(where.filename).name}:{where.lineno})")
+class Soak:
+    """
+    Attributes:
+        lost: a line for each failure.
+    """
+
+    def __init__(self):
+        self.lost: List[str] = []
+
+    def attempt(self, what: str, run: Callable, *arguments, **more) -> None:
+        """Call *run*. What it raises is one more line of :attr:`lost`."""
+        try:
+            run(*arguments, **more)
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            self.lost.append(f"{what}: {said} ({Path(where.filename).name}:{where.lineno})")
+
+    def functions(self, folder: Path) -> Dict[str, int]:
+        """Properties of single functions. Returns the inputs tried."""
+        functions = Functions(folder)
+        line, text, file = hostile_lines.lines(), hostile_lines.texts(), hostile_lines.files()
+        for run, *strategies in (
+            (functions.reading, file),
+            (functions.subwords, line),
+            (functions.cleaning, line, line),
+            (functions.scoring, text, text),
+        ):
+            self.attempt(run.__name__, by_hypothesis, EXAMPLES, run, *strategies)
+            print(f"{run.__name__}: {functions.tried[run.__name__]:,} inputs", flush=True)
+        return functions.tried
+
+    def programs(self, folder: Path) -> Dict[str, int]:
+        """Whole programs. Returns the lines tried."""
+        programs = Programs(make(folder / "world"), folder)
+        drawn: List[List[bytes]] = [[line.encode() for line in hostile_lines.FIXED]]
+        lines = st.lists(hostile_lines.lines().map(str.encode), min_size=100, max_size=200)
+        by_hypothesis(BATCHES, drawn.append, lines)
+        for batch in drawn:
+            batch = [*batch, b"w01 w02"]  # so that no program has nothing at all to do
+            short = [line for line in batch if not programs.too_long(line)]
+            for name in programs.names:
+                chosen = short if name in (INTERACTIVE, "translate") else batch
+                self.attempt(name, programs.run, name, chosen)
+            self.attempt("translate", programs.run, "translate", batch, truncate=True)
+            self.attempt("prepare", programs.run, "prepare", batch[:50], held_out=batch)
+        short = [line for line in drawn[0] if not programs.too_long(line)]
+        self.attempt(ATTENTION, programs.run, ATTENTION, short)
+        for name in programs.names:
+            empty = [b""] * EMPTY_LINES + [b"w01 w02"]
+            self.attempt(f"{name}, empty lines", programs.run, name, empty)
+        for wrong in hostile_lines.NOT_UTF8:
+            self.attempt(f"not UTF-8: {wrong!r}", programs.not_utf8, wrong)
+        for long in hostile_lines.LONG:
+            self.attempt("a megabyte in a line", programs.long_line, long.encode())
+        return programs.tried
 
 
-def by_hypothesis(strategy: st.SearchStrategy, examples: int, run: Callable) -> None:
+def by_hypothesis(examples: int, run: Callable, *strategies: st.SearchStrategy) -> None:
     """Call *run* with as many inputs, always the same ones."""
 
     @settings(
@@ -52,90 +99,18 @@ def by_hypothesis(strategy: st.SearchStrategy, examples: int, run: Callable) -> 
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
-    @given(strategy)
+    @given(st.tuples(*strategies))
     def each(drawn):
         run(*drawn)
 
     each()
 
 
-def functions(folder: Path, examples: int, lost: List[str]) -> Dict[str, int]:
-    """Properties of single functions; returns the inputs tried."""
-    properties = Properties(folder)
-    line, text, file = hostile_lines.lines(), hostile_lines.texts(), hostile_lines.files()
-    for name, strategy, run in (
-        ("reading", st.tuples(file), properties.reading),
-        ("subwords", st.tuples(line), properties.to_subwords),
-        ("cleaning", st.tuples(line, line), properties.clean),
-        ("scoring", st.tuples(text, text), properties.scores),
-    ):
-        tell(name, lambda s=strategy, r=run: by_hypothesis(s, examples, r), lost)
-    return properties.tried
-
-
-def programs(folder: Path, batches: int, many: int, lost: List[str]) -> Dict[str, int]:
-    """Whole programs; returns the lines tried.
-
-    Args:
-        batches: of some 130 lines and more, drawn anew each.
-        many: empty lines at a time.
-    """
-    tried = Programs(make(folder / "world"), folder)
-    fixed = [line.encode() for line in hostile_lines.FIXED]
-    drawn: List[List[bytes]] = []
-    lines = st.lists(hostile_lines.lines().map(str.encode), min_size=100, max_size=200)
-    by_hypothesis(st.tuples(lines), batches, drawn.append)
-    for batch in [fixed, *drawn]:
-        batch = [*batch, b"w01 w02"]  # so that no program has nothing at all to do
-        short = [x for x in batch if len(tried.encode(x.decode()).split()) <= LONGEST]
-        for name in tried.names:
-            chosen = short if name in INTERACTIVE else batch
-            tell(name, lambda n=name, c=chosen: tried.run(n, c), lost)
-        tell("translate", lambda b=batch: tried.translate_truncated(b), lost)
-        tell("prepare", lambda b=batch: tried.prepare_held_out(b), lost)
-    short = [x for x in fixed if len(tried.encode(x.decode()).split()) <= LONGEST]
-    tell(ATTENTION, lambda: tried.run(ATTENTION, short), lost)
-    for name in tried.names:
-        empty = [b""] * many + [b"w01 w02"]
-        tell(f"{name}, {many} empty lines", lambda n=name, e=empty: tried.run(n, e), lost)
-    for wrong in hostile_lines.NOT_UTF8:
-        tell(f"not UTF-8: {wrong!r}", lambda w=wrong: refused(tried, w), lost)
-    for line in hostile_lines.LONG:
-        tell("a megabyte in a line", lambda x=line: a_long_line(tried, x), lost)
-    return tried.tried
-
-
-def refused(programs: Programs, wrong: bytes) -> None:
-    """What is no UTF-8, through every program."""
-    for name in programs.names:
-        if name == "prepare":
-            programs.prepare_refuses(wrong)
-        elif name != "fairseq-preprocess and fairseq-generate":  # its input is made here
-            lines = [b"w01", b"\xc2\x85", wrong, b"w02"]
-            programs.refuse(name, lines, "line 3: invalid UTF-8")
-    programs.refuse(ATTENTION, [wrong], "invalid UTF-8")
-
-
-def a_long_line(programs: Programs, line: str) -> None:
-    """One that may be too long for the model, through every program."""
-    lines = [b"w01", line.encode(), b"w02 w03"]
-    for name in programs.names:
-        if len(programs.encode(line).split()) > LONGEST and name in INTERACTIVE:
-            programs.refuse(name, lines, "line 2: .* pieces, but|sentence 1 is longer")
-        else:
-            programs.run(name, lines)
-    programs.translate_truncated(lines)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    soaking.add_options(parser)
-    args = soaking.check(parser.parse_args())
-    lost: List[str] = []
+    soak = Soak()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        found = functions(folder, 200 if args.quick else 5000, lost)
-        ran = programs(folder, 1 if args.quick else 20, 1000 if args.quick else 100_000, lost)
+        found = soak.functions(Path(name))
+        ran = soak.programs(Path(name))
     soaking.record(
         "hostile_text",
         "hostile text (control characters, other line breaks, names of special symbols, a megabyte "
@@ -143,9 +118,8 @@ def main() -> None:
         "each line comes out again or is counted and named",
         f"{sum(found.values()):,} inputs of single functions, {sum(ran.values()):,} lines through "
         f"{len(ran)} programs",
-        lost,
+        soak.lost,
         {"inputs": found, "lines": ran},
-        args.results,
     )
 
 

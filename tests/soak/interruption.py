@@ -28,8 +28,8 @@ from interrupting import (
     unlike,
     whole_checkpoints,
 )
-from made_up import binary_data
 from processes import LONG, installed
+from small_world import binary_data
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError

@@ -15,8 +15,8 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import psutil
 import soaking
-from cli import ROOT, call, train
-from cli_fixtures import VOCABULARY
+from cli import ROOT, train
+from small_world import WORDS, binary_data
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
@@ -97,23 +97,13 @@ def grew(found: Dict[str, dict]) -> List[str]:
 
 def programs(folder: Path) -> Dict[str, List[Sample]]:
     """Train a tiny model and watch each program translate by it."""
-    draw = random.Random(0)
-
-    def some(number: int, lengths: range) -> List[str]:
-        return [" ".join(draw.choices(VOCABULARY, k=draw.choice(lengths))) for _ in range(number)]
-
     # fairseq-generate goes from short to long, which would look like growth: all have one length
-    sizes = {"train": some(64, range(1, 10)), "valid": some(8, range(1, 10))}
-    sizes["test"] = some(SENTENCES, range(8, 9))
-    for split, lines in sizes.items():
-        for language in ("xx", "yy"):
-            write_lines(folder / f"{split}.{language}", lines)
-    write_lines(folder / "lines.xx", some(SENTENCES, range(1, 10)))
-    data = folder / "data-bin"
-    prefixes = [word for split in sizes for word in (f"--{split}pref", folder / split)]
-    options = ("--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary")
-    call("preprocess", *options, "--destdir", data, "--workers", 1, *prefixes)
+    sizes = {"train": 64, "valid": 8, "test": SENTENCES}
+    data = binary_data(folder / "text", sizes, lengths=range(8, 9))
     train(data, folder / "model", "--batch-size", 8, "--max-epoch", 2)
+    draw = random.Random(0)
+    lines = (draw.choices(WORDS, k=draw.randint(1, 9)) for _ in range(SENTENCES))
+    write_lines(folder / "lines.xx", map(" ".join, lines))
     common = [data, "--user-dir", ROOT / "resmlp_mt", "--beam", 4, "--cpu", "--max-len-b", 20]
     common += ["--path", folder / "model" / "checkpoint_last.pt"]
     common += ["--batch-size", 64, "--num-workers", 0]

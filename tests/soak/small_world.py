@@ -1,23 +1,24 @@
-"""A tiny corpus in subwords and a small model trained on it, and our scripts called in this
-process."""
+"""A tiny corpus in subwords and a small model trained on it; made-up binary data of any size; and
+the command ``resmlp-mt`` called in this process."""
 
 import contextlib
 import io
+import random
 import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Callable, List, NamedTuple
+from typing import Dict, List, NamedTuple
 from unittest import mock
 
 from cli import call, train
 from cli_fixtures import SIZES, write_corpus
 
 from resmlp_mt.cli.main import main
-from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.text.lines import write_lines
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
 EPOCHS = 4
+WORDS = [f"w{number:02d}" for number in range(60)]
 
 
 class World(NamedTuple):
@@ -59,41 +60,49 @@ def make(folder: Path) -> World:
     return World(text, folder / "data-bin", spm, checkpoint)
 
 
+def binary_data(folder: Path, sizes: Dict[str, int], lengths: range = range(1, 13)) -> Path:
+    """Pairs of languages xx and yy: each target is its source reversed, the next word for each.
+
+    Args:
+        folder: to be made, for the text.
+        sizes: pairs by split: ``{"train": 200, "valid": 50}``.
+        lengths: words of a sentence.
+
+    Returns:
+        the folder of binary data.
+    """
+    folder.mkdir(parents=True)
+    draw, after = random.Random(0), dict(zip(WORDS, [*WORDS[1:], WORDS[0]]))
+    for split, size in sizes.items():
+        sources = [draw.choices(WORDS, k=draw.choice(lengths)) for _ in range(size)]
+        targets = [[after[word] for word in reversed(source)] for source in sources]
+        for language, sentences in (("xx", sources), ("yy", targets)):
+            write_lines(folder / f"{split}.{language}", map(" ".join, sentences))
+    prefixes = [word for split in sizes for word in (f"--{split}pref", folder / split)]
+    call(
+        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
+        *("--destdir", folder / "bin", "--workers", 1, *prefixes),
+    )
+    return folder / "bin"
+
+
 class Said(NamedTuple):
-    """How a script ended: its exit status, and what it printed to either stream."""
+    """How a command ended: its exit status, and what it printed to either stream."""
 
     status: int
     out: str
     err: List[str]
 
 
-def run_script(module: ModuleType, *arguments, stdin: bytes = b"") -> Said:
-    """Call a script of ours with these arguments, as a shell would; what it raises, but for what a
-    shell would show as one line, is raised.
-
-    Args:
-        module: the script.
-        arguments: its command line.
-        stdin: its input.
-    """
-    argv = [f"{module.__name__}.py", *map(str, arguments)]
-    with mock.patch.object(sys, "argv", argv):
-        return _run(lambda: run_main(module.main), stdin)
-
-
 def run_command(*words, stdin: bytes = b"") -> Said:
-    """Call ``resmlp-mt WORDS`` alike."""
-    return _run(lambda: main(list(map(str, words))), stdin)
-
-
-def _run(call: Callable[[], int], stdin: bytes) -> Said:
+    """Call ``resmlp-mt WORDS`` in this process, as a shell would."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
     with (
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        status = call()
+        status = main(list(map(str, words)))
         out.flush()
     # progress: a bar goes back to the start of its line, a step has its number in front
     lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]

@@ -3,16 +3,16 @@
 
     python tests/soak/supply.py
 
-It takes every pin's files from the package registry, shows that pip refuses each if its hash in
-scripts/requirements.txt were another, and has pip-audit (in a throw-away environment) look every
-pin up among the known vulnerabilities. A registry that knows nothing of single releases, as some
-mirrors do, is asked for each project, which tells of its newest release. A release that is known
-to be vulnerable is looked up with them: it must be told, or the audit is blind. Last, what the
-weekly scripts/outdated.py says.
+It installs the wheels of every pin for every Python and platform (uv), takes the files of every pin
+by pip and shows that pip refuses each if its hash in scripts/requirements.txt were another, and has
+pip-audit look every pin up among the known vulnerabilities. uv and pip-audit come into a throw-away
+environment. A registry that knows nothing of single releases, as some mirrors do, is asked for the
+page of each project, which describes its newest release. A release that is known to be vulnerable
+is looked up with them: it must be found, or the audit is blind.
 """
 
-import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -21,102 +21,112 @@ import urllib.error
 import urllib.request
 import venv
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, List, NamedTuple
 
-from soaking import RESULTS, record
+from packaging.requirements import Requirement
+from soaking import record
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.pins import Pin, read_pins
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 SOURCES = ("antlr4-python3-runtime", "fairseq-fixed")  # built, where there is no wheel
-CONTROL = ("pycrypto", "2.6.1")  # the last release of a package that nobody mends
-BEHIND = 3  # exit status of outdated.py
 PYTHONS = ("3.11", "3.12", "3.13")
-LINUX = ["manylinux1_{0}", "manylinux2014_{0}", *(f"manylinux_2_{n}_{{0}}" for n in range(17, 29))]
-PLATFORMS = {
-    "Linux x86_64": [tag.format("x86_64") for tag in LINUX],
-    "Linux aarch64": [tag.format("aarch64") for tag in LINUX],
-    "macOS arm64": ["macosx_14_0_arm64"],
-}
+PLATFORMS = ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "aarch64-apple-darwin")
 # vulnerabilities that do not concern us, and why
 EXPLAINED = {
     "CVE-2025-3000": "torch.jit.script on a hostile program: nothing here compiles one",
     "CVE-2026-4538": "torch.export's loader of .pt2 files: nothing here calls it",
-    # fairseq wants this very hydra-core, 1.3.2; mended in 1.3.4
+    # fairseq requires exactly hydra-core 1.3.2; repaired in 1.3.4
     "CVE-2026-68508": "hydra.utils.instantiate: neither fairseq nor anything here calls it",
 }
 
 
+class Pin(NamedTuple):
+    """One package of a requirements file; *entry* is all that stands there of it, in a line."""
+
+    name: str
+    version: str
+    applies: bool
+    entry: str
+
+
+# the last release of a package that nobody maintains
+CONTROL = Pin("pycrypto", "2.6.1", True, "pycrypto==2.6.1")
 Known = Dict[str, List[List[str]]]  # by package each vulnerability, by all its names
 
 
-def pip(*arguments, python=sys.executable) -> subprocess.CompletedProcess:
-    command = [python, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+def read_pins(path: Path) -> List[Pin]:
+    pins = []
+    for line in path.read_text(encoding="utf-8").replace("\\\n", "").splitlines():
+        if line.strip() and not line.startswith("#"):
+            wanted = Requirement(line.partition("--hash")[0].strip())
+            applies = wanted.marker is None or wanted.marker.evaluate()
+            version = str(wanted.specifier).removeprefix("==")
+            pins.append(Pin(wanted.name, version, applies, line))
+    return pins
 
 
-def entry(pin: Pin, change: bool = False) -> str:
-    """*pin* in a requirements file, all its hashes with another last digit if *change*."""
-    hashes = [h[:-1] + "0123456789abcdef"[int(h[-1], 16) ^ 1] if change else h for h in pin.hashes]
-    return " ".join([f"{pin.name}=={pin.version}", *(f"--hash={h}" for h in hashes)]) + "\n"
-
-
-def download(pins: List[Pin], folder: Path, *options) -> List[str]:
-    """Files of *pins* to *folder*, their hashes checked; pip's complaint if there is one."""
-    wanted = folder.parent / f"{folder.name}.txt"
-    wanted.write_text("".join(entry(pin) for pin in pins))
-    arguments = ["--no-deps", "--require-hashes", "--no-cache-dir", "-d", folder, "-r", wanted]
-    done = pip("download", *arguments, *options)
-    return [] if done.returncode == 0 else [f"{folder.name}: {last_line(done.stderr)}"]
+def run(*command, **environment) -> subprocess.CompletedProcess:
+    """Run a program with its output kept; *environment* beside that of this process."""
+    words = list(map(str, command))
+    environment = {**os.environ, **environment}
+    return subprocess.run(words, capture_output=True, text=True, env=environment)
 
 
 def last_line(said: str) -> str:
-    return (said.strip().splitlines() or ["no word of why"])[-1]
+    return (said.strip().splitlines() or ["nothing printed"])[-1]
 
 
-def download_everywhere(pins: List[Pin], folder: Path) -> List[str]:
-    """Wheels for every Python and platform; a line for each of them that is not complete."""
-    lost = []
-    wheels = [pin for pin in pins if pin.name not in SOURCES]
+def install_everywhere(pins: List[Pin], uv: Path, folder: Path) -> List[str]:
+    """Wheels for every Python and platform. A line for each of them that is not complete."""
+    wanted, lost = folder / "wheels.txt", []
+    wanted.write_text("\n".join(pin.entry for pin in pins if pin.name not in SOURCES))
     for python in PYTHONS:
-        for platform, tags in PLATFORMS.items():
-            options = [word for tag in tags for word in ("--platform", tag)]
-            options += ["--only-binary", ":all:", "--python-version", python]
-            lost += download(wheels, folder / f"{platform} {python}", *options)
-            print(f"{platform}, Python {python}: {len(wheels)} wheels", flush=True)
+        for platform in PLATFORMS:
+            name = f"{platform} {python}"
+            done = run(
+                *(uv, "pip", "install", "--no-deps", "--require-hashes", "--only-binary", ":all:"),
+                *("--python", sys.executable, "--python-version", python),
+                *("--python-platform", platform, "--target", folder / name, "-r", wanted),
+                UV_CACHE_DIR=str(folder / "cache"),
+            )
+            if done.returncode:
+                lost.append(f"{name}: {last_line(done.stderr)}")
+            print(f"{name}: {last_line(done.stderr)}", flush=True)
     return lost
 
 
-def accepted_with_another_hash(pins: List[Pin], files: Path, folder: Path) -> List[str]:
-    """A line for each pin whose file in *files* pip takes, or refuses for another reason."""
-    lost = []
+def refused_with_another_hash(pins: List[Pin], folder: Path) -> List[str]:
+    """Take the files of all pins. A line for each that pip does not take, or takes with a changed
+    hash too, or then refuses for another reason."""
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps")
+    pip += ("--require-hashes", "--no-build-isolation", "--no-cache-dir")
+    wanted, lost = folder / "wanted.txt", []
+    wanted.write_text("\n".join(pin.entry for pin in pins))
+    done = run(*pip, "-d", folder / "files", "-r", wanted)
+    if done.returncode:
+        return [f"pip download: {last_line(done.stderr)}"]
+    other = {digit: "0123456789abcdef"[int(digit, 16) ^ 1] for digit in "0123456789abcdef"}
     for pin in pins:
-        (folder / "changed.txt").write_text(entry(pin, change=True))
-        arguments = ["--no-index", "--find-links", files, "--no-deps", "--require-hashes"]
-        arguments += ["--no-build-isolation", "-d", folder / "changed"]
-        done = pip("download", *arguments, "-r", folder / "changed.txt")
+        changed = re.sub(r"[0-9a-f](?=\s|$)", lambda m: other[m[0]], pin.entry.partition("--")[2])
+        wanted.write_text(f"{pin.name}=={pin.version} --{changed}\n")
+        done = run(*pip, "--no-index", "--find-links", folder / "files", "-d", folder, "-r", wanted)
         if done.returncode == 0 or "DO NOT MATCH THE HASHES" not in done.stderr:
-            lost.append(f"{pin.name}: another hash, and pip says: {last_line(done.stderr)}")
+            lost.append(f"{pin.name}: another hash, and pip prints: {last_line(done.stderr)}")
     return lost
 
 
-def pip_audit(releases: List[Tuple[str, str]], folder: Path) -> Known:
-    """What pip-audit knows; packages that it could not look up are left out.
+def pip_audit(pins: List[Pin], python: Path, folder: Path) -> Known:
+    """What pip-audit knows. Packages that it could not look up are left out.
 
     Raises:
-        UserError: if pip-audit cannot be installed or gives no answer.
+        UserError: if it gives no answer.
     """
-    python = folder / "audit" / "bin" / "python"
-    venv.create(folder / "audit", with_pip=True)
-    done = pip("install", "pip-audit", python=str(python))
-    if done.returncode:
-        raise UserError(f"pip-audit cannot be installed: {last_line(done.stderr)}")
-    (folder / "audit.txt").write_text("".join(f"{n}=={v}\n" for n, v in releases))
-    command = [python, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format", "json"]
-    command += ["--progress-spinner", "off", "-r", folder / "audit.txt"]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    wanted = folder / "audit.txt"
+    wanted.write_text("".join(f"{pin.name}=={pin.version}\n" for pin in pins))
+    options = ("--disable-pip", "--no-deps", "--format", "json", "--progress-spinner", "off")
+    done = run(python, "-m", "pip_audit", *options, "-r", wanted)
     try:
         answers = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
@@ -128,94 +138,71 @@ def pip_audit(releases: List[Tuple[str, str]], folder: Path) -> Known:
     }
 
 
-def newest_releases(releases: List[Tuple[str, str]]) -> Known:
-    """What the registry's pages of the projects know of those that are the newest releases.
+def newest_releases(pins: List[Pin]) -> Known:
+    """What the pages of the projects know of those pins that are the newest releases.
 
     Raises:
-        UserError: if it has no such pages.
+        UserError: if the registry has no such pages.
     """
-    said = " ".join(pip("install", "--help").stdout.split())
+    said = " ".join(run(sys.executable, "-m", "pip", "install", "--help").stdout.split())
     index = re.search(r"Python Package Index \(default (\S+?)/simple/?\)", said)
     found = {}
-    for name, version in releases:
-        address = f"{index[1] if index else ''}/pypi/{name}/json"
+    for pin in pins:
+        address = f"{index[1] if index else ''}/pypi/{pin.name}/json"
         try:
             with urllib.request.urlopen(address, timeout=60) as answer:
                 project = json.load(answer)
         except (ValueError, urllib.error.URLError) as error:
             raise UserError(f"{address}: {error}: is the registry reachable?") from None
-        if project["info"]["version"] == version:
+        if project["info"]["version"] == pin.version:
             known = [v for v in project["vulnerabilities"] if not v.get("withdrawn")]
-            found[name] = [[v["id"], *v["aliases"]] for v in known]
+            found[pin.name] = [[v["id"], *v["aliases"]] for v in known]
     return found
 
 
-def audit(pins: List[Pin], folder: Path) -> dict:
+def audit(pins: List[Pin], python: Path, folder: Path) -> dict:
     """What is known of *pins*: which were audited, how, which not, and what was ``lost``."""
-    releases = [CONTROL, *((pin.name, str(pin.version)) for pin in pins)]
-    first = pip_audit(releases, folder)
-    second = newest_releases([r for r in releases if r[0] not in first])
-    known = {**first, **second}
+    by_release = pip_audit([CONTROL, *pins], python, folder)
+    newest = newest_releases([pin for pin in [CONTROL, *pins] if pin.name not in by_release])
+    known = {**by_release, **newest}
     lost = []
-    if not known.pop(CONTROL[0], []):
-        lost.append(f"the audit is blind: it finds nothing against {'=='.join(CONTROL)}")
+    if not known.pop(CONTROL.name, []):
+        lost.append(f"the audit is blind: it finds nothing against {CONTROL.entry}")
     for name, vulnerabilities in known.items():
         unexplained = [names for names in vulnerabilities if not set(names) & set(EXPLAINED)]
         lost += [f"{name}: {', '.join(names)}" for names in unexplained]
     return {
-        "audited_by_release": sorted(set(first) & set(known)),
-        "audited_as_newest": sorted(set(second) & set(known)),
+        "audited_by_release": sorted(set(by_release) & set(known)),
+        "audited_as_newest": sorted(set(newest) & set(known)),
         "not_audited": sorted({pin.name for pin in pins} - set(known)),
         "vulnerable": {name: names for name, names in known.items() if names},
         "lost": lost,
     }
 
 
-def behind() -> dict:
-    """What the weekly scripts/outdated.py says of the registry as it is: ``said``, ``lost``."""
-    done = subprocess.run([sys.executable, SCRIPTS / "outdated.py"], capture_output=True, text=True)
-    said = (done.stdout.splitlines() or [""])[0]
-    told = re.fullmatch(r"(\d+) of \d+ pins are behind", said)
-    if not told or done.returncode != (BEHIND if int(told[1]) else 0):
-        return {"said": said, "lost": [f"outdated.py: {last_line(done.stderr)}"]}
-    return {"said": said, "lost": []}
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="five pins, this Python only")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the result goes")
-    args = parser.parse_args()
-    if args.quick and args.results == RESULTS:
-        raise UserError("--quick: name a folder for its result, which is not to be kept: --results")
-    pins = [pin for pin in read_pins(SCRIPTS / "requirements.txt") if pin.applies()]
-    if args.quick:
-        pins = pins[:5]
-    torch = read_pins(SCRIPTS / "torch.txt")
-    lost = [f"{pin.name}: no hash" for pin in pins if not pin.hashes]
+    everywhere = read_pins(SCRIPTS / "requirements.txt")
+    pins = [pin for pin in everywhere if pin.applies]
+    lost = [f"{pin.name}: no hash" for pin in everywhere if "--hash=sha256:" not in pin.entry]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "files").mkdir()
-        lost += download(pins, folder / "files", "--no-build-isolation")
-        lost += accepted_with_another_hash(pins, folder / "files", folder)
+        tools = folder / "tools" / "bin"
+        venv.create(tools.parent, with_pip=True)
+        done = run(tools / "python", "-m", "pip", "install", "uv", "pip-audit")
+        if done.returncode:
+            raise UserError(f"uv and pip-audit cannot be installed: {last_line(done.stderr)}")
+        found = audit([*pins, *read_pins(SCRIPTS / "torch.txt")], tools / "python", folder)
+        lost += found.pop("lost")
+        lost += refused_with_another_hash(pins, folder)
         print(f"{len(pins)} pins: their files, and the same with another hash", flush=True)
-        if not args.quick:
-            (folder / "everywhere").mkdir()
-            lost += download_everywhere(pins, folder / "everywhere")
-        found = audit([*pins, *torch], folder)
-    weekly = behind()
-    lost += found.pop("lost") + weekly["lost"]
-    places = 1 if args.quick else len(PYTHONS) * len(PLATFORMS)
+        lost += install_everywhere(everywhere, tools / "uv", folder)
     audited = len(found["audited_by_release"]) + len(found["audited_as_newest"])
-    tried = (
-        f"{len(pins)} pins on {places} platforms, each with a wrong hash, too; {audited} audited"
-    )
-    tried += f"; {weekly['said']}"
+    tried = f"{len(pins)} pins, each with a wrong hash too; their wheels on "
+    tried += f"{len(PYTHONS) * len(PLATFORMS)} platforms; {audited} audited"
     if found["not_audited"]:
         tried += f" (unknown to the registry: {', '.join(found['not_audited'])})"
     what = "every pinned package has hashes, is refused with others, and has no known vulnerability"
-    details = {"pins": len(pins), **found, "explained": EXPLAINED}
-    record("supply", what, tried, lost, details, args.results)
+    record("supply", what, tried, lost, {"pins": len(pins), **found, "explained": EXPLAINED})
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ import psutil
 import soaking
 from cli import CRITERION, hypotheses, values
 from interrupting import LAST, kill_late, unlike
-from made_up import binary_data
 from processes import LONG, all_well, installed, together
+from small_world import binary_data
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING

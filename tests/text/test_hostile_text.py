@@ -5,8 +5,8 @@ import sys
 
 import hostile_lines
 import pytest
-from hostile_text_programs import Programs
-from hostile_text_properties import Properties
+from hostile_functions import Functions
+from hostile_programs import ATTENTION, INTERACTIVE, PREPROCESS, Programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,10 +15,7 @@ from resmlp_mt.score.generated import read_system
 from resmlp_mt.text.subwords import MAX_BYTES, Subwords, train_subwords
 
 FIXED = [line.encode() for line in hostile_lines.FIXED]
-PROGRAMS = [
-    "fairseq-preprocess and fairseq-generate",
-    *("fairseq-interactive", "translate", "distill", "score", "prepare"),
-]
+PROGRAMS = [PREPROCESS, INTERACTIVE, "translate", "distill", "score", "prepare"]
 SOME = settings(
     max_examples=60,
     database=None,
@@ -29,8 +26,8 @@ SOME = settings(
 
 
 @pytest.fixture(scope="module")
-def properties(tmp_path_factory):
-    return Properties(tmp_path_factory.mktemp("properties"))
+def functions(tmp_path_factory):
+    return Functions(tmp_path_factory.mktemp("functions"))
 
 
 @pytest.fixture(scope="module")
@@ -42,63 +39,59 @@ def programs(world, tmp_path_factory):
 
 @SOME
 @given(st.data())
-def test_reading(properties, data):
-    properties.reading(data.draw(hostile_lines.files()))
+def test_reading(functions, data):
+    functions.reading(data.draw(hostile_lines.files()))
 
 
 @SOME
 @given(st.data())
-def test_subwords(properties, data):
-    properties.to_subwords(data.draw(hostile_lines.lines()))
+def test_subwords(functions, data):
+    functions.subwords(data.draw(hostile_lines.lines()))
 
 
 @SOME
 @given(st.data())
-def test_cleaning(properties, data):
-    properties.clean(data.draw(hostile_lines.lines()), data.draw(hostile_lines.lines()))
+def test_cleaning(functions, data):
+    functions.cleaning(data.draw(hostile_lines.lines()), data.draw(hostile_lines.lines()))
 
 
 @SOME
 @given(st.data())
-def test_scoring(properties, data):
-    properties.scores(data.draw(hostile_lines.texts(5)), data.draw(hostile_lines.texts(5)))
+def test_scoring(functions, data):
+    functions.scoring(data.draw(hostile_lines.texts(5)), data.draw(hostile_lines.texts(5)))
 
 
-def test_fixed_lines(properties):
+def test_fixed_lines(functions):
     for line in hostile_lines.FIXED:
-        properties.to_subwords(line)
-        properties.clean(line, "w01")
-        properties.reading(f"{line}\r\nw01".encode())
-    properties.scores(hostile_lines.FIXED, hostile_lines.FIXED[::-1])
+        functions.subwords(line)
+        functions.cleaning(line, "w01")
+        functions.reading(f"{line}\r\nw01".encode())
+    functions.scoring(hostile_lines.FIXED, hostile_lines.FIXED[::-1])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program(programs, name):
-    """Fixed lines, hundreds of empty ones, what is not UTF-8, a line that is too long."""
+    """Fixed lines, hundreds of empty ones."""
     programs.run(name, [*FIXED, *[b""] * 300])
-    long = [b"w01", b"\xcc\x81w01 " * 15_000, b"w02"]
-    too_long = name in ("fairseq-interactive", "translate")
-    if name == "prepare":
-        programs.prepare_refuses(b"w01 \xe2\x80")
-    elif name != "fairseq-preprocess and fairseq-generate":  # its input is made here
-        wrong = [b"w01", b"\xc2\x85", b"w01 \xed\xa0\x80", b"w02"]
-        programs.refuse(name, wrong, "line 3: invalid UTF-8")
-    if too_long:
-        programs.refuse(name, long, "line 2: .* pieces, but|sentence 1 is longer")
-    else:
-        programs.run(name, long)
+
+
+def test_a_long_line(programs):
+    programs.long_line(b"\xcc\x81w01 " * 15_000)
+
+
+def test_what_is_not_utf8(programs):
+    programs.not_utf8(b"w01 \xed\xa0\x80")
 
 
 def test_held_out_and_truncated_lines(programs):
-    programs.prepare_held_out(FIXED)
-    programs.translate_truncated([b"w01", b"w02 " * 20_000, b"\r", b"w03"])
+    programs.run("prepare", FIXED[:50], held_out=FIXED)
+    programs.run("translate", [b"w01", b"w02 " * 20_000, b"\r", b"w03"], truncate=True)
 
 
 def test_a_sentence_on_the_command_line(programs):
     """It may be what the shell could not decode."""
-    name = "plot attention"
-    programs.run(name, [b"w01 </s>\xe2\x80\xa8w02", b"\xe2\x96\x81"])
-    programs.refuse(name, [b"w01 \xff"], "invalid UTF-8")
+    programs.run(ATTENTION, [b"w01 </s>\xe2\x80\xa8w02", b"\xe2\x96\x81"])
+    programs.refuse(ATTENTION, [b"w01 \xff"], "invalid UTF-8")
 
 
 @pytest.mark.parametrize(
@@ -143,9 +136,9 @@ def test_translations_that_look_like_a_log(tmp_path):
     assert read_system(tmp_path / "text") == lines
 
 
-def test_no_text_of_python(properties):
+def test_no_text_of_python(functions):
     """A lone surrogate is no text; the command line makes one of a byte that is not UTF-8."""
     for wrong in ("\udcff", os.fsdecode(b"w01 \xff")):
         with pytest.raises(UserError, match="invalid UTF-8"):
-            properties.subwords[0].encode(wrong)
+            functions.models[0].encode(wrong)
     assert sys.getfilesystemencoding() == "utf-8"

@@ -1,17 +1,17 @@
-"""What holds of any text, function by function; each is given inputs by Hypothesis."""
+"""What holds of any text, function by function. Hypothesis gives each its inputs."""
 
 import io
 import sys
 import tempfile
 import unicodedata
 from pathlib import Path
-from typing import Iterator, List
+from typing import List, Tuple
 from unittest import mock
 
 from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 from fairseq_cli import interactive
-from hostile_lines import FIXED, NOT_UTF8
+from hostile_lines import FIXED
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.prepare.cleaning import Cleaner
@@ -29,7 +29,7 @@ def letters(text: str) -> str:
     return "".join(c for c in normal if unicodedata.category(c)[0] in "LN")
 
 
-class Properties:
+class Functions:
     """
     Args:
         folder: for files.
@@ -43,7 +43,7 @@ class Properties:
         text = [line for line in FIXED if line] * 3 + ["w01 w02 w03 abc"] * 5
         # of digits and Cyrillic alone: to it every special symbol's name is one unknown piece
         others = [f"{number} слово" for number in range(100, 200)]
-        self.subwords = [
+        self.models = [
             Subwords(train_subwords(text, self.folder / "hostile", 500)),
             Subwords(train_subwords(others, self.folder / "others", 30)),
         ]
@@ -82,22 +82,22 @@ class Properties:
                 ]
                 assert all(len(buffer) == 3 for buffer in buffers[:-1])
 
-    def to_subwords(self, line: str) -> None:
+    def subwords(self, line: str) -> None:
         """One line of pieces, which fairseq takes for text and nothing else; no letter is lost."""
         self.tried["subwords"] += 1
-        for subwords in self.subwords:
-            encoded = subwords.encode(line)
+        for model in self.models:
+            encoded = model.encode(line)
             pieces = encoded.split(" ") if encoded else []
             assert tokenize_line(encoded) == pieces
             dictionary = Dictionary()
             assert all(dictionary.index(piece) == dictionary.unk() for piece in pieces)
             decoded = "".join(pieces).replace("▁", " ").strip()
-            normal = subwords.processor.normalize(one_line(line)).replace("▁", " ").strip()
+            normal = model.processor.normalize(one_line(line)).replace("▁", " ").strip()
             assert decoded == normal
             assert letters(decoded) == letters(line)
-            assert subwords.encode(decoded) == encoded
+            assert model.encode(decoded) == encoded
 
-    def clean(self, source: str, target: str) -> None:
+    def cleaning(self, source: str, target: str) -> None:
         """A pair of training text is kept, each side one line, or there is a reason."""
         self.tried["cleaning"] += 1
         for cleaner in self.cleaners:
@@ -110,7 +110,7 @@ class Properties:
                 assert text and text == one_line(text) and len(text.splitlines()) == 1
                 assert letters(text) == letters(before), (before, text)
 
-    def scores(self, hypotheses: List[str], references: List[str]) -> None:
+    def scoring(self, hypotheses: List[str], references: List[str]) -> None:
         """Translations are read line by line and scored, whatever they say."""
         self.tried["scoring"] += 1
         size = min(len(hypotheses), len(references))
@@ -134,22 +134,13 @@ def without_mark(lines: List[str]) -> List[str]:
     return [line if number else line.removeprefix("\ufeff") for number, line in enumerate(lines)]
 
 
-def _lines_of(content: bytes):
-    """The lines of a file, up to the first that is no UTF-8, and that one's number, or 0."""
+def _lines_of(content: bytes) -> Tuple[List[str], int]:
+    """The lines of a file up to the first that is no UTF-8, and the number of that one, or 0."""
     lines: List[str] = []
-    for number, line in enumerate(_raw_lines(content), 1):
+    raw = content.split(b"\n")
+    for number, line in enumerate(raw if raw[-1] else raw[:-1], 1):
         try:
             lines.append(line.rstrip(b"\r").decode("utf-8"))
         except UnicodeDecodeError:
             return lines, number
     return lines, 0
-
-
-def _raw_lines(content: bytes) -> Iterator[bytes]:
-    lines = content.split(b"\n")
-    return iter(lines if lines[-1] else lines[:-1])
-
-
-def not_utf8_alone() -> List[bytes]:
-    """Files whose third line is no UTF-8."""
-    return [b"w01\n\xc2\x85\n" + wrong + b"\nw02\n" for wrong in NOT_UTF8]

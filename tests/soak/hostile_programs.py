@@ -1,0 +1,302 @@
+"""Whole programs on hostile lines, called in this process: each line must come out again at its
+place, or be counted and named."""
+
+import json
+import os
+import re
+import shutil
+import warnings
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Sequence
+
+import cli
+from fairseq.data import Dictionary
+from hostile_functions import without_mark
+from prepare_text import pairs_of, write_layout, write_side
+from sacrebleu.metrics import BLEU, CHRF
+from small_world import Said, World, run_command
+
+from resmlp_mt.analysis.cross_attention import cross_attention
+from resmlp_mt.compat.program_errors import explain
+from resmlp_mt.compat.quiet import logging_as_before
+from resmlp_mt.errors import UserError
+from resmlp_mt.score.generated import read_system
+from resmlp_mt.text.lines import read_lines
+from resmlp_mt.text.subwords import Subwords
+
+MOST_PIECES = 31  # of a sentence: the small model has 32 positions, and the end takes one
+GREEDY = ("--cpu", "--beam", 1, "--max-len-b", 5)
+BY_LINE = (*GREEDY, "--buffer-size", 1000, "--batch-size", 1000)
+PREPROCESS, INTERACTIVE, ATTENTION = "preprocess and generate", "interactive", "plot attention"
+
+
+class Refused(AssertionError):
+    """Its text is what a user would see."""
+
+
+class Programs:
+    """
+    Args:
+        world: a small model and its data.
+        folder: for files.
+
+    Attributes:
+        names: the programs that read files.
+        tried: lines so far, by program.
+    """
+
+    def __init__(self, world: World, folder: Path):
+        self.world, self.folder, self.encode = world, folder, Subwords(world.spm).encode
+        self._programs: Dict[str, Callable[[List[bytes], Path], None]] = {
+            PREPROCESS: self._preprocess,
+            INTERACTIVE: self._interactive,
+            "translate": self._translate,
+            "distill": self._distill,
+            "score": self._score,
+            "prepare": self._prepare,
+        }
+        self.names = tuple(self._programs)
+        self._programs[ATTENTION] = self._attention  # a line at a time: slow
+        self.tried = dict.fromkeys(self._programs, 0)
+
+    def run(self, name: str, lines: Sequence[bytes], **more) -> None:
+        """Run a program on *lines*, which have no line ends and at least one of which has a word.
+
+        Args:
+            more: ``truncate=True`` for translate: lines may be too long for the model.
+                ``held_out=LINES`` for prepare: a test set, of which no line may be left out.
+
+        Raises:
+            AssertionError: if one is lost, or a program ends with an error.
+        """
+        self.tried[name] += len(more.get("held_out") or lines)
+        shutil.rmtree(self.folder / "programs", ignore_errors=True)
+        (self.folder / "programs").mkdir(parents=True)
+        self._programs[name](list(lines), self.folder / "programs", **more)
+
+    def refuse(self, name: str, lines: Sequence[bytes], said: str, **more) -> None:
+        """Run it on *lines*, which it must refuse: in one line that matches *said*, and with
+        nothing half-written.
+
+        Raises:
+            AssertionError: if it does not.
+        """
+        try:
+            self.run(name, lines, **more)
+        except Refused as refused:
+            message = str(refused)
+            assert re.search(said, message) and "\n" not in message, message
+            left = list((self.folder / "programs").rglob("*.tmp"))
+            assert not left, f"{name}: half-written: {left}"
+        else:
+            raise AssertionError(f"{name}: not refused: {said}")
+
+    def not_utf8(self, wrong: bytes) -> None:
+        """Every program refuses the line. In training text it is left out and counted."""
+        for name in self.names:
+            if name == "prepare":
+                lines = [b"w01", b"\xc2\x85", wrong]
+                self.run(name, lines)
+                said = r"test1\.\w+, line 3: invalid UTF-8"
+                self.refuse(name, [b"w01"], said, held_out=lines)
+            elif name != PREPROCESS:  # its input is made here
+                lines = [b"w01", b"\xc2\x85", wrong, b"w02"]
+                self.refuse(name, lines, "line 3: invalid UTF-8")
+        self.refuse(ATTENTION, [wrong], "invalid UTF-8")
+
+    def long_line(self, line: bytes) -> None:
+        """Every program takes a line of any length, or names it as too long for the model."""
+        lines = [b"w01", line, b"w02 w03"]
+        for name in self.names:
+            if self.too_long(line) and name in (INTERACTIVE, "translate"):
+                self.refuse(name, lines, "line 2: .* pieces, but|sentence 1 is longer")
+            else:
+                self.run(name, lines)
+        self.run("translate", lines, truncate=True)
+
+    def too_long(self, line: bytes) -> bool:
+        """Whether it has more pieces than the small model takes."""
+        return len(self.encode(text_of(line)).split()) >= MOST_PIECES
+
+    def _fairseq(self, name: str, *arguments, stdin: bytes = b""):
+        try:
+            return cli.call(name, *arguments, stdin=stdin)
+        except Exception as error:
+            message = explain(error)
+            if message is None:
+                raise
+            raise Refused(" ".join(message.split())) from None
+
+    def _preprocess(self, lines: List[bytes], folder: Path) -> None:
+        """The same lines in pieces are preprocessed and translated."""
+        pieces = [self.encode(text_of(line)).split()[: MOST_PIECES - 1] for line in lines]
+        for language in ("xx", "yy"):
+            write_side(folder / f"test.{language}", map(" ".join, pieces))
+        self._fairseq(
+            *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
+            *("--srcdict", self.world.data / "dict.xx.txt", "--testpref", folder / "test"),
+            *("--destdir", folder / "bin"),
+        )
+        path = ("--path", self.world.checkpoint, "--num-workers", 0)
+        said = self._fairseq(
+            "generate", folder / "bin", *path, *GREEDY, "--remove-bpe", "sentencepiece"
+        )
+        assert len(cli.hypotheses(said.out)) == len(lines)
+        # on the way to a log there are both
+        (folder / "log").write_text(said.out + said.log, encoding="utf-8")
+        assert len(read_system(folder / "log")) == len(lines)
+
+    def _interactive(self, lines: List[bytes], folder: Path) -> None:
+        write_side(folder / "input", lines)
+        bpe = ("--bpe", "sentencepiece", "--sentencepiece-model", self.world.spm)
+        options = (self.world.data, "--path", self.world.checkpoint, *BY_LINE, *bpe)
+        content = (folder / "input").read_bytes()
+        by_stdin = self._fairseq("interactive", *options, stdin=content).out
+        assert sorted(cli.hypotheses(by_stdin)) == list(range(len(lines)))
+        assert all(len(found) == 1 for found in cli.hypotheses(by_stdin).values())
+        expected = self._as_fairseq_prints(lines)
+        found = {number: text for number, [[text]] in cli.lines(by_stdin, "S").items()}
+        assert len(found) == len(lines)
+        for number, line in enumerate(lines):
+            assert found[number] == expected[line], (number, line[:60], found[number][:60])
+        if len(lines) < 1000:
+            again = self._fairseq("interactive", *options, "--input", folder / "input").out
+            assert cli.lines(again, "S") == cli.lines(by_stdin, "S")
+            assert cli.hypotheses(again) == cli.hypotheses(by_stdin)
+
+    def _as_fairseq_prints(self, lines: Sequence[bytes]) -> Dict[bytes, str]:
+        """The pieces of a line, with those that the dictionary lacks as ``<unk>``, by the line."""
+        dictionary = Dictionary.load(str(self.world.data / "dict.xx.txt"))
+        return {
+            line: dictionary.string(
+                dictionary.encode_line(self.encode(text_of(line)), add_if_not_exist=False)
+            )
+            for line in set(lines)
+        }
+
+    def _translations(self, sentences: Sequence[str]) -> Dict[str, str]:
+        """What fairseq-interactive makes of sentences in pieces, by the sentence."""
+        different = sorted(set(sentences))
+        options = ("--path", self.world.checkpoint, *BY_LINE, "--remove-bpe", "sentencepiece")
+        stdin = "".join(f"{sentence}\n" for sentence in different).encode()
+        out = self._fairseq("interactive", self.world.data, *options, stdin=stdin).out
+        found = cli.lines(out, "D")
+        return {sentence: found[number][0][1] for number, sentence in enumerate(different)}
+
+    def _translate(self, lines: List[bytes], folder: Path, truncate: bool = False) -> None:
+        write_side(folder / "input", lines)
+        said = run_command(
+            *("translate", "--path", self.world.checkpoint, "--data", self.world.data),
+            *("--input", folder / "input", "--output", folder / "output", *GREEDY, "--threads", 1),
+            *(["--truncate"] if truncate else []),
+        )
+        succeeded(said, notes=r"sentences in .* without a word")
+        output = (folder / "output").read_bytes().decode().split("\n")
+        assert output.pop() == "" and len(output) == len(lines)
+        cut = [self.encode(text_of(line)).split()[:MOST_PIECES] for line in lines]
+        pieces = list(map(" ".join, cut))
+        expected = {"": "", **self._translations(list(filter(None, pieces)))}
+        for number, (line, found) in enumerate(zip(lines, output)):
+            assert found == expected[pieces[number]], (number, line[:60], found)
+        without = pieces.count("")
+        assert f", {without} of them without a word" in said.err[-1], said.err
+
+    def _distill(self, lines: List[bytes], folder: Path) -> None:
+        write_side(folder / "text.xx", lines)
+        write_side(folder / "text.yy", lines[::-1])
+        said = run_command(
+            *("distill", "--path", self.world.checkpoint, "--data", self.world.data, *GREEDY),
+            *("--source", folder / "text.xx", "--target", folder / "text.yy"),
+            *("--out", folder / "out" / "train"),
+        )
+        succeeded(said)
+        source, target = (list(read_lines(folder / "out" / f"train.{x}")) for x in ("xx", "yy"))
+        assert source == list(map(text_of, lines)) and len(target) == len(lines)
+        made = json.loads((folder / "out" / "train.json").read_text(encoding="utf-8"))["results"]
+        assert made["lines"] == made["pairs"] == len(lines)
+        failed: List[str] = []
+        if made["failures"]:
+            failed = (folder / "out" / "train.failures.tsv").read_bytes().decode().split("\n")[1:-1]
+            assert all(row.count("\t") == 3 for row in failed)
+        assert len(failed) == sum(made["failures"].values())
+        for row in failed:  # where the teacher failed there is the reference
+            number = int(row.split("\t")[0]) - 1
+            assert target[number] == text_of(lines[::-1][number])
+
+    def _score(self, lines: List[bytes], folder: Path) -> None:
+        write_side(folder / "references", lines)
+        write_side(folder / "hypotheses", lines[::-1])
+        said = run_command(
+            *("score", "--references", folder / "references", "-i", folder / "references"),
+            *(folder / "hypotheses", "-l", "en-de", "--tokenized"),
+            *("--json", folder / "json", "--paired-bs", "--paired-bs-n", 2),
+        )
+        succeeded(said)
+        found = json.loads((folder / "json").read_text(encoding="utf-8"))
+        assert found["sentences"] == len(lines)
+        texts = list(map(text_of, lines))
+        references, hypotheses = without_mark(texts), without_mark(texts[::-1])
+        for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
+            expected = round(metric.corpus_score(hypotheses, [references]).score, 2)
+            value = found["systems"][str(folder / "hypotheses")][name]
+            assert value == expected, (name, value, expected)
+        itself = BLEU().corpus_score(references, [references])
+        if itself.totals[-1]:  # there are four words in a row
+            assert round(itself.score, 2) == 100
+        found_itself = found["paired"]["systems"][str(folder / "references")]["bleu"]["score"]
+        assert abs(found_itself - itself.score) < 0.01, (found_itself, itself.score)
+
+    def _prepare(self, lines: List[bytes], folder: Path, held_out: Optional[List[bytes]] = None):
+        tags, out = ("eng", "deu"), folder / "out"
+        corpora = {"hostile": list(zip(lines, lines[::-1])), "plain": pairs_of(300, 1)}
+        raw = write_layout(folder / "raw", tags, corpora)
+        if held_out is not None:
+            for tag in tags:
+                write_side(raw / f"test1.{tag}", held_out)
+
+        def run(vocab_size) -> Said:
+            shutil.rmtree(out, ignore_errors=True)
+            options = ("--from", raw, "--out", out, "--workers", 1, "--vocab-size", vocab_size)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a fork beside other threads
+                return run_command("prepare", "--recipe", "wmt14-en-de", *options)
+
+        said = run(5000)
+        most = re.search(r"at most (\d+)", "".join(said.err))  # that such a small text allows
+        said = run(most[1]) if most else said
+        succeeded(said, notes="subwords are learnt without|newstest2014 in full")
+        results = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["results"]
+        found, pairs = results["text"]["corpora"]["hostile"], results["text"]["pairs"]
+        assert found["read"] == len(lines) == sum(found.values()) - found["read"], found
+        for side in ("en", "de"):
+            assert (out / "text" / f"train.{side}").read_bytes().count(b"\n") == pairs
+        encoded = results["data-bin"]
+        assert encoded["splits"]["train"]["pairs"] == pairs - sum(encoded["dropped"].values())
+        if held_out is not None:
+            assert encoded["splits"]["test"]["pairs"] == len(held_out)
+
+    def _attention(self, lines: List[bytes], folder: Path) -> None:
+        """On the command line a line is what the shell passes: there it may be no UTF-8."""
+        given = (self.world.checkpoint, self.world.data)
+        with logging_as_before():
+            for line in lines:
+                try:
+                    found = cross_attention(*given, os.fsdecode(line), self.world.spm, "w01")
+                except UserError as error:
+                    if "is empty" not in str(error) or self.encode(text_of(line)):
+                        raise Refused(str(error)) from None
+                else:
+                    assert len(found.source) == len(self.encode(text_of(line)).split()) + 1
+
+
+def succeeded(said: Said, notes: str = "^$") -> None:
+    """A command ended well, with nothing on standard error but *notes*."""
+    if said.status:
+        raise Refused("\n".join(said.err))
+    unexpected = [line for line in said.err if not re.search(notes, line)]
+    assert not unexpected, unexpected
+
+
+def text_of(line: bytes) -> str:
+    """A line of a file without what belongs to its end."""
+    return line.rstrip(b"\r").decode("utf-8")
