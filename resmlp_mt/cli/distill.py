@@ -33,11 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take the hypothesis in the beam that is closest to the reference by sentence BLEU",
     )
     parser.add_argument(
-        "--keep-original",
-        action="store_true",
-        help="append the original pairs",
-    )
-    parser.add_argument(
         "--failures",
         choices=("reference", "drop", "keep"),
         default="reference",
@@ -52,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Distill; standard output says what came of it."""
-    from resmlp_mt.translate.distillation import Targets, distill, report
+    from resmlp_mt.translate.distillation import distill, report
 
     options = search_options(args, nbest=args.beam)
-    targets = Targets(args.interpolate, args.keep_original, args.failures)
-    print(report(distill(options, args.source, args.target, args.out, targets, args.beams)))
+    files = (args.source, args.target, args.out)
+    print(report(distill(options, *files, args.interpolate, args.failures, args.beams)))

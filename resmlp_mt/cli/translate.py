@@ -108,22 +108,14 @@ def search_options(args: argparse.Namespace, nbest: int):
         ) from None
     paths = [Path(path) for path in args.path.split(":")]
     paths = [path / "model.pt" if path.is_dir() else path for path in paths]
+    same = ("spm", "beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
+    same += ("max_tokens", "fp16", "cpu", "threads", "processes")
     return SearchOptions(
         paths=tuple(paths),
         data=args.data or paths[0].parent,
-        spm=args.spm,
-        beam=args.beam,
-        lenpen=args.lenpen,
         nbest=nbest,
-        max_len_a=args.max_len_a,
-        max_len_b=args.max_len_b,
-        no_repeat_ngram_size=args.no_repeat_ngram_size,
-        max_tokens=args.max_tokens,
-        fp16=args.fp16,
-        cpu=args.cpu,
-        threads=args.threads,
-        processes=args.processes,
         overrides=overrides,
+        **{name: getattr(args, name) for name in same},
     )
 
 

@@ -6,13 +6,12 @@ is nearest to the reference. A student is trained on the result like on any para
 """
 
 import random
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
 
 from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.metrics.base import Metric
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
@@ -24,27 +23,11 @@ from resmlp_mt.translate.driver import SearchOptions, search
 from resmlp_mt.translate.parts import Parts, Text, read_chunk
 from resmlp_mt.translate.translator import Hypothesis
 
-# what becomes of a line whose hypothesis is not fit to learn from
-FAILURES = ("reference", "drop", "keep")
-FATES = dict(zip(FAILURES, ("replaced by the reference", "left out", "kept")))
-SHOWN = 5  # line numbers in the report of each kind of failure
+# what becomes of a line whose hypothesis is not fit to learn from, and how a report says so
+FAILURES = {"reference": "replaced by the reference", "drop": "left out", "keep": "kept"}
 SAMPLE, SEED = 2000, 1  # lines that are scored
 
-
-@dataclass(frozen=True)
-class Targets:
-    """How targets are made of hypotheses.
-
-    Attributes:
-        interpolate: take the hypothesis nearest to the reference, by sentence BLEU, in place of
-            the best-scored one.
-        keep_original: add the original pairs behind those of the teacher.
-        failures: one of :data:`FAILURES`.
-    """
-
-    interpolate: bool = False
-    keep_original: bool = False
-    failures: str = FAILURES[0]
+Choice = Tuple[Hypothesis, Hypothesis]  # the one with the best score, the one that is taken
 
 
 def distill(
@@ -52,19 +35,22 @@ def distill(
     source: Path,
     target: Path,
     prefix: Path,
-    targets: Targets = Targets(),
+    interpolate: bool = False,
+    failures: str = "reference",
     beams: Optional[Path] = None,
 ) -> dict:
     """Make ``PREFIX.SRC`` and ``PREFIX.TGT``, with ``PREFIX.json`` and, where there are failures,
-    ``PREFIX.failures.tsv`` beside them; what was made before is not made again.
+    ``PREFIX.failures.tsv`` beside them. What was made before is not made again.
 
     Args:
         options: teacher and search; all hypotheses of the beam are kept.
         source, target: training text, plain or ``.gz``. It is translated as it stands there.
         prefix: folder and first part of the names of the files.
-        targets: how targets are made.
-        beams: folder for the hypotheses, default ``PREFIX.beams``; another prefix with other
-            *targets* may use the same.
+        interpolate: take the hypothesis nearest to the reference, by sentence BLEU, in place of
+            the best-scored one.
+        failures: one of :data:`FAILURES`.
+        beams: folder for the hypotheses, default ``PREFIX.beams``. Another prefix with other
+            targets may use the same.
 
     Returns:
         the contents of ``PREFIX.json``.
@@ -75,16 +61,22 @@ def distill(
     options = replace(options, nbest=options.beam)
     languages = _languages(options, source, target)
     outputs = [Path(f"{prefix}.{language}") for language in languages]
-    manifest = Path(f"{prefix}.json")
-    texts = [Text(path) for path in (source, target)]
+    manifest, failed = Path(f"{prefix}.json"), Path(f"{prefix}.failures.tsv")
+    texts = [Text(source), Text(target)]
     if texts[0].lines != texts[1].lines:
         raise UserError(
             f"{source} has {texts[0].lines} lines but {target} has {texts[1].lines}: "
             "both sides of a corpus need the same number"
         )
     identity = options.identity()
-    made_with = {**identity, **asdict(targets), "corpus": [text.digest for text in texts]}
-    metrics = _metrics(languages[1])  # before hours of work: its tokenizer may be missing
+    made_with = {
+        **identity,
+        "interpolate": interpolate,
+        "failures": failures,
+        "corpus": [text.digest for text in texts],
+    }
+    # before hours of work: their tokenizer may be missing
+    bleu, by_sentence = _bleu(languages[1]), _bleu(languages[1], effective_order=True)
     make_folder(manifest.parent)
     made = _made_before(manifest, outputs, made_with)
     if made is not None:
@@ -92,20 +84,12 @@ def distill(
     with Parts(beams or Path(f"{prefix}.beams"), identity, texts[0]) as parts:
         searched = search(options, parts, "skip")
         write_json(manifest, {"options": made_with})  # what is written from here on is ours
-        failures = Path(f"{prefix}.failures.tsv")
-        results = _write(parts, texts, (*outputs, failures), targets, metrics)
-        results["searched"] = searched
+        choices = _choices(parts, texts[1], by_sentence if interpolate else None)
+        results = {"searched": searched, **_write(texts, choices, outputs, failed, failures, bleu)}
         results["files"] = {path.name: sha256_of(path) for path in outputs}
         results["versions"] = versions()
         write_json(manifest, {"options": made_with, "results": results})
     return read_json(manifest)
-
-
-class Choice(NamedTuple):
-    """Of a line: the hypothesis with the best score, and the one that is taken."""
-
-    best: Hypothesis
-    taken: Hypothesis
 
 
 def nearest(beam: List[Hypothesis], reference: str, metric: BLEU) -> Hypothesis:
@@ -121,10 +105,9 @@ def _choose(chunk: Tuple[Path, List[str], Optional[BLEU]]) -> List[Choice]:
     """In a worker: what to take of a chunk of beams with these references, the nearest by a metric
     or the best-scored."""
     path, references, metric = chunk
-    beams = read_chunk(path, len(references))
     return [
-        Choice(beam[0], nearest(beam, reference, metric) if metric else beam[0])
-        for beam, reference in zip(beams, references)
+        (beam[0], nearest(beam, reference, metric) if metric else beam[0])
+        for beam, reference in zip(read_chunk(path, len(references)), references)
     ]
 
 
@@ -141,80 +124,63 @@ def _choices(parts: Parts, references: Text, metric: Optional[BLEU]) -> Iterator
 
 
 def _write(
-    parts: Parts,
     texts: Sequence[Text],
-    paths: Sequence[Path],
-    targets: Targets,
-    metrics: Sequence[Metric],
+    choices: Iterator[Choice],
+    outputs: Sequence[Path],
+    failed: Path,
+    failures: str,
+    bleu: BLEU,
 ) -> dict:
     """Write both sides of the training text, and the list of failures if there are any."""
-    lines, pairs, changed = texts[0].lines, 0, 0
+    lines = texts[0].lines
     sample = set(random.Random(SEED).sample(range(lines), min(lines, SAMPLE)))
-    *metrics, by_sentence = metrics
-    if not targets.interpolate:
-        by_sentence = None
-    references: List[str] = []
-    scored: List[Choice] = []
-    failed: dict = {}  # line numbers by kind
-    choices = tqdm(
-        zip(*texts, _choices(parts, texts[1], by_sentence), strict=True),
-        total=lines,
-        desc="choose",
-        unit=" lines",
-        mininterval=1,
-        dynamic_ncols=True,
-    )
+    scored: List[Tuple[str, str, str]] = []  # best, taken, reference
+    counts: Dict[str, int] = {}  # failures by kind
+    pairs = 0
+    rows = zip(*texts, choices, strict=True)
     with ExitStack() as open_files:
-        files = []
-        for path in paths:
-            temporary = open_files.enter_context(whole_file(path))
-            files.append(
-                open_files.enter_context(open(temporary, "w", encoding="utf-8", newline="\n"))
-            )
+        files = [open_files.enter_context(_writing(path)) for path in (*outputs, failed)]
         print("line", "kind", "source", "output", sep="\t", file=files[2])
-        for number, (source, reference, choice) in enumerate(choices, 1):
-            if number - 1 in sample:
-                references.append(reference)
-                scored.append(choice)
-            changed += choice.taken != choice.best
-            text, wrong = choice.taken.text, choice.taken.wrong
+        bar = tqdm(rows, "choose", lines, unit=" lines", mininterval=1, dynamic_ncols=True)
+        for number, (source, reference, (best, taken)) in enumerate(bar):
+            text, wrong = taken.text, taken.wrong
+            if number in sample:
+                scored.append((best.text, text, reference))
             if wrong is not None:
-                failed.setdefault(wrong, []).append(number)
-                print(number, wrong, one_line(source), one_line(text), sep="\t", file=files[2])
-                if targets.failures == "drop":
+                counts[wrong] = counts.get(wrong, 0) + 1
+                print(number + 1, wrong, one_line(source), one_line(text), sep="\t", file=files[2])
+                if failures == "drop":
                     continue
-                if targets.failures == "reference":
+                if failures == "reference":
                     text = reference
             pairs += 1
             print(source, file=files[0])
             print(text, file=files[1])
         if not pairs:
-            kinds = ", ".join(f"{kind} {len(numbers)}" for kind, numbers in failed.items())
             raise UserError(
-                f"the teacher failed on every line ({kinds}): nothing is left to train on"
+                f"the teacher failed on every line ({_listed(counts)}): nothing is left to train on"
             )
-        if targets.keep_original:
-            for pair in zip(*texts):
-                for line, file in zip(pair, files):
-                    print(line, file=file)
-    if not failed:
-        paths[2].unlink()
-    results = {
+    if not counts:
+        failed.unlink()
+    best, taken, references = map(list, zip(*scored))
+    return {
         "lines": lines,
-        "pairs": pairs + (lines if targets.keep_original else 0),
-        "original_pairs": lines if targets.keep_original else 0,
-        "failures": {kind: len(numbers) for kind, numbers in failed.items()},
-        "failures_first_lines": {kind: numbers[:SHOWN] for kind, numbers in failed.items()},
+        "pairs": pairs,
+        "failures": counts,
         "scored_lines": len(scored),
         # an output that is not there counts as an empty one
-        "teacher": _score(metrics, [choice.best.text for choice in scored], references),
+        "teacher": _score(bleu, best, references),
+        "targets": _score(bleu, taken, references),
     }
-    if targets.interpolate:
-        results["interpolated"] = {
-            "not_the_best_scored": changed,
-            **_score(metrics, [choice.taken.text for choice in scored], references),
-        }
-    return results
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[TextIO]:
+    with (
+        whole_file(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        yield file
 
 
 def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
@@ -235,18 +201,16 @@ def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
     return named
 
 
-def _metrics(language: str) -> List[Metric]:
-    """BLEU and chrF of texts, and BLEU of sentences."""
+def _bleu(language: str, effective_order: bool = False) -> BLEU:
     try:
-        by_sentence = BLEU(trg_lang=language, effective_order=True)
-        return [BLEU(trg_lang=language), CHRF(), by_sentence]
+        return BLEU(trg_lang=language, effective_order=effective_order)
     except RuntimeError as error:  # a tokenizer that is not installed
         raise UserError(f"sacreBLEU for {language}: {' '.join(str(error).split())}") from None
 
 
-def _score(metrics: Sequence[Metric], hypotheses: List[str], references: List[str]) -> dict:
+def _score(bleu: BLEU, hypotheses: List[str], references: List[str]) -> dict:
     found = {}
-    for name, metric in zip(("bleu", "chrf"), metrics):
+    for name, metric in (("bleu", bleu), ("chrf", CHRF())):
         found[name] = round(metric.corpus_score(hypotheses, [references]).score, 2)
         found[f"{name}_signature"] = str(metric.get_signature())
     return found
@@ -276,32 +240,26 @@ def _made_before(manifest: Path, outputs: Sequence[Path], options: dict) -> Opti
     return made if results and len(there) == len(outputs) else None
 
 
+def _listed(failures: Dict[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in failures.items())
+
+
 def report(made: dict) -> str:
     """What *made*, from :func:`distill`, says, for the terminal."""
     options, results = made["options"], made["results"]
-    searched, lines = results["searched"], results["lines"]
-    said = [f"{searched['sentences']} sentences translated in {searched['seconds']:.1f} s"]
+    searched, failures = results["searched"], results["failures"]
     scored = {"the best of the teacher": results["teacher"]}
-    if "interpolated" in results:
-        scored["nearest in the beam"] = results["interpolated"]
-    for name, scores in scored.items():
-        said.append(
-            f"{name} against the references: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f} "
-            f"({results['scored_lines']} lines, drawn at random)"
-        )
-    if "interpolated" in results:
-        changed = results["interpolated"]["not_the_best_scored"]
-        said.append(f"another hypothesis than the best-scored one: {changed} lines")
-    said.append(f"signature: {results['teacher']['bleu_signature']}")
-    failed = sum(results["failures"].values())
-    said.append(f"failures: {failed} of {lines}" + (":" if failed else ""))
-    for kind, count in results["failures"].items():
-        first = results["failures_first_lines"][kind]
-        numbers = ", ".join(map(str, first)) + (" ..." if count > len(first) else "")
-        said.append(f"    {kind}: {count} (line {numbers})")
-    if failed:
-        said.append(f"    {FATES[options['failures']]}; all are in the file of failures")
-    own = results["pairs"] - results["original_pairs"]
-    parts = f"{own} with targets of the teacher, {results['original_pairs']} original"
-    said.append(f"{', '.join(results['files'])}: {results['pairs']} pairs ({parts})")
+    if options["interpolate"]:
+        scored["nearest in the beam"] = results["targets"]
+    said = [f"{searched['sentences']} sentences translated in {searched['seconds']:.1f} s"]
+    said += [
+        f"{name} against the references: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f} "
+        f"({results['scored_lines']} lines, drawn at random)"
+        for name, scores in scored.items()
+    ]
+    said.append(f"failures: {sum(failures.values())} of {results['lines']} lines")
+    if failures:
+        fate = FAILURES[options["failures"]]
+        said.append(f"    {_listed(failures)}; {fate}, and all are in the file of failures")
+    said.append(f"{', '.join(results['files'])}: {results['pairs']} pairs")
     return "\n".join(said)

@@ -7,7 +7,7 @@ stopped resumes.
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
 
@@ -51,7 +51,6 @@ def translate(
     have. The output is written whole, by the process that completes the last chunk.
 
     Args:
-        options: models and search.
         source: text, plain or ``.gz``, or ``-``.
         output: file to write, or ``-``. Beside a file, ``OUTPUT.parts`` is there while it is made.
         num_shards, shard_id: which share of the chunks to make, for the jobs of a cluster that
@@ -82,10 +81,11 @@ def translate(
                 f"{output}: plain text is written: leave off .gz, or pipe --output - to gzip"
             )
     identity, text = options.identity(), Text(source)
-    with (
-        _parts_folder(output) as folder,
-        Parts(folder, identity, text, num_shards, shard_id) as parts,
-    ):
+    with ExitStack() as held:
+        folder = Path(f"{output}.parts")
+        if to_stdout:
+            folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="resmlp_mt.")))
+        parts = held.enter_context(Parts(folder, identity, text, num_shards, shard_id))
         counts = search(options, parts, "truncate" if truncate else "refuse")
         left = len(parts.missing)
         with parts.last() as last:
@@ -100,8 +100,6 @@ def search(options: SearchOptions, parts: Parts, too_long: str) -> dict:
     """Translate the chunks of a shard that are not there yet.
 
     Args:
-        options: models and search.
-        parts: where the hypotheses are kept.
         too_long: what becomes of a line with more subwords than the model has positions:
             ``"refuse"`` it before anything is translated, ``"truncate"`` it, or ``"skip"`` it,
             which leaves a hypothesis that says so.
@@ -132,16 +130,12 @@ def search(options: SearchOptions, parts: Parts, too_long: str) -> dict:
 
 
 class _Chunks:
-    """The chunks under way: cut into batches, and put together again from what is found.
-
-    Attributes:
-        sentences, cut: how many were given out, and how many of them cut off.
-    """
+    """The chunks under way: cut into batches, and put together again from what is found."""
 
     def __init__(self, options, parts: Parts, todo: List[int], too_long: str, limit: int, bar):
         self.options, self.parts, self.todo, self.bar = options, parts, todo, bar
         self.too_long, self.limit = too_long, limit
-        self.sentences = self.cut = 0
+        self.sentences = self.cut = 0  # how many were given out, and how many of them cut off
         self._found: Dict[int, Dict[int, List[Hypothesis]]] = {}  # by chunk and line
 
     def batches(self, workers: Workers) -> Iterator[Batch]:
@@ -188,21 +182,8 @@ def _refuse_long(workers: Workers, parts: Parts, todo: List[int], limit: int) ->
         )
 
 
-@contextmanager
-def _parts_folder(output: Path) -> Iterator[Path]:
-    if str(output) == STDOUT:
-        with tempfile.TemporaryDirectory(prefix="resmlp_mt.") as folder:
-            yield Path(folder)
-    else:
-        yield Path(f"{output}.parts")
-
-
 def _count_blank(parts: Parts) -> int:
-    """How many lines have no word.
-
-    Raises:
-        UserError: if there are sentences whose scores are not finite.
-    """
+    """How many lines have no word; an error if there are sentences whose scores are not finite."""
     blank, lost = 0, []
     for line, hypotheses in enumerate(parts, 1):
         blank += hypotheses[0].wrong == BLANK

@@ -98,23 +98,23 @@ class Parts:
         self.folder, self.text = Path(folder), text
         self.num_shards, self.shard_id = num_shards, shard_id
         self._options = {**identity, "source": text.digest, "chunk_lines": CHUNK_LINES}
-        self._held = contextlib.ExitStack()
 
     def __enter__(self) -> "Parts":
-        self._held.enter_context(lock(self._lock(f"shard.{self.shard_id}")))
-        try:
+        with contextlib.ExitStack() as held:
+            held.enter_context(lock(self._lock(f"shard.{self.shard_id}")))
             make_folder(self.folder)  # the process that had the lock may have removed it
             if not self._manifest.exists():
                 write_json(self._manifest, {"options": self._options})
+            made_with = read_json(self._manifest)
+            if not isinstance(made_with, dict) or not isinstance(made_with.get("options"), dict):
+                raise UserError(f"{self._manifest} is another program's file: move it away")
             check_options(
                 f"{self.folder} holds translations",
-                self._made_with(),
+                made_with["options"],
                 self._options,
                 "choose another place or delete this folder",
             )
-        except BaseException:
-            self._held.close()
-            raise
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *_) -> None:
@@ -131,19 +131,13 @@ class Parts:
     def _manifest(self) -> Path:
         return self.folder / "manifest.json"
 
-    def _made_with(self) -> dict:
-        made_with = read_json(self._manifest)
-        if not isinstance(made_with, dict) or not isinstance(made_with.get("options"), dict):
-            raise UserError(f"{self._manifest} is another program's file: move it away")
-        return made_with["options"]
-
     def path(self, number: int) -> Path:
         """The file of a chunk."""
         return self.folder / f"{number:06}.jsonl.gz"
 
     @property
     def missing(self) -> List[int]:
-        """Numbers of all chunks that are not there yet, whoever makes them. None are missing where
+        """Numbers of the chunks that are not there yet, whoever makes them. None are missing where
         another process has made the output and removed the folder."""
         if not self._manifest.exists():
             return []
@@ -199,12 +193,8 @@ class Parts:
 def read_chunk(path: Path, lines: int) -> List[List[Hypothesis]]:
     """The hypotheses of each line of a chunk.
 
-    Args:
-        path: its file.
-        lines: how many it must have.
-
     Raises:
-        UserError: if the file is damaged.
+        UserError: if the file is damaged or has not that many *lines*.
     """
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:

@@ -5,7 +5,7 @@ as an ensemble, which averages probabilities at each word.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import List, NamedTuple, Optional, Sequence, Tuple
@@ -52,22 +52,16 @@ class Hypothesis(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """The models, and how they search. The names are those of fairseq-generate.
+    """The models, and how they search. Names and meanings are those of fairseq-generate.
 
     Attributes:
         paths: one checkpoint, or those of an ensemble.
         data: folder of binary data that the models were trained on, for its dictionaries and, if
             ``resmlp-mt prepare`` made it, for what was decided about its text.
         spm: SentencePiece model in place of that of the data.
-        beam: hypotheses of the search.
-        lenpen: length penalty.
-        nbest: how many hypotheses of a sentence are given.
         max_len_a, max_len_b: a hypothesis has at most A x source + B subwords; the positions of the
             model limit it too.
-        no_repeat_ngram_size: no n-gram of this size comes twice in a hypothesis; 0 for no limit.
         max_tokens: source subwords of a batch, padding included.
-        fp16: compute in float16, on a GPU.
-        cpu: leave GPUs alone.
         threads: CPU threads of all processes together; PyTorch's choice by default.
         processes: default: one a GPU, and one on a CPU.
         overrides: model options in place of those in the checkpoints.
@@ -114,16 +108,13 @@ class SearchOptions:
         """
         if (self.data / FILE).is_file():
             settings = TextSettings.load(self.data)
-            languages, normalise = (settings.source_lang, settings.target_lang), settings.normalise
-            spm = self.spm or settings.subword_model
-        elif self.spm is None:
+            return replace(settings, subword_model=self.spm or settings.subword_model)
+        if self.spm is None:
             raise UserError(
                 f"{self.data} has no {FILE}, which says how its text was made: give its "
                 "SentencePiece model with --spm"
             )
-        else:
-            languages, normalise, spm = ("", ""), False, self.spm
-        return TextSettings(*languages, normalise, spm)
+        return TextSettings("", "", False, self.spm)
 
     def identity(self) -> dict:
         """What the hypotheses depend on, as JSON values; files by their SHA-256.
@@ -138,19 +129,13 @@ class SearchOptions:
                 f"{self.data} has no dictionaries such as dict.en.txt: give the folder of the "
                 "binary data"
             )
+        searched = ("beam", "lenpen", "nbest", "max_len_a", "max_len_b", "no_repeat_ngram_size")
         return {
             "path": [sha256_of(path) for path in self.paths],
             "dictionaries": [sha256_of(path) for path in dictionaries],
             "spm": sha256_of(settings.subword_model),
             "normalise": settings.normalise,
-            "beam": self.beam,
-            "lenpen": self.lenpen,
-            "nbest": self.nbest,
-            "max-len-a": self.max_len_a,
-            "max-len-b": self.max_len_b,
-            "no-repeat-ngram-size": self.no_repeat_ngram_size,
-            "fp16": self.fp16,
-            "model-overrides": self.overrides,
+            **{name: getattr(self, name) for name in (*searched, "fp16", "overrides")},
         }
 
     def devices(self) -> Tuple[int, int]:
@@ -264,19 +249,15 @@ class Translator:
             for hypotheses in found
         ]
 
-    def detokenize(self, tokens: torch.Tensor) -> str:
-        """Words of the target dictionary as text."""
-        return self.task.target_dictionary.string(
-            tokens.int().cpu(),
-            "sentencepiece",
-            extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
-        )
-
     def _read(self, found: dict, limit: int) -> Hypothesis:
         score, tokens = found["score"].item(), found["tokens"]
         if not math.isfinite(score):
             return Hypothesis("", None, NOT_FINITE)
-        text = self.detokenize(tokens)
+        text = self.task.target_dictionary.string(
+            tokens.int().cpu(),
+            "sentencepiece",
+            extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
+        )
         if not text.strip():
             wrong = EMPTY
         elif len(tokens) - 1 >= limit:
@@ -313,7 +294,6 @@ def by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> 
 
 def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
     models, task = [], None
-    settings = options.text_settings()
     for path in map(str, options.paths):
         overrides = {**options.overrides, "data": str(options.data)}
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
@@ -323,14 +303,7 @@ def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
             raise UserError(f"{path} is not a translation model's checkpoint: its task is {name}")
         languages = (of_task.get("source_lang"), of_task.get("target_lang"))
         if None in languages:  # it was trained without options for them
-            languages = (settings.source_lang, settings.target_lang)
-            if not all(languages):
-                languages = tuple(infer_language_pair(str(options.data)))
-            if None in languages:
-                raise UserError(
-                    f"{options.data} has no files such as train.en-de.en.idx, which say the "
-                    "languages: give the folder of the binary data"
-                )
+            languages = _languages_of(options)
             of_task["source_lang"], of_task["target_lang"] = languages
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
             [path], overrides, task, state=state
@@ -343,6 +316,19 @@ def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
             )
         models.append(model)
     return models, task
+
+
+def _languages_of(options: SearchOptions) -> Tuple[str, str]:
+    settings = options.text_settings()
+    if settings.source_lang:
+        return settings.source_lang, settings.target_lang
+    source, target = infer_language_pair(str(options.data))
+    if source is None:
+        raise UserError(
+            f"{options.data} has no files such as train.en-de.en.idx, which say the languages: "
+            "give the folder of the binary data"
+        )
+    return source, target
 
 
 def _task_options(state: dict):

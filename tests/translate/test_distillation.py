@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from cli import call, lines, train, values
-from small_world import run_command
+from command import refused, resmlp
 
 from resmlp_mt.processes import Workers
 from resmlp_mt.text.lines import read_lines, write_lines
@@ -17,30 +17,27 @@ from resmlp_mt.translate.translator import Hypothesis
 SHORT = ("--max-len-b", 25)
 
 
-@pytest.fixture
-def make(world):
-    """Distill the training text; gives the results in the manifest, and what was printed."""
+@pytest.fixture(scope="module")
+def words(world):
+    """The words of the command for a text, by default the training text."""
 
-    def make(prefix, *more, source=world.text / "train.xx", target=world.text / "train.yy"):
-        said = distill(world, prefix, *more, source=source, target=target)
+    def words(prefix, *more, source=world.text / "train.xx", target=world.text / "train.yy"):
+        models = ("--path", world.checkpoint, "--data", world.data, "--cpu", *SHORT)
+        return ("distill", *models, "--source", source, "--target", target, "--out", prefix, *more)
+
+    return words
+
+
+@pytest.fixture(scope="module")
+def make(words):
+    """Distill; gives the results in the manifest, and what was printed."""
+
+    def make(prefix, *more, **text):
+        said = resmlp(*words(prefix, *more, **text))
         assert said.status == 0, said
         return json.loads(Path(f"{prefix}.json").read_text())["results"], said.out
 
     return make
-
-
-def distill(world, prefix, *more, source=None, target=None):
-    return run_command(
-        *("distill", "--path", world.checkpoint, "--data", world.data, "--cpu", *SHORT),
-        *("--source", source or world.text / "train.xx"),
-        *("--target", target or world.text / "train.yy", "--out", prefix, *more),
-    )
-
-
-def refused(said, text):
-    assert said.status == 1 and said.out == ""
-    assert said.err[-1].startswith("resmlp-mt distill: error: "), said.err
-    assert text in said.err[-1], said.err
 
 
 def texts(prefix):
@@ -55,7 +52,7 @@ def test_targets_are_what_fairseq_generate_gives(world, make, tmp_path):
     expected = [found[0][1] for _, found in sorted(lines(out, "D").items())]
     assert texts(tmp_path / "d" / "train") == [list(read_lines(world.text / "train.xx")), expected]
     assert made["lines"] == made["pairs"] == made["scored_lines"] == 61
-    assert made["original_pairs"] == 0 and made["teacher"]["bleu"] > 0
+    assert made["teacher"]["bleu"] > 0
     assert f"BLEU {made['teacher']['bleu']:.1f}, chrF" in printed
     assert "61 sentences translated" in printed and "(61 lines, drawn at random)" in printed
 
@@ -81,7 +78,7 @@ def hard(world, tmp_path):
     return {"source": tmp_path / "hard.xx", "target": tmp_path / "hard.yy"}
 
 
-def test_failures_are_counted_listed_and_handled(world, make, hard, tmp_path):
+def test_failures_are_counted_listed_and_handled(make, words, hard, tmp_path):
     both = {"blank source": 1, "source too long": 1}
     beams = ("--beams", tmp_path / "beams")
     for failures in ("keep", "drop", "reference"):
@@ -100,32 +97,32 @@ def test_failures_are_counted_listed_and_handled(world, make, hard, tmp_path):
         else:
             assert len(target) == 4 and target[1:3] == ["r2", "r3"]
             assert source == list(read_lines(hard["source"]))
-    assert "replaced by the reference; all are in" in printed
+    assert "replaced by the reference, and all are in" in printed
     # a search that is cut short at once ends by force
-    made, printed = make(tmp_path / "cut", "--max-len-b", 1, **hard)
+    cut = ("--max-len-b", 1)
+    made, printed = make(tmp_path / "cut", *cut, **hard)
     assert made["failures"] == {**both, "length limit": 2}
-    assert "failures: 4 of 4:" in printed and "length limit: 2 (line 1, 4)" in printed
+    assert "failures: 4 of 4 lines" in printed and "length limit 2" in printed
     assert texts(tmp_path / "cut")[1] == ["r1", "r2", "r3", "r4"]
-    options = ("--max-len-b", 1, "--failures", "drop")
-    refused(distill(world, tmp_path / "none", *options, **hard), "failed on every line (length")
+    none = tmp_path / "none"
+    refused("failed on every line (length", *words(none, *cut, "--failures", "drop", **hard))
     assert not (tmp_path / "none.yy").exists() and not (tmp_path / "none.xx").exists()
 
 
-def test_interpolation_and_original_pairs(world, make, tmp_path, monkeypatch):
+def test_interpolation(make, tmp_path, monkeypatch):
+    """Of the beams that were made for the first text."""
     monkeypatch.setattr(parts, "CHUNK_LINES", 20)
     plain, _ = make(tmp_path / "plain", "--failures", "keep")
-    # the second text is made of the beams of the first one
-    options = ("--beams", tmp_path / "plain.beams", "--interpolate", "--keep-original")
-    made, printed = make(tmp_path / "near", *options, "--failures", "keep")
-    assert "0 sentences translated" in printed and "122 pairs (61 with" in printed
-    assert made["teacher"] == plain["teacher"]
-    assert made["interpolated"]["bleu"] > made["teacher"]["bleu"]
-    source, target = texts(tmp_path / "near")
-    original = [list(read_lines(world.text / f"train.{x}")) for x in ("xx", "yy")]
-    assert source == 2 * original[0] and len(target) == 122 and target[61:] == original[1]
-    changed = sum(a != b for a, b in zip(target, texts(tmp_path / "plain")[1]))
-    assert changed and made["interpolated"]["not_the_best_scored"] == changed
-    assert (made["pairs"], made["original_pairs"]) == (122, 61)
+    options = ("--beams", tmp_path / "plain.beams", "--interpolate", "--failures", "keep")
+    made, printed = make(tmp_path / "near", *options)
+    assert "0 sentences translated" in printed and "near.xx, near.yy: 61 pairs" in printed
+    assert made["teacher"] == plain["teacher"] == plain["targets"]
+    assert made["targets"]["bleu"] > made["teacher"]["bleu"]
+    assert (
+        f"nearest in the beam against the references: BLEU {made['targets']['bleu']:.1f}" in printed
+    )
+    assert texts(tmp_path / "near")[0] == texts(tmp_path / "plain")[0]
+    assert texts(tmp_path / "near")[1] != texts(tmp_path / "plain")[1]
 
 
 def test_nearest():
@@ -138,7 +135,7 @@ def test_nearest():
     assert nearest(ended[1:], "a b c d", metric) is ended[1]
 
 
-def test_a_stopped_run_resumes(world, make, tmp_path, monkeypatch):
+def test_a_stopped_run_resumes(make, words, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "CHUNK_LINES", 20)
     make(tmp_path / "whole")
     search = Workers.map
@@ -151,7 +148,7 @@ def test_a_stopped_run_resumes(world, make, tmp_path, monkeypatch):
             yield result
 
     monkeypatch.setattr(Workers, "map", stopping)
-    assert distill(world, tmp_path / "stopped", "--max-tokens", 40).status == 130
+    assert resmlp(*words(tmp_path / "stopped", "--max-tokens", 40)).status == 130
     assert not (tmp_path / "stopped.yy").exists()
     monkeypatch.setattr(Workers, "map", search)
     made, _ = make(tmp_path / "stopped")
@@ -167,46 +164,42 @@ def test_a_stopped_run_resumes(world, make, tmp_path, monkeypatch):
     assert texts(tmp_path / "stopped") == texts(tmp_path / "whole")
 
 
-def test_what_is_there_is_not_overwritten(world, make, hard, tmp_path):
+def test_what_is_there_is_not_overwritten(make, words, hard, tmp_path):
     make(tmp_path / "a")
     text = (tmp_path / "a.yy").read_text()
-    refused(distill(world, tmp_path / "a", "--beam", 2), "a.json: results made with beam = 4, not")
-    refused(distill(world, tmp_path / "a", "--interpolate"), "interpolate = false, not true")
-    refused(distill(world, tmp_path / "a", **hard), "corpus = ")
+    refused("a.json: results made with beam = 4, not", *words(tmp_path / "a", "--beam", 2))
+    refused("interpolate = false, not true", *words(tmp_path / "a", "--interpolate"))
+    refused("corpus = ", *words(tmp_path / "a", **hard))
     beams = ("--beams", tmp_path / "a.beams")
-    said = distill(world, tmp_path / "b", *beams, "--lenpen", 1)
-    refused(said, "a.beams holds translations made with lenpen = 0.6")
+    said = "a.beams holds translations made with lenpen = 0.6"
+    refused(said, *words(tmp_path / "b", *beams, "--lenpen", 1))
     chunk = tmp_path / "a.beams" / "000000.jsonl.gz"
-    whole = chunk.read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"", b"no gzip"):
-        chunk.write_bytes(damaged)
-        refused(distill(world, tmp_path / "b", *beams), "000000.jsonl.gz is damaged: delete it")
+    chunk.write_bytes(chunk.read_bytes()[:-20])
+    refused("000000.jsonl.gz is damaged: delete it", *words(tmp_path / "b", *beams))
     assert (tmp_path / "a.yy").read_text() == text and not (tmp_path / "b.yy").exists()
     (tmp_path / "a.yy").write_text("by hand\n")
-    refused(distill(world, tmp_path / "a"), "a.yy is there already")
+    refused("a.yy is there already", *words(tmp_path / "a"))
     (tmp_path / "c.xx").write_text("another text\n")
-    refused(distill(world, tmp_path / "c"), "c.xx is there already")
+    refused("c.xx is there already", *words(tmp_path / "c"))
     assert (tmp_path / "c.xx").read_text() == "another text\n"
 
 
-def test_bad_input_ends_in_one_line(world, tmp_path):
+def test_bad_input_ends_in_one_line(world, words, tmp_path):
     (tmp_path / "empty.yy").touch()
     write_lines(tmp_path / "one.yy", ["w01"])
-    (tmp_path / "file").touch()
     source, target = world.text / "train.xx", world.text / "train.yy"
     out = tmp_path / "out" / "train"
-    refused(distill(world, out, target=tmp_path / "empty.yy"), "empty.yy: empty file")
-    refused(distill(world, out, target=tmp_path / "one.yy"), "has 61 lines but")
-    refused(distill(world, out, source=target, target=source), "not the other way round")
-    refused(distill(world, tmp_path / "file" / "train"), "choose a folder that can be written")
-    refused(distill(world, out, "--path", tmp_path / "no.pt"), "no.pt: No such file")
-    refused(distill(world, out, "--lenpen", "nan"), "--lenpen nan")
+    refused("empty.yy: empty file", *words(out, target=tmp_path / "empty.yy"))
+    refused("has 61 lines but", *words(out, target=tmp_path / "one.yy"))
+    refused("not the other way round", *words(out, source=target, target=source))
+    refused("choose a folder that can be written", *words(tmp_path / "one.yy" / "train"))
+    refused("no.pt: No such file", *words(out, "--path", tmp_path / "no.pt"))
     assert not list(tmp_path.glob("out/*"))
 
 
 def test_a_student_is_trained_on_it(world, make, tmp_path):
     prefix = tmp_path / "distilled" / "train"
-    make(prefix, "--interpolate", "--keep-original")
+    make(prefix, "--interpolate")
     subwords = Subwords(world.spm)
     for language, side in zip(("xx", "yy"), texts(prefix)):
         write_lines(tmp_path / f"train.{language}", map(subwords.encode, side))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from cli import ROOT, call, lines, load, train
-from small_world import run_command
+from command import refused, resmlp
 
 from resmlp_mt.text.settings import FILE, TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
@@ -23,27 +23,38 @@ SHORT = ("--max-len-b", 20)
 
 
 @pytest.fixture
-def run(world):
+def words(world):
+    """The words of the command."""
+
+    def words(source, output, *more, path=world.checkpoint, data=world.data):
+        files = ("--path", path, "--data", data, "--input", source, "--output", output)
+        return ("translate", *files, *SHORT, "--cpu", *more)
+
+    return words
+
+
+@pytest.fixture
+def run(words):
     """Run the command; gives its exit status and what it printed."""
 
-    def run(source, output, *more, stdin=b"", path=world.checkpoint, data=world.data):
-        command = ("--path", path, "--data", data, "--input", source, "--output", output)
-        return run_command("translate", *command, *SHORT, "--cpu", *more, stdin=stdin)
+    def run(*arguments, stdin=b"", **more):
+        return resmlp(*words(*arguments, **more), stdin=stdin)
 
     return run
 
 
-def refused(result, said):
-    assert result.status == 1 and result.out == ""
-    assert result.err[-1].startswith("resmlp-mt translate: error: "), result.err
-    assert said in result.err[-1], result.err
+@pytest.fixture
+def refuse(words):
+    """Assert that the command ends in one line, with *said* in it."""
+
+    def refuse(said, *arguments, stdin=b"", **more):
+        refused(said, *words(*arguments, **more), stdin=stdin)
+
+    return refuse
 
 
-def test_lines(path):
+def lines_of(path):
     return Path(path).read_text(encoding="utf-8").splitlines()
-
-
-test_lines.__test__ = False
 
 
 @pytest.fixture
@@ -75,11 +86,11 @@ def test_what_fairseq_translates(world, transformer, run, source, tmp_path):
     for path in (world.checkpoint, transformer, f"{world.checkpoint}:{transformer}"):
         expected = by_fairseq(world, path, "--lenpen", 0.6, "--nbest", 3)
         said = run(source, tmp_path / "out", "--nbest", 3, path=path)
-        assert said.status == 0 and "11 sentences in" in said.err[-1]
-        found[path] = test_lines(tmp_path / "out")
+        assert said.status == 0 and "11 sentences in" in said.err
+        found[path] = lines_of(tmp_path / "out")
         assert found[path] == [line for nbest in expected for line in nbest]
         assert run(source, tmp_path / "out", path=path).status == 0
-        assert test_lines(tmp_path / "out") == [nbest[0] for nbest in expected]
+        assert lines_of(tmp_path / "out") == [nbest[0] for nbest in expected]
     assert len(set(map(tuple, found.values()))) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -91,7 +102,7 @@ def test_the_search_is_that_of_the_options(world, run, source):
     ):
         expected = by_fairseq(world, world.checkpoint, *options, "--batch-size", 1)
         # one sentence at a time: A x source is of the longest sentence in the batch
-        for line, nbest in list(zip(test_lines(source), expected))[:4]:
+        for line, nbest in list(zip(lines_of(source), expected))[:4]:
             assert run("-", "-", *options, stdin=line.encode()).out == f"{nbest[0]}\n"
 
 
@@ -121,7 +132,7 @@ def test_one_line_a_line_in_order(run, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "CHUNK_LINES", 3)
     said = run("-", "-", "--max-tokens", 16, stdin=text.encode())
     assert said.status == 0 and said.out.split("\n") == [*alone, ""]
-    assert "7 sentences in" in said.err[-1] and "10 lines, 3 of them without a word" in said.err[-1]
+    assert "7 sentences in" in said.err and "10 lines, 3 of them without a word" in said.err
     # with a byte order mark, and the last line without its end, in a gzip file
     with gzip.open(tmp_path / "in.gz", "wb") as file:
         file.write(b"\xef\xbb\xbf" + text[:-1].encode())
@@ -130,7 +141,7 @@ def test_one_line_a_line_in_order(run, tmp_path, monkeypatch):
     assert run("-", "-", "--nbest", 2, stdin=b"\n \n")[:2] == (0, "\n\n\n\n")
 
 
-def test_a_pipe_and_a_folder_with_other_files(run, source, tmp_path):
+def test_a_pipe_and_a_folder_with_other_files(run, refuse, source, tmp_path):
     """As of bash's <(...), which cannot be read twice. Files of others are not deleted."""
     notes = tmp_path / "out.parts" / "notes.jsonl.gz"
     notes.parent.mkdir()
@@ -138,37 +149,36 @@ def test_a_pipe_and_a_folder_with_other_files(run, source, tmp_path):
     ours, theirs = os.pipe()
     os.write(theirs, source.read_bytes())
     os.close(theirs)
-    refused(run(source, tmp_path / "out", path=tmp_path), "error")
+    refuse("error", source, tmp_path / "out", path=tmp_path)
     assert run(f"/dev/fd/{ours}", tmp_path / "out").status == 0
     assert (tmp_path / "out").read_text() == run(source, "-").out
     assert [path.name for path in notes.parent.iterdir()] == [notes.name]
 
 
-def test_lines_that_are_too_long(world, run, tmp_path):
+def test_lines_that_are_too_long(world, run, refuse, tmp_path):
     long = " ".join(["w01"] * 100)
     text = f"w02\n{long}\nw03\n{long}\n".encode()
-    said = run("-", tmp_path / "out", stdin=text)
-    refused(said, "standard input, line 2: ")
-    assert "but the model takes 31 (2 such lines)" in said.err[-1] and "--truncate" in said.err[-1]
+    said = "standard input, line 2: 200 pieces, but the model takes 31 (2 such lines)"
+    refuse(said, "-", tmp_path / "out", stdin=text)
     assert not list(tmp_path.iterdir())
     said = run("-", "-", "--truncate", stdin=text)
-    assert said.status == 0 and said.out.count("\n") == 4 and "2 cut off" in said.err[-1]
+    assert said.status == 0 and said.out.count("\n") == 4 and "2 cut off" in said.err
     pieces = Subwords(world.spm).encode(long).split()[:31]
     begin = "".join(pieces).replace("▁", " ").strip()
     assert run("-", "-", stdin=f"{begin}\n".encode()).out == said.out.split("\n")[1] + "\n"
 
 
-def test_the_data_says_how_its_text_was_made(world, run, tmp_path):
+def test_the_data_says_how_its_text_was_made(world, run, refuse, tmp_path):
     """Normalised where the training text was, and not where nothing says so."""
     data = tmp_path / "data-bin"
     data.mkdir()
     for path in world.data.glob("dict.*"):
         (data / path.name).symlink_to(path)
-    refused(run("-", "-", "--spm", world.spm, data=data, stdin=b"w\n"), "has no files such as")
+    refuse("has no files such as", "-", "-", "--spm", world.spm, data=data, stdin=b"w\n")
     index = "train.xx-yy.xx.idx"
     (data / index).symlink_to(world.data / index)
     line, plain = "w01\u00ad «w02» w03\n".encode(), b'w01 "w02" w03\n'
-    refused(run("-", "-", data=data, stdin=line), f"data-bin has no {FILE}")
+    refuse(f"data-bin has no {FILE}", "-", "-", data=data, stdin=line)
     as_it_is = run("-", "-", "--spm", world.spm, data=data, stdin=line).out
     assert as_it_is == run("-", "-", stdin=line).out
     TextSettings("xx", "yy", True, world.spm).save(data)
@@ -176,7 +186,7 @@ def test_the_data_says_how_its_text_was_made(world, run, tmp_path):
     assert normalised == run("-", "-", stdin=plain).out != as_it_is
 
 
-def test_bad_input_writes_nothing(world, run, source, tmp_path):
+def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "latin1").write_bytes(b"w01\nw\xe92\n")
@@ -195,24 +205,24 @@ def test_bad_input_writes_nothing(world, run, source, tmp_path):
     torch.save(state, bad / "unfit.pt")
     foreign = train_subwords([f"quick brown foxes {x}" for x in "abcdefgh"], bad / "foreign", 30)
     out, ours = tmp_path / "out", f"{world.checkpoint}:"
-    refused(run(bad / "latin1", out), "latin1, line 2: invalid UTF-8")
-    refused(run("-", out, stdin=b"w01\n\xff\n"), "standard input, line 2: invalid UTF-8")
-    refused(run(bad / "empty", out), "empty: empty file")
-    refused(run(bad / "cut.gz", out), "cut.gz: damaged gzip file")
-    refused(run(bad / "none", out), "none: No such file")
-    refused(run(source, out, path=bad / "cut.pt"), "cut.pt is damaged")
-    refused(run(source, out, path=bad / "none.pt"), "none.pt: No such file")
-    refused(run(source, out, path=bad / "lm.pt"), "its task is language_modeling")
-    refused(run(source, out, path=bad / "unfit.pt"), "unfit.pt does not fit the model")
-    refused(run(source, out, path=f"{ours}{bad / 'zz.pt'}"), "zz.pt translates xx-zz, but")
-    refused(run(source, out, data=bad), f"bad has no {FILE}")
-    refused(run(source, out, "--spm", world.spm, data=bad), "bad has no dictionaries")
-    refused(run(source, out, "--spm", bad / "none.model"), "none.model: No such file")
-    refused(run(source, out, "--spm", source), "is not a SentencePiece model")
-    refused(run(source, out, "--spm", foreign), "subwords in the dictionary of")
-    refused(run(source, bad), "bad is a folder")
-    refused(run(source, bad / "no" / "out"), "has no folder")
-    refused(run(source, bad / "out.gz"), "leave off .gz")
+    refuse("latin1, line 2: invalid UTF-8", bad / "latin1", out)
+    refuse("standard input, line 2: invalid UTF-8", "-", out, stdin=b"w01\n\xff\n")
+    refuse("empty: empty file", bad / "empty", out)
+    refuse("cut.gz: damaged gzip file", bad / "cut.gz", out)
+    refuse("none: No such file", bad / "none", out)
+    refuse("cut.pt is damaged", source, out, path=bad / "cut.pt")
+    refuse("none.pt: No such file", source, out, path=bad / "none.pt")
+    refuse("its task is language_modeling", source, out, path=bad / "lm.pt")
+    refuse("unfit.pt does not fit the model", source, out, path=bad / "unfit.pt")
+    refuse("zz.pt translates xx-zz, but", source, out, path=f"{ours}{bad / 'zz.pt'}")
+    refuse(f"bad has no {FILE}", source, out, data=bad)
+    refuse("bad has no dictionaries", source, out, "--spm", world.spm, data=bad)
+    refuse("none.model: No such file", source, out, "--spm", bad / "none.model")
+    refuse("is not a SentencePiece model", source, out, "--spm", source)
+    refuse("subwords in the dictionary of", source, out, "--spm", foreign)
+    refuse("bad is a folder", source, bad)
+    refuse("has no folder", source, bad / "no" / "out")
+    refuse("leave off .gz", source, bad / "out.gz")
     for options, said in (
         (("--beam", 0), "--beam 0: must be at least 1"),
         (("--nbest", 5), "--nbest 5: a search with --beam 4 has no more"),
@@ -223,12 +233,12 @@ def test_bad_input_writes_nothing(world, run, source, tmp_path):
         (("--fp16",), "--fp16: needs a GPU"),
         (("--num-shards", 2, "--shard-id", 2), "the id of a shard is a number from 0 to 1"),
     ):
-        refused(run(source, out, *options), said)
-    refused(run("-", out, "--num-shards", 2), "jobs cannot share standard input")
+        refuse(said, source, out, *options)
+    refuse("jobs cannot share standard input", "-", out, "--num-shards", 2)
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
 
-def test_a_disk_that_is_full(run, source, tmp_path, monkeypatch):
+def test_a_disk_that_is_full(run, refuse, source, tmp_path, monkeypatch):
     replace = os.replace
 
     def full(temporary, path):
@@ -237,17 +247,17 @@ def test_a_disk_that_is_full(run, source, tmp_path, monkeypatch):
         replace(temporary, path)
 
     monkeypatch.setattr("resmlp_mt.files.os.replace", full)
-    refused(run(source, tmp_path / "out"), "out could not be written: No space left")
+    refuse("out could not be written: No space left", source, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out.parts"]
     monkeypatch.undo()
-    assert "0 sentences in" in run(source, tmp_path / "out").err[-1]
-    assert len(test_lines(tmp_path / "out")) == 11
+    assert "0 sentences in" in run(source, tmp_path / "out").err
+    assert len(lines_of(tmp_path / "out")) == 11
 
 
 LONG = (*SHORT[:1], 5, "--beam", 1)  # many lines in little time
 
 
-def test_a_killed_run_resumes(world, run, tmp_path):
+def test_a_killed_run_resumes(world, run, refuse, tmp_path):
     """And while it runs, a second one is refused."""
     many = tmp_path / "many"
     text = (world.text / "train.xx").read_text()
@@ -265,25 +275,23 @@ def test_a_killed_run_resumes(world, run, tmp_path):
         assert first.poll() is None, first.communicate()
         time.sleep(0.01)
     first.send_signal(signal.SIGSTOP)
-    refused(run(many, out, *LONG), "another process is working in")
+    refuse("another process is working in", many, out, *LONG)
     first.kill()
     first.communicate()
     assert not out.exists() and 0 < len(list(chunks.glob("*.jsonl.gz"))) < 5
-    refused(run(many, out, *LONG, "--lenpen", 1), "out.parts holds translations made with lenpen")
+    refuse("out.parts holds translations made with lenpen", many, out, *LONG, "--lenpen", 1)
     said = run(many, out, *LONG)
-    assert said.status == 0 and int(said.err[-1].split()[0]) in range(4148 - 4 * 1024, 4148)
+    assert said.status == 0 and int(said.err.split()[0]) in range(4148 - 4 * 1024, 4148)
     assert not chunks.exists()
     assert run(world.text / "train.xx", tmp_path / "once", *LONG).status == 0
     assert out.read_text() == (tmp_path / "once").read_text() * 68
 
 
-def test_shards_make_one_output(run, source, tmp_path, monkeypatch):
+def test_shards_make_one_output(run, refuse, source, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "CHUNK_LINES", 3)
     assert run(source, tmp_path / "whole").status == 0
     first = run(source, tmp_path / "out", "--num-shards", 3, "--shard-id", 2)
-    assert (
-        "3 sentences in" in first.err[-1] and "3 chunks are left to other shards" in first.err[-1]
-    )
+    assert "3 sentences in" in first.err and "3 chunks are left to other shards" in first.err
     assert not (tmp_path / "out").exists()
     assert run(source, tmp_path / "out", "--num-shards", 3, "--shard-id", 1).status == 0
     # of these chunks one is damaged on the way
@@ -291,10 +299,10 @@ def test_shards_make_one_output(run, source, tmp_path, monkeypatch):
     content = damaged.read_bytes()
     damaged.write_bytes(content[:-12])
     shard = ("--num-shards", 3, "--shard-id", 0)
-    refused(run(source, tmp_path / "out", *shard), "000001.jsonl.gz is damaged: delete it")
+    refuse("000001.jsonl.gz is damaged: delete it", source, tmp_path / "out", *shard)
     damaged.write_bytes(content)
     last = run(source, tmp_path / "out", *shard)
-    assert "0 sentences in" in last.err[-1] and "11 lines" in last.err[-1]
+    assert "0 sentences in" in last.err and "11 lines" in last.err
     assert (tmp_path / "out").read_text() == (tmp_path / "whole").read_text()
     assert not (tmp_path / "out.parts").exists()
 
@@ -302,7 +310,7 @@ def test_shards_make_one_output(run, source, tmp_path, monkeypatch):
 def test_several_processes_give_the_same(run, source, tmp_path):
     assert run(source, tmp_path / "one").status == 0
     several = run(source, tmp_path / "several", "--processes", 2, "--max-tokens", 16)
-    assert several.status == 0 and "11 sentences in" in several.err[-1]
+    assert several.status == 0 and "11 sentences in" in several.err
     assert (tmp_path / "several").read_text() == (tmp_path / "one").read_text()
 
 
@@ -313,7 +321,7 @@ def overflowing(world, tmp_path):
     model = state["cfg"]["model"]
     model.share_all_embeddings, model.share_decoder_input_output_embed = False, True
     weight = state["model"]["encoder.embed_tokens.weight"].clone()
-    for number, line in enumerate(test_lines(world.data / "dict.xx.txt")):
+    for number, line in enumerate(lines_of(world.data / "dict.xx.txt")):
         if "9" in line.split()[0]:
             weight[number + 4] = 3e38  # behind the four symbols of fairseq
     state["model"]["encoder.embed_tokens.weight"] = weight
@@ -321,11 +329,11 @@ def overflowing(world, tmp_path):
     return tmp_path / "overflowing.pt"
 
 
-def test_scores_that_are_not_finite(run, overflowing, tmp_path):
+def test_scores_that_are_not_finite(run, refuse, overflowing, tmp_path):
     (tmp_path / "in").write_text("w01 w02\nw09\nw03\nw19 w04\n")
-    said = run(tmp_path / "in", tmp_path / "out", path=overflowing)
-    refused(said, "in, line 2 and 1 more: no translation")
-    assert "NaN or infinite" in said.err[-1] and not (tmp_path / "out").exists()
+    said = "in, line 2 and 1 more: no translation, because the scores of the model are NaN or inf"
+    refuse(said, tmp_path / "in", tmp_path / "out", path=overflowing)
+    assert not (tmp_path / "out").exists()
     # the others are there, as they are alone
     with gzip.open(tmp_path / "out.parts" / "000000.jsonl.gz", "rt") as file:
         found = file.read().splitlines()
