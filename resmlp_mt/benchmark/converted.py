@@ -25,10 +25,8 @@ def import_ctranslate2():
 
 
 def save_checkpoint(model, options: Namespace, task, folder: Path) -> Path:
-    """A Transformer as a fairseq checkpoint, with its dictionaries beside it.
-
-    Only what CTranslate2's converter reads is written: options and weights.
-    """
+    """Write the parts of a fairseq checkpoint that the converter of CTranslate2 reads: options,
+    weights, and the dictionaries beside them."""
     for side, dictionary in (
         ("source", task.source_dictionary),
         ("target", task.target_dictionary),
@@ -36,25 +34,20 @@ def save_checkpoint(model, options: Namespace, task, folder: Path) -> Path:
         dictionary.save(str(folder / f"dict.{side}.txt"))
     args = Namespace(**vars(options))
     args.task, args.source_lang, args.target_lang = "translation", "source", "target"
-    # the converter hands NumPy the weights, which has no bfloat16
+    # the converter makes NumPy arrays, which have no bfloat16
     weights = {name: value.detach().cpu().float() for name, value in model.state_dict().items()}
     torch.save({"args": args, "model": weights}, folder / "model.pt")
     return folder / "model.pt"
 
 
 def load_translator(model, options: Namespace, task, precision: str, device: str, threads: int):
-    """Convert a fairseq Transformer, by way of a temporary folder.
+    """Convert a fairseq Transformer to a ``ctranslate2.Translator``.
 
     Args:
-        model: the Transformer.
-        options: its complete options.
-        task: with its dictionaries.
+        model, options, task: the Transformer, its complete options, its task with dictionaries.
         precision: ``float32``, ``float16``, ``bfloat16`` or ``int8``: of weights and products.
         device: ``cpu`` or ``cuda``.
         threads: CPU threads.
-
-    Returns:
-        a ``ctranslate2.Translator``.
 
     Raises:
         UserError: if CTranslate2 is missing, or cannot run the model.
@@ -79,7 +72,7 @@ def load_translator(model, options: Namespace, task, precision: str, device: str
 
 
 def as_words(batch: dict, dictionary) -> List[List[str]]:
-    """The source sentences of a batch as lists of words, without padding and end of sentence."""
+    """The source sentences of a batch as words, without padding and end of sentence."""
     special = (dictionary.pad(), dictionary.eos())
     return [
         [dictionary[word] for word in row if word not in special]
@@ -88,7 +81,7 @@ def as_words(batch: dict, dictionary) -> List[List[str]]:
 
 
 class CTranslate2System:
-    """The baseline, converted: the same weights; see ``FairseqSystem`` for the attributes."""
+    """The baseline, converted, with the same weights and the interface of ``FairseqSystem``."""
 
     counts_as = 1
 
@@ -102,10 +95,9 @@ class CTranslate2System:
         self.translator = load_translator(model, options, pair.task, precision, device, threads)
 
     def prepare(self, batch: dict, words: int) -> Callable[[], int]:
-        """As ``FairseqSystem.prepare``: a function that makes as many tokens in as many steps."""
         sources = as_words(batch, self.dictionary)
-        # it stops at the longest length without a step for the end of sentence: one word more
-        # makes the number of steps, and of tokens, that fairseq makes
+        # it stops at the longest length without a step for the end of sentence: with one word
+        # more it makes as many steps and tokens as fairseq
         steps = words + 1
 
         def translate() -> int:

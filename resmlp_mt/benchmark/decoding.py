@@ -1,6 +1,7 @@
 """``benchmark decode``: translate the same sentences with each system in turn."""
 
 from argparse import Namespace
+from functools import partial
 from typing import Callable, Dict, List
 
 from tqdm import tqdm
@@ -12,8 +13,8 @@ from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import (
     Spread,
     alternate,
+    column,
     number,
-    ratio,
     spread,
     spread_text,
     synchronizer,
@@ -42,13 +43,10 @@ class FairseqSystem:
         self.model = make_ready(model, self.beam)
 
     def prepare(self, batch: dict, words: int) -> Callable[[], int]:
-        """What translates *batch* into exactly *words* words a sentence, and an end of sentence.
+        """A function that translates *batch* into exactly *words* words a sentence and their end.
 
-        Returns:
-            a function that translates, and gives the number of tokens in the best hypotheses.
-
-        Raises (when called):
-            RuntimeError: if a hypothesis came out of another length.
+        It returns the number of tokens in the best hypotheses, and raises RuntimeError if a
+        hypothesis has another length.
         """
         options = Namespace(
             beam=self.beam, max_len_a=0, max_len_b=words, min_len=words, lenpen=LENGTH_PENALTY
@@ -66,7 +64,7 @@ class FairseqSystem:
 
 
 def systems_of(pair: Pair) -> list:
-    """All that is to translate: our model, the baseline, further forms of both."""
+    """Our model, the baseline, and further forms of both."""
     args = pair.args
     systems = [FairseqSystem(pair.names[n], pair.build(n), pair, n) for n in (0, 1)]
     for precision in args.precision:
@@ -82,16 +80,16 @@ def measure(systems: list, batch: dict, words: int, args, bar: tqdm) -> dict:
 
     Args:
         batch: the sentences.
-        words: to be made of each sentence, its end on top.
-        bar: moved on by each run.
+        words: of each translation, without its end.
+        bar: advances at each run.
     """
     tokens: Dict[str, int] = {}
-
-    def timed(name: str, translate: Callable[[], int]) -> Callable[[], None]:
-        return lambda: tokens.__setitem__(name, translate())
-
     translating = {system.name: system.prepare(batch, words) for system in systems}
-    runs = {name: timed(name, translate) for name, translate in translating.items()}
+
+    def run(name: str) -> None:
+        tokens[name] = translating[name]()
+
+    runs = {name: partial(run, name) for name in translating}
     synchronize = synchronizer(args.device)
     seconds = alternate(runs, args.warmup, args.repeats, synchronize, after_each=bar.update)
     work = [multiply_adds(translating[system.name]) for system in systems[:2]]
@@ -107,11 +105,8 @@ def measure(systems: list, batch: dict, words: int, args, bar: tqdm) -> dict:
     for system in systems:
         taken, mine = seconds[system.name], work[system.counts_as]
         line["columns"][system.name] = {
-            "seconds": taken,
+            **column(taken, seconds[systems[1].name], tokens[system.name], words + 1),
             "output_tokens": tokens[system.name],
-            "tokens_per_second": tokens[system.name] / spread(taken).median,
-            "ms_a_step": spread(taken).scaled(1000 / (words + 1))._asdict(),
-            "speed": ratio(seconds[systems[1].name], taken)._asdict(),
             "counted": {"multiply_adds": mine, "speed": work[1] / mine},
         }
     return line
@@ -142,18 +137,11 @@ def chart(side: str, lines: List[dict]) -> Chart:
     other = {"target": "source", "source": "target"}[side]
     words = {"target": "target_words", "source": "source_tokens"}
     setting = f"{lines[0][words[other]]} {words[other].replace('_', ' ')}"
-    points = {
-        name: [
-            (
-                line[words[side]],
-                spread(line["columns"][name]["seconds"]).scaled(
-                    1000 / line["columns"][name]["output_tokens"]
-                ),
-            )
-            for line in lines
-        ]
-        for name in lines[0]["columns"]
-    }
+    points: Dict[str, list] = {name: [] for name in lines[0]["columns"]}
+    for line in lines:
+        for name, found in line["columns"].items():
+            milliseconds = spread(found["seconds"]).scaled(1000 / found["output_tokens"])
+            points[name].append((line[words[side]], milliseconds))
     title = f"Time for a decoded token by {side} length\n({setting}, beam {lines[0]['beam']})"
     return Chart(title, words[side].replace("_", " "), "time for a token (ms)", points)
 

@@ -1,5 +1,7 @@
 """``benchmark memory``: the activations that training keeps, and what decoding remembers."""
 
+import gc
+from types import FunctionType, ModuleType
 from typing import Dict, List
 
 import torch
@@ -11,6 +13,9 @@ from resmlp_mt.benchmark.report import Chart, Report, Table, counted
 from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread, number
 from resmlp_mt.benchmark.training import loss_of
+
+# what every object reaches, and what holds weights
+NO_MEMORY = (torch.nn.Module, type, FunctionType, ModuleType)
 
 
 def saved_bytes(model, task, batch: dict) -> int:
@@ -55,32 +60,22 @@ def held_bytes(value) -> int:
     seen, waiting = set(), [value]
     while waiting:
         value = waiting.pop()
-        if id(value) in seen or isinstance(value, (torch.nn.Module, type)):
+        if id(value) in seen or isinstance(value, NO_MEMORY):
             continue
         seen.add(id(value))
         if isinstance(value, torch.Tensor):
             storage = value.untyped_storage()
             storages[storage.data_ptr()] = storage.nbytes()
         else:
-            waiting.extend(_children(value))
+            waiting.extend(gc.get_referents(value))
     return sum(storages.values())
-
-
-def _children(value) -> list:
-    if isinstance(value, dict):
-        return list(value.values())
-    if isinstance(value, (list, tuple, set)):
-        return list(value)
-    names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    slots = [getattr(value, name) for name in names if hasattr(value, name)]
-    return slots + list(getattr(value, "__dict__", {}).values())
 
 
 def held_by_length(system: FairseqSystem, batch: dict, lengths: List[int]) -> Dict[int, int]:
     """Bytes that word-by-word decoding remembers after each of *lengths* words, in one run.
 
-    It is what the last layer is handed beside the newest word's state: the memory of all layers
-    and, where a layer reads that at every step, the encoder's output.
+    The last layer gets them beside the state of the newest word: the memory of all layers and,
+    where a layer reads it at every step, the output of the encoder.
     """
     found: Dict[int, int] = {}
     steps = 0

@@ -20,7 +20,7 @@ _DROPOUTS = ["dropout", "attention_dropout", "activation_dropout"]
 
 
 def complete(flag: str, arch: str, words: List[str]) -> Namespace:
-    """All options of an architecture, as ``fairseq-train`` makes them of *words*.
+    """All options of an architecture, as ``fairseq-train`` parses them from *words*.
 
     Raises:
         UserError: for an architecture or an option that fairseq does not know.
@@ -42,8 +42,8 @@ def complete(flag: str, arch: str, words: List[str]) -> Namespace:
 class Pair:
     """Our model and the baseline.
 
-    A baseline of the plain ``transformer`` takes our width, hidden size, layers, heads and dropout.
-    A baseline of another name has its own. Positions and the sharing of embeddings are ours.
+    The baseline ``transformer`` has our width, hidden size, layers, heads and dropout. A baseline
+    of another name has its own. Both have the same positions and share embeddings alike.
 
     Args:
         args: the options of ``resmlp-mt benchmark``.

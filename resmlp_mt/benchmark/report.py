@@ -18,13 +18,7 @@ from resmlp_mt.provenance import versions
 
 @dataclass
 class Table:
-    """
-    Attributes:
-        title: one line above.
-        header: a heading for each column.
-        rows: as many cells each; the first is a name.
-        notes: lines below.
-    """
+    """A title above, a heading for each column, cells, and notes below."""
 
     title: str
     header: List[str]
@@ -39,12 +33,8 @@ class Table:
 
 @dataclass
 class Chart:
-    """One panel of a picture: a line for each model.
-
-    Attributes:
-        title, x, y: heading and axes, with units.
-        lines: for each model its points, ``(x, Spread)``.
-    """
+    """One panel of a picture: its heading, the titles of its axes with units, and the points
+    ``(x, Spread)`` of each model."""
 
     title: str
     x: str
@@ -54,13 +44,8 @@ class Chart:
 
 @dataclass
 class Report:
-    """What a mode gives back.
-
-    Attributes:
-        result: all numbers, as JSON values.
-        tables: for the terminal.
-        pictures: panels by the picture's name.
-    """
+    """What a mode measured: all numbers as JSON values, tables for the terminal, and panels by the
+    name of the picture."""
 
     result: dict
     tables: List[Table]
@@ -73,7 +58,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def machine(args) -> dict:
-    """What the numbers depend on, the models apart."""
+    """What the numbers depend on beside the models."""
     try:
         text = Path("/proc/cpuinfo").read_text()
         cpu = re.search(r"model name\s*: (.*)", text)[1]
@@ -93,7 +78,7 @@ def machine(args) -> dict:
 
 
 def check_folder(folder: Path) -> None:
-    """Find out before the work, not after it, whether results can be kept.
+    """Refuse, before any work, a folder that results cannot be written to.
 
     Raises:
         UserError: if *folder* cannot be made, or pictures cannot be drawn.
@@ -117,7 +102,7 @@ def show(report: Report, args) -> None:
 
 
 def save(report: Report, args, settings: dict, argv: List[str]) -> List[Path]:
-    """Write the JSON file and the pictures; gives their names."""
+    """Write the JSON file and the pictures; returns their paths."""
     folder, made_with = args.out, versions()
     if getattr(args, "ctranslate2", []):
         made_with["ctranslate2"] = version("ctranslate2")

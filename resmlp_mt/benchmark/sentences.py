@@ -120,7 +120,7 @@ class Sentences:
             seed=self.args.seed,
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the loader's, that there is no GPU
+            warnings.simplefilter("ignore")  # of the loader, that there is no GPU
             batch = next(batches.next_epoch_itr(), None)
         if not batch:
             raise UserError(f"{self.args.data}: no batch of {tokens} tokens in {self.args.split}")

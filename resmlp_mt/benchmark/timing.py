@@ -1,4 +1,4 @@
-"""Several programs timed in turn, and what their numbers come to."""
+"""Several programs timed in turn, and how their numbers are written."""
 
 import time
 from statistics import median
@@ -21,16 +21,31 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratio(others: Sequence[float], ours: Sequence[float]) -> Spread:
-    """How many times *ours* goes into *others*, repeat by repeat.
+    """*others* divided by *ours*, repeat by repeat.
 
-    Both of a pair were measured right after each other, so that a machine that is slow for a while
-    is slow for both.
+    Both of a pair were measured right after each other: a machine that is slow for a while is slow
+    for both.
     """
     return spread([other / our for other, our in zip(others, ours, strict=True)])
 
 
+def column(taken: List[float], baseline: List[float], tokens: int, steps: int) -> dict:
+    """The numbers of one system, as JSON values.
+
+    Args:
+        taken, baseline: seconds of its repeats, and of those of the baseline.
+        tokens, steps: made in each repeat.
+    """
+    return {
+        "seconds": taken,
+        "tokens_per_second": tokens / spread(taken).median,
+        "ms_a_step": spread(taken).scaled(1000 / steps)._asdict(),
+        "speed": ratio(baseline, taken)._asdict(),
+    }
+
+
 def number(value: Optional[float]) -> str:
-    """A number with three or so digits that count; a dash for none."""
+    """A number with about three significant digits, or a dash for None."""
     if value is None:
         return "-"
     if value >= 99.95:
@@ -44,11 +59,11 @@ def spread_text(value: Spread) -> str:
 
 
 def nothing(*_) -> None:
-    """A step that does not concern this run."""
+    """Do nothing."""
 
 
 def synchronizer(device: str) -> Callable[[], None]:
-    """What waits until all work given to *device* is done; a CPU has done it on return."""
+    """A function that waits for the work given to *device*. The CPU needs no waiting."""
     if device != "cuda":
         return nothing
     import torch  # the tables of results need this file, and no torch

@@ -17,8 +17,8 @@ from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import (
     Spread,
     alternate,
+    column,
     number,
-    ratio,
     spread,
     spread_text,
     synchronizer,
@@ -37,11 +37,7 @@ def loss_of(model, task, batch: dict) -> torch.Tensor:
 
 
 class TrainingStep:
-    """One step at each call.
-
-    Attributes:
-        phases: for each step so far its seconds by phase.
-    """
+    """One step at each call. ``phases`` has the seconds of each step so far, by phase."""
 
     def __init__(self, model, task, batch: dict, device: str):
         self.model, self.task, self.batch = model.train(), task, batch
@@ -85,19 +81,11 @@ def measure(pair: Pair, models: list, batch: dict, args, bar: tqdm) -> dict:
     }
     baseline = pair.names[1]
     for name, taken in seconds.items():
+        by_phase = {phase: spread([step[phase] for step in phases[name]]) for phase in PHASES}
         line["columns"][name] = {
-            "seconds": taken,
-            "tokens_per_second": batch["ntokens"] / spread(taken).median,
-            "ms_a_step": spread(taken).scaled(1000)._asdict(),
-            "ms_by_phase": {
-                phase: spread([step[phase] for step in phases[name]]).scaled(1000)._asdict()
-                for phase in PHASES
-            },
-            "speed": ratio(seconds[baseline], taken)._asdict(),
-            "counted": {
-                "multiply_adds": work[name],
-                "speed": work[baseline] / work[name],
-            },
+            **column(taken, seconds[baseline], batch["ntokens"], 1),
+            "ms_by_phase": {k: value.scaled(1000)._asdict() for k, value in by_phase.items()},
+            "counted": {"multiply_adds": work[name], "speed": work[baseline] / work[name]},
         }
     return line
 
