@@ -20,9 +20,8 @@ Encoder = Callable[[str], str]
 class CrossAttention(NamedTuple):
     """
     Attributes:
-        source: S pieces, the end of sentence last.
-        target: T pieces, the end of sentence last.
-        weights: layers x T x S, averaged over heads; each row sums to 1.
+        source, target: S and T pieces, the end of sentence last.
+        weights: layers x T x S, averaged over heads. Each row sums to 1.
     """
 
     source: List[str]
@@ -40,21 +39,19 @@ def cross_attention(
     beam: int = 4,
     lenpen: float = 0.6,
 ) -> CrossAttention:
-    """Translate a sentence, then read the attention off a pass over that translation.
+    """Translate a sentence, then take the attention from a pass over that translation.
 
     Args:
         path: a checkpoint of a ``resmlp_mt`` architecture.
         data_bin: the folder with its dictionaries, ``dict.en.txt`` ...
         sentence: the source.
-        spm: by default the one in *data_bin*. If there is none, the text is in
-            pieces already, set off by spaces.
-        translation: the target, in place of the translation by the model.
-        beam, lenpen: of the search for that.
+        spm: SentencePiece model. Default: the one in *data_bin*, without one the text is in pieces.
+        translation: the target. Default: the translation of the model.
+        beam, lenpen: of the search for the translation.
 
     Raises:
-        UserError: a checkpoint or dictionaries of another model, a file that is not there, an empty
-            sentence, one that is longer than the positions of the model, a decoder without
-            cross-attention.
+        UserError: a checkpoint or dictionaries of another model, a missing file, an empty sentence
+            or one with more tokens than the model has positions, no cross-attention.
     """
     model, task = _load(path, data_bin)
     encode_source, encode_target = _encoders(data_bin, spm)
@@ -64,7 +61,7 @@ def cross_attention(
     else:
         target = _translate(model, task, source, beam, lenpen)
     encoder_out = model.encoder(source.unsqueeze(0), torch.tensor([len(source)]))
-    # what the decoder is fed: the end-of-sentence symbol, then the words before the last
+    # input of the decoder: the end-of-sentence symbol, then the words before the last
     fed = target.roll(1).unsqueeze(0)
     layers = []
     for layer in range(model.decoder.num_layers):
@@ -101,7 +98,7 @@ def _load(path: Path, data_bin: Path):
 
 
 def _encoders(data_bin: Path, model: Optional[Path]) -> Tuple[Encoder, Encoder]:
-    """What makes pieces of source and target, normalised if that was decided for the data."""
+    """Functions from source and target text to pieces, normalised as the data was."""
     if model is None:
         if not (Path(data_bin) / MODEL).is_file():
             return str.strip, str.strip
@@ -122,10 +119,5 @@ def _indices(dictionary, pieces: str, what: str) -> Tensor:
 
 def _translate(model, task, source: Tensor, beam: int, lenpen: float) -> Tensor:
     generator = task.build_generator([model], Namespace(beam=beam, lenpen=lenpen))
-    sample = {
-        "net_input": {
-            "src_tokens": source.unsqueeze(0),
-            "src_lengths": torch.tensor([len(source)]),
-        }
-    }
-    return task.inference_step(generator, [model], sample)[0][0]["tokens"]
+    batch = {"src_tokens": source.unsqueeze(0), "src_lengths": torch.tensor([len(source)])}
+    return task.inference_step(generator, [model], {"net_input": batch})[0][0]["tokens"]

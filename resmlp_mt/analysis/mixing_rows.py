@@ -1,8 +1,8 @@
 """Rows of the mixing matrices as curves: are they shifted copies of each other?
 
-Over s - t, how far the position that is read lies from the one that is written, copies fall onto
-each other. Where the weights are by distance they are copies by construction. Then a curve is a
-head.
+The curves are drawn over s - t, the distance from the position that is written to the position that
+is read. Shifted copies coincide there. Where weights depend on the distance alone all rows are
+copies, and a curve is a head.
 """
 
 from pathlib import Path
@@ -15,17 +15,12 @@ from resmlp_mt.checkpoints.inspection import Layer, load_ours, mixing_kind, mixi
 from resmlp_mt.errors import UserError
 
 MOST_HEADS = 8  # unless more are asked for
-# where the weights depend on the distance alone, so that all rows are alike
+# kinds of mixing with weights that depend on the distance alone
 BY_DISTANCE = ("toeplitz", "depthwise-conv")
 
 
 class Curve(NamedTuple):
-    """
-    Attributes:
-        label: in the legend.
-        x: s - t.
-        y: the weights.
-    """
+    """A label for the legend, the distances s - t, and the weights there."""
 
     label: str
     x: np.ndarray
@@ -37,7 +32,7 @@ class MixingRows(NamedTuple):
     Attributes:
         panels: curves by side and layer, the same labels in each.
         of: what a curve is, ``"row"`` or ``"head"``.
-        heads: which heads they are of, for a heading: see :func:`some_heads`.
+        heads: the heads for a heading, see :func:`some_heads`.
     """
 
     panels: Dict[Layer, List[Curve]]
@@ -51,7 +46,7 @@ def mixing_rows(
     heads: Optional[Sequence[int]] = None,
     rows: Optional[Sequence[int]] = None,
 ) -> MixingRows:
-    """Several rows of one head, or where weights are by distance, a curve for each head.
+    """Several rows of one head, or for weights by distance a curve for each head.
 
     Args:
         path: a checkpoint of a ``resmlp_mt`` architecture.
@@ -68,7 +63,9 @@ def mixing_rows(
     there_are, length = shape[0], min(matrix.size(1) for matrix in matrices.values())
     if mixing_kind(load_ours(path)) in BY_DISTANCE:
         if rows:
-            raise UserError(f"--row: the weights of {path} are by distance, all rows are alike")
+            raise UserError(
+                f"--row: {path} has weights by distance: all rows are alike, leave it out"
+            )
         heads = choose_heads(there_are, heads)
         panels = {
             key: _distance_curves(matrix, key[0] == "decoder", heads)
@@ -76,7 +73,7 @@ def mixing_rows(
         }
         return MixingRows(panels, "head", some_heads(heads, there_are))
     if heads is not None and len(heads) > 1:
-        raise UserError("--head: give one, its rows are the curves")
+        raise UserError("--head: give one: its rows are the curves")
     (head,) = choose_heads(there_are, heads or [1])
     rows = rows or sorted({(i + 1) * length // 5 for i in range(4)})
     for row in rows:
@@ -90,10 +87,10 @@ def mixing_rows(
 
 
 def choose_heads(there_are: int, asked: Optional[Sequence[int]]) -> List[int]:
-    """Heads to draw, from 1: those that were *asked* for, or the first 8.
+    """The heads to draw, from 1: those *asked* for, or the first 8.
 
     Raises:
-        UserError: for a head that is not there.
+        UserError: for a head that the model does not have.
     """
     for head in asked or ():
         if not 1 <= head <= there_are:
@@ -102,7 +99,7 @@ def choose_heads(there_are: int, asked: Optional[Sequence[int]]) -> List[int]:
 
 
 def some_heads(heads: Sequence[int], there_are: int) -> str:
-    """``", heads 1 to 8 of 16"``, and nothing where all are drawn."""
+    """``", heads 1 to 8 of 16"``, or nothing if these are all heads."""
     if len(heads) == there_are:
         return ""
     numbers = ", ".join(map(str, heads))

@@ -3,10 +3,10 @@
 Its section 3 counts, layer by layer, the weights below 5% of the maximum of their matrix: A has
 more of them than B and C. Here they are counted, and set to zero without training again.
 
-The A of a head is a matrix of its own. Of A only the weights that training reached are counted:
-those that sentences of T tokens use. They are the top left T x T of A, in the decoder its triangle.
-Beyond, A still is what it was drawn as. With ``--token-mixing toeplitz`` the weights are those by
-distance.
+Each head has an A of its own. Only the weights of A that training reached are counted: those that
+sentences of T tokens use. They are the top left T x T of A, in the decoder its triangle. The others
+are hardly changed from their initial values. With ``--token-mixing toeplitz`` the weights are those
+by distance.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ PAPERS_THRESHOLD = 0.05
 
 
 class Count(NamedTuple):
-    """How many weights are below the threshold, of how many."""
+    """*small* of *total* weights are below the threshold."""
 
     small: int
     total: int
@@ -76,23 +76,19 @@ def check_threshold(threshold: float) -> None:
 
 
 def used_weights(state: dict, kind: str, side: str, weight: Tensor, length: int):
-    """Which weights sentences of *length* tokens use: True in a tensor of the same shape."""
+    """A mask of the weights that sentences of *length* tokens use, in the shape of *weight*."""
     if kind != "A":
         return torch.ones_like(weight, dtype=torch.bool)
     mixing = rebuild_mixing(state, side, weight.float())
-    # whatever A is made of: a weight is in it if the sum of the entries of A depends on it
+    # for every kind of mixing: a weight is used if the sum of the entries of A depends on it
     mixing.matrix(min(length, mixing.positions)).sum().backward()
     return mixing.weight.grad != 0
 
 
 def below(kind: str, weight: Tensor, used: Tensor, threshold: float) -> Tensor:
-    """Which weights are smaller than *threshold* x the largest used one of their matrix.
+    """A mask of the weights smaller than *threshold* x the largest used one of their matrix.
 
-    Args:
-        kind: ``A``, whose first dimension is the head, each with a matrix of its own, ``B``, ``C``.
-        weight: the parameter.
-        used: what :func:`used_weights` gives.
-        threshold: a share, 0 to 1.
+    The first dimension of an ``A`` is the head, each with a matrix of its own.
     """
     size = weight.float().abs()
     largest = size.masked_fill(~used, 0)
@@ -104,7 +100,7 @@ def below(kind: str, weight: Tensor, used: Tensor, threshold: float) -> Tensor:
 
 
 def _small(state: dict, kinds: Sequence[str], threshold: float, length: int):
-    """(kind, layer, name of the parameter, mask of small weights, mask of used weights) of each."""
+    """(kind, layer, name, mask of small weights, mask of used weights) of each parameter."""
     for kind in kinds:
         for layer, name in parameter_names(state, kind).items():
             weight = state["model"][name]
@@ -144,32 +140,26 @@ def prune_checkpoint(
     which: Optional[Sequence[str]] = None,
     length: int = 32,
 ) -> Dict[str, Count]:
-    """Write a checkpoint whose small weights are zero; nothing is trained again.
+    """Write a checkpoint whose small weights are zero, without training it again.
 
     Args:
         path: a checkpoint of a ``resmlp_mt`` architecture.
         output: the checkpoint to write, without the state of the optimizer.
         threshold: share of the largest weight of the same matrix.
         which: of ``A``, ``B``, ``C``; default: all that it has.
-        length: T; the counts of A, and its largest weight, are those that T tokens use. What is
-            small beyond them becomes zero too.
+        length: T, for the counts of A and for its largest weight. Small weights of A beyond T
+            become zero too.
 
     Returns:
-        weights removed, of how many, by ``A``, ``B``, ``C``, whether pruned (those of *which*) or
-        not (removed: 0).
+        weights removed by ``A``, ``B``, ``C``, 0 for those that are not in *which*.
 
     Raises:
         UserError: what :func:`sparsity` raises; an ``A`` asked for that is not there; *output* is
             *path*; what :func:`~resmlp_mt.checkpoints.loading.save_checkpoint` raises.
     """
     check_threshold(threshold)
-    unknown = [kind for kind in which or () if kind not in KINDS]
-    if unknown:
-        raise UserError(
-            f"{unknown[0] or repr('')}: no matrix of that name: choose from {', '.join(KINDS)}"
-        )
     if Path(output).resolve() == Path(path).resolve():
-        raise UserError(f"{output} is read: choose another file to write")
+        raise UserError(f"{output} is the input: choose another file to write")
     state = load_ours(path)
     check_not_folded(state, path)
     if which is not None and "A" in which:

@@ -21,19 +21,19 @@ THRESHOLDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 
 
 class Sweep:
-    """One checkpoint, one test set, any number of points, written down one by one.
+    """BLEU of one checkpoint on one test set at any number of points. Each is written when made.
 
     Args:
         checkpoint: of a ``resmlp_mt`` architecture.
-        search: how each point is translated. Its ``paths`` are not looked at.
+        search: how each point is translated. Its ``paths`` are ignored.
         source, references: the test set, one detokenized sentence a line.
-        output: the JSON file. If it is there, the points in it are not made again.
+        output: the JSON file. Points that are in it are not made again.
         length: T, see :func:`resmlp_mt.analysis.pruning.sparsity`.
-        command: what is run, for the file.
+        command: the command line, to be stored.
 
     Raises:
-        UserError: files that do not go together; an *output* that holds the points of something
-            else, or is not such a file.
+        UserError: texts of different numbers of lines; an *output* that was made with other inputs
+            or options, or is no result of a sweep.
     """
 
     def __init__(
@@ -60,19 +60,14 @@ class Sweep:
             "lenpen": search.lenpen,
             "length": length,
         }
-        self.result = {
-            "command": command,
-            "checkpoint": str(checkpoint),
-            **self.head,
-            "versions": versions(),
-            "signature": {},
-            "points": [],
-        }
         if self.output.exists():
             self.result = read_sweep(self.output)
             made_with = {name: self.result.get(name) for name in self.head}
             remedy = "choose another file or delete this one"
             check_options(f"{output} holds points", made_with, self.head, remedy)
+        else:
+            of = {"command": command, "checkpoint": str(checkpoint), **self.head}
+            self.result = {**of, "versions": versions(), "signature": {}, "points": []}
 
     def run(
         self,
@@ -105,26 +100,19 @@ class Sweep:
         del state
         wanted = [(WHOLE, 0.0)]
         wanted += [(kind, float(threshold)) for kind in which for threshold in thresholds]
+        points = self.result["points"]
+        made = {(point["which"], point["threshold"]): point for point in points}
         work = Path(f"{self.output}.work")
         with lock(work):
             try:
-                for kind, threshold in dict.fromkeys(wanted):
-                    point = self._find(kind, threshold)
-                    new = point is None
-                    if new:
-                        point = self._make(kind, threshold, work)
-                        self.result["points"].append(point)
+                for key in dict.fromkeys(wanted):
+                    if key not in made:
+                        points.append(self._make(*key, work))
                         write_json(self.output, self.result)
-                    on_point(point, new)
+                    on_point(made.get(key, points[-1]), key not in made)
             finally:
                 shutil.rmtree(work)
         return self.result
-
-    def _find(self, kind: str, threshold: float) -> Optional[dict]:
-        for point in self.result["points"]:
-            if (point["which"], point["threshold"]) == (kind, threshold):
-                return point
-        return None
 
     def _make(self, kind: str, threshold: float, work: Path) -> dict:
         matrices = {"all": None, WHOLE: ()}.get(kind, (kind,))
@@ -156,14 +144,14 @@ def read_sweep(path: Path) -> dict:
         UserError: if the file is not there, cut off, or of something else.
     """
     result = read_json(path)
-    names = {"which", "threshold", "removed", "bleu"}
     points = result.get("points") if isinstance(result, dict) else None
-    if not isinstance(points, list) or not all(
-        isinstance(point, dict)
-        and names <= set(point)
-        and all(isinstance(point[name], (int, float)) for name in names - {"which"})
-        for point in points
-    ):
+    try:
+        numbers = [[point[name] for name in ("threshold", "removed", "bleu")] for point in points]
+        right = all(isinstance(value, (int, float)) for row in numbers for value in row)
+        right = right and all("which" in point for point in points)
+    except (TypeError, KeyError):
+        right = False
+    if not right:
         raise UserError(f"{path} is not a result of resmlp-mt prune --sweep: give one that is")
     return result
 

@@ -27,16 +27,7 @@ def sweep(world, tmp_path, monkeypatch):
 
     monkeypatch.setattr(pruning_sweep, "translate", watched)
     out = tmp_path / "sweep.json"
-    words = [
-        "prune",
-        world.checkpoint,
-        "--sweep",
-        "--data",
-        world.data,
-        "--spm",
-        world.spm,
-        "--cpu",
-    ]
+    words = ["prune", world.checkpoint, "--sweep", "--data", world.data, "--cpu"]
     words += ["--spm", world.spm, "--source", world.text / "test.xx"]
     words += ["--references", world.text / "test.yy", "-o", out]
     return words, out, translated
