@@ -33,7 +33,7 @@ from resmlp_mt.modules.token_mixing import TokenMixing
 
 def is_folded(model) -> bool:
     """Whether :func:`fold_` has been applied."""
-    return any(isinstance(module, (Folded, FoldedBranch)) for module in model.modules())
+    return any(isinstance(m, Branch) and m.post is unchanged for m in model.modules())
 
 
 def fold_(model) -> None:
@@ -56,8 +56,18 @@ def fold_(model) -> None:
     _fold_final_(model)
 
 
-class Folded(nn.Identity):
-    """Stands where an affine map was that something else has absorbed."""
+def unchanged(x: Tensor) -> Tensor:
+    """Stands where an affine map was that something else has absorbed.
+
+    A function, because calling a module that does nothing costs time at every word.
+    """
+    return x
+
+
+def _remove_(branch: nn.Module, name: str) -> None:
+    """Put :func:`unchanged` where a branch has an affine map."""
+    delattr(branch, name)  # PyTorch allows no function under the name of a module
+    setattr(branch, name, unchanged)
 
 
 @torch.no_grad()
@@ -86,9 +96,9 @@ def fold_after_(linear: nn.Linear, affine: Affine) -> None:
 def _fold_linears_(branch: Branch, first: nn.Linear, last: nn.Linear) -> None:
     if isinstance(branch.pre, Affine):
         fold_before_(first, branch.pre)
-        branch.pre = Folded()
+        _remove_(branch, "pre")
     fold_after_(last, branch.post)
-    branch.post = Folded()
+    _remove_(branch, "post")
 
 
 def _fold_final_(model) -> None:
@@ -174,15 +184,18 @@ class FoldedTokenMixing(nn.Module):
         padding_mask: Optional[Tensor] = None,
         history: Optional[BeamHistory] = None,
     ) -> Tensor:
-        """T x B x C to T x B x C; the arguments are those of ``TokenMixingBranch.forward``."""
+        """The shape of *x*; the arguments are those of ``TokenMixingBranch.forward``."""
         if self.row_sum_scale is None:
             h = x * self.scale
         else:
             h = torch.addcmul(self.row_sum_scale, x, self.scale)
         if padding_mask is not None:
             h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
-        first = 0 if history is None else len(history) - 1
-        return mixing.mix(h, history) + self.offset[first : first + len(x)].unsqueeze(1)
+        if history is None:
+            offset = self.offset[: len(x)].unsqueeze(1)  # T x 1 x C
+        else:
+            offset = self.offset[len(history) - 1]  # C
+        return mixing.mix(h, history) + offset
 
 
 def _coefficients(affine: Affine) -> tuple:
@@ -200,7 +213,7 @@ class FoldedBranch(nn.Module, ABC):
 
     def __init__(self, branch: TokenMixingBranch):
         super().__init__()
-        self.pre = Folded() if isinstance(branch.pre, Affine) else branch.pre
+        self.pre = unchanged if isinstance(branch.pre, Affine) else branch.pre
         self.mixing = branch.mixing
         self.dropout = branch.dropout
 
@@ -309,9 +322,11 @@ class FoldedConvBranch(FoldedBranch):
         return y + self._inside(x, padding_mask, history) @ self.mixing.inside_bias
 
     def _inside(self, x, padding_mask, history) -> Tensor:
-        """1 where a tap falls into the sentence, else 0: T x B x K, or T x 1 x K."""
+        """1 where a tap falls into the sentence, else 0: T x B x K, T x 1 x K, or, with *history*,
+        1 x K."""
         if padding_mask is not None:
             inside = (~padding_mask).t().unsqueeze(-1).to(x.dtype)
         else:
             inside = x.new_ones(len(x) if history is None else len(history), 1, 1)
-        return self.mixing.window(inside).squeeze(-1)[-len(x) :]
+        inside = self.mixing.window(inside).squeeze(-1)
+        return inside if history is None else inside[-1]

@@ -70,8 +70,12 @@ class ResMLPDecoder(TransformerDecoderBase):
         check_length(length, self.max_target_positions, "target")
         attention = alignment_layer, alignment_heads
         if incremental_state is not None:
-            newest = prev_output_tokens[:, -1:]
-            return self._features(newest, length, encoder_out, incremental_state, *attention)
+            newest = prev_output_tokens[:, -1]
+            features, extra = self._features(
+                newest, length, encoder_out, incremental_state, *attention
+            )
+            extra["inner_states"] = [x.unsqueeze(0) for x in extra["inner_states"]]
+            return features.unsqueeze(1), extra
         tokens, order = turn_right(prev_output_tokens, self.padding_idx)
         features, extra = self._features(tokens, length, encoder_out, None, *attention)
         if order is not None:
@@ -98,8 +102,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         Returns:
             R x C.
         """
-        features, _ = self._features(words.unsqueeze(1), length, encoder_out, incremental_state)
-        return features.squeeze(1)
+        return self._features(words, length, encoder_out, incremental_state)[0]
 
     def _features(
         self,
@@ -110,19 +113,24 @@ class ResMLPDecoder(TransformerDecoderBase):
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
     ):
-        """What :meth:`extract_features` returns, for tokens padded on the right, B x T, or, with
-        *incremental_state*, the newest of *length* words, B x 1."""
+        """What :meth:`extract_features` returns, for tokens padded on the right, B x T.
+
+        With *incremental_state* the tokens are the newest of *length* words, R, and the features
+        and the states of each layer R x C.
+        """
         source = padding_mask = None
         need_attention = True
         if incremental_state is None:
             source, padding_mask = self._source(encoder_out)
         else:
             memory = DecodingMemory.of(incremental_state)
-            memory.advance(tokens[:, 0], length, encoder_out)
+            memory.advance(tokens, length, encoder_out)
             need_attention = memory.need_attention
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
         x = self._embed(tokens, length, incremental_state)
+        if incremental_state is None:
+            x = x.transpose(0, 1).contiguous()
         attention, states = None, [x]
         for number, layer in enumerate(self.layers):
             wanted = need_attention and number == alignment_layer
@@ -132,7 +140,8 @@ class ResMLPDecoder(TransformerDecoderBase):
                 attention = weights[:alignment_heads].mean(dim=0).to(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        x = x.transpose(0, 1)
+        if incremental_state is None:
+            x = x.transpose(0, 1)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
@@ -149,19 +158,22 @@ class ResMLPDecoder(TransformerDecoderBase):
         return encoder_out["encoder_out"][0], mask
 
     def _embed(self, tokens: Tensor, length: int, incremental_state: Optional[dict]) -> Tensor:
-        """B x T words, or the newest of *length* words, B x 1, to T x B x C."""
+        """B x T words to B x T x C, or, with *incremental_state*, R to R x C."""
         x = self.embed_scale * self.embed_tokens(tokens)
         if self.quant_noise is not None:
             x = self.quant_noise(x)
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
         if self.embed_positions is not None:
-            # with an incremental state only the number of words counts
-            words = tokens.expand(-1, length)
-            x = x + self.embed_positions(words, incremental_state)[:, -tokens.size(1) :]
+            if incremental_state is None:
+                x = x + self.embed_positions(tokens)
+            else:
+                # only the number of words counts
+                words = tokens.unsqueeze(1).expand(-1, length)
+                x = x + self.embed_positions(words, incremental_state)[:, -1]
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
-        return self.dropout_module(x).transpose(0, 1).contiguous()
+        return self.dropout_module(x)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Follow beam search: row r goes on from row ``new_order[r]``. No state is copied."""

@@ -5,7 +5,7 @@ are written once and never moved: when beam search reorders or drops hypotheses 
 of row numbers changes, and it is shared by all layers.
 """
 
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -22,13 +22,11 @@ class Bags(NamedTuple):
         rows: E; numbers of buffer rows, those of the first sum first.
         positions: E; the position whose input each row is.
         offsets: n; where each sum's entries begin.
-        repeats: how many neighbouring hypotheses share a sum.
     """
 
     rows: Tensor
     positions: Tensor
     offsets: Tensor
-    repeats: int
 
 
 class BeamHistory:
@@ -44,7 +42,7 @@ class BeamHistory:
         self.beam = 1
         self._buffers: Dict[int, Tensor] = {}
         self._rows = 0
-        self._bags: Optional[List[Bags]] = None
+        self._bags: Optional[Tuple[Bags, Optional[Bags]]] = None
 
     def __len__(self) -> int:
         return 0 if self.index is None else self.index.size(1)
@@ -72,12 +70,15 @@ class BeamHistory:
         Returns:
             R x C.
         """
-        past = self._write(layer, x)
-        heads = weights.size(0)
+        past, weights = self._write(layer, x), weights.to(x.dtype)
         if self._bags is None:
             self._bags = self._collect()
-        sums = [self._sum(past, weights.to(x.dtype), bags, heads) for bags in self._bags]
-        return sums[0] if len(sums) == 1 else sums[0].add_(sums[1])
+        own, shared = self._bags
+        y = self._sum(past, weights, own)
+        if shared is not None:
+            by_sentence = y.view(-1, self.beam, y.size(1))
+            by_sentence.add_(self._sum(past, weights, shared).unsqueeze(1))
+        return y
 
     def recent(self, layer: int, x: Tensor, count: int) -> Tensor:
         """Store the newest inputs of one layer and look its last inputs up.
@@ -108,36 +109,34 @@ class BeamHistory:
         buffer[first : self._rows] = x
         return buffer[: self._rows]
 
-    def _collect(self) -> List[Bags]:
-        """The newest position's sums: one set, or, where beams share words, two to be added."""
+    def _collect(self) -> Tuple[Bags, Optional[Bags]]:
+        """The newest position's sums: one for each hypothesis.
+
+        Where beams share words, also one for each sentence, to be added to those of all its beams.
+        """
         hypotheses, length = self.index.shape
         positions = torch.arange(length, device=self.index.device)
         # finding what is shared makes a GPU wait for the host, and its gathers are cheap
         if self.beam == 1 or hypotheses * length < SHARE_FROM or self.index.is_cuda:
             offsets = torch.arange(0, hypotheses * length, length, device=self.index.device)
-            return [Bags(self.index.reshape(-1), positions.repeat(hypotheses), offsets, 1)]
+            return Bags(self.index.reshape(-1), positions.repeat(hypotheses), offsets), None
         # beams of a sentence meet in a common ancestor, and before it their rows are the same
         beams = self.index.view(-1, self.beam, length)
         shared = (beams == beams[:, :1]).all(dim=1)  # B x T
         own = ~shared.repeat_interleave(self.beam, dim=0)
-        return [
-            self._select(own, self.index, positions, 1),
-            self._select(shared, beams[:, 0], positions, self.beam),
-        ]
-
-    @staticmethod
-    def _select(chosen: Tensor, rows: Tensor, positions: Tensor, repeats: int) -> Bags:
-        counts = chosen.sum(dim=1)
-        return Bags(
-            rows[chosen],
-            positions.expand_as(chosen)[chosen],
-            counts.cumsum(0) - counts,
-            repeats,
+        return (
+            self._select(own, self.index, positions),
+            self._select(shared, beams[:, 0], positions),
         )
 
     @staticmethod
-    def _sum(past: Tensor, weights: Tensor, bags: Bags, heads: int) -> Tensor:
-        rows, offsets = bags.rows, bags.offsets
+    def _select(chosen: Tensor, rows: Tensor, positions: Tensor) -> Bags:
+        counts = chosen.sum(dim=1)
+        return Bags(rows[chosen], positions.expand_as(chosen)[chosen], counts.cumsum(0) - counts)
+
+    @staticmethod
+    def _sum(past: Tensor, weights: Tensor, bags: Bags) -> Tensor:
+        rows, offsets, heads = bags.rows, bags.offsets, weights.size(0)
         if heads > 1:
             # a row of H groups is H rows of one group
             past = past.view(past.size(0) * heads, -1)
@@ -153,4 +152,4 @@ class BeamHistory:
         )
         if heads > 1:
             y = y.view(heads, -1, y.size(1)).transpose(0, 1).reshape(-1, heads * y.size(1))
-        return y if bags.repeats == 1 else y.repeat_interleave(bags.repeats, dim=0)
+        return y

@@ -1,7 +1,8 @@
 """The residual branches of a ResMLP layer, eqs. 2 and 3: ``x + dropout(post(f(pre(x))))``.
 
 ``pre`` is an affine map that starts as the identity, ``post`` one that starts at the LayerScale
-value. Hidden states are T x B x C, fairseq's layout.
+value. Hidden states are T x B x C, fairseq's layout. Word-by-word decoding has R x C: the newest
+position of R hypotheses.
 """
 
 from typing import Optional, Tuple
@@ -50,7 +51,7 @@ class TokenMixingBranch(Branch):
     ) -> Tensor:
         """
         Args:
-            x: T x B x C; with *history* the newest position only, 1 x B x C.
+            x: T x B x C; with *history* the newest position only, R x C.
             padding_mask: B x T, True at padding, or None if there is none.
             history: the past of word-by-word decoding.
         """
@@ -98,7 +99,7 @@ class FeedForwardBranch(Branch):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """T x B x C to T x B x C."""
+        """T x B x C, or R x C, to the same."""
         h = compose(self.fc1, self.pre, x)
         y = compose(self._dropped_fc2, self.activation_fn, h)
         return x + self.dropout(self.post(y))
@@ -134,14 +135,14 @@ class CrossAttentionBranch(Branch):
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """
         Args:
-            x: T x B x C; with *source* the newest position only, 1 x B x C.
+            x: T x B x C; with *source* the newest position only, R x C.
             encoder_out: S x B x C.
             encoder_padding_mask: B x S, True at padding, or None.
             source: in word-by-word decoding, the memory that is read in place of these two.
             need_weights: also return the attention weights.
 
         Returns:
-            T x B x C, and None or the attention weights by head, H x B x T x S.
+            the shape of *x*, and None or the attention weights by head, H x B x T x S.
         """
         query = compose(self.attn.q_proj, self.pre, x)
         if source is None:
@@ -149,6 +150,5 @@ class CrossAttentionBranch(Branch):
                 self.attn, query, encoder_out, encoder_padding_mask, need_weights
             )
         else:
-            y, weights = source.attend(id(self), self.attn, query[0], need_weights)
-            y = y.unsqueeze(0)
+            y, weights = source.attend(id(self), self.attn, query, need_weights)
         return x + self.dropout(self.post(self.attn.out_proj(y))), weights

@@ -61,10 +61,10 @@ class Taps(nn.Module, ABC):
         return padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
 
     def read(self, x: Tensor, history: Optional[BeamHistory]) -> Tensor:
-        """:meth:`window`, out of *history* in word-by-word decoding."""
+        """:meth:`window`, or, in word-by-word decoding, R x C to R x K x C out of *history*."""
         if history is None:
             return self.window(x)
-        return history.recent(id(self), x[0], self.kernel_size).unsqueeze(0)
+        return history.recent(id(self), x, self.kernel_size)
 
     def extra_repr(self) -> str:
         return f"channels={self.channels}, kernel_size={self.kernel_size}, causal={self.causal}"
@@ -90,7 +90,7 @@ class DepthwiseConvTokenMixing(Taps):
 
     def mix(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
         """The convolution without its bias; arguments as in :meth:`forward`."""
-        return torch.einsum("tbkc,ck->tbc", self.read(x, history), self.weight)
+        return torch.einsum("...kc,ck->...c", self.read(x, history), self.weight)
 
     def forward(
         self,
@@ -100,8 +100,8 @@ class DepthwiseConvTokenMixing(Taps):
     ) -> Tensor:
         """
         Args:
-            x: T x B x C, zero wherever there is padding; with *history* 1 x B x C, the newest
-                position only.
+            x: T x B x C, zero wherever there is padding; with *history* R x C, the newest position
+                only.
             history: the past of word-by-word decoding, begun for this position.
             padding_mask: not needed: *x* is zero there.
 
@@ -129,7 +129,7 @@ class ConvTokenMixing(Taps):
         padding_mask: Optional[Tensor] = None,
     ) -> Tensor:
         """Arguments as of :class:`DepthwiseConvTokenMixing`."""
-        return self.taps(self.read(x, history).flatten(2))
+        return self.taps(self.read(x, history).flatten(-2))
 
 
 class SeparableConvTokenMixing(Taps):

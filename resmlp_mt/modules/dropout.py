@@ -24,6 +24,8 @@ class Dropout(FairseqDropout):
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         on = self.training or self.apply_during_inference
-        if not on or not 0 < self.p < 1 or x.is_cuda:
+        if not on:
+            return x
+        if not 0 < self.p < 1 or x.is_cuda:
             return super().forward(x, inplace)
         return (x * random_mask(x, self.p)).mul_(1 / (1 - self.p))

@@ -59,7 +59,7 @@ class ResMLPDecoderLayer(nn.Module):
         """
         Args:
             x: T x B x C, padded on the right; with *incremental_state* the newest position only,
-                1 x B x C.
+                R x C.
             encoder_out: S x B x C, or None for no cross-attention.
             encoder_padding_mask: B x S, True at padding, or None.
             incremental_state: where the memory of word-by-word decoding is; *encoder_out* is not
@@ -67,7 +67,7 @@ class ResMLPDecoderLayer(nn.Module):
             need_attn: also return the attention weights.
 
         Returns:
-            T x B x C, and the attention weights by head, H x B x T x S, or None.
+            the shape of *x*, and the attention weights by head, H x B x T x S, or None.
         """
         history = source = None
         if incremental_state is not None:

@@ -62,8 +62,8 @@ class MlpTokenMixing(nn.Module):
     ) -> Tensor:
         """
         Args:
-            x: T x B x C, zero wherever there is padding; with *history* 1 x B x C, the newest
-                position only.
+            x: T x B x C, zero wherever there is padding; with *history* R x C, the newest position
+                only.
             history: the past of word-by-word decoding, begun for this position.
             padding_mask: B x T, True at padding.
 

@@ -80,8 +80,8 @@ class TokenMixing(nn.Module):
         """``A x + b``.
 
         Args:
-            x: T x B x C, zero wherever there is padding; with *history* 1 x B x C, the newest
-                position only.
+            x: T x B x C, zero wherever there is padding; with *history* R x C, the newest position
+                only.
             history: the past of word-by-word decoding, begun for this position.
             padding_mask: not needed: *x* is zero there.
 
@@ -91,17 +91,18 @@ class TokenMixing(nn.Module):
         y = self.mix(x, history)
         if self.bias is None:
             return y
-        length, batch, channels = x.shape
-        first = 0 if history is None else len(history) - 1
-        bias = self.bias[:, first : first + length].t()  # T x H
-        y = y.view(length, batch, self.heads, -1) + bias.view(length, 1, self.heads, 1)
-        return y.view(length, batch, channels)
+        if history is None:
+            bias = self.bias[:, : len(x)].t().unsqueeze(1)  # T x 1 x H
+        else:
+            bias = self.bias[:, len(history) - 1]  # H
+        by_head = y.view(*x.shape[:-1], self.heads, -1) + bias.unsqueeze(-1)
+        return by_head.view(x.shape)
 
     def mix(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
         """``A x`` alone; arguments as in :meth:`forward`."""
         if history is not None:
             # the newest row of A, over each hypothesis's own past
-            return history.weighted_sum(id(self), x[0], self.row(len(history) - 1)).unsqueeze(0)
+            return history.weighted_sum(id(self), x, self.row(len(history) - 1))
         length, batch, channels = x.shape
         a = self.matrix(length)
         if self.heads == 1:

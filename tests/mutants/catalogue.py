@@ -234,8 +234,8 @@ MUTANTS = (
     Mutant(
         "bias-of-the-first-position-while-decoding",
         TOKEN_MIXING,
-        "        first = 0 if history is None else len(history) - 1\n",
-        "        first = 0\n",
+        "bias = self.bias[:, len(history) - 1]",
+        "bias = self.bias[:, 0]",
     ),
     Mutant(
         "heads-permuted",
@@ -369,8 +369,8 @@ MUTANTS = (
     Mutant(
         "position-of-the-next-word",
         DECODER,
-        "words = tokens.expand(-1, length)",
-        "words = tokens.expand(-1, length + 1) if incremental_state is not None else tokens",
+        "words = tokens.unsqueeze(1).expand(-1, length)",
+        "words = tokens.unsqueeze(1).expand(-1, length + 1)",
     ),
     Mutant(
         "embedding-scale-dropped",
@@ -478,10 +478,8 @@ MUTANTS = (
     Mutant(
         "folded-offset-of-the-first-position",
         FOLDING,
-        """        first = 0 if history is None else len(history) - 1
-""",
-        """        first = 0
-""",
+        "offset = self.offset[len(history) - 1]",
+        "offset = self.offset[0]",
     ),
     Mutant(
         "folded-mlp-adds-the-offset-of-every-unit",
@@ -514,8 +512,8 @@ MUTANTS = (
     Mutant(
         "folded-scale-behind-A",
         FOLDING,
-        "return mixing.mix(h, history) + self.offset",
-        "return self.scale * mixing.mix(h / self.scale, history) + self.offset",
+        "return mixing.mix(h, history) + offset",
+        "return self.scale * mixing.mix(h / self.scale, history) + offset",
     ),
     # sentences longer than training's
     Mutant(
