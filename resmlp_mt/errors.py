@@ -8,7 +8,7 @@ class UserError(ValueError):
 
 
 def check_positive(args, *names: str) -> None:
-    """Refuse command-line options below 1.
+    """Refuse command-line options below 1. None is an option that was not given.
 
     Args:
         args: the parsed options.
@@ -18,8 +18,9 @@ def check_positive(args, *names: str) -> None:
         UserError: naming the option.
     """
     for name in names:
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)}: must be at least 1")
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least 1")
 
 
 def check_finite(args, *names: str) -> None:

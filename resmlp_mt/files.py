@@ -20,7 +20,6 @@ from filelock import FileLock, Timeout
 
 from resmlp_mt.errors import UserError
 
-RESULTS = "results"  # the key in manifest.json of that which is not an option
 # seconds to wait for a lock: the workers of a process that was killed keep it until they end
 GRACE = 3
 
@@ -164,9 +163,8 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 class ResultsFolder:
-    """A folder of results that belongs to one set of options and, while it is open, to one process.
-
-    A context manager, which lets go of the folder at the end.
+    """A folder of results that belongs to one set of options and, as a context manager, to one
+    process.
 
     Args:
         root: the folder. It is made if it is not there.
@@ -180,22 +178,16 @@ class ResultsFolder:
 
     def __init__(self, root: Path, options: dict, steps: int):
         self.root, self.total, self.number = Path(root), steps, 0
-        self._held = contextlib.ExitStack()
-        self._held.enter_context(lock(self.root))
-        try:
-            self._check(options)
-        except BaseException:
-            self.close()
-            raise
+        self.options, self._held = options, contextlib.ExitStack()
 
     def __enter__(self) -> "ResultsFolder":
+        with contextlib.ExitStack() as held:
+            held.enter_context(lock(self.root))
+            self._check(self.options)
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *_) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let other processes have the folder."""
         self._held.close()
 
     def _check(self, options: dict) -> None:
@@ -204,14 +196,8 @@ class ResultsFolder:
             write_json(manifest, options)
         elif not manifest.exists():
             raise UserError(f"{self.root} holds folders of something else: choose an empty folder")
-        made_with = read_json(manifest)
-        made_with.pop(RESULTS, None)
-        check_options(
-            f"{self.root} holds results",
-            made_with,
-            options,
-            "choose another folder or delete this one",
-        )
+        remedy = "choose another folder or delete this one"
+        check_options(f"{self.root} holds results", read_json(manifest), options, remedy)
 
     def _finished_any(self) -> bool:
         """Whether the results of a step are here, or a checkpoint of one that is resumed. Before
@@ -219,19 +205,17 @@ class ResultsFolder:
         folders = [path for path in self.root.iterdir() if path.is_dir()]
         return any(path.suffix != ".partial" or any(path.glob("*.pt")) for path in folders)
 
-    def record(self, results: dict) -> None:
-        """Write *results* into ``manifest.json``, beside the options."""
-        manifest = self.root / "manifest.json"
-        write_json(manifest, {**read_json(manifest), RESULTS: results})
-
     def step(
         self, name: str, title: str, make: Callable[[Path], None], resumable: bool = False
     ) -> Path:
         """Make ``root/name`` by calling *make* on an empty folder, unless it is there already.
 
         The folder takes its name when *make* has returned. A *resumable* step finds what it had
-        written before it was interrupted. Any other starts with an empty folder. Standard error
-        says which step is made.
+        written before it was interrupted. Of any other nothing is left after an error. Standard
+        error says which step is made.
+
+        Raises:
+            OSError: naming the folder, if the disk is full.
         """
         self.number += 1
         head = f"[{self.number}/{self.total}] {title}"
@@ -244,7 +228,14 @@ class ResultsFolder:
         partial.mkdir(exist_ok=True)
         print(f"{head} ...", file=sys.stderr)
         start = time.monotonic()
-        make(partial)
+        try:
+            make(partial)
+        except BaseException as error:
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(partial)
+            if not resumable:
+                shutil.rmtree(partial, ignore_errors=True)
+            raise
         os.replace(partial, final)
         print(f"{head}: done in {time.monotonic() - start:.0f} s", file=sys.stderr)
         return final

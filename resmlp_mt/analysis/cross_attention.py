@@ -12,7 +12,7 @@ from torch import Tensor
 from resmlp_mt.checkpoints.inspection import load_ours
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.settings import MODEL, TextSettings
-from resmlp_mt.text.subwords import load_subwords
+from resmlp_mt.text.subwords import Subwords
 
 Encoder = Callable[[str], str]
 
@@ -106,8 +106,7 @@ def _encoders(data_bin: Path, model: Optional[Path]) -> Tuple[Encoder, Encoder]:
     settings = TextSettings.beside(model)
     if settings is not None:
         return settings.encode_source, settings.encode_target
-    wrong = f"{model} is not a SentencePiece model: give the one of this checkpoint"
-    encode = load_subwords(model, wrong).encode
+    encode = Subwords(model).encode
     return encode, encode
 
 

@@ -13,11 +13,11 @@ A stopped run resumes from its last complete step.
 """
 
 import argparse
+import math
+import shlex
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, check_finite, check_positive
-
-PREFIXES = ("trainpref", "validpref", "testpref")
+from resmlp_mt.errors import UserError, check_positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,29 +124,6 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def corpora_of(args: argparse.Namespace):
-    """What the options of :func:`add_text_arguments` name.
-
-    Raises:
-        UserError: naming the option or the file that is missing.
-    """
-    from resmlp_mt.prepare.corpora import Corpora
-
-    given = [name for name in PREFIXES if getattr(args, name) is not None]
-    if args.recipe is not None:
-        if given:
-            raise UserError(f"--recipe and --{given[0]}: give one or the other")
-        return Corpora.from_recipe(args.recipe, args.folder, args.source_lang, args.target_lang)
-    if args.folder is not None:
-        raise UserError(f"--from {args.folder}: give --recipe with it")
-    for name in ("source_lang", "target_lang", "trainpref", "validpref"):
-        if getattr(args, name) is None:
-            raise UserError(f"--{name.replace('_', '-')} is missing: give it, or a --recipe")
-    return Corpora.from_prefixes(
-        args.source_lang, args.target_lang, args.trainpref, args.validpref, args.testpref
-    )
-
-
 def preparation_of(args: argparse.Namespace, out: Path, **more):
     """The preparation that the options of :func:`add_text_arguments` ask for.
 
@@ -155,20 +132,18 @@ def preparation_of(args: argparse.Namespace, out: Path, **more):
         more: further arguments of :class:`~resmlp_mt.prepare.preparation.Preparation`.
 
     Raises:
-        UserError: for an option that is out of range, or a missing file.
+        UserError: naming an option that is missing or out of range, or a missing file.
     """
-    given = [name for name in ("vocab_size", "max_pieces") if getattr(args, name) is not None]
-    check_positive(args, *given)
-    for name, most in (("max_ratio", None), ("character_coverage", 1)):
-        value = getattr(args, name)
-        if value is not None:
-            check_finite(args, name)
-            if value < 0 or (most is not None and not 0 < value <= most):
-                limits = "0 or more" if most is None else f"above 0 and at most {most}"
-                raise UserError(f"--{name.replace('_', '-')} {value:g}: must be {limits}")
+    check_positive(args, "vocab_size", "max_pieces")
+    if args.max_ratio is not None and not 0 <= args.max_ratio < math.inf:
+        raise UserError(f"--max-ratio {args.max_ratio:g}: must be 0 or more")
+    if args.character_coverage is not None and not 0 < args.character_coverage <= 1:
+        raise UserError(
+            f"--character-coverage {args.character_coverage:g}: must be above 0 and at most 1"
+        )
     if args.subword_model is not None and args.vocab_size is not None:
         raise UserError("--subword-model and --vocab-size: give one or the other")
-    corpora = corpora_of(args)
+    corpora = _corpora_of(args)
     from resmlp_mt.prepare.preparation import Preparation
 
     return Preparation(
@@ -186,16 +161,30 @@ def preparation_of(args: argparse.Namespace, out: Path, **more):
     )
 
 
-def run(args: argparse.Namespace) -> None:
-    check_positive(
-        args, *(name for name in ("limit", "workers") if getattr(args, name) is not None)
+def _corpora_of(args: argparse.Namespace):
+    from resmlp_mt.prepare.corpora import Corpora
+
+    if args.recipe is not None:
+        for name in ("trainpref", "validpref", "testpref"):
+            if getattr(args, name) is not None:
+                raise UserError(f"--recipe and --{name}: give one or the other")
+        return Corpora.from_recipe(args.recipe, args.folder, args.source_lang, args.target_lang)
+    if args.folder is not None:
+        raise UserError(f"--from {args.folder}: give --recipe with it")
+    for name in ("source_lang", "target_lang", "trainpref", "validpref"):
+        if getattr(args, name) is None:
+            raise UserError(f"--{name.replace('_', '-')} is missing: give it, or a --recipe")
+    return Corpora.from_prefixes(
+        args.source_lang, args.target_lang, args.trainpref, args.validpref, args.testpref
     )
+
+
+def run(args: argparse.Namespace) -> None:
+    check_positive(args, "limit", "workers")
     work = preparation_of(
         args, args.out, limit=args.limit, workers=args.workers, pieces=args.pieces
     )
     if args.dry_run:
-        import shlex
-
         print(*map(shlex.join, work.commands()), sep="\n")
         return
     work.run()

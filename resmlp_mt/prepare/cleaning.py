@@ -14,26 +14,25 @@ order, and every pair is counted under the first that is true of it:
 """
 
 import hashlib
-import shutil
 from collections import Counter
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Dict, List, Tuple, Union
 
 import numpy as np
 from tqdm import tqdm
 
-from resmlp_mt.prepare.corpora import Chunk, Corpora, Corpus, chunks
+from resmlp_mt.prepare.corpora import Chunk, Corpora, chunks
 from resmlp_mt.processes import Workers
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.normalise import Normaliser
 
 PIECE = 16  # characters of the longest piece that SentencePiece makes
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-PARTS = 256
-BUFFER = 1 << 15  # bytes of each of the files of hashes
-_RECORD = np.dtype([("hash", ">u8", 2), ("line", "<u8")])
+HASH = 16  # bytes; two different pairs with one hash are not expected before 10^18 pairs
+BLOCK = 1 << 20  # pairs looked at together
+MOST_SORTED = 1 << 22  # pairs whose hashes are sorted together
 
 
 class Cleaner:
@@ -76,31 +75,16 @@ class Cleaner:
         return clean[0].encode(), clean[1].encode()
 
 
-class Cleaned(NamedTuple):
-    """
-    Attributes:
-        source, target: a line break behind each sentence.
-        hashes: 16 bytes a pair.
-        dropped: how many pairs were left out, by reason.
-    """
-
-    source: bytes
-    target: bytes
-    hashes: bytes
-    dropped: Counter
-
-
 _cleaner: Cleaner  # of a worker process
 
 
-def load_cleaner(*options) -> None:
-    """Called once in each worker process."""
+def _load_cleaner(*options) -> None:
     global _cleaner
     _cleaner = Cleaner(*options)
 
 
-def clean_chunk(chunk: Chunk) -> Cleaned:
-    """In a worker process: lines of a corpus to lines that are kept."""
+def _clean_chunk(chunk: Chunk) -> Tuple[List[bytes], List[bytes], List[bytes], Counter]:
+    """Lines of both sides and hashes of the pairs that are kept, and why others are not."""
     sources, targets, hashes = [], [], []
     dropped: Counter = Counter()
     for pair in zip(*chunk):
@@ -110,8 +94,9 @@ def clean_chunk(chunk: Chunk) -> Cleaned:
             continue
         sources.append(clean[0] + b"\n")
         targets.append(clean[1] + b"\n")
-        hashes.append(hash_of(*clean))
-    return Cleaned(b"".join(sources), b"".join(targets), b"".join(hashes), dropped)
+        # neither side has a line break in it, which separates them here
+        hashes.append(hashlib.blake2b(b"\n".join(clean), digest_size=HASH).digest())
+    return sources, targets, hashes, dropped
 
 
 def clean(
@@ -128,131 +113,75 @@ def clean(
     Returns:
         by corpus: ``read``, ``kept`` and how many were left out, by reason.
     """
-    finals = [folder / f"train.{language}" for language in corpora.languages]
-    if not options["drop_duplicates"]:
-        return _clean(corpora, sizes, options, workers, finals, None)
-    every = [folder / f"every.{language}" for language in corpora.languages]
-    with Repetitions(folder / "hashes") as repetitions:
-        report = _clean(corpora, sizes, options, workers, every, repetitions)
-        first = repetitions.first_of_equals()
-        begin = 0
-        for counts in report.values():
-            end = begin + counts["kept"]
-            repeated = counts["kept"] - int(np.count_nonzero(first[begin:end]))
-            if repeated:
-                counts["duplicate"] = repeated
-                counts["kept"] -= repeated
-            begin = end
-        for before, final in zip(every, finals):
-            _copy_marked(before, first, final)
-            before.unlink()
-    return report
-
-
-def _clean(
-    corpora: Corpora,
-    sizes: List[int],
-    options: dict,
-    workers: int,
-    outputs: List[Path],
-    repetitions: Optional["Repetitions"],
-) -> Dict[str, Dict[str, int]]:
     report: Dict[str, Dict[str, int]] = {}
-    arguments = (*corpora.languages, options["normalise"], corpora.recipe.skip_invalid)
+    cleaner = (*corpora.languages, options["normalise"], corpora.recipe.skip_invalid)
+    outputs = [folder / f"train.{language}" for language in corpora.languages]
+    hashes = folder / "hashes"
+    paths = [*outputs, hashes] if options["drop_duplicates"] else outputs
     with (
-        Workers(workers, load_cleaner, *arguments, options["max_pieces"]) as pool,
-        open(outputs[0], "wb") as sources,
-        open(outputs[1], "wb") as targets,
+        ExitStack() as files,
+        Workers(workers, _load_cleaner, *cleaner, options["max_pieces"]) as pool,
         tqdm(total=sum(sizes), desc="    clean", unit=" pairs", mininterval=1, disable=None) as bar,
     ):
+        written = [files.enter_context(open(path, "wb")) for path in paths]
         for corpus, size in zip(corpora.train, sizes):
             dropped: Counter = Counter()
-            for found in pool.map(clean_chunk, _read(corpus, size)):
-                sources.write(found.source)
-                targets.write(found.target)
-                if repetitions is not None:
-                    repetitions.add(found.hashes)
-                dropped += found.dropped
-                bar.update(len(found.hashes) // 16 + sum(found.dropped.values()))
-                bar.set_postfix_str(
-                    f"{corpus.name}, {sum(dropped.values())} dropped", refresh=False
-                )
-            report[corpus.name] = {"read": size, **dropped, "kept": size - sum(dropped.values())}
+            for *kept, left_out in pool.map(_clean_chunk, chunks(islice(corpus.pairs(), size))):
+                for file, items in zip(written, kept):
+                    file.writelines(items)
+                dropped += left_out
+                bar.update(len(kept[0]) + left_out.total())
+            report[corpus.name] = {"read": size, **dropped, "kept": size - dropped.total()}
+    if options["drop_duplicates"]:
+        _drop_duplicates(outputs, hashes, report)
+        hashes.unlink()
     return report
 
 
-def _read(corpus: Corpus, limit: int) -> Iterator[Chunk]:
-    return chunks(islice(corpus.pairs(), limit))
+def _drop_duplicates(outputs: List[Path], hashes: Path, report: Dict[str, Dict[str, int]]) -> None:
+    first = first_of_equals(hashes)
+    begin = 0
+    for counts in report.values():
+        end = begin + counts["kept"]
+        repeated = counts["kept"] - int(np.count_nonzero(first[begin:end]))
+        if repeated:
+            counts["duplicate"] = repeated
+            counts["kept"] -= repeated
+        begin = end
+    for path in outputs:
+        every = path.rename(f"{path}.every")
+        with open(every, "rb") as lines, open(path, "wb") as file:
+            for begin in range(0, len(first), BLOCK):
+                marks = first[begin : begin + BLOCK].tolist()
+                file.writelines(
+                    line for line, mark in zip(islice(lines, len(marks)), marks) if mark
+                )
+        every.unlink()
 
 
-def _copy_marked(source: Path, marks: np.ndarray, output: Path) -> None:
-    with open(source, "rb") as lines, open(output, "wb") as file:
-        for begin in range(0, len(marks), BUFFER):
-            some = marks[begin : begin + BUFFER].tolist()
-            file.writelines(line for line, mark in zip(islice(lines, len(some)), some) if mark)
+def first_of_equals(hashes: Path) -> np.ndarray:
+    """Which pairs were not there before, in memory of fixed size and a byte a pair.
 
-
-def hash_of(source: bytes, target: bytes) -> bytes:
-    """16 bytes; neither side has a line break in it, which separates them here."""
-    return hashlib.blake2b(b"%b\n%b" % (source, target), digest_size=16).digest()
-
-
-class Repetitions:
-    """Which lines of a corpus of any size were there before, found on disk.
-
-    The 128-bit hash of each pair goes to one of 256 files by its first byte, so that equal pairs
-    meet in one file, and one file at a time is sorted in memory. (Two different pairs with one
-    hash are not expected before 10^18 pairs.)
+    Equal hashes have equal first bytes. The pairs are sorted in parts, by that byte.
 
     Args:
-        folder: made on entering the context, removed on leaving the context.
+        hashes: a file with :data:`HASH` bytes a pair.
+
+    Returns:
+        a boolean for each pair, False if it equals an earlier one.
     """
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.lines = 0
-        self._open = ExitStack()
-        self._files: List[BinaryIO] = []
-
-    def __enter__(self) -> "Repetitions":
-        self.folder.mkdir()
-        for part in range(PARTS):
-            file = open(self.folder / f"{part:02x}", "wb", buffering=BUFFER)
-            self._files.append(self._open.enter_context(file))
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._open.close()
-        shutil.rmtree(self.folder)
-
-    def add(self, hashes: bytes) -> None:
-        """The hashes of the next lines, 16 bytes each."""
-        count = len(hashes) // 16
-        records = np.empty(count, _RECORD)
-        records["hash"] = np.frombuffer(hashes, ">u8").reshape(count, 2)
-        records["line"] = np.arange(self.lines, self.lines + count)
-        self.lines += count
-        first = np.frombuffer(hashes, np.uint8)[::16]
-        order = np.argsort(first, kind="stable")
-        bounds = np.searchsorted(first[order], np.arange(PARTS + 1))
-        records = records[order]
-        for file, start, end in zip(self._files, bounds, bounds[1:]):
-            if end > start:
-                file.write(records[start:end].tobytes())
-
-    def first_of_equals(self) -> np.ndarray:
-        """For each line 1 if it is the first of equal lines, 0 if it was there before (uint8, on
-        disk)."""
-        self._open.close()
-        if not self.lines:
-            return np.ones(0, np.uint8)
-        marks = np.memmap(self.folder / "marks", np.uint8, "w+", shape=(self.lines,))
-        marks[:] = 1
-        for part in range(PARTS):
-            records = np.fromfile(self.folder / f"{part:02x}", _RECORD)
-            high, low = records["hash"].T
-            order = np.lexsort((low, high))  # stable: of equal ones the earliest line is first
-            high, low = high[order], low[order]
-            same = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
-            marks[records["line"][order[1:][same]]] = 0
-        return marks
+    total = hashes.stat().st_size // HASH
+    first = np.zeros(total, bool)
+    if not total:
+        return first
+    every = np.memmap(hashes, np.dtype([("byte", "u1"), ("rest", f"V{HASH - 1}")]))
+    parts = min(256, 1 + total // MOST_SORTED)
+    for part in range(parts):
+        found = [
+            begin + np.flatnonzero(every["byte"][begin : begin + BLOCK] % parts == part)
+            for begin in range(0, total, BLOCK)
+        ]
+        numbers = np.concatenate(found)
+        _, earliest = np.unique(every[numbers].view(f"S{HASH}"), return_index=True)
+        first[numbers[earliest]] = True
+    return first

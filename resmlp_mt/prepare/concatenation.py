@@ -9,7 +9,7 @@ from typing import BinaryIO, Iterator, List, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, whole_file
-from resmlp_mt.text.lines import language_of, read_lines
+from resmlp_mt.text.lines import check_as_long, language_of, read_lines
 
 
 def drawn(pairs: int, most: int, number: int, seed: int) -> Iterator[List[int]]:
@@ -31,7 +31,7 @@ def concatenate(
 ) -> Tuple[Path, Path]:
     """Write a text and, behind it, longer pairs made of its own.
 
-    In memory there are 16 bytes a pair; the lines are read again from what is written.
+    In memory there are 16 bytes a pair. The lines are read again from what is written.
 
     Args:
         source, target: one sentence a line, plain or ``.gz``, named by language: ``train.en``.
@@ -43,9 +43,9 @@ def concatenate(
         the two files.
 
     Raises:
-        UserError: what :func:`~resmlp_mt.text.lines.read_lines` raises; an empty file, sides of
-            different lengths, or fewer pairs than *most*; a file without a language in its name, or
-            one that would be written over; a place that cannot be written.
+        UserError: what :func:`~resmlp_mt.text.lines.read_lines` raises; sides of different lengths,
+            or fewer pairs than *most*; a file without a language in its name, or one that would be
+            written over; a place that cannot be written.
     """
     languages = [language_of(file) for file in (source, target)]
     if not all(languages) or languages[0] == languages[1]:
@@ -54,38 +54,24 @@ def concatenate(
     for output in outputs:
         if output.resolve() in (Path(source).resolve(), Path(target).resolve()):
             raise UserError(f"{output} is read: choose another --output-prefix")
-    pairs = _count_pairs(source, target)
+    pairs, others = (sum(1 for _ in read_lines(path)) for path in (source, target))
+    check_as_long(source, pairs, target, others)
     if not 2 <= most <= pairs:
         raise UserError(f"--most {most}: must be at least 2 and at most the {pairs} pairs")
     make_folder(outputs[0].parent)
-    try:
-        with ExitStack() as stack:
-            temporary = [stack.enter_context(whole_file(output)) for output in outputs]
-            files = [stack.enter_context(open(path, "w+b")) for path in temporary]
-            begins = [_copy(*side) for side in zip((source, target), files)]
-            texts = [stack.enter_context(_mapped(file)) for file in files]
-            for chosen in drawn(pairs, most, int(share * pairs), seed):
-                for text, begin, file in zip(texts, begins, files):
-                    lines = (text[begin[n] : begin[n + 1] - 1] for n in chosen)
-                    file.write(b" ".join(lines) + b"\n")
-    except OSError as error:
-        raise UserError(
-            f"{outputs[0].parent}: {error.strerror}: choose a folder that can be written"
-        ) from None
+    with ExitStack() as stack:
+        temporary = [stack.enter_context(whole_file(output)) for output in outputs]
+        files = [stack.enter_context(open(path, "w+b")) for path in temporary]
+        begins = [_copy(*side) for side in zip((source, target), files)]
+        texts = [
+            stack.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            for file in files
+        ]
+        for chosen in drawn(pairs, most, int(share * pairs), seed):
+            for text, begin, file in zip(texts, begins, files):
+                lines = (text[begin[n] : begin[n + 1] - 1] for n in chosen)
+                file.write(b" ".join(lines) + b"\n")
     return outputs
-
-
-def _count_pairs(source: Path, target: Path) -> int:
-    counts = [sum(1 for _ in read_lines(path)) for path in (source, target)]
-    for path, count in zip((source, target), counts):
-        if not count:
-            raise UserError(f"{path}: empty file: give one sentence a line")
-    if counts[0] != counts[1]:
-        raise UserError(
-            f"{source} has {counts[0]} lines but {target} has {counts[1]}: both sides of a corpus "
-            "need the same number"
-        )
-    return counts[0]
 
 
 def _copy(path: Path, file: BinaryIO) -> array:
@@ -93,9 +79,5 @@ def _copy(path: Path, file: BinaryIO) -> array:
     begins = array("Q", [0])
     for line in read_lines(path):
         begins.append(begins[-1] + file.write(line.encode() + b"\n"))
-    return begins
-
-
-def _mapped(file: BinaryIO) -> mmap.mmap:
     file.flush()
-    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return begins

@@ -14,13 +14,20 @@ import codecs
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.prepare.recipes import Recipe, find_recipe
-from resmlp_mt.text.lines import open_bytes, read_lines, read_raw_lines, reading, sha256_of
+from resmlp_mt.text.lines import (
+    check_as_long,
+    open_bytes,
+    read_lines,
+    read_raw_lines,
+    reading,
+    sha256_of,
+)
 
 BLOCK = 1 << 20  # bytes read at a time
 CHUNK_LINES = 8192
@@ -87,14 +94,12 @@ class Corpora:
             raise UserError(f"--source-lang and --target-lang are both {source_lang}: give two")
         arguments = ["--source-lang", source_lang, "--target-lang", target_lang]
         arguments += ["--trainpref", str(trainpref), "--validpref", str(validpref)]
-        tests = _listed("testpref", testpref) if testpref is not None else []
+        train = [_by_prefix(prefix, languages) for prefix in _listed("trainpref", trainpref)]
+        held_out = [_by_prefix(validpref, languages)]
         if testpref is not None:
             arguments += ["--testpref", str(testpref)]
-        train = [_by_prefix(prefix, languages) for prefix in _listed("trainpref", trainpref)]
-        held_out = {"valid": _by_prefix(validpref, languages)}
-        for number, prefix in enumerate(tests):
-            held_out[_test_name(number)] = _by_prefix(prefix, languages)
-        return cls(Recipe(*languages), arguments, train, held_out)
+            held_out += [_by_prefix(prefix, languages) for prefix in _listed("testpref", testpref)]
+        return cls(Recipe(*languages), arguments, train, _by_split(held_out))
 
     @classmethod
     def from_recipe(
@@ -130,26 +135,20 @@ class Corpora:
             raise UserError(f"{folder}: no such folder: give one that `mtdata get` has filled")
         source, target = self.recipe.endings
         parts = folder / "train-parts"
-        sides = [_by_name(parts, ending) for ending in (source, target)]
-        names = sorted(set(sides[0]) | set(sides[1]))
-        if not names:
+        sources, targets = _by_name(parts, source), _by_name(parts, target)
+        if not sources and not targets:
             raise UserError(
                 f"{folder}: no training text: put NAME.{source} and NAME.{target} in train-parts/"
             )
-        for name in names:
-            for side, ending in zip(sides, (source, target)):
-                if name not in side:
-                    raise UserError(
-                        f"{parts / name}.{ending} is missing: a corpus needs both sides"
-                    )
-        train = [Corpus(name, sides[0][name], sides[1][name]) for name in names]
-        held_out = {"valid": _by_prefix(folder / "dev", (source, target), "dev")}
-        number = 1
-        while number == 1 or any(_files(folder / f"test{number}", end) for end in (source, target)):
-            name = f"test{number}"
-            held_out[_test_name(number - 1)] = _by_prefix(folder / name, (source, target), name)
-            number += 1
-        return Corpora(self.recipe, self.arguments, train, held_out)
+        for name in sorted(set(sources) ^ set(targets)):
+            lost = target if name in sources else source
+            raise UserError(f"{parts / name}.{lost} is missing: a corpus needs both sides")
+        train = [Corpus(name, sources[name], targets[name]) for name in sorted(sources)]
+        tests = sorted({path.name.split(".")[0] for path in folder.glob("test[1-9]*.*")}) or [
+            "test1"
+        ]
+        held_out = [_by_prefix(folder / name, self.recipe.endings) for name in ["dev", *tests]]
+        return Corpora(self.recipe, self.arguments, train, _by_split(held_out))
 
     def all(self) -> Dict[str, Corpus]:
         """Every corpus by its split; training corpora are numbered."""
@@ -157,8 +156,9 @@ class Corpora:
         return {**train, **self.held_out}
 
 
-def _test_name(number: int) -> str:
-    return f"test{number or ''}"
+def _by_split(held_out: List[Corpus]) -> Dict[str, Corpus]:
+    valid, *tests = held_out
+    return {"valid": valid, **{f"test{number or ''}": test for number, test in enumerate(tests)}}
 
 
 def _listed(option: str, value: str) -> List[str]:
@@ -170,21 +170,17 @@ def _listed(option: str, value: str) -> List[str]:
     return prefixes
 
 
-def _files(prefix: Path, language: str) -> List[Path]:
-    paths = [Path(f"{prefix}.{language}{packed}") for packed in ("", ".gz")]
-    return [path for path in paths if path.is_file()]
-
-
-def _by_prefix(prefix: Path, languages: Tuple[str, str], name: str = "") -> Corpus:
+def _by_prefix(prefix: Path, languages: Sequence[str]) -> Corpus:
     sides = []
     for language in languages:
-        found = _files(prefix, language)
+        paths = [Path(f"{prefix}.{language}{packed}") for packed in ("", ".gz")]
+        found = [path for path in paths if path.is_file()]
         if not found:
             raise UserError(f"{prefix}.{language} is missing: give both sides, plain or .gz")
         if len(found) == 2:
             raise UserError(f"{found[0]} and {found[1]}: two files of one corpus: remove one")
         sides.append(found[0])
-    return Corpus(name or str(prefix), *sides)
+    return Corpus(str(prefix), *sides)
 
 
 def _by_name(parts: Path, ending: str) -> Dict[str, Path]:
@@ -200,17 +196,14 @@ def _by_name(parts: Path, ending: str) -> Dict[str, Path]:
     return found
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(NamedTuple):
     """
     Attributes:
         pairs: lines of either side.
-        bytes: of both sides, unpacked.
         sha256: of the two files, packed as they are.
     """
 
     pairs: int
-    bytes: int
     sha256: Tuple[str, str]
 
 
@@ -229,58 +222,36 @@ def inspect(corpora: Corpora, threads: int) -> Dict[str, Contents]:
             and what is not UTF-8, unless the recipe leaves it out of the training text.
     """
     skip = corpora.train if corpora.recipe.skip_invalid else []
-    files = [
-        (path, corpus not in skip)
-        for corpus in corpora.all().values()
-        for path in (corpus.source, corpus.target)
-    ]
-    with (
-        tqdm(
-            desc="checking the text", unit="B", unit_scale=True, mininterval=1, disable=None
-        ) as bar,
-        ThreadPoolExecutor(threads) as pool,
-    ):
-        sides = list(pool.map(lambda file: _read_through(*file, bar.update), files))
-    found = {}
-    for (split, corpus), source, target in zip(corpora.all().items(), sides[::2], sides[1::2]):
-        for path, side in ((corpus.source, source), (corpus.target, target)):
-            if not side.lines:
+    bar = tqdm(desc="checking the text", unit="B", unit_scale=True, mininterval=1, disable=None)
+
+    def look(corpus: Corpus) -> Contents:
+        paths = (corpus.source, corpus.target)
+        lines = [_count_lines(path, corpus not in skip, bar.update) for path in paths]
+        for path, count in zip(paths, lines):
+            if not count:
                 raise UserError(f"{path}: empty file: give one sentence a line")
-        if source.lines != target.lines:
-            raise UserError(
-                f"{corpus.source} has {source.lines} lines but {corpus.target} has "
-                f"{target.lines}: both sides of a corpus need the same number"
-            )
-        digests = (source.sha256, target.sha256)
-        found[split] = Contents(source.lines, source.bytes + target.bytes, digests)
-    return found
+        check_as_long(corpus.source, lines[0], corpus.target, lines[1])
+        return Contents(lines[0], (sha256_of(corpus.source), sha256_of(corpus.target)))
+
+    with bar, ThreadPoolExecutor(threads) as pool:
+        return dict(zip(corpora.all(), pool.map(look, corpora.all().values())))
 
 
-class _Side(NamedTuple):
-    lines: int
-    bytes: int  # unpacked
-    sha256: str  # packed
-
-
-def _read_through(path: Path, check_utf8: bool, progress: Callable[[int], None]) -> _Side:
-    lines = size = 0
-    last = b"\n"
-    decoder = codecs.getincrementaldecoder("utf-8")() if check_utf8 else None
+def _count_lines(path: Path, check_utf8: bool, progress: Callable[[int], None]) -> int:
+    lines, last = 0, b"\n"
+    decoder = codecs.getincrementaldecoder("utf-8")("strict" if check_utf8 else "ignore")
     with reading(path), open_bytes(path) as file:
         try:
             while block := file.read(BLOCK):
                 lines += block.count(b"\n")
-                size += len(block)
                 last = block
                 progress(len(block))
-                if decoder is not None:
-                    decoder.decode(block)
-            if decoder is not None:
-                decoder.decode(b"", final=True)
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             for _ in read_lines(path):  # raises an error that names the line
                 pass
-    return _Side(lines + (not last.endswith(b"\n")), size, sha256_of(path))
+    return lines + (not last.endswith(b"\n"))
 
 
 Chunk = Tuple[List[bytes], List[bytes]]  # lines of both sides

@@ -23,11 +23,8 @@ from resmlp_mt.compat.quiet import logging_as_before
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import lock
 from resmlp_mt.prepare import recipes
-from resmlp_mt.prepare.space import check_space
 
 try:
-    import requests
-
     from resmlp_mt.prepare.fetch import fetch
 
     with logging_as_before():
@@ -43,8 +40,7 @@ except ModuleNotFoundError as error:
         "needs"
     ) from None
 
-UNPACKED = 5  # an archive and what mtdata unpacks beside it, in archives: gzip packs text 1 to 4
-RAW_BYTES = 300  # of a sentence pair, both sides; those of newstest have 245
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 
 
 class CheckedCache(Cache):
@@ -54,22 +50,16 @@ class CheckedCache(Cache):
         fetched: SHA-256 by URL of what was asked of it.
     """
 
-    DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
-
-    def __init__(self, root: Path, pause: float = 1.0):
+    def __init__(self, root: Path):
         super().__init__(root)
-        self.pause = pause
         self.fetched: Dict[str, str] = {}
-        self._known = recipes.known_checksums()
         self._checked: Set[Path] = set()
 
     def download(self, url: str, save_at: Path, timeout=None, entry=None) -> Path:
         """What :class:`Cache` calls for every file of a corpus."""
         if save_at not in self._checked:
-            known = self._known.get(url)
-            self.fetched[url] = fetch(url, save_at, known, self.pause)
-            if known is None:
-                _check_archive(save_at)
+            self.fetched[url] = fetch(url, save_at, recipes.known_checksums().get(url))
+            _check_archive(save_at)
             self.get_flag_file(save_at).touch()  # the sign of mtdata that a file is complete
             self._checked.add(save_at)
         return save_at
@@ -87,7 +77,7 @@ def _check_archive(path: Path) -> None:
     zip file are looked at when the text is taken out. What is neither is text as it is.
 
     Raises:
-        one of :attr:`CheckedCache.DAMAGE`.
+        one of :data:`DAMAGE`.
     """
     name = path.name
     if zipfile.is_zipfile(path):
@@ -113,20 +103,18 @@ def find_mtdata_recipe(name: str) -> Optional[recipes.Recipe]:
     for split in ("train", "dev", "test"):
         if not getattr(found, split):
             raise UserError(f"--recipe {name} has no {split} set: give text with --trainpref")
-    endings = tuple(tag.lang for tag in found.langs)
+    endings = [tag.lang for tag in found.langs]
     if len(endings) != 2 or "mul" in endings:
         raise UserError(f"--recipe {name} is not for two languages: choose another")
     short = {three: two for two, three in ISO693_1_to_3.items()}
     source, target = (short.get(tag, tag) for tag in endings)
-    return recipes.Recipe(
-        source, target, name=name, mtdata_recipe=name, endings=endings, skip_invalid=True
-    )
+    return recipes.Recipe(source, target, name=name, endings=endings, skip_invalid=True)
 
 
 def load_recipe(recipe: recipes.Recipe) -> Recipe:
-    """The same recipe as mtdata has it; each corpus in it is one of its index."""
+    """The same recipe as mtdata has it."""
     ours = Recipe.load(recipes.MTDATA_FILE)
-    return ours.get(recipe.mtdata_recipe) or RECIPES[recipe.mtdata_recipe]
+    return ours.get(recipe.name.replace("-", "_")) or RECIPES[recipe.name]
 
 
 def resolve(recipe: Recipe) -> Dict[str, List[Entry]]:
@@ -135,47 +123,13 @@ def resolve(recipe: Recipe) -> Dict[str, List[Entry]]:
     Raises:
         UserError: if this version of mtdata does not have one.
     """
-    entries: Dict[str, List[Entry]] = {}
-    for split in ("train", "dev", "test"):
-        ids = getattr(recipe, split)
-        try:
-            entries[split] = [Dataset.resolve_entries([name])[0] for name in ids]
-        except Exception as error:  # mtdata raises the base class
-            raise UserError(f"mtdata {mtdata.__version__}: {str(error).split(';')[0]}") from None
-    return entries
-
-
-def archives_of(entries: Dict[str, List[Entry]], cache: CheckedCache) -> Dict[str, Path]:
-    """The archives of a recipe by URL, and where each is or will be."""
-    return {
-        entry.url: cache.get_local_path(entry.url, entry.filename, fix_missing=False)
-        for split in entries.values()
-        for entry in split
-    }
-
-
-def check_download_space(pairs: float, archives: Dict[str, Path], folder: Path) -> None:
-    """Refuse before anything is fetched if the disk is too small for archives and text.
-
-    Args:
-        pairs: of the training text, roughly; 0 if that is not known.
-        archives: from :func:`archives_of`.
-        folder: where the text goes.
-
-    Raises:
-        UserError: with what is needed and what there is.
-    """
-    size = 0
-    for url, path in archives.items():
-        if path.exists():
-            continue
-        try:
-            answer = requests.head(url, allow_redirects=True, timeout=30)
-            size += int(answer.headers.get("Content-Length", 0)) if answer.ok else 0
-        except requests.RequestException:
-            continue  # the download itself will say what is wrong
-    text = int(pairs * RAW_BYTES)
-    check_space({Path(mtdata.cache_dir): UNPACKED * size, folder: text}, "the download")
+    try:
+        return {
+            split: [Dataset.resolve_entries([name])[0] for name in getattr(recipe, split)]
+            for split in ("train", "dev", "test")
+        }
+    except Exception as error:  # mtdata raises the base class
+        raise UserError(f"mtdata {mtdata.__version__}: {str(error).split(';')[0]}") from None
 
 
 def download(recipe: recipes.Recipe, folder: Path) -> dict:
@@ -184,36 +138,34 @@ def download(recipe: recipes.Recipe, folder: Path) -> dict:
     A corpus that is complete there is left as it is.
 
     Returns:
-        for the manifest: pairs by corpus, checksums by URL.
+        for the report: pairs by corpus, checksums by URL.
 
     Raises:
-        UserError: if a file cannot be fetched or read, the disk is too small, another process
-            downloads, or the test set is not the whole one.
+        UserError: if a file cannot be fetched or read, another process downloads, or the test set
+            is not the whole one.
     """
     listed = load_recipe(recipe)
     entries = resolve(listed)
     cache = CheckedCache(mtdata.cache_dir)
-    check_download_space(recipe.million_pairs * 1e6, archives_of(entries, cache), folder)
     mtdata.pbar_man.enabled = sys.stderr.isatty()
     dataset = Dataset(folder, listed.langs, cache.root)
     dataset.cache = cache
     everything = [(dataset.train_parts_dir, entry) for entry in entries["train"]]
     everything += [(dataset.tests_dir, entry) for entry in entries["dev"] + entries["test"]]
     pairs = {}
-    with lock(cache.root):  # two processes would append to one file
+    with lock(cache.root), _silent_logging():  # two processes would append to one file
         for number, (where, entry) in enumerate(everything, 1):
             name = str(entry.did)
             head = f"    [{number}/{len(everything)}] {name}"
             print(f"{head}: {entry.url}", file=sys.stderr)
-            with _silent_logging():
-                _take_out(dataset, where, entry)
-            side, _, _ = dataset.get_paths(where, entry)
-            pairs[name] = _count_lines(side)
-            whole = recipe.test_pairs
-            if entry in entries["test"] and whole is not None and pairs[name] != whole:
-                raise UserError(f"{name} has {pairs[name]} lines: {recipe.test_note}")
+            _take_out(dataset, where, entry)
+            pairs[name] = _count_lines(dataset.get_paths(where, entry)[0])
+            if entry in entries["test"] and recipe.test_pairs not in (None, pairs[name]):
+                raise UserError(
+                    f"{name} has {pairs[name]} lines, the whole test set {recipe.test_pairs}: "
+                    "report to the authors of mtdata"
+                )
             print(f"{head}: {pairs[name]:,} pairs", file=sys.stderr)
-    with _silent_logging():
         dataset.add_dev_entries(entries["dev"])
         dataset.add_test_entries(entries["test"])
     return {"pairs": pairs, "archives": dict(cache.fetched), "mtdata": mtdata.__version__}
@@ -234,11 +186,11 @@ def _take_out(dataset: Dataset, where: Path, entry: Entry) -> None:
     """Have mtdata fetch one corpus and write its two sides."""
     try:
         dataset.add_part(where, entry)
-    except CheckedCache.DAMAGE as error:
+    except DAMAGE as error:
         path = dataset.cache.get_local_path(entry.url, entry.filename, fix_missing=False)
         dataset.cache.discard(path)
         raise UserError(
-            f"{entry.url}: damaged archive ({error}): removed; run again to fetch it anew"
+            f"{entry.url}: damaged archive ({error}): removed: run again to fetch it anew"
         ) from None
 
 

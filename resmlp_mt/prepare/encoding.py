@@ -13,25 +13,17 @@ Of the held-out sets nothing is left out.
 
 from array import array
 from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 from tqdm import tqdm
 
-from resmlp_mt.prepare.binary import (
-    WORD,
-    DataWriter,
-    end_of_sentence,
-    fairseq_numbers,
-    make_dictionary,
-)
+from resmlp_mt.prepare.binary import WORD, DataWriter, make_dictionary
 from resmlp_mt.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.processes import Workers
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import Subwords
 
 DICTIONARY = "dict.txt"  # beside text of pieces, for fairseq-preprocess --srcdict
 
@@ -40,8 +32,8 @@ class Side(NamedTuple):
     """Sentences one behind the other.
 
     Attributes:
-        words: numbers of SentencePiece's, with the end of each sentence.
-        lengths: words of each sentence, its end included; int32.
+        words: numbers of SentencePiece's (:data:`WORD`), with the end of each sentence.
+        lengths: words of each sentence, its end included (int32).
         text: pieces separated by spaces, a line for each sentence, if they were asked for.
     """
 
@@ -56,7 +48,7 @@ class Encoder:
     Args:
         settings: how lines become pieces.
         max_pieces, max_ratio: limits of a training pair; the second may be None.
-        pieces: whether the text of the pieces is wanted.
+        pieces: whether the text of the pieces is asked for.
     """
 
     def __init__(
@@ -102,12 +94,12 @@ class Encoder:
         return found
 
     def _side(self, sentences: List[List[int]], lines: List[str]) -> Side:
-        end = end_of_sentence(self.subwords)
+        end = self.subwords.processor.get_piece_size()
         words = array("H")
         for sentence in sentences:
             words.extend(sentence)
             words.append(end)
-        lengths = np.fromiter(map(len, sentences), np.int32, len(sentences)) + np.int32(1)
+        lengths = np.array([len(sentence) + 1 for sentence in sentences], np.int32)
         text = ""
         if self.pieces:
             text = "".join(f"{self.subwords.encode(line)}\n" for line in lines)
@@ -129,39 +121,14 @@ def unfit(source: int, target: int, max_pieces: int, max_ratio: Optional[float])
 _encoder: Encoder  # of a worker process
 
 
-def load_encoder(*options) -> None:
-    """Called once in each worker process."""
+def _load_encoder(*options) -> None:
     global _encoder
     _encoder = Encoder(*options)
 
 
-def encode_chunk(task: Tuple[str, Chunk]) -> Tuple[List[Side], Counter]:
-    """In a worker process: lines of a split to words."""
+def _encode_chunk(task: Tuple[str, Chunk]) -> Tuple[List[Side], Counter]:
     split, chunk = task
     return _encoder.train(chunk) if split == "train" else _encoder.held_out(chunk)
-
-
-class PiecesWriter:
-    """One side of one split as text; takes what :class:`DataWriter` does."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.sentences = self.words = 0
-
-    def __enter__(self) -> "PiecesWriter":
-        self._file = open(self.path, "w", encoding="utf-8", newline="\n")
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._file.close()
-
-    def add(self, side: Side) -> None:
-        self._file.write(side.text)
-        self.sentences += len(side.lengths)
-        self.words += len(side.words)
-
-    def finish(self, _: np.ndarray) -> None:
-        self._file.close()
 
 
 def encode(
@@ -188,53 +155,39 @@ def encode(
         what was left out, how many pairs, words and unknown words each split has, and how many
         types the dictionary.
     """
-    subwords = Subwords(settings.subword_model)
-    end = end_of_sentence(subwords)
+    processor = settings.subwords.processor
     sides = (settings.source_lang, settings.target_lang)
-    counts = {(split, side): np.zeros(end + 1, np.int64) for split in splits for side in sides}
-    dropped: Counter = Counter()
+    size = processor.get_piece_size() + 1
+    counts = {(split, side): np.zeros(size, np.int64) for split in splits for side in sides}
+    kept, dropped, writers = Counter(), Counter(), {}
     with (
-        ExitStack() as files,
-        Workers(workers, load_encoder, settings, *limits, pieces) as pool,
+        Workers(workers, _load_encoder, settings, *limits, pieces) as pool,
         tqdm(total=pairs, desc="    encode", unit=" pairs", mininterval=1, disable=None) as bar,
     ):
-        writers = {}
-        for split, side in counts:
-            if pieces:
-                writer = PiecesWriter(folder / f"{split}.{side}")
-            else:
-                writer = DataWriter(folder / f"{split}.{sides[0]}-{sides[1]}.{side}")
-            writers[split, side] = files.enter_context(writer)
         for split, corpus in splits.items():
+            if not pieces:
+                prefix = folder / f"{split}.{'-'.join(sides)}"
+                writers.update({(split, side): DataWriter(f"{prefix}.{side}") for side in sides})
             tasks = ((split, chunk) for chunk in chunks(corpus.pairs()))
-            for encoded, reasons in pool.map(encode_chunk, tasks):
+            for encoded, reasons in pool.map(_encode_chunk, tasks):
                 for side, found in zip(sides, encoded):
-                    writers[split, side].add(found)
-                    counts[split, side] += np.bincount(found.words, minlength=end + 1)
+                    counts[split, side] += np.bincount(found.words, minlength=size)
+                    if pieces:
+                        with open(folder / f"{split}.{side}", "a", encoding="utf-8") as file:
+                            file.write(found.text)
+                    else:
+                        writers[split, side].add(found.words, found.lengths)
+                kept[split] += len(encoded[0].lengths)
                 dropped += reasons
-                bar.update(len(encoded[0].lengths) + sum(reasons.values()))
-                bar.set_postfix_str(f"{sum(dropped.values())} dropped", refresh=False)
-        dictionary = make_dictionary(subwords, sum(counts["train", side] for side in sides))
-        numbers = fairseq_numbers(subwords, dictionary)
-        for writer in writers.values():
-            writer.finish(numbers)
+                bar.update(len(encoded[0].lengths) + reasons.total())
+    dictionary, numbers = make_dictionary(processor, sum(counts["train", side] for side in sides))
+    for writer in writers.values():
+        writer.finish(numbers)
     for name in [DICTIONARY] if pieces else [f"dict.{side}.txt" for side in sides]:
         dictionary.save(str(folder / name))
     settings.save(folder)
-    return {
-        "dropped": dict(dropped),
-        "types": len(dictionary),
-        "splits": {
-            split: {
-                "pairs": writers[split, sides[0]].sentences,
-                **{
-                    side: {
-                        "words": writers[split, side].words,
-                        "unknown": int(counts[split, side][numbers == dictionary.unk()].sum()),
-                    }
-                    for side in sides
-                },
-            }
-            for split in splits
-        },
-    }
+    report = {split: {"pairs": kept[split]} for split in splits}
+    for (split, side), found in counts.items():
+        unknown = int(found[numbers == dictionary.unk()].sum())
+        report[split][side] = {"words": int(found.sum()), "unknown": unknown}
+    return {"dropped": dict(dropped), "types": len(dictionary), "splits": report}

@@ -2,7 +2,7 @@
 
 ::
 
-    OUT/manifest.json   options, then counts, checksums, versions and the cost of each step
+    OUT/manifest.json   options, and checksums of the text that was given
     OUT/corpora/        the download of a recipe: train-parts/, tests/, dev.*, test1.*
     OUT/text/           train.*: what is trained on; valid.*, test.*, test1.* ... as they were
                         given, for scoring
@@ -11,13 +11,12 @@
     OUT/pieces/         in place of data-bin, if pieces are asked for: text of pieces, dict.txt,
                         spm.model and text.json
 
-Of ``text/train.*``, pairs with too many pieces are left out in ``data-bin``; they are counted.
+Each folder has a ``report.json``: what was read, left out and why, and there is. Of
+``text/train.*``, pairs with too many pieces are left out in ``data-bin``.
 """
 
-import resource
 import shutil
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Callable, Dict, List, Optional
@@ -25,18 +24,17 @@ from typing import Callable, Dict, List, Optional
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import RESULTS, ResultsFolder, read_json, write_json
+from resmlp_mt.files import ResultsFolder, read_json, write_json
 from resmlp_mt.prepare.binary import MAX_VOCAB
 from resmlp_mt.prepare.cleaning import clean
 from resmlp_mt.prepare.corpora import Contents, Corpora, Corpus, inspect
 from resmlp_mt.prepare.encoding import DICTIONARY, encode
-from resmlp_mt.prepare.space import bytes_needed, check_space, explained_when_full
 from resmlp_mt.prepare.vocabulary import SAMPLE, learn_subwords
 from resmlp_mt.processes import usable_cores
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import read_lines, sha256_of, write_lines
 from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import load_subwords
+from resmlp_mt.text.subwords import Subwords
 
 LIBRARIES = ("fairseq-fixed", "sentencepiece", "sacremoses", "numpy")
 
@@ -80,6 +78,7 @@ class Preparation:
     ):
         self.corpora, self.out = corpora, Path(out)
         self.pieces, self.workers = pieces, workers or usable_cores()
+        self.last = "pieces" if pieces else "data-bin"
         self.subword_model = subword_model
         recipe = corpora.recipe
 
@@ -102,16 +101,13 @@ class Preparation:
                 sample=SAMPLE,
                 seed=seed,
             )
-            if self.options["vocab_size"] > MAX_VOCAB:
-                raise UserError(f"--vocab-size {vocab_size}: at most {MAX_VOCAB}")
+            size, option = self.options["vocab_size"], "--vocab-size"
         else:
-            wrong = f"--subword-model {subword_model}: not a SentencePiece model"
-            size = load_subwords(subword_model, wrong).processor.get_piece_size()
-            if size > MAX_VOCAB:
-                raise UserError(
-                    f"--subword-model {subword_model}: {size} pieces: at most {MAX_VOCAB}"
-                )
+            option = f"--subword-model {subword_model}"
+            size = Subwords(subword_model).processor.get_piece_size()
             self.options["subword_model"] = sha256_of(subword_model)
+        if size > MAX_VOCAB:
+            raise UserError(f"{option}: {size} pieces: at most {MAX_VOCAB}")
         if not corpora.train:
             self.options["recipe"] = recipe.name
 
@@ -123,69 +119,51 @@ class Preparation:
 
         Raises:
             UserError: if a file is missing, damaged, empty or not UTF-8, or sides differ in length;
-                if the folder holds results of other options, another process works in it, or the
-                disk is too small.
+                if the folder holds results of other options, or another process works in it.
         """
         tqdm.monitor_interval = 0  # its thread would be forked with the rest
-        last = "pieces" if self.pieces else "data-bin"
-        text = self.corpora
-        contents: Dict[str, Contents] = {}
-        options = dict(self.options)
+        text, options = self.corpora, dict(self.options)
         if text.train:
             # before anything is written, so that a bad file leaves nothing behind
-            contents = self._inspect(text)
+            contents = inspect(text, self.workers)
             for split, found in contents.items():
                 digests = " ".join(digest[:16] for digest in found.sha256)
                 options[f"text of {split}"] = digests
         with ResultsFolder(self.out, options, steps=3 if text.train else 4) as folder:
-            done = read_json(self.out / "manifest.json").get(RESULTS, {})
-            if last in done and (self.out / last).is_dir():
+            if (self.out / self.last).is_dir():
+                self._report(self.last)
                 print(f"{self.out} is complete: nothing to do", file=sys.stderr)
-                return self.out / last
-            results = {}
+                return self.out / self.last
             if not text.train:
                 title = f"download {text.recipe.name}"
-                results["corpora"] = self._step(
-                    folder, "corpora", title, self._download, resumable=True
-                )
+                folder.step("corpora", title, _reporting(self._download), resumable=True)
                 text = text.found_in(self.out / "corpora")
-                contents = self._inspect(text)
-            results["inputs"] = _described(text, contents)
-            results["text"] = self._step(
-                folder, "text", "clean", lambda path: self._make_text(path, text, contents)
-            )
-            results["subwords"] = self._step(
-                folder, "subwords", "SentencePiece", self._make_subwords
-            )
-            results[last] = self._step(
-                folder, last, "encode", lambda path: self._encode(path, contents)
-            )
-            results["versions"] = {**versions(), **{name: version(name) for name in LIBRARIES}}
-            with explained_when_full(self.out):
-                folder.record({**done, **results})
-        return self.out / last
-
-    def results(self) -> dict:
-        """What ``manifest.json`` says of a finished run."""
-        return read_json(self.out / "manifest.json")[RESULTS]
+                contents = inspect(text, self.workers)
+            _note_if_incomplete(text, contents)
+            steps = {
+                "text": ("clean", lambda path: self._make_text(path, text, contents)),
+                "subwords": ("SentencePiece", self._make_subwords),
+                self.last: ("encode", lambda path: self._encode(path, contents)),
+            }
+            for name, (title, make) in steps.items():
+                folder.step(name, title, _reporting(make))
+        return self.out / self.last
 
     def summary(self) -> List[str]:
-        """A few lines: what was read, left out and why, and what there is."""
-        results = self.results()
-        last = "pieces" if self.pieces else "data-bin"
-        text, data = results["text"], results[last]
+        """A few lines on a finished run: what was read, left out and why, and what there is."""
+        text, data = self._report("text"), self._report(self.last)
         lines = []
         for name, counts in text["corpora"].items():
             reasons = {k: v for k, v in counts.items() if k not in ("read", "kept")}
             lines.append(f"{name}: {counts['read']:,} pairs read{_listed(reasons)}")
         lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
         splits = ", ".join(f"{name} {found['pairs']:,}" for name, found in data["splits"].items())
-        lines.append(f"{self.out / last}: {splits} pairs; {data['types']:,} types")
+        lines.append(f"{self.out / self.last}: {splits} pairs; {data['types']:,} types")
         return lines
 
     def commands(self) -> List[List[str]]:
         """Command lines that give the same data by the program of fairseq, as words."""
-        options = dict(self.options)
+        options = self.options
         words = ["resmlp-mt", "prepare", *self.corpora.arguments, "--out", str(self.out)]
         for name in ("normalise", "drop_duplicates"):
             words.append(f"--{'' if options[name] else 'no-'}{name.replace('_', '-')}")
@@ -196,9 +174,8 @@ class Preparation:
             if options.get(name) is not None:
                 words += [f"--{name.replace('_', '-')}", str(options[name])]
         pieces, data_bin = self.out / "pieces", self.out / "data-bin"
-        tests = [name for name in self.corpora.held_out if name != "valid"]
-        if not self.corpora.train:
-            tests = ["test"]
+        # every recipe has a test set; how many, the download will show
+        tests = [name for name in self.corpora.held_out or ["test"] if name != "valid"]
         preprocess = [
             *("fairseq-preprocess", "--source-lang", options["source_lang"]),
             *("--target-lang", options["target_lang"], "--trainpref", str(pieces / "train")),
@@ -210,65 +187,11 @@ class Preparation:
         copied = [str(pieces / name) for name in ("spm.model", "text.json")]
         return [[*words, "--pieces"], preprocess, ["cp", *copied, str(data_bin)]]
 
-    def _step(
-        self,
-        folder: ResultsFolder,
-        name: str,
-        title: str,
-        make: Callable[[Path], dict],
-        resumable: bool = False,
-    ) -> dict:
-        """Make a step unless it is there; gives its report.
-
-        What a failed step has written is removed, unless it can be resumed.
-        """
-
-        def run(path: Path) -> None:
-            before = _spent()
-            report = make(path)
-            cost = {key: round(now - before[key], 3) for key, now in _spent().items()}
-            write_json(path / "report.json", {**report, "cost": cost})
-
-        try:
-            with explained_when_full(self.out):
-                folder.step(name, title, run, resumable)
-        except BaseException:
-            if not resumable:
-                shutil.rmtree(self.out / f"{name}.partial", ignore_errors=True)
-            raise
-        return self._report(name)
-
     def _report(self, step: str) -> dict:
         report = self.out / step / "report.json"
         if not report.is_file():  # data-bin of fairseq-preprocess
             raise UserError(f"{self.out / step} was not made by this command: delete it first")
         return read_json(report)
-
-    def _inspect(self, text: Corpora) -> Dict[str, Contents]:
-        contents = inspect(text, self.workers)
-        whole = text.recipe.test_pairs
-        for split, found in contents.items():
-            if split.startswith("test") and whole is not None and found.pairs != whole:
-                name = text.held_out[split].source
-                print(
-                    f"note: {name} has {found.pairs} lines: {text.recipe.test_note}",
-                    file=sys.stderr,
-                )
-        if not (self.out / "data-bin").exists() and not (self.out / "pieces").exists():
-            pairs = size = 0
-            for number, taken in enumerate(self._sizes(contents)):
-                found = contents[f"train{number or ''}"]
-                pairs += taken
-                size += found.bytes * taken // found.pairs
-            needed = bytes_needed(size, pairs, text_done=(self.out / "text").exists())
-            check_space({self.out: needed}, f"preparing {pairs:,} sentence pairs")
-        return contents
-
-    def _sizes(self, contents: Dict[str, Contents]) -> List[int]:
-        """Pairs to read of each training corpus."""
-        limit = self.options["limit"]
-        train = [found for split, found in contents.items() if split.startswith("train")]
-        return [min(found.pairs, limit or found.pairs) for found in train]
 
     def _download(self, folder: Path) -> dict:
         print("    reading the index of mtdata (it is made on first use: 30 s)", file=sys.stderr)
@@ -280,11 +203,14 @@ class Preparation:
         for split, corpus in text.held_out.items():
             for language, path in zip(text.languages, (corpus.source, corpus.target)):
                 write_lines(folder / f"{split}.{language}", read_lines(path))
-        corpora = clean(text, self._sizes(contents), self.options, self.workers, folder)
+        limit = self.options["limit"]
+        pairs = [contents[split].pairs for split in contents if split not in text.held_out]
+        sizes = [min(found, limit or found) for found in pairs]
+        corpora = clean(text, sizes, self.options, self.workers, folder)
         kept = sum(counts["kept"] for counts in corpora.values())
         if not kept:
             raise UserError(f"no training pair is left: {corpora}")
-        return {"corpora": corpora, "pairs": kept, "sha256": _digests(folder)}
+        return {"corpora": corpora, "pairs": kept}
 
     def _split(self, name: str) -> Corpus:
         sides = (self.out / "text" / f"{name}.{language}" for language in self.corpora.languages)
@@ -293,63 +219,37 @@ class Preparation:
     def _make_subwords(self, folder: Path) -> dict:
         if self.subword_model is not None:
             shutil.copyfile(self.subword_model, folder / "spm.model")
-            return {"sha256": _digests(folder)}
+            return {}
         pairs, options = self._report("text")["pairs"], self.options
-        try:
-            learn_subwords(
-                self._split("train"),
-                pairs,
-                folder / "spm",
-                options["vocab_size"],
-                options["character_coverage"],
-                options["seed"],
-            )
-        except UserError as error:
-            if "--vocab-size" not in str(error):
-                raise
-            raise UserError(f"{error} (in another folder, or when {self.out} is deleted)") from None
-        return {"sampled_pairs": min(SAMPLE, pairs), "sha256": _digests(folder)}
+        settings = (options["vocab_size"], options["character_coverage"], options["seed"])
+        learn_subwords(self._split("train"), pairs, folder / "spm", *settings)
+        return {"sampled_pairs": min(SAMPLE, pairs)}
 
     def _encode(self, folder: Path, contents: Dict[str, Contents]) -> dict:
-        settings = TextSettings(
-            *self.corpora.languages,
-            self.options["normalise"],
-            self.out / "subwords" / "spm.model",
-        )
-        pairs = self._report("text")["pairs"]
+        model = self.out / "subwords" / "spm.model"
+        settings = TextSettings(*self.corpora.languages, self.options["normalise"], model)
         held_out = [name for name in contents if not name.startswith("train")]
-        pairs += sum(contents[name].pairs for name in held_out)
+        pairs = self._report("text")["pairs"] + sum(contents[name].pairs for name in held_out)
         splits = {name: self._split(name) for name in ["train", *held_out]}
         limits = (self.options["max_pieces"], self.options["max_ratio"])
         found = encode(splits, pairs, settings, limits, self.workers, self.pieces, folder)
-        return {**found, "sha256": _digests(folder)}
+        return {**found, "versions": {**versions(), **{name: version(name) for name in LIBRARIES}}}
 
 
-def _described(text: Corpora, contents: Dict[str, Contents]) -> dict:
-    """Lines, bytes and checksums by corpus."""
-    return {
-        split: {
-            "name": corpus.name,
-            "pairs": contents[split].pairs,
-            "bytes": contents[split].bytes,
-            "sha256": dict(zip((corpus.source.name, corpus.target.name), contents[split].sha256)),
-        }
-        for split, corpus in text.all().items()
-    }
+def _reporting(make: Callable[[Path], dict]) -> Callable[[Path], None]:
+    """A step that writes what *make* has found beside what it has made."""
+    return lambda folder: write_json(folder / "report.json", make(folder))
 
 
-def _digests(folder: Path) -> Dict[str, str]:
-    """SHA-256 of every file in a folder, by name."""
-    return {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.is_file()}
-
-
-def _spent() -> Dict[str, float]:
-    """Seconds: of the clock, of this process's CPU, and of its workers', once they have ended."""
-    spent = {"wall_seconds": time.monotonic()}
-    for name, who in (("main", resource.RUSAGE_SELF), ("workers", resource.RUSAGE_CHILDREN)):
-        usage = resource.getrusage(who)
-        spent[f"cpu_seconds_{name}"] = usage.ru_utime + usage.ru_stime
-    return spent
+def _note_if_incomplete(text: Corpora, contents: Dict[str, Contents]) -> None:
+    whole = text.recipe.test_pairs
+    for split, corpus in text.held_out.items():
+        if split != "valid" and whole not in (None, contents[split].pairs):
+            print(
+                f"note: {corpus.source} has {contents[split].pairs} lines, the whole test set "
+                f"{whole}: scores cannot be compared with those of others",
+                file=sys.stderr,
+            )
 
 
 def _listed(dropped: Dict[str, int]) -> str:

@@ -7,7 +7,7 @@ recipe that mtdata knows is taken too, and prepared like the text of a user.
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional, Sequence
 
 from resmlp_mt.errors import UserError
 
@@ -24,8 +24,7 @@ class Recipe:
 
     Attributes:
         source_lang, target_lang: languages as fairseq calls them.
-        name: as the command line has it; nothing for the text of a user.
-        mtdata_recipe: the recipe of mtdata's that lists the corpora.
+        name: as the command line has it. The text of a user has none.
         endings: languages as mtdata calls them, which end the names of its files.
         vocab_size: joint SentencePiece pieces.
         character_coverage: share of the characters that are in the vocabulary; None: by language.
@@ -34,15 +33,13 @@ class Recipe:
         skip_invalid: whether training lines that are not UTF-8 are left out, in place of an error.
         max_ratio: of the numbers of pieces of both sides; None: any.
         max_pieces: of a side.
-        million_pairs: roughly, before cleaning; for the disk that a download will need.
-        test_pairs, test_note: lines of the whole test set, and what is to be said of another one.
+        test_pairs: lines of the whole test set, if scores on fewer cannot be compared.
     """
 
     source_lang: str
     target_lang: str
     name: str = ""
-    mtdata_recipe: str = ""
-    endings: Tuple[str, str] = ("", "")
+    endings: Sequence[str] = ()
     vocab_size: int = 8000
     character_coverage: Optional[float] = None
     normalise: bool = False
@@ -50,9 +47,7 @@ class Recipe:
     skip_invalid: bool = False
     max_ratio: Optional[float] = None
     max_pieces: int = 250
-    million_pairs: float = 0.0
     test_pairs: Optional[int] = None
-    test_note: str = ""
 
     @property
     def coverage(self) -> float:
@@ -63,29 +58,23 @@ class Recipe:
         return RICH_COVERAGE if any(code in RICH_SCRIPTS for code in codes) else 1.0
 
     def directed(self, source_lang: Optional[str], target_lang: Optional[str]) -> "Recipe":
-        """The same corpora from one of their languages to the other.
-
-        Args:
-            source_lang, target_lang: None: as the recipe has it.
+        """The same corpora from one of their languages to the other. None: as the recipe has it.
 
         Raises:
             UserError: for other languages than the two of the recipe.
         """
-        ours = (self.source_lang, self.target_lang)
-        given = (source_lang, target_lang)
-        matches = [
-            all(asked in (None, has) for asked, has in zip(given, way))
-            for way in (ours, ours[::-1])
-        ]
-        if not any(matches):
-            asked = "-".join(language or "?" for language in given)
-            raise UserError(
-                f"--recipe {self.name} has {'-'.join(ours)} and its reverse: not {asked}"
-            )
-        if matches[0]:
-            return self
-        source, target = ours
-        return replace(self, source_lang=target, target_lang=source, endings=self.endings[::-1])
+        source, target = self.source_lang, self.target_lang
+        backward = replace(self, source_lang=target, target_lang=source, endings=self.endings[::-1])
+        for recipe in (self, backward):
+            if source_lang in (None, recipe.source_lang) and target_lang in (
+                None,
+                recipe.target_lang,
+            ):
+                return recipe
+        raise UserError(
+            f"--recipe {self.name} has {source}-{target} and its reverse: "
+            f"not {source_lang or '?'}-{target_lang or '?'}"
+        )
 
 
 def _read() -> dict:
@@ -94,10 +83,7 @@ def _read() -> dict:
 
 def our_recipes() -> Dict[str, Recipe]:
     """The recipes of ``recipes.toml`` by name."""
-    found = {}
-    for name, fields in _read()["recipes"].items():
-        found[name] = Recipe(name=name, **{**fields, "endings": tuple(fields["endings"])})
-    return found
+    return {name: Recipe(name=name, **fields) for name, fields in _read()["recipes"].items()}
 
 
 def known_checksums() -> Dict[str, str]:

@@ -32,16 +32,13 @@ def learn_subwords(
     # the process changes its folder, so that paths must not depend on that
     corpus = Corpus(train.name, train.source.absolute(), train.target.absolute())
     task = (corpus, pairs, prefix.absolute(), vocab_size, coverage, seed)
+    # in a process of its own, whose memory is given back: it takes more than all else
+    with Workers(1, int) as pool:
+        list(pool.map(_learn, [task]))
     try:
-        # in a process of its own, whose memory is given back: it takes more than all else
-        with Workers(1, int) as pool:
-            list(pool.map(_learn, [task]))
-        Subwords(Path(f"{prefix}.model"))  # SentencePiece may leave one cut off, without a word
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"{prefix}.model could not be written ({reason}): is the disk full?"
-        ) from None
+        Subwords(Path(f"{prefix}.model"))
+    except UserError:  # SentencePiece may leave a model cut off, without a word
+        raise UserError(f"{prefix}.model could not be written: is the disk full?") from None
 
 
 def _learn(task: tuple) -> None:

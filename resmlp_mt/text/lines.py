@@ -6,12 +6,12 @@ A line ends at ``\n`` and nowhere else, so that the other characters that Python
 line: BLEU would count it as a letter of the first word.
 """
 
-import contextlib
 import gzip
 import hashlib
 import itertools
 import sys
 import zlib
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Iterable, Iterator, List, Tuple
 
@@ -27,7 +27,7 @@ def name_of(path: Path) -> str:
     return "standard input" if str(path) == STDIN else str(path)
 
 
-@contextlib.contextmanager
+@contextmanager
 def reading(path: Path) -> Iterator[None]:
     """While a file is read, plain or gzip: what goes wrong becomes one line that names it.
 
@@ -65,19 +65,15 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
     Raises:
         UserError: what :func:`reading` raises, or if standard input is closed.
     """
-    if str(path) == STDIN:
-        if sys.stdin is None:  # Python sets this where a shell was given <&-
-            raise UserError("standard input is closed: give a file, or pipe the text in")
-        yield from _without_mark(sys.stdin.buffer)
-        return
-    with reading(path), open_bytes(path) as file:
-        yield from _without_mark(file)
-
-
-def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:
-    lines = iter(lines)
-    first = [line.removeprefix(MARK) for line in itertools.islice(lines, 1)]
-    return itertools.chain(first, lines)
+    if str(path) == STDIN and sys.stdin is None:  # Python sets this where a shell was given <&-
+        raise UserError("standard input is closed: give a file, or pipe the text in")
+    with (
+        reading(path),
+        nullcontext(sys.stdin.buffer) if str(path) == STDIN else open_bytes(path) as lines,
+    ):
+        for first in itertools.islice(lines, 1):
+            yield first.removeprefix(MARK)
+        yield from lines
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -120,12 +116,20 @@ def read_parallel(source: Path, target: Path) -> List[Tuple[str, str]]:
         UserError: what :func:`read_text` raises; different numbers of lines.
     """
     sides = read_text(source), read_text(target)
-    if len(sides[0]) != len(sides[1]):
-        raise UserError(
-            f"{source} has {len(sides[0])} lines but {target} has {len(sides[1])}: "
-            "both sides of a corpus need the same number"
-        )
+    check_as_long(source, len(sides[0]), target, len(sides[1]))
     return list(zip(*sides))
+
+
+def check_as_long(source: Path, source_lines: int, target: Path, target_lines: int) -> None:
+    """
+    Raises:
+        UserError: if the two sides of a corpus have different numbers of lines.
+    """
+    if source_lines != target_lines:
+        raise UserError(
+            f"{source} has {source_lines} lines but {target} has {target_lines}: both sides of a "
+            "corpus need the same number"
+        )
 
 
 def check_same_lines(

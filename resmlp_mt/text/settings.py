@@ -13,7 +13,7 @@ from typing import Optional
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, whole_file, write_json
 from resmlp_mt.text.normalise import Normaliser
-from resmlp_mt.text.subwords import Subwords, load_subwords
+from resmlp_mt.text.subwords import Subwords
 
 FILE, MODEL = "text.json", "spm.model"
 
@@ -102,9 +102,7 @@ class TextSettings:
         Raises:
             UserError: if the model is missing or no SentencePiece model.
         """
-        return load_subwords(
-            self.subword_model, f"{self.subword_model} is not a SentencePiece model"
-        )
+        return Subwords(self.subword_model)
 
     @cached_property
     def _normalise_source(self) -> Normaliser:

@@ -107,10 +107,19 @@ class _Learnable:
 
 
 class Subwords:
-    """A trained SentencePiece model."""
+    """A trained SentencePiece model.
+
+    Raises:
+        UserError: if the file is missing or no such model.
+    """
 
     def __init__(self, model: Path):
-        self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        try:
+            self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        except (OSError, RuntimeError):
+            raise UserError(
+                f"{model} is not a SentencePiece model: give the one of the data"
+            ) from None
 
     def encode(self, line: str) -> str:
         """Pieces separated by spaces, as fairseq reads them.
@@ -158,14 +167,3 @@ def plain_pieces(
         unknown = piece in SPECIAL and processor.piece_to_id(piece) == processor.unk_id()
         plain.extend(piece if unknown else [piece])
     return plain
-
-
-def load_subwords(model: Path, wrong: str) -> Subwords:
-    """
-    Raises:
-        UserError: saying what is *wrong*, if the file is missing or no SentencePiece model.
-    """
-    try:
-        return Subwords(model)
-    except (OSError, RuntimeError):
-        raise UserError(wrong) from None

@@ -19,6 +19,11 @@ HOLD = "import sys; from resmlp_mt.files import lock\nwith lock('{}'): print(1, 
 GRACE = "resmlp_mt.files.GRACE"
 
 
+def refused(said, folder, options):
+    with pytest.raises(UserError, match=said), ResultsFolder(folder, options, 1):
+        pass
+
+
 def test_a_file_is_whole_or_as_it_was(tmp_path):
     path = tmp_path / "a.json"
     write_json(path, {"a": 1})
@@ -70,14 +75,13 @@ def test_a_second_process_is_refused_and_a_killed_one_lets_go(tmp_path, monkeypa
     command = [sys.executable, "-c", HOLD.format(tmp_path, "input()")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"1\n"
-        with pytest.raises(UserError, match=f"another process is working in {tmp_path}"):
-            ResultsFolder(tmp_path, {}, 1)
+        refused(f"another process is working in {tmp_path}", tmp_path, {})
         other.kill()
     monkeypatch.setattr(GRACE, 10)
     with lock(tmp_path), lock(tmp_path):  # one process may hold it twice
         command = [sys.executable, "-c", HOLD.format(tmp_path, "pass")]
-        refused = subprocess.run(command, capture_output=True, text=True)
-        assert "another process is working in" in refused.stderr
+        said = subprocess.run(command, capture_output=True, text=True)
+        assert "another process is working in" in said.stderr
 
 
 def test_a_finished_step_is_reused(tmp_path, capsys):
@@ -100,6 +104,7 @@ def test_an_interrupted_step_is_not_taken_for_finished(tmp_path, resumable):
         with pytest.raises(KeyboardInterrupt):
             results.step("one", "first", interrupted, resumable)
         assert not (tmp_path / "one").exists()
+        assert (tmp_path / "one.partial").exists() == resumable
         results.step("one", "first", lambda folder: found.extend(folder.iterdir()), resumable)
     assert [path.name for path in found] == (["half"] if resumable else [])
 
@@ -107,8 +112,7 @@ def test_an_interrupted_step_is_not_taken_for_finished(tmp_path, resumable):
 def test_other_options_are_refused_and_nothing_is_lost(tmp_path):
     with ResultsFolder(tmp_path, {"seed": 1, "arch": "a"}, 1) as results:
         results.step("one", "first", lambda folder: None)
-    with pytest.raises(UserError, match="made with seed = 1, not 2"):
-        ResultsFolder(tmp_path, {"seed": 2, "arch": "a"}, 1)
+    refused("made with seed = 1, not 2", tmp_path, {"seed": 2, "arch": "a"})
     assert (tmp_path / "one").is_dir() and read_json(tmp_path / "manifest.json")["seed"] == 1
 
 
@@ -128,21 +132,18 @@ def test_other_options_do_not_resume_from_a_checkpoint(tmp_path):
     partial = tmp_path / "train.partial"
     partial.mkdir()
     for rate in (1, 2):  # nothing was trained yet
-        ResultsFolder(tmp_path, {"lr": rate}, 1).close()
+        with ResultsFolder(tmp_path, {"lr": rate}, 1):
+            pass
     (partial / "checkpoint_last.pt").write_bytes(b"")
-    ResultsFolder(tmp_path, {"lr": 2}, 1).close()
-    with pytest.raises(UserError, match="lr = 2, not 3"):
-        ResultsFolder(tmp_path, {"lr": 3}, 1)
+    with ResultsFolder(tmp_path, {"lr": 2}, 1):
+        pass
+    refused("lr = 2, not 3", tmp_path, {"lr": 3})
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
+def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="choose a folder that can be written"):
-        ResultsFolder(tmp_path / "file" / "below", {}, 1)
-
-
-def test_a_damaged_manifest_is_named(tmp_path):
+    refused("choose a folder that can be written", tmp_path / "file" / "below", {})
     (tmp_path / "one").mkdir()
+    refused("holds folders of something else", tmp_path, {})
     (tmp_path / "manifest.json").write_text('{"seed": ')
-    with pytest.raises(UserError, match="manifest.json: not a JSON file"):
-        ResultsFolder(tmp_path, {}, 1)
+    refused("manifest.json: not a JSON file", tmp_path, {})

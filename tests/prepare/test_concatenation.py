@@ -53,19 +53,14 @@ def test_text_stands_before_the_longer_pairs(text, tmp_path):
         (["--share", 1e12], "--share 1e+12: must be above 0 and at most 100"),
         (["--target", "{folder}/train.en.gz"], "by two languages"),
         (["--target", "{folder}/none.de"], "none.de"),
+        (["--target", "{folder}/short.de"], "has 9 lines but"),
         (["--output-prefix", "{folder}/train"], "train.de is read"),
         (["--output-prefix", "{folder}/train.de/x"], "choose a folder"),
     ],
 )
 def test_refusals(text, options, said, tmp_path):
     options = [str(option).format(folder=tmp_path) for option in options]
+    (tmp_path / "short.de").write_text("b\n" * 8)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     refused(said, *text, "--output-prefix", tmp_path / "new" / "train", *options)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_sides_of_different_lengths(text, tmp_path):
-    (tmp_path / "train.de").write_text("b\n" * 8)
-    refused("has 9 lines but", *text, "--output-prefix", tmp_path / "new" / "train")
-    (tmp_path / "train.de").write_text("")
-    refused("train.de: empty file", *text, "--output-prefix", tmp_path / "new" / "train")

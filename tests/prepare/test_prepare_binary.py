@@ -1,6 +1,5 @@
 """The binary data: bit for bit what fairseq-preprocess makes of the same pieces."""
 
-import numpy as np
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
@@ -9,9 +8,8 @@ from prepare_text import pairs_of, sentences, write_pairs
 
 from resmlp_mt.compat.quiet import logging_as_before
 from resmlp_mt.prepare import binary, corpora
-from resmlp_mt.prepare.binary import WORD, DataWriter
 from resmlp_mt.prepare.corpora import Corpus
-from resmlp_mt.prepare.encoding import encode, unfit
+from resmlp_mt.prepare.encoding import encode
 from resmlp_mt.text.lines import write_lines
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
@@ -67,30 +65,26 @@ def assert_same(folder, other):
         assert (folder / name).read_bytes() == (other / name).read_bytes(), name
 
 
-def test_everything_is_what_fairseq_preprocess_makes(tmp_path, model, monkeypatch):
-    """Its dictionary too, where all characters of the text are pieces."""
-    splits = {"train": TRAIN, "valid": pairs_of(30, 2), "test": pairs_of(20, 3)}
-    found = ours(tmp_path / "ours", splits, model, monkeypatch)
-    assert found["dropped"] == {} and found["splits"]["train"]["pairs"] == 400
-    assert_same(tmp_path / "ours", fairseq_preprocess(tmp_path / "its", splits, Subwords(model)))
+ODD = [("漢字 ka lo mi", "ka lo Ж mi"), ("ka <unk> lo", "ka </s> lo mi"), ("ЖЖЖ", "ЖЖЖ")]
 
 
-def test_unknown_characters_with_our_dictionary(tmp_path, model, monkeypatch):
-    """fairseq would make a word of each run of them; they are to be unknown, as SentencePiece
-    has it, so that it is given our dictionary."""
-    odd = [("漢字 ka lo mi", "ka lo Ж mi"), ("ka <unk> lo", "ka </s> lo mi"), ("ЖЖЖ", "ЖЖЖ")]
-    splits = {"train": TRAIN[:300] + odd, "valid": odd + pairs_of(9, 2), "test": odd}
+@pytest.mark.parametrize("odd", [[], ODD], ids=["all known", "unknown characters"])
+def test_everything_is_what_fairseq_preprocess_makes(tmp_path, model, monkeypatch, odd):
+    """Its dictionary too, where all characters of the text are pieces. It would make a word of
+    each run of others, which are unknown to SentencePiece and to us: it is given our dictionary."""
+    splits = {"train": TRAIN[:300] + odd, "valid": odd + pairs_of(9, 2), "test": odd or TRAIN[:3]}
     found = ours(tmp_path / "ours", splits, model, monkeypatch)
-    options = ["--srcdict", tmp_path / "ours" / "dict.en.txt"]
+    options = ["--srcdict", tmp_path / "ours" / "dict.en.txt"] if odd else []
     its = fairseq_preprocess(tmp_path / "its", splits, Subwords(model), *options)
     assert_same(tmp_path / "ours", its)
-    sides = [found["splits"]["test"][side] for side in ("en", "de")]
+    assert found["dropped"] == {} and found["splits"]["train"]["pairs"] == len(splits["train"])
     dictionary = Dictionary.load(str(tmp_path / "ours" / "dict.de.txt"))
-    for name, side in zip(("en", "de"), sides):
-        data = MMapIndexedDataset(str(tmp_path / "ours" / f"test.en-de.{name}"))
+    for side in SIDES:
+        data = MMapIndexedDataset(str(tmp_path / "ours" / f"test.en-de.{side}"))
         words = [int(word) for sentence in data for word in sentence]
-        assert side == {"words": len(words), "unknown": words.count(dictionary.unk())}
-        assert words.count(dictionary.eos()) == 3
+        unknown = words.count(dictionary.unk())
+        assert found["splits"]["test"][side] == {"words": len(words), "unknown": unknown}
+        assert words.count(dictionary.eos()) == 3 and bool(unknown) == bool(odd)
 
 
 def test_pairs_of_unfit_length_are_left_out(tmp_path, model, monkeypatch):
@@ -109,30 +103,5 @@ def test_pairs_of_unfit_length_are_left_out(tmp_path, model, monkeypatch):
     dictionary = Dictionary.load(str(tmp_path / "ours" / "dict.de.txt"))
     decoded = [dictionary.string(data[n], "sentencepiece") for n in range(2)]
     assert decoded == [TRAIN[0][1], TRAIN[1][1]]
-
-
-@pytest.mark.parametrize(
-    "source, target, reason",
-    [
-        (1, 1, ""),
-        (250, 250, ""),
-        (2, 3, ""),
-        (3, 2, ""),
-        (166, 250, "length-ratio"),
-        (167, 250, ""),
-        (1, 2, "length-ratio"),
-        (251, 251, "too-long"),
-        (0, 0, "empty"),
-        (0, 300, "empty"),
-    ],
-)
-def test_which_lengths_are_unfit(source, target, reason):
-    assert unfit(source, target, 250, 1.5) == reason
-    if reason == "length-ratio":
-        assert unfit(source, target, 250, None) == ""
-
-
-def test_an_empty_side(tmp_path):
-    with DataWriter(tmp_path / "none") as writer:
-        writer.finish(np.arange(5, dtype=WORD))
-    assert len(MMapIndexedDataset.Index(str(tmp_path / "none.idx"))) == 0
+    found = ours(tmp_path / "none", {"train": odd[:1] * 70 + TRAIN[:1]}, model, monkeypatch)
+    assert found["splits"]["train"]["pairs"] == 1  # nothing is left of a whole chunk
