@@ -23,45 +23,29 @@ from resmlp_mt.errors import UserError, check_positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=Path, help="of a resmlp_mt model, not folded")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, help="checkpoint or, with --sweep, JSON file"
-    )
-    parser.add_argument(
-        "--threshold",
-        type=float,
-        nargs="+",
-        metavar="SHARE",
-        help="share of the largest weight of a matrix (default: 0.05, with --sweep 0.02 0.05 0.1 "
-        "0.15 0.2 0.3)",
-    )
-    parser.add_argument(
-        "--which",
-        nargs="+",
-        choices=("A", "B", "C", "all"),
-        help="matrices (default: all, with --sweep each of A, B, C and all)",
-    )
-    parser.add_argument(
-        "--length",
-        type=int,
-        default=32,
-        help="longest length of which training had many sentences (default: 32)",
-    )
-    sweep = parser.add_argument_group("a sweep")
-    sweep.add_argument("--sweep", action="store_true", help="measure BLEU at several thresholds")
-    sweep.add_argument("--data", type=Path, metavar="DIR", help="binary data of the training")
-    sweep.add_argument(
-        "--spm",
-        type=Path,
-        metavar="FILE",
-        help="SentencePiece model, for data that `resmlp-mt prepare` did not make",
-    )
-    sweep.add_argument("--source", type=Path, help="the test set, one sentence a line")
-    sweep.add_argument("--references", type=Path, help="its references")
-    sweep.add_argument("--beam", type=int, default=4, help="beam size (default: 4)")
-    sweep.add_argument("--lenpen", type=float, default=0.6, help="length penalty (default: 0.6)")
-    sweep.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    sweep.add_argument("--threads", type=int, help="CPU threads (default: those of PyTorch)")
+    add, file = parser.add_argument, {"type": Path, "metavar": "FILE"}
+    add("checkpoint", type=Path, help="checkpoint of a resmlp_mt model, not folded")
+    help = "checkpoint to write, or with --sweep JSON file"
+    add("-o", "--output", **file, required=True, help=help)
+    help = "share of the largest weight of a matrix (default: 0.05, with --sweep 0.02 0.05 0.1 "
+    help += "0.15 0.2 0.3)"
+    add("--threshold", type=float, nargs="+", metavar="SHARE", help=help)
+    help = "matrices (default: all, with --sweep each of A, B, C and all)"
+    add("--which", nargs="+", choices=("A", "B", "C", "all"), help=help)
+    help = "positions of A, as many as most long sentences of training had (default: 32)"
+    add("--length", type=int, default=32, metavar="N", help=help)
+
+    add = parser.add_argument_group("a sweep").add_argument
+    add("--sweep", action="store_true", help="measure BLEU at several thresholds")
+    add("--data", type=Path, metavar="DIR", help="binary data of the training")
+    help = "SentencePiece model, for data that `resmlp-mt prepare` did not make"
+    add("--spm", **file, help=help)
+    add("--source", **file, help="test set, one sentence a line")
+    add("--references", **file, help="its references")
+    add("--beam", type=int, default=4, metavar="N", help="beam size (default: 4)")
+    add("--lenpen", type=float, default=0.6, metavar="X", help="length penalty (default: 0.6)")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    add("--threads", type=int, metavar="N", help="CPU threads (default: those of PyTorch)")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -20,46 +20,19 @@ from resmlp_mt.files import check_output, write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--references",
-        "-r",
-        type=Path,
-        nargs="+",
-        required=True,
-        metavar="REF",
-        help="reference translations, detokenized, one sentence a line. Several files are several "
-        "references of each sentence",
-    )
-    parser.add_argument(
-        "--input",
-        "-i",
-        type=Path,
-        nargs="+",
-        default=[Path("-")],
-        metavar="SYS",
-        help="translations, a file for each system, - is standard input (default: -)",
-    )
-    parser.add_argument(
-        "--language-pair",
-        "-l",
-        metavar="SRC-TGT",
-        help="such as de-en. The target language chooses the tokenizer",
-    )
-    parser.add_argument(
-        "--metrics",
-        "-m",
-        nargs="+",
-        choices=("bleu", "chrf", "ter"),
-        default=("bleu", "chrf"),
-        help="metrics (default: bleu chrf)",
-    )
-    parser.add_argument(
-        "--tokenize",
-        "-tok",
-        metavar="NAME",
-        help="tokenizer for BLEU (default: by language zh, ja-mecab, ko-mecab, or 13a)",
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores as JSON too")
+    add, files = parser.add_argument, {"type": Path, "nargs": "+"}
+    help = "reference translations, detokenized, one sentence a line. Several files are several "
+    help += "references of each sentence"
+    add("--references", "-r", **files, required=True, metavar="REF", help=help)
+    help = "translations, a file for each system, - is standard input (default: -)"
+    add("--input", "-i", **files, default=[Path("-")], metavar="SYS", help=help)
+    help = "such as de-en. The target language chooses the tokenizer"
+    add("--language-pair", "-l", metavar="SRC-TGT", help=help)
+    metrics = {"choices": ("bleu", "chrf", "ter"), "default": ("bleu", "chrf")}
+    add("--metrics", "-m", nargs="+", **metrics, help="metrics (default: bleu chrf)")
+    help = "tokenizer for BLEU (default: by language zh, ja-mecab, ko-mecab, or 13a)"
+    add("--tokenize", "-tok", metavar="NAME", help=help)
+    add("--json", type=Path, metavar="FILE", help="write the scores as JSON too")
 
     test = parser.add_argument_group(
         "significance tests of all systems against the first",
@@ -68,35 +41,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind = test.add_mutually_exclusive_group()
     kind.add_argument("--paired-bs", action="store_true", help="paired bootstrap")
     kind.add_argument("--paired-ar", action="store_true", help="approximate randomization")
-    test.add_argument("--paired-bs-n", type=int, metavar="N", help="resamplings (default: 1000)")
-    test.add_argument("--paired-ar-n", type=int, metavar="N", help="trials (default: 10000)")
+    count = {"type": int, "metavar": "N"}
+    test.add_argument("--paired-bs-n", **count, help="resamplings (default: 1000)")
+    test.add_argument("--paired-ar-n", **count, help="trials (default: 10000)")
 
-    more = parser.add_argument_group("beside sacreBLEU")
-    more.add_argument(
-        "--tokenized",
-        action="store_true",
-        help="tokenized BLEU as the papers count it, for German also with compounds split. For "
-        "en-de and en-fr, Table 5 of the paper is shown beside it",
-    )
-    more.add_argument(
-        "--by-length",
-        type=Path,
-        metavar="PICTURE",
-        help="BLEU by sentence length, as a table and as a .png or .svg file",
-    )
-    more.add_argument(
-        "--source",
-        type=Path,
-        metavar="FILE",
-        help="count the words of this source text (default: of the first references)",
-    )
-    more.add_argument(
-        "--edges",
-        type=int,
-        nargs="+",
-        metavar="WORDS",
-        help="longest sentence of each bucket but the last (default: 10 20 30 40 50 60)",
-    )
+    add = parser.add_argument_group("beside sacreBLEU").add_argument
+    help = "tokenized BLEU as the papers count it, for German also with compounds split. For en-de "
+    help += "and en-fr, Table 5 of the paper is shown beside it"
+    add("--tokenized", action="store_true", help=help)
+    help = "BLEU by sentence length, as a table and as a .png or .svg file"
+    add("--by-length", type=Path, metavar="PICTURE", help=help)
+    help = "count the words of this source text (default: of the first references)"
+    add("--source", type=Path, metavar="FILE", help=help)
+    help = "longest sentence of each bucket but the last (default: 10 20 30 40 50 60)"
+    add("--edges", type=int, nargs="+", metavar="WORDS", help=help)
 
 
 def check_options(args: argparse.Namespace) -> None:

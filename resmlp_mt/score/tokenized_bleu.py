@@ -37,67 +37,50 @@ _PUNCTUATION = sacremoses.MosesPunctNormalizer("de")
 _APOSTROPHE = {ord("’"): "'"}
 
 
-def tokenized_bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    language: str,
-    split_compounds: bool = False,
-) -> float:
-    """``multi-bleu.perl`` of detokenized text: 0 to 100, case-sensitive, not smoothed, not rounded.
+def tokenized_scores(
+    hypotheses: Sequence[str], references: Sequence[str], language: str
+) -> Dict[str, object]:
+    """``multi-bleu.perl`` of detokenized text: 0 to 100, case-sensitive, not smoothed.
 
     Args:
         hypotheses, references: a sentence each, detokenized.
         language: of both, as Moses calls it (``de``).
-        split_compounds: see :func:`split_compound_words`.
+
+    Returns:
+        ``tokenized_bleu``, rounded to two digits, and for German ``compound_split_bleu``, each with
+        its signature in the form of sacreBLEU, ``NAME_signature``.
 
     Raises:
         UserError: what :func:`tokenize` raises; no sentences, or different numbers of them.
     """
     check_counts(hypotheses, references)
-    sides = [tokenize(side, language, split_compounds) for side in (hypotheses, references)]
-    return _multi_bleu().corpus_score(sides[0], [sides[1]]).score
-
-
-def tokenized_scores(
-    hypotheses: Sequence[str], references: Sequence[str], language: str
-) -> Dict[str, object]:
-    """``tokenized_bleu``, for German ``compound_split_bleu`` too, each with its signature.
-
-    Raises:
-        UserError: what :func:`tokenized_bleu` raises.
-    """
-    result = {}
-    for name, split in (("tokenized_bleu", False), ("compound_split_bleu", True)):
-        if not split or language == "de":
-            value = tokenized_bleu(hypotheses, references, language, split)
-            result[name] = round(value, 2)
-            result[f"{name}_signature"] = tokenized_signature(language, split)
-    return result
-
-
-def tokenized_signature(language: str, split_compounds: bool = False) -> str:
-    """What :func:`tokenized_bleu` did, in the form of the signatures of sacreBLEU."""
-    metric = _multi_bleu()
-    metric.corpus_score(["a"], [["a"]])  # a metric has a signature once it has seen references
     quotes = {"de": "ascii", "fr": "apostrophe"}.get(language, "raw")
-    hyphens = "compounds" if split_compounds else "aggressive" if language == "fr" else "whole"
-    tokens = f"tok:moses-{language}-{sacremoses.__version__}|hyphens:{hyphens}|quotes:{quotes}"
-    return str(metric.get_signature()).replace("tok:none", tokens)
+    hyphens = {"tokenized_bleu": "aggressive" if language == "fr" else "whole"}
+    if language == "de":
+        hyphens["compound_split_bleu"] = "compounds"
+    result: Dict[str, object] = {}
+    for name, treated in hyphens.items():
+        sides = [
+            tokenize(side, language, treated == "compounds") for side in (hypotheses, references)
+        ]
+        # the text is tokenized already: force suppresses the warning of sacreBLEU
+        metric = BLEU(tokenize="none", smooth_method="none", force=True)
+        result[name] = round(metric.corpus_score(sides[0], [sides[1]]).score, 2)
+        tokens = f"tok:moses-{language}-{sacremoses.__version__}|hyphens:{treated}|quotes:{quotes}"
+        result[f"{name}_signature"] = str(metric.get_signature()).replace("tok:none", tokens)
+    return result
 
 
 def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False) -> List[str]:
     """The tokens of each line, with a space between them: see the head of this file.
 
     Raises:
-        UserError: if Moses has no tokenizer for *language*, or *split_compounds* is asked of
-            French, where the tokenizer splits them.
+        UserError: if Moses has no tokenizer for *language*.
     """
     if language not in LANGUAGES:
         raise UserError(
             f"no Moses tokenizer for language {language!r}: sacremoses has {' '.join(LANGUAGES)}"
         )
-    if language == "fr" and split_compounds:
-        raise UserError("French compounds are split by its tokenizer: do not split them again")
     moses = _tokenizer(language)
     tokenized = [
         moses.tokenize(
@@ -125,8 +108,3 @@ def _plain_quotes(line: str, language: str) -> str:
 @cache
 def _tokenizer(language: str) -> sacremoses.MosesTokenizer:
     return sacremoses.MosesTokenizer(language)
-
-
-def _multi_bleu() -> BLEU:
-    """The text is tokenized already; ``force`` keeps sacreBLEU from warning of it."""
-    return BLEU(tokenize="none", smooth_method="none", force=True)
