@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import List
 
 import soaking
-from cli import CRITERION, PACKAGE
+from cli import PACKAGE, training
 from interrupting import (
     LAST,
     PHASES,
@@ -96,22 +96,16 @@ def one_line(status: int, output: str, folder: Path, reason: str) -> List[str]:
     return lost
 
 
-def training(data: Path, architecture: str, folder: Path) -> Start:
+def run(data: Path, architecture: str, folder: Path) -> Start:
     """Starts a training whose checkpoints are of some 5 MB, with dropout, a save in 5 updates.
 
     Of those two are kept: the older are deleted at the end of a save, which a kill may interrupt.
     """
-    words = [data, "--user-dir", PACKAGE, "--save-dir", folder, "--arch", architecture, *CRITERION]
-    for side in ("encoder", "decoder"):
-        words += [f"--{side}-layers", 2, f"--{side}-embed-dim", 64, f"--{side}-attention-heads", 4]
-        words += [f"--{side}-ffn-embed-dim", 1024]
-    words += ["--max-source-positions", 32, "--max-target-positions", 32, "--dropout", 0.1]
-    words += ["--optimizer", "adagrad", "--lr", 0.05, "--lr-scheduler", "fixed"]
-    words += ["--warmup-updates", 20, "--batch-size", 16, "--max-update", UPDATES, "--cpu"]
-    words += ["--save-interval-updates", 5, "--keep-interval-updates", 2]
-    words += ["--update-epoch-batch-itr", "True", "--no-epoch-checkpoints"]
-    words += ["--log-format", "json", "--log-interval", 1]
-    return partial(installed, "fairseq-train", words)
+    options = ("--user-dir", PACKAGE, "--arch", architecture, "--encoder-embed-dim", 64)
+    options += ("--encoder-ffn-embed-dim", 1024, "--dropout", 0.1, "--batch-size", 16)
+    options += ("--max-update", UPDATES, "--save-interval-updates", 5)
+    options += ("--keep-interval-updates", 2, "--update-epoch-batch-itr", "True")
+    return partial(installed, "fairseq-train", training(data, folder, *options))
 
 
 def kill(data: Path, folder: Path, seconds: dict) -> dict:
@@ -119,7 +113,7 @@ def kill(data: Path, folder: Path, seconds: dict) -> dict:
     killed, logs = folder / "killed", folder / "logs"
     logs.mkdir()
     aims = [PHASES[-1 - number % len(PHASES)] for number in range(KILLS)]
-    start = training(data, ARCHITECTURES[0], killed)
+    start = run(data, ARCHITECTURES[0], killed)
     found = killed_run(start, killed, logs, aims, UPDATES, seconds, seed=1)
     for number, each in enumerate(found["kills"]):
         print(f"kill {number}: {each}", flush=True)
@@ -134,7 +128,7 @@ def fill(architecture: str, data: Path, folder: Path) -> List[str]:
     for room in ROOMS:
         place = f"{architecture} with room for {room} checkpoints"
         with SmallDisk(folder / f"room {room}", int(room * alone.stat().st_size)) as disk:
-            start = training(data, architecture, disk.folder)
+            start = run(data, architecture, disk.folder)
             log = folder / f"room {room}.log"
             status = start(log).wait(timeout=LONG)
             said = log.read_text(encoding="utf-8")
@@ -155,7 +149,7 @@ def main() -> None:
         seconds, lost = [], []
         for architecture, folder in zip(ARCHITECTURES, folders):
             folder.mkdir()
-            start = training(data, architecture, folder / "alone")
+            start = run(data, architecture, folder / "alone")
             seconds.append(train_through(start, folder / "alone.log"))
         killed = kill(data, folders[0], seconds[0])
         fell = Counter(each["fell into"] for each in killed["kills"])

@@ -20,7 +20,7 @@ from unittest import mock
 
 import soaking
 import torch
-from cli import CRITERION, ROOT, call
+from cli import ROOT, call, training
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
@@ -41,7 +41,6 @@ RATES = (0.1, 0.05, 0.02, 0.01, 0.005)
 WIDE = 512  # the paper's channels
 WIDE_UPDATES = 15  # where it diverged, it did within six
 LONGEST = 10  # words of a sentence
-POSITIONS = 32
 PATIENCE = 100  # so many updates in a row above the first loss are a divergence
 END = 20  # updates at the end of a run over which its loss is averaged; of short ones a third
 
@@ -75,18 +74,14 @@ class Recipe:
         return f"{self.layers} layers, {self.channels} channels, rate {self.rate:g}, {warm_up}"
 
     def words(self, data: Path, save_dir: Path) -> List[str]:
-        """fairseq-train's command line."""
-        words = [data, "--arch", "resmlp_mt_6", "--save-dir", save_dir, "--no-save", *CRITERION]
-        for side in ("encoder", "decoder"):
-            words += [f"--{side}-layers", self.layers, f"--{side}-embed-dim", self.channels]
-            words += [f"--{side}-ffn-embed-dim", 2 * self.channels]
-            words += [f"--{side}-attention-heads", 4]
-        words += ["--max-source-positions", POSITIONS, "--max-target-positions", POSITIONS]
-        words += ["--share-all-embeddings", "--dropout", 0.15, "--layerscale-init", 0.2]
-        words += ["--optimizer", "adagrad", "--lr", self.rate, "--lr-scheduler", "fixed"]
-        words += ["--warmup-updates", self.warm_up, "--max-update", self.updates]
-        words += ["--batch-size", 16, "--num-workers", 0, "--cpu"]
-        return [str(word) for word in words]
+        """The command line of fairseq-train."""
+        words = ("--arch", "resmlp_mt_6", "--encoder-layers", self.layers, "--decoder-layers")
+        words += (self.layers, "--encoder-embed-dim", self.channels, "--encoder-ffn-embed-dim")
+        words += (2 * self.channels, "--decoder-attention-heads", 4, "--share-all-embeddings")
+        words += ("--dropout", 0.15, "--layerscale-init", 0.2, "--lr", self.rate, "--no-save")
+        words += ("--warmup-updates", self.warm_up, "--max-update", self.updates)
+        words += ("--batch-size", 16)
+        return [str(word) for word in training(data, save_dir, *words)]
 
 
 @dataclass

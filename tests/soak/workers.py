@@ -15,7 +15,7 @@ from typing import Dict, List, Sequence
 
 import psutil
 import soaking
-from cli import CRITERION, hypotheses, values
+from cli import hypotheses, training, values
 from interrupting import LAST, kill_late, unlike
 from processes import LONG, all_well, installed, together
 from small_world import binary_data
@@ -25,7 +25,6 @@ from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
 
 MEASURED = Path(__file__).with_name("measured")  # a --user-dir
 TOLERANCE = 1e-4  # of a loss, in bits
-SHARE = 0.01  # of a loss
 UPDATES, SENTENCES = 100, 400
 KILLED_AFTER = 60  # updates
 RESMLP, BASELINE = ("--arch", "resmlp_mt_tiny"), ("--arch", "transformer")
@@ -85,19 +84,13 @@ class Soak:
         self.data = binary_data(folder / "data", sizes)
         self.details, self.lost = {"losses apart": {}, "killed": {}}, []
 
-    def words(self, model: tuple, folder: Path, *more) -> List:
+    def words(self, model: tuple, folder: Path, *more) -> tuple:
         """The command line of a training by Adagrad that comes to the paper's rate at its end."""
-        words = [self.data, "--user-dir", MEASURED, "--save-dir", folder, *model, *CRITERION]
-        for side in ("encoder", "decoder"):
-            words += [f"--{side}-layers", 2, f"--{side}-embed-dim", 32]
-            words += [f"--{side}-attention-heads", 4, f"--{side}-ffn-embed-dim", 64]
-        words += ["--max-source-positions", 32, "--max-target-positions", 32]
-        words += ["--optimizer", "adagrad", "--lr", 0.2, "--lr-scheduler", "fixed", "--dropout", 0]
-        words += ["--warmup-updates", 100, "--batch-size", 16, "--max-update", UPDATES, "--cpu"]
-        words += ["--save-interval-updates", 10, "--keep-interval-updates", 2]
-        words += ["--update-epoch-batch-itr", "True", "--load-checkpoint-on-all-dp-ranks"]
-        words += ["--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1]
-        return [*words, *more]
+        options = ("--user-dir", MEASURED, *model, "--lr", 0.2, "--warmup-updates", 100)
+        options += ("--batch-size", 16, "--max-update", UPDATES, "--save-interval-updates", 10)
+        options += ("--keep-interval-updates", 2, "--update-epoch-batch-itr", "True")
+        options += ("--load-checkpoint-on-all-dp-ranks",)
+        return training(self.data, folder, *options, *more)
 
     def one(self, model: tuple, folder: Path, *more) -> Path:
         """Train in one process, two batches an update. Gives its log."""
@@ -109,7 +102,7 @@ class Soak:
             self.lost.append(f"{folder.name} ended with status {status}")
         return log
 
-    def two(self, words: List, folder: Path) -> Path:
+    def two(self, words: Sequence, folder: Path) -> Path:
         """Two processes. Gives the log of the first."""
         program = "fairseq-train" if "--save-dir" in words else "fairseq-generate"
         with together(installed, program, words, folder) as processes:
@@ -128,17 +121,6 @@ class Soak:
                 self.lost.append(f"{name}: {counts['loss']} losses, {difference:.2g} apart")
             self.details["losses apart"][name] = {"most": difference, **counts}
             print(f"{name}: losses at most {difference:.1e} apart", flush=True)
-
-    def recompute(self) -> None:
-        """Activations computed again for the backward pass, at the paper's recipe."""
-        recipe, option = ("--warmup-updates", 32000), "--checkpoint-activations"
-        log = self.one(RESMLP, self.folder / "kept", *recipe)
-        again = self.one(RESMLP, self.folder / "recomputed", *recipe, option)
-        last, other = (losses(path)["loss"][-1] for path in (log, again))
-        if not abs(other / last - 1) < SHARE:
-            self.lost.append(f"{option}: a last loss of {other}, not {last}")
-        self.details[option] = {"last loss": other, "without": last, "most": apart(log, again)}
-        print(f"{option}: {self.details[option]}", flush=True)
 
     def translate(self) -> None:
         """The test set by one process and by two, and what they share out between them."""
@@ -202,7 +184,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         soak = Soak(Path(folder))
         soak.train()
-        soak.recompute()
         soak.translate()
         soak.kill()
         soak.kill_below_torchrun()
