@@ -22,20 +22,7 @@ OUTPUT = [
     "madeupword0000 3",
     "w01 #fairseq:overwrite",
 ]
-MARKS = [
-    "\ufeff",
-    "\u202e",
-    "\u200f",
-    "\u200b",
-    "\u200d",
-    "\u00ad",
-    "\u2060",
-    "\u061c",
-    "\U000e0001",
-    "\ue000",
-    "\uffff",
-    "\U0010ffff",
-]
+MARKS = list("\ufeff\u202e\u200f\u200b\u200d\u00ad\u2060\u061c\U000e0001\ue000\uffff\U0010ffff")
 SPACES = ["\t", " ", "  ", "\u00a0", "\u3000", "\u2003", "\u1680", "\u202f", "\u180e"]
 LETTERS = [
     "שלום עולם",

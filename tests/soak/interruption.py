@@ -105,6 +105,7 @@ def run(data: Path, architecture: str, folder: Path) -> Start:
     options += ("--encoder-ffn-embed-dim", 1024, "--dropout", 0.1, "--batch-size", 16)
     options += ("--max-update", UPDATES, "--save-interval-updates", 5)
     options += ("--keep-interval-updates", 2, "--update-epoch-batch-itr", "True")
+    options += ("--num-workers", 1)  # one reads ahead, as by default
     return partial(installed, "fairseq-train", training(data, folder, *options))
 
 

@@ -89,7 +89,7 @@ class Soak:
         options = ("--user-dir", MEASURED, *model, "--lr", 0.2, "--warmup-updates", 100)
         options += ("--batch-size", 16, "--max-update", UPDATES, "--save-interval-updates", 10)
         options += ("--keep-interval-updates", 2, "--update-epoch-batch-itr", "True")
-        options += ("--load-checkpoint-on-all-dp-ranks",)
+        options += ("--load-checkpoint-on-all-dp-ranks", "--num-workers", 1)
         return training(self.data, folder, *options, *more)
 
     def one(self, model: tuple, folder: Path, *more) -> Path:
