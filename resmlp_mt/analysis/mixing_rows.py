@@ -109,7 +109,7 @@ def some_heads(heads: Sequence[int], there_are: int) -> str:
 
 
 def _row_curves(matrix: Tensor, causal: bool, rows: Sequence[int]) -> List[Curve]:
-    """Some rows t of one head; T x T. With *causal*, position t reads s <= t alone."""
+    """Some rows t of one head, T x T. With *causal*, position t reads s <= t alone."""
     curves = []
     for t in rows:
         read = np.arange(t + 1 if causal else matrix.size(1))
@@ -118,7 +118,7 @@ def _row_curves(matrix: Tensor, causal: bool, rows: Sequence[int]) -> List[Curve
 
 
 def _distance_curves(matrix: Tensor, causal: bool, heads: Sequence[int]) -> List[Curve]:
-    """The weight by distance of each head; H x T x T, each Toeplitz."""
+    """The weight by distance of each head, H x T x T, each Toeplitz."""
     length = matrix.size(1)
     last, first = matrix[:, length - 1].numpy(), matrix[:, 0].numpy()
     curves = []

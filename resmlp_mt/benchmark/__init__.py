@@ -1,1 +1,1 @@
-"""Our model and fairseq's Transformer measured in turn, for ``resmlp-mt benchmark``."""
+"""Our model and a Transformer of fairseq measured in turn, for ``resmlp-mt benchmark``."""

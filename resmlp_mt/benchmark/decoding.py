@@ -133,7 +133,7 @@ def table(line: dict) -> Table:
 
 
 def chart(side: str, lines: List[dict]) -> Chart:
-    """Time for a token of output, all sentences of the batch together, by a side's length."""
+    """Time for a token of output, all sentences of the batch together, by the length of a side."""
     other = {"target": "source", "source": "target"}[side]
     words = {"target": "target_words", "source": "source_tokens"}
     setting = f"{lines[0][words[other]]} {words[other].replace('_', ' ')}"

@@ -154,7 +154,7 @@ def chart(title: str, lines: List[dict], kind: str) -> Chart:
 
 
 def main(args) -> Report:
-    """Training with as many words on both sides; decoding with a fixed source length."""
+    """Training with as many words on both sides, decoding with a fixed source length."""
     args.target_length = sorted(args.target_length)
     longest = max(args.target_length) + 1
     pair = Pair(args, max(longest, args.source_length[0] + 1), longest)

@@ -50,7 +50,7 @@ class Pair:
         source, target: the longest sentences, in tokens, ends of sentence included.
 
     Attributes:
-        task: fairseq's translation task, with the dictionaries.
+        task: the translation task of fairseq, with the dictionaries.
         names: of the two models, for headings.
         options: complete options of the two.
 

@@ -102,7 +102,7 @@ def show(report: Report, args) -> None:
 
 
 def save(report: Report, args, settings: dict, argv: List[str]) -> List[Path]:
-    """Write the JSON file and the pictures; returns their paths."""
+    """Write the JSON file and the pictures, and return their paths."""
     folder, made_with = args.out, versions()
     if getattr(args, "ctranslate2", []):
         made_with["ctranslate2"] = version("ctranslate2")

@@ -16,7 +16,7 @@ from resmlp_mt.errors import UserError
 
 
 def build_task(args, positions: int) -> TranslationTask:
-    """fairseq's translation task over ``args.data``, or over ``args.vocabulary`` made-up words.
+    """The translation task of fairseq over ``args.data``, or ``args.vocabulary`` made-up words.
 
     Raises:
         UserError: if the folder holds no binary data.

@@ -1,6 +1,6 @@
 """``benchmark train``: full training steps of both models in turn.
 
-A step is the forward pass with fairseq's label-smoothed loss (0.1), the backward pass and a step of
+A step is the forward pass with label-smoothed loss (0.1), the backward pass and a step of
 Adagrad: ``torch.optim.Adagrad``, which is what ``fairseq-train --optimizer adagrad`` runs.
 """
 
@@ -62,7 +62,7 @@ class TrainingStep:
 
 
 def measure(pair: Pair, models: list, batch: dict, args, bar: tqdm) -> dict:
-    """Train both models on one batch; the numbers, as JSON values."""
+    """Train both models on one batch. Returns the numbers as JSON values."""
     steps = {
         name: TrainingStep(model, pair.task, batch, args.device)
         for name, model in zip(pair.names, models)
@@ -126,7 +126,7 @@ def main(args) -> Report:
         ]
     tables = [table(line) for line in lines]
     tables[-1].notes += [
-        "one step: label-smoothed loss, backward pass, Adagrad (torch.optim, as fairseq's adagrad)",
+        "one step: label-smoothed loss, backward pass, Adagrad (torch.optim, as in fairseq)",
         f"speed: how many times faster than {pair.names[1]}: median (lowest .. highest)",
         "counted: what the speed would be if every multiply-add took the same time",
     ]

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Distill; standard output says what came of it."""
+    """Distill, and print what was made to standard output."""
     from resmlp_mt.translate.distillation import distill, report
 
     options = search_options(args, nbest=args.beam)

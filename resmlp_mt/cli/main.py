@@ -14,7 +14,7 @@ from resmlp_mt.cli.terminal import run_main
 
 SUBCOMMANDS = {
     "run": "raw text to BLEU: prepare, train, average, translate and score, resumable",
-    "prepare": "raw parallel text to fairseq's binary data",
+    "prepare": "raw parallel text to binary data of fairseq",
     "train": "train with a recipe, on one GPU, several, or several machines",
     "average": "average the last checkpoints of a training",
     "translate": "translate a text: the same number of lines in the same order",
@@ -24,7 +24,7 @@ SUBCOMMANDS = {
     "distill": "replace the target side of a training text by translations of a teacher",
     "concatenate": "add longer lines to a training text",
     "fold": "fold the affine maps of a checkpoint into its weights",
-    "benchmark": "measure a model beside fairseq's Transformer",
+    "benchmark": "measure a model beside a Transformer of fairseq",
 }
 PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched
 

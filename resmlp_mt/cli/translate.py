@@ -159,7 +159,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Translate; standard error says how much."""
+    """Translate, and print how much to standard error."""
     from resmlp_mt.translate.driver import translate
 
     options = search_options(args, args.nbest)

@@ -1,4 +1,4 @@
-"""Mixing matrices as heat maps, by depth: the paper's Figure 2 for sentences."""
+"""Mixing matrices as heat maps, by depth: as Figure 2 of the paper, for sentences."""
 
 from typing import Dict, List, NamedTuple, Optional, Sequence
 

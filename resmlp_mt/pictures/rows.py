@@ -55,7 +55,7 @@ def draw_rows(found: MixingRows, reach: int, title: Optional[str] = None) -> Fig
             axes.yaxis.set_major_locator(MaxNLocator(4))
             axes.set_xlabel("s - t")
         places[0].set_ylabel("A[t, s]")
-    heading = f"a curve is a {found.of}; t: position written, s: position read"
+    heading = f"a curve is a {found.of} (t: position written, s: position read)"
     legend_below(figure, handles, labels, -(-len(labels) // legend_rows), heading)
     return figure
 

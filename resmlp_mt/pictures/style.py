@@ -69,7 +69,7 @@ def in_style(draw):
 
 
 def new_figure(width: float, height: float, title: Optional[str] = None) -> Figure:
-    """An empty figure that keeps all labels inside. Sizes in inches; a *title* adds its height."""
+    """An empty figure that keeps all labels inside. Sizes in inches. A *title* adds its height."""
     room = 0.5 * CM if title else 0
     figure = Figure(figsize=(width, height + room), layout="constrained")
     set_title(figure, title)

@@ -27,8 +27,8 @@ def evaluate(
         references: lists of detokenized sentences.
         language_pair: such as ``de-en``. The target language chooses the tokenizers.
         metrics, tokenize: as for :func:`resmlp_mt.score.sacre.score`.
-        tokenized: tokenized BLEU too, for German also with compounds split, and for the paper's two
-            language pairs its row of Table 5.
+        tokenized: tokenized BLEU too, for German also with compounds split, and for the two
+            language pairs of the paper its row of Table 5.
         test, samples: as for :func:`resmlp_mt.score.sacre.paired`. Default: no test.
         edges: longest sentences of buckets: BLEU by length.
         source: the sentences whose lengths count then. Default: the (first) references.

@@ -59,7 +59,7 @@ def _beside_the_paper(result: dict) -> str:
     metric = paper["metric"]
     rows = [[name, _two_digits(scores[metric])] for name, scores in result["systems"].items()]
     rows += [[f"{name} (paper)", f"{bleu:.1f}"] for name, bleu in paper["bleu"].items()]
-    lines = [f"The paper's Table 5, {paper['pair']}, newstest2014:"]
+    lines = [f"Table 5 of the paper, {paper['pair']}, newstest2014:"]
     lines += ["", _table(["", NAMES[metric]], rows)]
     if result["sentences"] != SENTENCES:
         lines.append(

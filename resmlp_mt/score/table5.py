@@ -1,4 +1,4 @@
-"""The paper's translation results: its Table 5, tokenized BLEU on newstest2014."""
+"""The translation results of the paper: its Table 5, tokenized BLEU on newstest2014."""
 
 from typing import Optional
 
@@ -24,7 +24,7 @@ METRIC = {"en-de": "compound_split_bleu", "en-fr": "tokenized_bleu"}
 
 
 def paper_row(pair: Optional[str]) -> Optional[dict]:
-    """The paper's systems and scores for a pair such as ``en-de``; None if it has none."""
+    """The systems and scores of the paper for a pair such as ``en-de``, or None."""
     if pair not in TABLE_5:
         return None
     return {"pair": pair, "metric": METRIC[pair], "bleu": TABLE_5[pair]}

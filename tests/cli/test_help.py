@@ -1,6 +1,7 @@
 """What ``--help`` of each subcommand prints, without any of the heavy packages."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -44,3 +45,11 @@ def test_help_shows_the_usage_and_a_command(help_and_modules):
         assert text.startswith("usage: resmlp-mt "), name
     for name in SUBCOMMANDS:
         assert name in helps[""] and f"  resmlp-mt {name} " in helps[name], name
+
+
+def test_help_writes_defaults_alike(help_and_modules):
+    """As ``(default: 4)``."""
+    helps, _ = help_and_modules
+    assert all("(default: " in helps[name] for name in ("translate", "plot rows", "benchmark"))
+    for name, text in helps.items():
+        assert not re.findall(r"\([\d.]+\)|\(default[^:]", text), name

@@ -77,7 +77,8 @@ def test_tokenized_bleu(folder, pair, split, best):
     status, out, _ = resmlp(*command, "--tokenized")
     assert status == 0 and f"tok:moses-{pair[3:]}" in out
     assert ("compound-split BLEU" in out) == split
-    assert ("newstest2014 has 3,003" in out) == (f"Table 5, {pair}" in out) == bool(best)
+    assert ("newstest2014 has 3,003" in out) == bool(best)
+    assert (f"Table 5 of the paper, {pair}" in out) == bool(best)
     if best:
         table = rows(out[out.index("Table 5") :])
         name = "compound_split_bleu" if split else "tokenized_bleu"
