@@ -11,6 +11,7 @@ The endings are the names that mtdata has for the languages. Each file may be a 
 """
 
 import codecs
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,10 +145,10 @@ class Corpora:
             lost = target if name in sources else source
             raise UserError(f"{parts / name}.{lost} is missing: a corpus needs both sides")
         train = [Corpus(name, sources[name], targets[name]) for name in sorted(sources)]
-        tests = sorted({path.name.split(".")[0] for path in folder.glob("test[1-9]*.*")}) or [
-            "test1"
-        ]
-        held_out = [_by_prefix(folder / name, self.recipe.endings) for name in ["dev", *tests]]
+        found = [re.match(r"test(\d+)\.", path.name) for path in folder.iterdir()]
+        numbers = sorted({int(match[1]) for match in found if match}) or [1]
+        names = ["dev", *(f"test{number}" for number in numbers)]
+        held_out = [_by_prefix(folder / name, self.recipe.endings) for name in names]
         return Corpora(self.recipe, self.arguments, train, _by_split(held_out))
 
     def all(self) -> Dict[str, Corpus]:

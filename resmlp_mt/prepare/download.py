@@ -23,6 +23,7 @@ from resmlp_mt.compat.quiet import logging_as_before
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import lock
 from resmlp_mt.prepare import recipes
+from resmlp_mt.text.lines import read_raw_lines
 
 try:
     from resmlp_mt.prepare.fetch import fetch
@@ -159,7 +160,7 @@ def download(recipe: recipes.Recipe, folder: Path) -> dict:
             head = f"    [{number}/{len(everything)}] {name}"
             print(f"{head}: {entry.url}", file=sys.stderr)
             _take_out(dataset, where, entry)
-            pairs[name] = _count_lines(dataset.get_paths(where, entry)[0])
+            pairs[name] = sum(1 for _ in read_raw_lines(dataset.get_paths(where, entry)[0]))
             if entry in entries["test"] and recipe.test_pairs not in (None, pairs[name]):
                 raise UserError(
                     f"{name} has {pairs[name]} lines, the whole test set {recipe.test_pairs}: "
@@ -192,8 +193,3 @@ def _take_out(dataset: Dataset, where: Path, entry: Entry) -> None:
         raise UserError(
             f"{entry.url}: damaged archive ({error}): removed: run again to fetch it anew"
         ) from None
-
-
-def _count_lines(path: Path) -> int:
-    with open(path, "rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

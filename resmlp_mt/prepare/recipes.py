@@ -64,13 +64,11 @@ class Recipe:
             UserError: for other languages than the two of the recipe.
         """
         source, target = self.source_lang, self.target_lang
-        backward = replace(self, source_lang=target, target_lang=source, endings=self.endings[::-1])
-        for recipe in (self, backward):
-            if source_lang in (None, recipe.source_lang) and target_lang in (
-                None,
-                recipe.target_lang,
-            ):
-                return recipe
+        if source_lang in (None, source) and target_lang in (None, target):
+            return self
+        if source_lang in (None, target) and target_lang in (None, source):
+            backward = self.endings[::-1]
+            return replace(self, source_lang=target, target_lang=source, endings=backward)
         raise UserError(
             f"--recipe {self.name} has {source}-{target} and its reverse: "
             f"not {source_lang or '?'}-{target_lang or '?'}"

@@ -53,10 +53,12 @@ def test_what_a_dead_process_left_is_removed_and_a_living_one_s_is_not(tmp_path)
 
 
 def test_an_error_names_the_file_that_was_asked_for(tmp_path):
-    path = tmp_path / "nowhere" / "a.json"
-    with pytest.raises(FileNotFoundError) as error:
-        write_json(path, 1)
-    assert error.value.filename == str(path)
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "nowhere" / "a.json", tmp_path / "folder"):
+        with pytest.raises(OSError) as error:
+            write_json(path, 1)
+        assert error.value.filename == str(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
 def test_outputs_that_could_not_be_written(tmp_path):

@@ -80,12 +80,13 @@ def test_what_is_in_a_folder(folder):
     pack(parts / "b.eng")
     (parts / "b.deu").rename(parts / "b.deu_AT")
     (parts / "a-v1.0.deu").write_bytes(b"x\n" * 8 + b"no line break at its end")
+    write_pairs(folder, "test10", TAGS, pairs_of(4, 4))
     write_pairs(folder, "test2", TAGS, pairs_of(3, 3))
     found = from_folder(folder)
     assert [corpus.name for corpus in found.train] == ["a-v1.0", "b"]
     contents = inspect(found, 2)
     pairs = {split: each.pairs for split, each in contents.items()}
-    assert pairs == {"train": 9, "train1": 8, "valid": 20, "test": 20, "test1": 3}
+    assert pairs == {"train": 9, "train1": 8, "valid": 20, "test": 20, "test1": 3, "test2": 4}
 
 
 def test_the_other_way_round(folder):

@@ -3,7 +3,7 @@
 import pytest
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.subwords import Subwords, one_line_of_text, train_subwords
+from resmlp_mt.text.subwords import MAX_BYTES, Subwords, one_line_of_text, train_subwords
 
 TEXT = [
     f"the {a} {b} sees a {c}" for a in ("old", "new") for b in ("cat", "dog") for c in ("fox", "ox")
@@ -27,15 +27,39 @@ def test_any_text_is_one_line_of_pieces(model, line):
     assert not {"<s>", "</s>", "<pad>", "<unk>"} & set(pieces.split())
 
 
-def test_a_vocabulary_that_the_text_is_too_small_for(tmp_path):
-    with pytest.raises(UserError, match=r"--vocab-size 5000 .* at most \d+$"):
-        train_subwords(TEXT, tmp_path / "spm", 5000)
-    assert not list(tmp_path.iterdir())
+def test_names_of_special_symbols_are_text(tmp_path):
+    """A model that knows no Latin letter leaves each in one piece."""
+    text = [f"{number} слово" for number in range(100, 200)]
+    subwords = Subwords(train_subwords(text, tmp_path / "spm", 30))
+    assert subwords.encode("</s> 1<pad>") == "▁ < / s > ▁1 < p a d >"
 
 
-def test_a_vocabulary_smaller_than_the_alphabet(tmp_path):
-    with pytest.raises(UserError, match="--vocab-size 3 is less"):
-        train_subwords(TEXT, tmp_path / "spm", 3)
+@pytest.mark.parametrize(
+    "lines, vocab_size, said",
+    [
+        (TEXT, 5000, "--vocab-size 5000 is more than this corpus allows: at most "),
+        (TEXT, 3, "--vocab-size 3 is less than the corpus has characters"),
+        (["", " ", "\t"], 40, "no line to learn subwords from (0 that are too long)"),
+        (["w" * (MAX_BYTES + 1), ""], 40, "(1 that are too long)"),
+        (["w" * MAX_BYTES, "w" * (MAX_BYTES + 1)], 40, "at most"),
+    ],
+)
+def test_text_that_nothing_is_learnt_from(tmp_path, lines, vocab_size, said):
+    with pytest.raises(UserError) as error:
+        train_subwords(lines, tmp_path / "spm", vocab_size)
+    assert said in str(error.value) and not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    with pytest.raises(UserError, match="none/spm.model could not be written: No such file"):
+        train_subwords(TEXT, tmp_path / "none" / "spm", 45)
+
+
+def test_lines_that_nothing_is_learnt_from_are_counted(tmp_path, capsys):
+    train_subwords(TEXT, tmp_path / "spm", 45)
+    assert not capsys.readouterr().err
+    train_subwords([*TEXT, "the " * 2000, "", "▅"], tmp_path / "spm", 45)
+    assert "without 2 lines" in capsys.readouterr().err
 
 
 def test_text_that_sentencepiece_cannot_take():
