@@ -38,21 +38,15 @@ MOST_SORTED = 1 << 22  # pairs whose hashes are sorted together
 class Cleaner:
     """
     Args:
-        source_lang, target_lang: languages.
+        languages: of source and target.
         normalise: whether to make punctuation uniform.
         skip_invalid: whether U+FFFD is taken for a sign of what was not UTF-8.
         max_pieces: of a side.
     """
 
     def __init__(
-        self,
-        source_lang: str,
-        target_lang: str,
-        normalise: bool,
-        skip_invalid: bool,
-        max_pieces: int,
+        self, languages: Tuple[str, str], normalise: bool, skip_invalid: bool, max_pieces: int
     ):
-        languages = (source_lang, target_lang)
         self.plain = [Normaliser(name) if normalise else one_line for name in languages]
         self.skip_invalid = skip_invalid
         self.max_characters = PIECE * max_pieces
@@ -114,7 +108,7 @@ def clean(
         by corpus: ``read``, ``kept`` and how many were left out, by reason.
     """
     report: Dict[str, Dict[str, int]] = {}
-    cleaner = (*corpora.languages, options["normalise"], corpora.recipe.skip_invalid)
+    cleaner = (corpora.languages, options["normalise"], corpora.recipe.skip_invalid)
     outputs = [folder / f"train.{language}" for language in corpora.languages]
     hashes = folder / "hashes"
     paths = [*outputs, hashes] if options["drop_duplicates"] else outputs

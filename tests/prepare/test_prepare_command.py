@@ -209,27 +209,6 @@ def test_killed_in_a_step_and_started_again(tmp_path, text, monkeypatch, step):
     assert data(tmp_path / "out") == data(tmp_path / "whole")
 
 
-def test_a_second_process_in_the_same_folder(tmp_path, own, monkeypatch):
-    monkeypatch.setattr("resmlp_mt.files.GRACE", 0)
-    never, _ = os.pipe()
-
-    def wait(*_):
-        (tmp_path / "reached").touch()
-        os.read(never, 1)
-
-    words = (*own, "--out", tmp_path / "out")
-    with monkeypatch.context() as patch:
-        patch.setattr(steps, "clean", wait)
-        other = Forked(lambda: resmlp(*words), tmp_path / "log")
-        try:
-            while not (tmp_path / "reached").exists():
-                assert other.poll() is None
-            refused(f"another process is working in {tmp_path / 'out'}", *words)
-        finally:
-            other.kill()
-            other.wait(60)
-
-
 @pytest.mark.parametrize("step, allowed", [("text", 5000), ("subwords", 900), ("data-bin", 3000)])
 def test_a_disk_that_is_full_in_any_step(tmp_path, text, monkeypatch, step, allowed):
     """The system's own limit on the size of files, in a step that has begun."""
@@ -252,27 +231,6 @@ def test_a_disk_that_is_full_in_any_step(tmp_path, text, monkeypatch, step, allo
     assert there(tmp_path / "out") == sorted(["manifest.json", *STEPS[: STEPS.index(step)]])
     prepare(*from_text(tmp_path, text))
     assert data(tmp_path / "out") == data(tmp_path / "whole")
-
-
-def test_a_run_stopped_by_the_user_resumes(tmp_path, text, monkeypatch):
-    def stopped(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(steps, "encode", stopped)
-        found = resmlp(*from_text(tmp_path, text))
-    assert found.status == 130 and "the same command resumes it" in found.err
-    assert not (tmp_path / "out" / "data-bin.partial").exists()
-    report = (tmp_path / "out" / "text" / "report.json").read_bytes()
-    prepare(*from_text(tmp_path, text))
-    assert (tmp_path / "out" / "text" / "report.json").read_bytes() == report  # not made again
-
-
-def test_a_worker_that_is_killed(tmp_path, text, monkeypatch):
-    killed = cleaning.Cleaner
-    monkeypatch.setattr(killed, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    fails("ended from outside", *from_text(tmp_path, text))
-    assert there(tmp_path / "out") == ["manifest.json"]
 
 
 def test_results_of_other_options(tmp_path, text):

@@ -47,7 +47,7 @@ class Functions:
             Subwords(train_subwords(text, self.folder / "hostile", 500)),
             Subwords(train_subwords(others, self.folder / "others", 30)),
         ]
-        self.cleaners = [Cleaner("en", "de", normalise, True, 250) for normalise in (True, False)]
+        self.cleaners = [Cleaner(("en", "de"), normalise, True, 250) for normalise in (True, False)]
         self.tried = dict.fromkeys(("reading", "subwords", "cleaning", "scoring"), 0)
 
     def reading(self, content: bytes) -> None:
