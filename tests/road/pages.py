@@ -23,9 +23,10 @@ REASONS = {
 _BLOCK = re.compile(
     r"(?:<!-- not run: (?P<reason>[^\n]*?) -->\n+)?```(?P<language>\w*)\n(?P<text>.*?)```", re.S
 )
-# a stand-in for each size, the numbers alone
+# a stand-in for each size: numbers, and the architecture, whose name is one
 _CUTS = [
     (r"--vocab-size \d+", "--vocab-size 120"),
+    (r"--arch resmlp_mt_\w+", "--arch resmlp_mt_tiny"),
     (r"--max-update \d+", "--max-update 6"),
     (r"--quick\b", "--quick --repeats 1"),
 ]
