@@ -4,29 +4,11 @@ without it and how to see that it is no longer needed.
 Importing this package repairs fairseq and registers our model.
 """
 
+from importlib import import_module
+
 from resmlp_mt.compat.quiet import ignore_old_scripting, logging_as_before
 
-ignore_old_scripting()
-with logging_as_before():
-    from resmlp_mt.compat import (
-        addresses,
-        checkpoint_errors,
-        divergence,
-        diverse_beams,
-        generator,
-        last_batch,
-        line_ends,
-        matmul_precision,
-        ngram_blocking,
-        optimizer_state,
-        program_errors,
-        safe_loading,
-        sentencepiece_text,
-        translated_sentences,
-        whole_checkpoints,
-    )
-
-__all__ = [
+REPAIRS = (
     "addresses",
     "checkpoint_errors",
     "divergence",
@@ -42,4 +24,9 @@ __all__ = [
     "sentencepiece_text",
     "translated_sentences",
     "whole_checkpoints",
-]
+)
+
+ignore_old_scripting()
+with logging_as_before():
+    for name in REPAIRS:
+        import_module(f"{__name__}.{name}")

@@ -35,15 +35,9 @@ LARGEST_STEP = 0.011
 def add_hooks(original, detector, module: nn.Module) -> None:
     """Watch every tensor that a module returns.
 
-    fairseq runs its detector over the batch whose gradients were not finite, to name the module
-    where that began. PyTorch's hook for gradients, which it uses, takes a module's first tensor and
-    finds none in the encoder's output, a dictionary of lists: where the error should be explained,
-    training ends with a StopIteration.
-
-    Args:
-        original: the method that this one stands for.
-        detector: fairseq's NanDetector.
-        module: one of the model's.
+    fairseq runs its detector over the batch whose gradients were not finite. PyTorch's hook for
+    gradients, which it uses, takes the first tensor of an output and finds none in that of the
+    encoder, a dictionary of lists.
     """
     if detector.forward:
         detector.fhooks.append(module.register_forward_hook(detector.fhook_fn))
@@ -98,11 +92,8 @@ def build_optimizer(original, trainer) -> None:
 
 
 def warning(cfg) -> Optional[str]:
-    """What to say of a recipe under which a ResMLP is likely to diverge, or None.
-
-    Args:
-        cfg: fairseq's configuration of a training.
-    """
+    """What to say of a configuration of fairseq-train under which a ResMLP is likely to diverge,
+    or None."""
     rate, warm_up = cfg.optimization.lr[0], getattr(cfg.lr_scheduler, "warmup_updates", None)
     if getattr(cfg.optimizer, "_name", None) != "adagrad" or warm_up is None or rate < WARN_FROM:
         return None

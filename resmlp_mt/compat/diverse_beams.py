@@ -12,9 +12,7 @@ from resmlp_mt.compat.replacing import replace_once
 
 
 @replace_once(DiverseBeamSearch, "step")
-def step(
-    original, self, number, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
-):
+def step(original, self, number, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None):
     if original_batch_idxs is not None:
         if number == 0:
             self.first_batch_idxs = original_batch_idxs

@@ -16,13 +16,7 @@ from resmlp_mt.text.lines import read_lines
 
 
 def buffered_read(original, input: str, buffer_size: int) -> Iterator[List[str]]:
-    """In place of ``fairseq_cli.interactive.buffered_read``: *buffer_size* lines at a time, without
-    the white space at their ends.
-
-    Args:
-        original: fairseq's function.
-        input: a file, plain or ``.gz``, or ``-`` for standard input.
-        buffer_size: lines.
+    """*buffer_size* lines at a time, without the white space at their ends.
 
     Raises:
         UserError: naming the file and the line that is not UTF-8.

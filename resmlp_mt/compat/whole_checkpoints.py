@@ -7,7 +7,6 @@ an error, behind what it had written the first time. It can go when the original
 test_interruption.py, ``test_the_middle_of_a_write``.
 """
 
-import errno
 import time
 from typing import Callable, Optional
 
@@ -20,17 +19,13 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import whole_file
 
 TRIES, PAUSE = 3, 2.5  # fairseq's own, in seconds: a network file system may come back
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @replace_once(checkpoint_utils, "torch_persistent_save")
 def save(original, state: dict, path: str, async_write: bool = False) -> None:
     """
     Args:
-        original: fairseq's function, which still writes to what is no local file.
-        state: the checkpoint.
-        path: file to write.
-        async_write: whether to return before it is written.
+        original: writes to what is no local file, or in the background.
 
     Raises:
         UserError: if it cannot be written at the third try; what was at *path* is still there.
@@ -49,10 +44,7 @@ def save(original, state: dict, path: str, async_write: bool = False) -> None:
 def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
     """
     Args:
-        original: fairseq's method, which still copies to what is no local file.
-        source: file to copy.
-        path: file to write.
-        overwrite: whether there may be one already.
+        original: copies to what is no local file.
 
     Raises:
         UserError: if it cannot be written at the third try; what was at *path* is still there.
@@ -80,10 +72,9 @@ def _write_whole(path: str, write: Callable[[str], None]) -> None:
             if cause is None:
                 raise
             if number == TRIES:
-                remedy = "make room" if cause.errno in _FULL else "mend this"
                 raise UserError(
-                    f"{path} could not be written ({cause.strerror or cause}): {remedy} and give "
-                    "the same command again, which resumes from the last checkpoint"
+                    f"{path} could not be written ({cause.strerror or cause}): make room there, "
+                    "then the same command resumes from the last checkpoint"
                 ) from error
             time.sleep(PAUSE)
 

@@ -53,14 +53,6 @@ def test_code_in_a_checkpoint(trained, bad_checkpoint):
     assert witness.exists()
 
 
-@pytest.mark.parametrize("option", BOTH)
-def test_code_in_a_checkpoint_to_continue_from(corpus, bad_checkpoint, tmp_path, option):
-    path, witness = bad_checkpoint
-    said = refusal("train", *training(corpus.data, tmp_path / "on", *SHORT, option, path))
-    assert str(path) in said and "refused" in said
-    assert not witness.exists()
-
-
 def test_missing_checkpoint(trained, tmp_path):
     path = tmp_path / "none.pt"
     assert refusal("generate", trained.data, "--path", path, "--cpu") == (

@@ -8,7 +8,7 @@ import torch
 from cli import RECIPE, SMALL_MODEL, console_script, process, train
 from fairseq.nan_detector import NanDetector
 from helpers import ARCHITECTURES, SMALL, build_model, pad_batch, random_sentences, shift
-from stability import PATIENCE, Curve, Recipe, failures, least_stable, prepare
+from stability import Recipe, prepare
 from stability import train as train_run
 
 from resmlp_mt.compat import divergence
@@ -63,63 +63,6 @@ def test_deep_models_want_a_small_layerscale(arch, growth):
     assert growth < first_states(arch, layerscale_init=1.0) < 10 * growth
 
 
-def test_a_loss_that_stays_above_its_first_value():
-    curve = Curve(Recipe(6, 0.2, 0, 1000), losses=[5.0, 9.0] * (PATIENCE // 2))
-    assert not curve.diverged
-    curve.losses += [9.0] * (PATIENCE - 2)
-    assert not curve.diverged  # the update before these was at 5.0, the one before it too
-    curve.losses += [9.0] * 2
-    assert curve.diverged
-    curve.losses.append(4.0)
-    assert not curve.diverged
-    curve.not_finite = "gradients"
-    assert curve.diverged
-
-
-@pytest.mark.parametrize("updates, end", [(15, 5), (1000, 20)])
-def test_a_run_that_ends_above_its_first_loss(updates, end):
-    """As seen: above 10**6 in between, and at 13.7 in the end where it had begun at 12.8."""
-    losses = [5.0] + [1e6] * (updates - end - 1) + [5.1] * end
-    losses[updates // 2 : updates - end] = [4.0] * (updates - end - updates // 2)
-    curve = Curve(Recipe(6, 0.2, 0, updates), losses[:-1])
-    assert not curve.diverged  # not finished
-    curve.losses.append(5.1)
-    assert curve.diverged and not curve.exploded
-    assert curve.summary()["last_loss"] == pytest.approx(5.1)
-    curve.losses[-1] = 5.0 - 0.1 * end
-    assert not curve.diverged
-
-
-@pytest.mark.parametrize("stable_from", [0, 3, 5])
-def test_least_stable(stable_from):
-    values, tried = (0, 10, 30, 100, 300), []
-
-    def diverges(value):
-        tried.append(value)
-        return values.index(value) < stable_from
-
-    found = least_stable(values, diverges)
-    assert found == (values[stable_from] if stable_from < 5 else None)
-    assert len(tried) <= 3
-
-
-def test_what_is_lost():
-    def curve(warm_up, not_finite, warned=False):
-        return Curve(Recipe(6, 0.2, warm_up, 9), [5.0, 4.0], not_finite, 0.1, warned)
-
-    fine, unwarned, short = curve(100, None), curve(0, "gradients"), curve(30, "gradients")
-    warned, unseen = curve(0, "gradients, update 2", warned=True), curve(9, "weights at the end")
-    assert failures([fine, warned], [fine]) == []
-    assert failures([fine, unwarned, short], [fine]) == [
-        f"{unwarned.recipe}: diverged without a warning",
-        f"{short.recipe}: diverged without a warning",
-    ]
-    assert failures([unseen], [unseen]) == [
-        f"{unseen.recipe}: diverged",
-        f"{unseen.recipe}: fairseq's trainer went on with weights at the end",
-    ]
-
-
 def configuration(name="adagrad", rate=0.2, warm_up=0):
     return SimpleNamespace(
         optimization=SimpleNamespace(lr=[rate]),
@@ -135,19 +78,12 @@ def test_which_recipes_are_warned_of():
     for other in (paper, enough, dict(name="adam"), dict(rate=0.001), dict(warm_up=None)):
         assert divergence.warning(configuration(**other)) is None
     assert divergence.warning(configuration(rate=divergence.WARN_FROM)) is not None
-    for warm_up in (1, 100, 330):
-        short = divergence.warning(configuration(warm_up=warm_up))
-        assert f"--lr 0.2 with --warmup-updates {warm_up}: " in short
-        assert "give --warmup-updates of at least 331 " in short and "\n" not in short
-
-
-@pytest.mark.parametrize(
-    "layers, rate, warm_up",
-    [(6, 0.2, 30), (12, 0.2, 10), (24, 0.2, 100), (6, 0.1, 0), (24, 0.05, 0), (6, 0.02, 0)],
-)
-def test_what_diverged_is_warned_of(layers, rate, warm_up):
-    """Every kind of training that has been seen to diverge."""
-    assert divergence.warning(configuration(rate=rate, warm_up=warm_up)) is not None
+    short = divergence.warning(configuration(warm_up=330))
+    assert "--lr 0.2 with --warmup-updates 330: " in short
+    assert "give --warmup-updates of at least 331 " in short and "\n" not in short
+    # the shortest warm-up and the lowest rates that have been seen to diverge
+    for rate, warm_up in ((0.2, 100), (0.05, 0), (0.02, 0)):
+        assert divergence.warning(configuration(rate=rate, warm_up=warm_up)) is not None
 
 
 @pytest.mark.parametrize(
@@ -220,9 +156,7 @@ def fail_in_a_step(text):
         raise FloatingPointError(text)
 
     checkpoint = SimpleNamespace(save_dir="save")
-    trainer = SimpleNamespace(
-        get_num_updates=lambda: 6, cfg=SimpleNamespace(checkpoint=checkpoint)
-    )
+    trainer = SimpleNamespace(get_num_updates=lambda: 6, cfg=SimpleNamespace(checkpoint=checkpoint))
     divergence.train_step(train_step, trainer, [])
 
 
@@ -254,20 +188,3 @@ def test_detector_watches_gradients_of_the_encoders_output(caplog):
     )
     assert "NaN detected in output of encoder, " in line and line.endswith("backward")
     assert not any(m._forward_hooks or m._backward_hooks for m in model.modules())
-
-
-def test_detector_changes_no_gradient():
-    model, dictionary = build_model()
-    source = pad_batch(random_sentences(dictionary, (3, 5)), dictionary, left=True)
-    target = pad_batch(random_sentences(dictionary, (4, 2), seed=1), dictionary)
-    gradients = []
-    for watched in (False, True):
-        model.zero_grad()
-        if watched:
-            with NanDetector(model):
-                model(source, None, target)[0].square().sum().backward()
-        else:
-            model(source, None, target)[0].square().sum().backward()
-        gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
-    for some, other in zip(*gradients, strict=True):
-        assert torch.equal(some, other)

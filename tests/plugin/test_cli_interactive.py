@@ -39,15 +39,10 @@ def test_one_answer_to_each_line(trained):
     assert_same_hypotheses(alone, hypotheses(together))
 
 
-@pytest.mark.parametrize("line", ["", "   ", "w03 zzz w05"])
-def test_single_line(trained, line):
-    """Nothing but this line on the input, without and with a line end."""
-    with_end, without = (interactive(trained, text) for text in (line + "\n", line))
-    in_a_batch = interactive(trained, line + "\n", "--buffer-size", 16, "--batch-size", 16)
+def test_a_line_without_an_end(trained):
+    with_end, without = (interactive(trained, text) for text in ("w03 zzz w05\n", "w03 zzz w05"))
     assert len(hypotheses(with_end)) == 1
-    assert_same_hypotheses(hypotheses(with_end), hypotheses(in_a_batch))
-    if line:
-        assert_same_hypotheses(hypotheses(with_end), hypotheses(without))
+    assert_same_hypotheses(hypotheses(with_end), hypotheses(without))
 
 
 def test_same_as_generate(trained, corpus):

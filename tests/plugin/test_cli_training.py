@@ -44,22 +44,6 @@ def test_update_freq(corpus, tmp_path):
     assert_same_weights(once, twice, 1e-4)
 
 
-def test_resuming(corpus, tmp_path):
-    """Two epochs and two more from checkpoint_last.pt are four in one go.
-
-    fairseq puts the sentences of equal length into batches anew when it resumes; with
-    --update-epoch-batch-itr it does so in every epoch of an uninterrupted run, too.
-    """
-    options = ("--batch-size", 8, "--dropout", 0.1, "--update-epoch-batch-itr", "True")
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    log = train(corpus.data, whole, *options, "--max-epoch", 4).log
-    train(corpus.data, parts, *options, "--max-epoch", 2)
-    rest = train(corpus.data, parts, *options, "--max-epoch", 4).log
-    assert "Loaded checkpoint" in rest
-    assert values(rest, "loss") == values(log, "loss")[16:]
-    assert_same_weights(whole, parts)
-
-
 def test_ema(corpus, tmp_path):
     """--store-ema keeps the moving average, and what it keeps can be translated with."""
     train(
