@@ -30,7 +30,7 @@ env: $(VENV)/.complete
 
 $(VENV)/.complete: setup.py scripts/requirements.txt scripts/torch.txt scripts/make_env.sh
 	@rm -f $(VENV)/.complete
-	@scripts/make_env.sh $(VENV) $(PYTHON)
+	@bash scripts/make_env.sh $(VENV) $(PYTHON)
 
 clean:
 	rm -rf $(VENV) $(VENV).log examples/*/out build *.egg-info
