@@ -10,38 +10,15 @@ BREAKS = ["\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 SPECIAL = ["<s>", "</s>", "<unk>", "<pad>", "<mask>", "madeupword0000"]
 SYMBOLS = ["▁", "▁▁", "w01▁w02", "▅", "@@", "@@ ", "@-@", "##AT##", "\ufffd", "⁇"]
 OUTPUT = [
-    "H-0\t-0.1\ttext",
-    "S-1",
-    "S-1\tw01",
-    "D-0\t-0.5\tw01",
-    "P-7\t-0.5 -0.1",
-    "T-0\tw02",
-    "INFO | Translated 1 sentences (9 tokens)",
-    "Generate test with beam=4: BLEU4 = 0.00",
-    'train | {"epoch": 1}',
-    "madeupword0000 3",
-    "w01 #fairseq:overwrite",
+    *("H-0\t-0.1\ttext", "S-1", "S-1\tw01", "D-0\t-0.5\tw01", "P-7\t-0.5 -0.1", "T-0\tw02"),
+    *("INFO | Translated 1 sentences (9 tokens)", "Generate test with beam=4: BLEU4 = 0.00"),
+    *('train | {"epoch": 1}', "madeupword0000 3", "w01 #fairseq:overwrite"),
 ]
 MARKS = list("\ufeff\u202e\u200f\u200b\u200d\u00ad\u2060\u061c\U000e0001\ue000\uffff\U0010ffff")
 SPACES = ["\t", " ", "  ", "\u00a0", "\u3000", "\u2003", "\u1680", "\u202f", "\u180e"]
 LETTERS = [
-    "שלום עולם",
-    "مرحبا بالعالم",
-    "नमस्ते",
-    "ﷺ",
-    "ǅ",
-    "ﬁ",
-    "１２",
-    "½",
-    "İstanbul",
-    "ß",
-    "👩‍👩‍👧‍👦",
-    "🏳️‍🌈",
-    "🇩🇪",
-    "e\u0301",
-    "한국어",
-    "漢字",
-    "z" + "\u0301\u0316\u0488" * 40,
+    *("שלום עולם", "مرحبا بالعالم", "नमस्ते", "ﷺ", "ǅ", "ﬁ", "１２", "½", "İstanbul", "ß"),
+    *("👩‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "e\u0301", "한국어", "漢字", "z" + "\u0301\u0316\u0488" * 40),
 ]
 PUNCTUATION = list("\"'`“”„‚‘’«»‹›…–—−%&<>|[]{}()\\$^*+?.,;:!#~=") + ["&lt;", "&amp;#10;", "\\n"]
 CONTROL = ["\0", "\x01", "\x07", "\x08", "\x1b[31m", "\x7f", "\x80", "\x9f"]

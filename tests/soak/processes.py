@@ -13,22 +13,12 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Callable, Iterator, List, Optional, Protocol, Sequence
+from typing import Callable, Iterator, List, Sequence, Union
 
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 
 LONG = 900.0  # seconds; PyTorch gives up on a silent peer after 1,800
-
-
-class Process(Protocol):
-    """A ``subprocess.Popen`` or a :class:`Forked`."""
-
-    def poll(self) -> Optional[int]: ...
-
-    def wait(self, timeout: float) -> int: ...
-
-    def kill(self) -> None: ...
 
 
 def installed(program: str, arguments: Sequence, log: Path) -> subprocess.Popen:
@@ -69,6 +59,9 @@ class Forked:
         if self.poll() is None:
             raise subprocess.TimeoutExpired(f"process {self._process.pid}", timeout)
         return self.poll()
+
+
+Process = Union[subprocess.Popen, Forked]
 
 
 def forked(program: str, arguments: Sequence, log: Path) -> Forked:

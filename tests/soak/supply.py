@@ -93,7 +93,7 @@ def install_everywhere(pins: List[Pin], uv: Path, folder: Path) -> List[str]:
             )
             if done.returncode:
                 lost.append(f"{name}: {last_line(done.stderr)}")
-            print(f"{name}: {last_line(done.stderr)}", flush=True)
+            print(f"{name}: {len(list((folder / name).glob('*.dist-info')))} wheels", flush=True)
     return lost
 
 
