@@ -9,6 +9,8 @@ import torch
 
 pytest_plugins = ["cli_fixtures", "installed"]
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# at once, because fixtures of a module or a session are made before those of a test
+torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
