@@ -11,7 +11,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2", "psutil", *PLOT]
-WMT14 = ["mtdata>=0.5.1", "requests"]  # fetch corpora by recipe
+WMT14 = ["mtdata>=0.5.1", "requests", "urllib3>=2"]  # fetch corpora by recipe
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
 TEST = ["hypothesis", "import-linter", "pytest", "pytest-xdist", "ruff", *BENCHMARK, *WMT14]
 

@@ -22,7 +22,7 @@ from resmlp_mt.pictures.style import (
     set_title,
 )
 from study.plan import TEST
-from study.tables import SUMMARY, by_length, of_table, rows_of, text_of
+from study.tables import SUMMARY, by_length, of_system, of_table, rows_of, text_of
 
 WIDEST = 40  # letters of a label in one line
 Points = List[Tuple[float, float]]
@@ -151,8 +151,44 @@ def pruning(results: Dict[str, dict]) -> Optional[Figure]:
     return draw_pruning(found, "Pruned without retraining") if found else None
 
 
+# the systems of the picture that shows quality beside speed, in words
+NAMES = {
+    "transformer-3": "Transformer",
+    "resmlp-3": "ResMLP, matrices of the paper",
+    "toeplitz-3": "ResMLP, Toeplitz",
+    "conv-3": "ResMLP, convolutions",
+}
+
+
+@in_style
+def quality_and_speed(results: Dict[str, dict]) -> Optional[Figure]:
+    """BLEU beside decoding speed, a point a system, a panel a language pair."""
+    speeds = rows_of(results, "speed")
+    if not speeds:
+        return None
+    figure = new_figure(PAGE, 6.5 * CM)
+    places = figure.subplots(1, 2)
+    for axes, (target, title) in zip(places, (("de", "English to German"), ("fr", "to French"))):
+        for number, (system, name) in enumerate(NAMES.items()):
+            bleu = [r["scores"][TEST]["bleu"] for r in of_system(results, system, target)]
+            axes.plot(
+                [speeds[system]["relative"]["median"]] * len(bleu),
+                bleu,
+                **{**look(number), "linestyle": "-", "markersize": 6},
+                label=name,
+            )
+        axes.set(title=title, xlabel="decoding speed, times that of the Transformer")
+        axes.grid(True, axis="both")
+        axes.margins(0.15)
+    places[0].set_ylabel("sacreBLEU, one point a seed")
+    figure.legend(handles=places[0].lines, loc="outside lower center", ncols=4)
+    set_title(figure, "Multi30k, 15 minutes of one CPU core for each system")
+    return figure
+
+
 # by the names of their files
 PICTURES: Dict[str, Callable[[Dict[str, dict]], Optional[Figure]]] = {
+    "quality_and_speed": quality_and_speed,
     "curves.en-de": lambda results: learning_curves(results, "en-de"),
     "curves.en-fr": lambda results: learning_curves(results, "en-fr"),
     "ablations": ablations,
