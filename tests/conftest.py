@@ -35,3 +35,8 @@ def hundred_lines(tmp_path):
             with gzip.open(folder / f"{name}.{language}.gz", "wt") as file:
                 file.writelines(f"{line}\n" for line in lines)
     return folder
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files come first, so that no process is left alone with them at the end."""
+    items.sort(key=lambda item: item.path.parent.name != "road")
