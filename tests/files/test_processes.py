@@ -57,8 +57,9 @@ def test_a_worker_that_is_killed():
 
 
 PARENT = """
-import os, sys, time
+import os, signal, sys, time
 from resmlp_mt.processes import Workers
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 def slow(_):
     print(os.getpid(), flush=True)
     time.sleep(600)

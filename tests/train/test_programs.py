@@ -14,8 +14,9 @@ from resmlp_mt.files import read_json
 from resmlp_mt.train.programs import cost_added_to, run_command
 
 PARENT = """
-import sys
+import signal, sys
 from resmlp_mt.train.programs import run_command
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 command = [sys.executable, "-c", child]
 run_command("sleeper", command, sys.argv[1], lambda line: print(line, flush=True))
