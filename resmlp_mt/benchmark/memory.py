@@ -30,7 +30,8 @@ def saved_bytes(model, task, batch: dict) -> int:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        # detached, because an output that its own node keeps would never be freed
+        return tensor.detach()
 
     model.train()
     # the graph lives until `loss` goes: no storage is freed, and its address given to another
