@@ -19,26 +19,21 @@ NO_MEMORY = (torch.nn.Module, type, FunctionType, ModuleType)
 
 
 def saved_bytes(model, task, batch: dict) -> int:
-    """Bytes that a forward pass keeps for the backward pass, weights apart.
+    """Bytes that a forward pass leaves allocated, for the backward pass, with the loss.
 
-    Every distinct storage counts once and whole: a view keeps all of what it views.
+    They are counted by allocation: hooks on saved tensors do not see what our own hooks keep.
     """
-    weights = {value.untyped_storage().data_ptr() for value in model.state_dict().values()}
-    kept: Dict[int, int] = {}
-
-    def pack(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
-        # detached, because an output that its own node keeps would never be freed
-        return tensor.detach()
-
     model.train()
-    # the graph lives until `loss` goes: no storage is freed, and its address given to another
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    if next(model.parameters()).is_cuda:
+        before = torch.cuda.memory_allocated()
         loss = loss_of(model, task, batch)
-    del loss
-    return sum(kept.values())
+        held = torch.cuda.memory_allocated() - before
+    else:
+        with torch.profiler.profile(profile_memory=True) as profile:
+            loss = loss_of(model, task, batch)
+        held = sum(event.self_cpu_memory_usage for event in profile.events())
+    del loss  # the graph lives until here
+    return held
 
 
 def peak_bytes(model, task, batch: dict) -> int:
@@ -164,7 +159,7 @@ def main(args) -> Report:
         trained = of_training(pair, models, sentences, args, bar)
         decoded = of_decoding(pair, models, sentences, args, bar)
     kinds = {"saved": ""}
-    notes = ["kept by the forward pass for the backward pass, weights apart"]
+    notes = ["left allocated by a forward pass, for the backward pass, with the loss"]
     if args.device == "cuda":
         kinds["peak"] = " (peak)"
         notes.append("peak: the most on the GPU during both passes, weights and gradients apart")
