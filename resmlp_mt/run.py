@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
@@ -88,6 +89,11 @@ class Run:
         """The binary data."""
         return self.data / "data-bin"
 
+    @cached_property
+    def settings(self) -> TextSettings:
+        """The languages and subwords of the data, which must be there."""
+        return TextSettings.load(self.data_bin)
+
     def run(self) -> dict:
         """Make what is not there yet.
 
@@ -159,7 +165,7 @@ class Run:
     @property
     def tests(self) -> List[str]:
         """Names of the test sets: ``test``, ``test1`` ..."""
-        source = TextSettings.load(self.data_bin).source_lang
+        source = self.settings.source_lang
         found = {path.name.partition(".")[0] for path in (self.data / "text").glob(f"*.{source}")}
         names = [name for name in found if re.fullmatch(r"test\d*", name)]
         return sorted(names, key=lambda name: int(name[4:] or 0))
@@ -180,7 +186,7 @@ class Run:
 
     def _translated(self, folder: Path, split: str, lenpen: float, name: str) -> List[str]:
         """Translations of a split, made unless they are there."""
-        settings = TextSettings.load(self.data_bin)
+        settings = self.settings
         output = folder / f"{name}.{settings.target_lang}"
         if not output.exists():
             print(f"    {split}, length penalty {lenpen:g}", file=sys.stderr)
@@ -196,7 +202,7 @@ class Run:
         return read_text(output)
 
     def _score(self, split: str, hypotheses: List[str]) -> Dict[str, object]:
-        language = TextSettings.load(self.data_bin).target_lang
+        language = self.settings.target_lang
         references = read_text(self.data / "text" / f"{split}.{language}")
         scores = score(hypotheses, references, language)
         if language in LANGUAGES:
@@ -204,7 +210,7 @@ class Run:
         return scores
 
     def _result(self) -> dict:
-        settings = TextSettings.load(self.data_bin)
+        settings = self.settings
         checkpoints, translations = self.out / "checkpoints", self.out / "translations"
         lenpen = read_json(translations / "lenpen.json")
         scores = {}
@@ -262,24 +268,24 @@ class Run:
         needed = (f"dict.{source}.txt", f"dict.{target}.txt", FILE, MODEL)
         lines += [shlex.join(["cp", *(str(self.data_bin / name) for name in needed), str(model)])]
         lines += ["# translate and score the validation set with each length penalty"]
-        commands = self._generate_and_score("valid", '"$lenpen"', source, target)
+        commands = self._generate_and_score("valid", source, target)
         penalties = " ".join(f"{lenpen:g}" for lenpen in self.lenpen)
         lines += [f"for lenpen in {penalties}; do", *(f"    {line}" for line in commands), "done"]
         lines += ["# translate and score the test sets with the best of them"]
         lines += [f"lenpen={self.lenpen[0]:g}"]
         for test in tests:
-            lines += self._generate_and_score(test, '"$lenpen"', source, target)
+            lines += self._generate_and_score(test, source, target)
         return "\n".join(lines)
 
     def _languages_and_tests(self) -> Tuple[str, str, List[str]]:
         if self.preparation is None:
-            settings = TextSettings.load(self.data_bin)
-            return settings.source_lang, settings.target_lang, self.tests
+            return self.settings.source_lang, self.settings.target_lang, self.tests
         corpora = self.preparation.corpora
         tests = [name for name in corpora.held_out if name != "valid"] or ["test"]
         return *corpora.languages, tests
 
-    def _generate_and_score(self, split: str, lenpen: str, source: str, target: str) -> List[str]:
+    def _generate_and_score(self, split: str, source: str, target: str) -> List[str]:
+        """Two command lines, for a shell in which ``lenpen`` is set."""
         log = self.out / "translations" / f"{split}.log"
         generate = [
             *("fairseq-generate", str(self.data_bin), "--user-dir", str(USER_DIR)),
@@ -291,7 +297,7 @@ class Run:
             *("--references", str(self.data / "text" / f"{split}.{target}")),
         ]
         return [
-            f"{shlex.join(generate)} --lenpen {lenpen} > {shlex.quote(str(log))}",
+            f'{shlex.join(generate)} --lenpen "$lenpen" > {shlex.quote(str(log))}',
             shlex.join(score),
         ]
 
