@@ -28,6 +28,7 @@ from resmlp_mt.compat.evaluated_options import EVALUATED, check_options
 from resmlp_mt.errors import UserError
 
 QUICK = ("hub", "average")
+ALL = None
 
 
 @pytest.fixture(scope="module")
@@ -40,28 +41,34 @@ def state(ways):
     return load(ways.world.checkpoint)
 
 
-@pytest.fixture
-def check(ways, tmp_path):
-    """Load cases by some ways (default: all)."""
-
-    def check(some, by=None):
-        tried = 0
-        for case in some:
-            for outcome in ways.try_all(case.content, case.expected, case.other, by):
-                assert outcome.problem is None, f"{outcome.way}, {case.name}: {outcome.problem}"
-                assert not list(tmp_path.iterdir()), f"{outcome.way}, {case.name}: was run"
-                tried += 1
-        assert tried
-
-    return check
-
-
-def test_code(state, check, tmp_path):
-    some = list(cases.code(state, tmp_path / "marker"))
-    assert len(some) > 30
-    check(some, ("average",))
-    check(some[::6], ("hub",))
-    check(some[9:10])
+# a group of files, every so many of them, and the ways of loading that try them
+@pytest.mark.parametrize(
+    "group, step, by",
+    [
+        ("same", 1, QUICK),
+        ("code", 1, ("average",)),
+        ("code", 6, ("hub",)),
+        ("code", 99, ALL),
+        ("arrays", 1, QUICK),
+        ("code in options", 2, ("hub",)),
+        ("another file", 1, QUICK),
+        ("weights", 2, ("hub",)),
+        ("weights", 6, ("fold", "average")),
+        ("optimizer", 1, ("resume", "finetune")),
+        ("options", 10, ("hub", "fold")),
+        ("around the model", 14, ("hub", "distill")),
+        ("around the model", 20, ("resume",)),
+        ("damaged", 1, QUICK),
+        ("pickle changed", 1, ("hub",)),
+    ],
+)
+def test_hostile_files(ways, tmp_path, group, step, by):
+    damage = cases.Damage(4, 8, 4, 3)
+    some = cases.groups(ways.world.checkpoint, tmp_path / "marker", damage)[group]
+    for case in islice(some, 0, None, step):
+        for outcome in ways.try_all(case.content, case.expected, case.other, by):
+            assert outcome.problem is None, f"{outcome.way}, {case.name}: {outcome.problem}"
+            assert not list(tmp_path.iterdir()), f"{outcome.way}, {case.name}: was run"
 
 
 def test_the_code_would_be_run(state, tmp_path):
@@ -77,12 +84,6 @@ def test_the_code_would_be_run(state, tmp_path):
                 assert marker.exists(), case.name
         assert marker.exists(), case.name
         marker.unlink()
-
-
-def test_arrays(state, check):
-    some = list(cases.arrays(state))
-    check(some, QUICK)
-    check(some[:1])
 
 
 def test_an_array_of_pointers_ends_no_process(state, tmp_path):
@@ -104,41 +105,6 @@ def test_counts_of_ngrams_stay_plain_arrays():
         again = pickle.loads(pickle.dumps(copy.deepcopy(array)))
         assert type(again) is np.ndarray and np.array_equal(again, saved_array)
         assert type(array + 0) is type(saved_array + 0) and type(array.sum()) is np.int64
-
-
-def test_code_in_options(state, check, tmp_path):
-    check(islice(cases.evaluated(state, tmp_path / "marker"), 0, None, 2), ("hub",))
-
-
-def test_other_forms_of_the_same(state, check):
-    some = list(cases.same(state))
-    check(some, QUICK)
-    check(some[1:2], ("generate", "finetune", "translate"))
-
-
-def test_other_files(state, check):
-    check(cases.foreign(state), QUICK)
-
-
-def test_weights(state, check):
-    check(islice(cases.weights(state), 0, None, 2), ("hub",))
-    check(islice(cases.weights(state), 0, None, 6), ("fold", "average"))
-
-
-def test_weights_that_are_no_numbers(state, check):
-    """By every way."""
-    (case,) = (case for case in cases.weights(state) if case.name.startswith("nan in decoder"))
-    check([case])
-
-
-def test_an_optimizers_state_that_is_no_numbers(state, ways):
-    some = list(cases.optimizers(state))
-    for case in some:
-        (outcome,) = ways.try_all(case.content, case.expected, case.other, ("resume",))
-        assert outcome.problem is None, f"{case.name}: {outcome.problem}"
-        assert "optimizer state 2.sum" in outcome.said
-    outcomes = ways.try_all(some[0].content, "loaded", ways=(*QUICK, "finetune"))
-    assert all(outcome.problem is None for outcome in outcomes), outcomes
 
 
 def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
@@ -172,21 +138,7 @@ def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
     assert fetched == [address]
 
 
-def test_options(state, check):
-    check(islice(cases.options(state), 0, None, 10), ("hub", "fold"))
-
-
-def test_around_the_model(state, check):
-    check(islice(cases.around(state), 0, None, 14), ("hub", "distill"))
-    check(islice(cases.around(state), 44, None, 20), ("resume",))
-
-
-def test_damage(ways, check):
-    content = ways.world.checkpoint.read_bytes()
-    check(cases.damaged(content, range(8), 4, 8, 4), QUICK)
-
-
-def test_a_bit_of_a_weight(ways, check, state):
+def test_a_bit_of_a_weight(ways, state):
     """It still loads by PyTorch, and the model still translates; so only the checksum can tell."""
     content = ways.world.checkpoint.read_bytes()
     weight = state["model"]["encoder.layers.0.token_mixing.mixing.weight"]
@@ -198,10 +150,6 @@ def test_a_bit_of_a_weight(ways, check, state):
     )
     outcomes = ways.try_all(flipped, "refused", ways=("generate", "resume", *QUICK))
     assert all("damaged" in outcome.said for outcome in outcomes), outcomes
-
-
-def test_changed_pickles(state, check):
-    check(cases.mutated(state, range(3)), ("hub",))
 
 
 def test_checksums(tmp_path):

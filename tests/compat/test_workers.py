@@ -4,10 +4,17 @@ dead."""
 from types import SimpleNamespace
 
 import pytest
-from cli import CRITERION, RECIPE, SMALL_MODEL, generate
+from cli import (
+    CRITERION,
+    RECIPE,
+    SMALL_MODEL,
+    assert_same_hypotheses,
+    generate,
+    hypotheses,
+)
 from interrupting import LAST, kill_late, unlike
 from processes import all_well, forked, together
-from workers import MEASURED, apart, losses, shared_out
+from workers import MEASURED, apart, losses
 
 from resmlp_mt.compat.program_errors import explain
 
@@ -61,10 +68,12 @@ def test_a_worker_that_dies(corpus, runs, tmp_path):
 
 
 def test_two_processes_translate_like_one(corpus, trained, tmp_path):
-    whole = generate(corpus.data, trained.path, "--batch-size", 2)
+    """Each takes its share of the sentences."""
+    whole = hypotheses(generate(corpus.data, trained.path, "--batch-size", 2))
     options = (corpus.data, "--user-dir", MEASURED, "--path", trained.path, "--beam", 4)
     options += ("--cpu", "--num-workers", 0, "--batch-size", 2)
     with together(forked, "fairseq-generate", options, tmp_path / "logs") as processes:
         assert all_well(processes) == []
-    parts = [(tmp_path / "logs" / f"{rank}.log").read_text() for rank in range(2)]
-    assert shared_out(whole, parts) == []
+    parts = [hypotheses((tmp_path / "logs" / f"{rank}.log").read_text()) for rank in range(2)]
+    assert all(parts) and not parts[0].keys() & parts[1].keys()
+    assert_same_hypotheses(parts[0] | parts[1], whole)

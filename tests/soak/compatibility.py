@@ -39,7 +39,7 @@ def run(*command) -> subprocess.CompletedProcess:
 
 
 def last_line(said: str) -> str:
-    return (said.strip().splitlines() or ["nothing printed"])[-1]
+    return (said.strip().splitlines() or ["nothing printed"])[-1].strip("= ")
 
 
 def make_environment(folder: Path, python: str, torch: str) -> Path:

@@ -9,7 +9,7 @@ import zipfile
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
-from typing import Callable, Iterator, NamedTuple
+from typing import Callable, Dict, Iterator, NamedTuple
 
 import numpy as np
 import torch
@@ -223,28 +223,31 @@ def foreign(state: dict) -> Iterator[Case]:
         yield Case(name, content, "refused")
 
 
-def damaged(content: bytes, seeds: range, cuts: int, single: int, flips: int) -> Iterator[Case]:
-    """Cut off at random offsets; one random bit flipped; 200 random bytes changed.
+class Damage(NamedTuple):
+    """How many files are cut off, have one bit flipped, 200 bytes changed, or three bytes of their
+    pickled part changed."""
 
-    Args:
-        content: a checkpoint.
-        seeds: for each one of each kind, as far as there are to be so many of it.
-        cuts, single, flips: how many of each kind.
-    """
-    for seed in seeds:
-        draw = random.Random(seed)
+    cuts: int
+    bits: int
+    bytes: int
+    pickles: int
+
+
+def damaged(content: bytes, damage: Damage) -> Iterator[Case]:
+    """Cut off at random offsets; one random bit flipped; 200 random bytes changed."""
+    for seed in range(damage.cuts):
+        offset = random.Random(seed).randrange(len(content))
+        yield Case(f"cut off at byte {offset}", content[:offset], "refused")
+    for seed in range(damage.bits):
+        draw, changed = random.Random(seed), bytearray(content)
         offset = draw.randrange(len(content))
-        if seed < seeds.start + cuts:
-            yield Case(f"cut off at byte {offset}", content[:offset], "refused")
-        if seed < seeds.start + single:
-            changed = bytearray(content)
-            changed[offset] ^= 1 << draw.randrange(8)
-            yield Case(f"a bit of byte {offset} flipped", bytes(changed))
-        if seed < seeds.start + flips:
-            changed = bytearray(content)
-            for offset in draw.sample(range(len(content)), 200):
-                changed[offset] ^= draw.randrange(1, 256)
-            yield Case(f"200 bytes changed, seed {seed}", bytes(changed), "refused")
+        changed[offset] ^= 1 << draw.randrange(8)
+        yield Case(f"a bit of byte {offset} flipped", bytes(changed))
+    for seed in range(damage.bytes):
+        draw, changed = random.Random(seed), bytearray(content)
+        for offset in draw.sample(range(len(content)), 200):
+            changed[offset] ^= draw.randrange(1, 256)
+        yield Case(f"200 bytes changed, seed {seed}", bytes(changed), "refused")
 
 
 def mutated(state: dict, seeds: range) -> Iterator[Case]:
@@ -387,3 +390,27 @@ def around(state: dict) -> Iterator[Case]:
     for name in ("train_iterator", "val_loss", "metrics"):
         yield without("extra_state", name)
         yield case(f"extra_state/{name}", "x")
+
+
+def groups(checkpoint: Path, marker: Path, damage: Damage) -> Dict[str, Iterator[Case]]:
+    """All cases that are made of a checkpoint, by what is wrong.
+
+    Args:
+        checkpoint: an untouched one.
+        marker: the file that code in a case would make.
+        damage: how many files are damaged at random.
+    """
+    state = torch.load(checkpoint, weights_only=True)
+    return {
+        "same": same(state),
+        "code": code(state, marker),
+        "arrays": arrays(state),
+        "code in options": evaluated(state, marker),
+        "another file": foreign(state),
+        "weights": weights(state),
+        "optimizer": optimizers(state),
+        "options": options(state),
+        "around the model": around(state),
+        "damaged": damaged(checkpoint.read_bytes(), damage),
+        "pickle changed": mutated(state, range(damage.pickles)),
+    }

@@ -17,13 +17,11 @@ from typing import Dict, List
 
 import hostile_checkpoint_cases as cases
 import soaking
-from cli import load
 from hostile_checkpoint_ways import Ways
 from small_world import make
 
 from resmlp_mt.cli.terminal import run_main
 
-CUTS, BITS, CHANGES, PICKLES = 50, 200, 30, 20
 SHOWN = 25  # of the lines that were printed, in the result
 
 
@@ -40,20 +38,7 @@ def main() -> None:
         folder = Path(name)
         world, marker = make(folder / "world"), folder / "marker"
         ways = Ways(world, folder / "ways")
-        state, content = load(world.checkpoint), world.checkpoint.read_bytes()
-        groups = {
-            "same": cases.same(state),
-            "code": cases.code(state, marker),
-            "arrays": cases.arrays(state),
-            "code in options": cases.evaluated(state, marker),
-            "another file": cases.foreign(state),
-            "weights": cases.weights(state),
-            "optimizer": cases.optimizers(state),
-            "options": cases.options(state),
-            "around the model": cases.around(state),
-            "damaged": cases.damaged(content, range(BITS), CUTS, BITS, CHANGES),
-            "pickle changed": cases.mutated(state, range(PICKLES)),
-        }
+        groups = cases.groups(world.checkpoint, marker, cases.Damage(50, 200, 30, 20))
         for group, some in groups.items():
             count = counts.setdefault(group, {"files": 0, "refused": 0, "loaded": 0})
             for case in some:

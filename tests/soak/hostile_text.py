@@ -19,7 +19,7 @@ from typing import Callable, Dict, List
 import hostile_lines
 import soaking
 from hostile_functions import Functions
-from hostile_programs import ATTENTION, INTERACTIVE, Programs
+from hostile_programs import INTERACTIVE, Programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_world import make
@@ -77,8 +77,6 @@ class Soak:
                 self.attempt(name, programs.run, name, chosen)
             self.attempt("translate", programs.run, "translate", batch, truncate=True)
             self.attempt("prepare", programs.run, "prepare", batch[:50], held_out=batch)
-        short = [line for line in drawn[0] if not programs.too_long(line)]
-        self.attempt(ATTENTION, programs.run, ATTENTION, short)
         for name in programs.names:
             empty = [b""] * EMPTY_LINES + [b"w01 w02"]
             self.attempt(f"{name}, empty lines", programs.run, name, empty)

@@ -11,11 +11,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, Optional, Sequence
 
 import psutil
 import soaking
-from cli import ROOT, train
+from cli import PACKAGE, ROOT, train
 from small_world import WORDS, binary_data
 
 from resmlp_mt.cli.terminal import run_main
@@ -24,28 +24,21 @@ from resmlp_mt.text.lines import write_lines
 
 SENTENCES = 20_000
 SLACK_MB = 3  # what the allocator may still gain once all sizes of batches have been seen
+SECOND, LAST = 1, 3  # quarters
+Held = Dict[str, List[float]]  # the most in each quarter of the sentences
 
 
-class Sample(NamedTuple):
-    """What a process holds when *done* sentences are translated."""
-
-    done: int
-    megabytes: float
-    files: int
-
-
-def watch(command: Sequence, mark: str = "H-", stdin: Optional[Path] = None) -> List[Sample]:
-    """Run a program, and look at it for each sentence that it translates.
+def watch(command: Sequence, stdin: Optional[Path] = None) -> Held:
+    """Run a program, and look at what it holds at each sentence that it translates.
 
     Args:
         command: arguments of Python.
-        mark: the beginning of each line that stands for a sentence translated.
         stdin: the file that it reads.
 
     Raises:
-        UserError: if it fails.
+        UserError: if it fails, or does not translate :data:`SENTENCES` sentences.
     """
-    samples, line = [], ""
+    held, done, line = {"megabytes": [0.0] * 4, "files": [0.0] * 4}, 0, ""
     with open(stdin or os.devnull, "rb") as text:
         process = psutil.Popen(
             [sys.executable, "-u", *map(str, command)],
@@ -53,49 +46,29 @@ def watch(command: Sequence, mark: str = "H-", stdin: Optional[Path] = None) -> 
             text=True,
         )
     for line in process.stdout:
-        if line.startswith(mark):
+        if line.startswith("H-"):
+            quarter, done = min(4 * done // SENTENCES, LAST), done + 1
             try:
-                megabytes = process.memory_info().rss / 2**20
-                samples.append(Sample(len(samples) + 1, megabytes, process.num_fds()))
+                now = {"megabytes": process.memory_info().rss / 2**20, "files": process.num_fds()}
             except psutil.Error:  # it has just ended
-                break
-    process.stdout.read()
-    if process.wait():
-        raise UserError(f"{' '.join(map(str, command[:2]))} failed: {line.strip()}")
-    return samples
+                continue
+            for name, value in now.items():
+                held[name][quarter] = round(max(held[name][quarter], value), 1)
+    if process.wait() or done != SENTENCES:
+        raise UserError(f"{command[1]} ended after {done} sentences: {line.strip()}")
+    return held
 
 
-def growth(samples: List[Sample], sentences: int) -> Dict[str, dict]:
-    """The most that is held in the second quarter and in the last.
-
-    Raises:
-        ValueError: if there are no samples of one of them.
-    """
-    quarters = {
-        "second": [s for s in samples if sentences / 4 < s.done <= sentences / 2],
-        "last": [s for s in samples if sentences * 3 / 4 < s.done <= sentences],
-    }
-    return {
-        name: {
-            "megabytes": round(max(s.megabytes for s in some), 1),
-            "files": max(s.files for s in some),
-        }
-        for name, some in quarters.items()
-    }
-
-
-def grew(found: Dict[str, dict]) -> List[str]:
+def grew(held: Held) -> List[str]:
     """What is larger in the last quarter than in the second."""
-    second, last = found["second"], found["last"]
-    lines = []
-    if last["megabytes"] > second["megabytes"] + SLACK_MB:
-        lines.append(f"memory grew from {second['megabytes']} to {last['megabytes']} MB")
-    if last["files"] > second["files"]:
-        lines.append(f"open files grew from {second['files']} to {last['files']}")
-    return lines
+    return [
+        f"{name} grew from {most[SECOND]} to {most[LAST]}"
+        for name, most in held.items()
+        if most[LAST] > most[SECOND] + (SLACK_MB if name == "megabytes" else 0)
+    ]
 
 
-def programs(folder: Path) -> Dict[str, List[Sample]]:
+def programs(folder: Path) -> Dict[str, Held]:
     """Train a tiny model and watch each program translate by it."""
     # fairseq-generate goes from short to long, which would look like growth: all have one length
     sizes = {"train": 64, "valid": 8, "test": SENTENCES}
@@ -104,7 +77,7 @@ def programs(folder: Path) -> Dict[str, List[Sample]]:
     draw = random.Random(0)
     lines = (draw.choices(WORDS, k=draw.randint(1, 9)) for _ in range(SENTENCES))
     write_lines(folder / "lines.xx", map(" ".join, lines))
-    common = [data, "--user-dir", ROOT / "resmlp_mt", "--beam", 4, "--cpu", "--max-len-b", 20]
+    common = [data, "--user-dir", PACKAGE, "--beam", 4, "--cpu", "--max-len-b", 20]
     common += ["--path", folder / "model" / "checkpoint_last.pt"]
     common += ["--batch-size", 64, "--num-workers", 0]
     by_line = ["-m", "fairseq_cli.interactive", *common, "--buffer-size", 64]
@@ -115,19 +88,15 @@ def programs(folder: Path) -> Dict[str, List[Sample]]:
 
 
 def main() -> None:
-    details, lost = {}, []
     with tempfile.TemporaryDirectory() as folder:
-        for name, samples in programs(Path(folder)).items():
-            details[name] = growth(samples, SENTENCES)
-            lost += [f"{name}: {line}" for line in grew(details[name])]
-            print(name, details[name], flush=True)
+        found = programs(Path(folder))
     soaking.record(
         "memory",
         f"memory (to {SLACK_MB} MB) and open files stay flat over {SENTENCES:,} sentences "
         "translated in one process",
-        " and ".join(details),
-        lost,
-        {"sentences": SENTENCES, "slack_megabytes": SLACK_MB, **details},
+        " and ".join(found),
+        [f"{name}: {line}" for name, held in found.items() for line in grew(held)],
+        {"sentences": SENTENCES, "slack_megabytes": SLACK_MB, **found},
     )
 
 

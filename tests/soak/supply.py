@@ -4,11 +4,10 @@
     python tests/soak/supply.py
 
 It installs the wheels of every pin for every Python and platform (uv), takes the files of every pin
-by pip and shows that pip refuses each if its hash in scripts/requirements.txt were another, and has
-pip-audit look every pin up among the known vulnerabilities. uv and pip-audit come into a throw-away
-environment. A registry that knows nothing of single releases, as some mirrors do, is asked for the
-page of each project, which describes its newest release. A release that is known to be vulnerable
-is looked up with them: it must be found, or the audit is blind.
+by pip and shows that pip refuses each if its hash in scripts/requirements.txt were another, and
+reads the known vulnerabilities of every pin from its page at the registry. A release that is known
+to be vulnerable is looked up with them: it must be found, or the audit is blind. uv comes into a
+throw-away environment.
 """
 
 import json
@@ -21,7 +20,7 @@ import urllib.error
 import urllib.request
 import venv
 from pathlib import Path
-from typing import Dict, List, NamedTuple
+from typing import List, NamedTuple, Optional
 
 from packaging.requirements import Requirement
 from soaking import record
@@ -53,7 +52,6 @@ class Pin(NamedTuple):
 
 # the last release of a package that nobody maintains
 CONTROL = Pin("pycrypto", "2.6.1", True, "pycrypto==2.6.1")
-Known = Dict[str, List[List[str]]]  # by package each vulnerability, by all its names
 
 
 def read_pins(path: Path) -> List[Pin]:
@@ -117,64 +115,44 @@ def refused_with_another_hash(pins: List[Pin], folder: Path) -> List[str]:
     return lost
 
 
-def pip_audit(pins: List[Pin], python: Path, folder: Path) -> Known:
-    """What pip-audit knows. Packages that it could not look up are left out.
+def vulnerabilities(pin: Pin, index: str) -> Optional[List[List[str]]]:
+    """What the registry knows against a pin: each vulnerability by all its names. None if it knows
+    nothing of this release: some mirrors have a page for the newest release of a project alone.
 
     Raises:
-        UserError: if it gives no answer.
+        UserError: if it has no page of the project.
     """
-    wanted = folder / "audit.txt"
-    wanted.write_text("".join(f"{pin.name}=={pin.version}\n" for pin in pins))
-    options = ("--disable-pip", "--no-deps", "--format", "json", "--progress-spinner", "off")
-    done = run(python, "-m", "pip_audit", *options, "-r", wanted)
-    try:
-        answers = json.loads(done.stdout)["dependencies"]
-    except (ValueError, KeyError):
-        raise UserError(f"pip-audit gives no answer: {last_line(done.stderr)}") from None
-    return {
-        answer["name"]: [[v["id"], *v["aliases"]] for v in answer["vulns"]]
-        for answer in answers
-        if "vulns" in answer
-    }
-
-
-def newest_releases(pins: List[Pin]) -> Known:
-    """What the pages of the projects know of those pins that are the newest releases.
-
-    Raises:
-        UserError: if the registry has no such pages.
-    """
-    said = " ".join(run(sys.executable, "-m", "pip", "install", "--help").stdout.split())
-    index = re.search(r"Python Package Index \(default (\S+?)/simple/?\)", said)
-    found = {}
-    for pin in pins:
-        address = f"{index[1] if index else ''}/pypi/{pin.name}/json"
+    for page in (f"{pin.name}/{pin.version}", pin.name):
+        address = f"{index}/pypi/{page}/json"
         try:
             with urllib.request.urlopen(address, timeout=60) as answer:
-                project = json.load(answer)
+                found = json.load(answer)
+            break
         except (ValueError, urllib.error.URLError) as error:
-            raise UserError(f"{address}: {error}: is the registry reachable?") from None
-        if project["info"]["version"] == pin.version:
-            known = [v for v in project["vulnerabilities"] if not v.get("withdrawn")]
-            found[pin.name] = [[v["id"], *v["aliases"]] for v in known]
-    return found
+            reason = error
+    else:
+        raise UserError(f"{address}: {reason}: is the registry reachable?")
+    if found["info"]["version"] != pin.version:
+        return None
+    known = [v for v in found["vulnerabilities"] if not v.get("withdrawn")]
+    return [[v["id"], *v["aliases"]] for v in known]
 
 
-def audit(pins: List[Pin], python: Path, folder: Path) -> dict:
-    """What is known of *pins*: which were audited, how, which not, and what was ``lost``."""
-    by_release = pip_audit([CONTROL, *pins], python, folder)
-    newest = newest_releases([pin for pin in [CONTROL, *pins] if pin.name not in by_release])
-    known = {**by_release, **newest}
+def audit(pins: List[Pin]) -> dict:
+    """What is known of *pins*: which were audited, which not, and what was ``lost``."""
+    said = " ".join(run(sys.executable, "-m", "pip", "install", "--help").stdout.split())
+    index = re.search(r"Python Package Index \(default (\S+?)/simple/?\)", said)[1]
+    found = {pin.name: vulnerabilities(pin, index) for pin in [CONTROL, *pins]}
+    known = {name: some for name, some in found.items() if some is not None}
     lost = []
     if not known.pop(CONTROL.name, []):
         lost.append(f"the audit is blind: it finds nothing against {CONTROL.entry}")
-    for name, vulnerabilities in known.items():
-        unexplained = [names for names in vulnerabilities if not set(names) & set(EXPLAINED)]
+    for name, some in known.items():
+        unexplained = [names for names in some if not set(names) & set(EXPLAINED)]
         lost += [f"{name}: {', '.join(names)}" for names in unexplained]
     return {
-        "audited_by_release": sorted(set(by_release) & set(known)),
-        "audited_as_newest": sorted(set(newest) & set(known)),
-        "not_audited": sorted({pin.name for pin in pins} - set(known)),
+        "audited": sorted(known),
+        "not_audited": sorted(set(found) - set(known) - {CONTROL.name}),
         "vulnerable": {name: names for name, names in known.items() if names},
         "lost": lost,
     }
@@ -188,17 +166,16 @@ def main() -> None:
         folder = Path(name)
         tools = folder / "tools" / "bin"
         venv.create(tools.parent, with_pip=True)
-        done = run(tools / "python", "-m", "pip", "install", "uv", "pip-audit")
+        done = run(tools / "python", "-m", "pip", "install", "uv")
         if done.returncode:
-            raise UserError(f"uv and pip-audit cannot be installed: {last_line(done.stderr)}")
-        found = audit([*pins, *read_pins(SCRIPTS / "torch.txt")], tools / "python", folder)
+            raise UserError(f"uv cannot be installed: {last_line(done.stderr)}")
+        found = audit([*pins, *read_pins(SCRIPTS / "torch.txt")])
         lost += found.pop("lost")
         lost += refused_with_another_hash(pins, folder)
         print(f"{len(pins)} pins: their files, and the same with another hash", flush=True)
         lost += install_everywhere(everywhere, tools / "uv", folder)
-    audited = len(found["audited_by_release"]) + len(found["audited_as_newest"])
     tried = f"{len(pins)} pins, each with a wrong hash too; their wheels on "
-    tried += f"{len(PYTHONS) * len(PLATFORMS)} platforms; {audited} audited"
+    tried += f"{len(PYTHONS) * len(PLATFORMS)} platforms; {len(found['audited'])} audited"
     if found["not_audited"]:
         tried += f" (unknown to the registry: {', '.join(found['not_audited'])})"
     what = "every pinned package has hashes, is refused with others, and has no known vulnerability"

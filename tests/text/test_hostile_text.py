@@ -3,7 +3,7 @@
 import hostile_lines
 import pytest
 from hostile_functions import Functions
-from hostile_programs import ATTENTION, INTERACTIVE, PREPROCESS, Programs
+from hostile_programs import INTERACTIVE, PREPROCESS, Programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -81,12 +81,6 @@ def test_what_is_not_utf8(programs):
 def test_held_out_and_truncated_lines(programs):
     programs.run("prepare", FIXED[:50], held_out=FIXED)
     programs.run("translate", [b"w01", b"w02 " * 20_000, b"\r", b"w03"], truncate=True)
-
-
-def test_a_sentence_on_the_command_line(programs):
-    """It may be what the shell could not decode."""
-    programs.run(ATTENTION, [b"w01 </s>\xe2\x80\xa8w02", b"\xe2\x96\x81"])
-    programs.refuse(ATTENTION, [b"w01 \xff"], "invalid UTF-8")
 
 
 def test_translations_that_look_like_a_log(tmp_path):
