@@ -20,6 +20,7 @@ mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
 ARCHITECTURES = (
     *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
     *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
+    *("resmlp_mt_gated_6", "resmlp_mt_gated_12"),
     *("resmlp_mt_conv_6", "resmlp_mt_conv_12"),
 )
 POSITIONS = 24

@@ -16,7 +16,7 @@ from resmlp_mt.errors import UserError
 
 MOST_HEADS = 8  # unless more are asked for
 # kinds of mixing with weights that depend on the distance alone
-BY_DISTANCE = ("toeplitz", "depthwise-conv")
+BY_DISTANCE = ("toeplitz", "gated", "depthwise-conv")
 
 
 class Curve(NamedTuple):

@@ -5,8 +5,8 @@ more of them than B and C. Here they are counted, and set to zero without traini
 
 Each head has an A of its own. Only the weights of A that training reached are counted: those that
 sentences of T tokens use. They are the top left T x T of A, in the decoder its triangle. The others
-are hardly changed from their initial values. With ``--token-mixing toeplitz`` the weights are those
-by distance.
+are hardly changed from their initial values. With ``--token-mixing toeplitz`` and ``gated`` the
+weights are those by distance.
 """
 
 from pathlib import Path
@@ -127,7 +127,8 @@ def sparsity(path: Path, threshold: float = PAPERS_THRESHOLD, length: int = 32) 
         counts.setdefault(kind, {})[layer] = Count(int((small & used).sum()), int(used.sum()))
     length = min(length, max(positions(state, side) for side in SIDES))
     mixing = mixing_kind(state)
-    of_a = {"toeplitz": f"distances below {length}", "depthwise-conv": "taps"}
+    by_distance = f"distances below {length}"
+    of_a = {"toeplitz": by_distance, "gated": by_distance, "depthwise-conv": "taps"}
     return Sparsity(
         counts, threshold, of_a.get(mixing, f"first {length} positions"), mixing == "linear"
     )

@@ -20,12 +20,12 @@ from resmlp_mt.modules.token_mixing import MATRICES
 SIDES = ("encoder", "decoder")
 # the name of the parameter below encoder.layers.N or decoder.layers.N
 PARAMETERS = {
-    "A": r"token_mixing\.mixing\.weight",
+    "A": r"token_mixing\.mixing\.(?:toeplitz\.)?weight",
     "B": r"feed_forward\.fc1\.weight",
     "C": r"feed_forward\.fc2\.weight",
 }
 # every --token-mixing that is one matrix over positions for each group of channels
-HAVE_MATRICES = (*MATRICES, "depthwise-conv")
+HAVE_MATRICES = (*MATRICES, "gated", "depthwise-conv")
 
 Layer = Tuple[str, int]  # "encoder" or "decoder", and the number of the layer from 0
 
@@ -112,7 +112,8 @@ def rebuild_mixing(state: dict, side: str, weight: Tensor) -> nn.Module:
     if kind == "depthwise-conv":
         mixing = DepthwiseConvTokenMixing(*common, kernel_size=weight.size(1), bias=False)
     else:
-        mixing = MATRICES[kind](*common, heads=groups, bias=False)
+        matrices = MATRICES["toeplitz" if kind == "gated" else kind]
+        mixing = matrices(*common, heads=groups, bias=False)
     with torch.no_grad():
         mixing.weight.copy_(weight)
     return mixing

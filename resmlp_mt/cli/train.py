@@ -31,8 +31,9 @@ def add_training_options(parser: ArgumentParser) -> None:
         "--arch",
         default="resmlp_mt_6",
         metavar="NAME",
-        help="resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_conv_6 and _12, "
-        "resmlp_mt_tiny for trials, or one of fairseq such as transformer (default: resmlp_mt_6)",
+        help="resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_gated_6 and _12, "
+        "resmlp_mt_conv_6 and _12, resmlp_mt_tiny for trials, or one of fairseq such as "
+        "transformer (default: resmlp_mt_6)",
     )
     parser.add_argument(
         "--max-update", type=int, metavar="N", help="number of updates (default: of the recipe)"

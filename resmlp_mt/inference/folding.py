@@ -27,6 +27,7 @@ from resmlp_mt.modules.convolutional_mixing import (
     DepthwiseConvTokenMixing,
     SeparableConvTokenMixing,
 )
+from resmlp_mt.modules.gated_mixing import GatedTokenMixing
 from resmlp_mt.modules.mlp_mixing import MlpTokenMixing
 from resmlp_mt.modules.token_mixing import TokenMixing
 
@@ -290,6 +291,20 @@ class FoldedSeparableBranch(FoldedBranch):
     def mix(self, x, padding_mask, history):
         mixing = self.mixing
         return mixing.pointwise(mixing.folded(x, mixing.depthwise, padding_mask, history))
+
+
+@folded_branch.register(GatedTokenMixing)
+class FoldedGatedBranch(FoldedBranch):
+    """The map before is in W_v and W_g, the map after in W_o."""
+
+    def __init__(self, mixing: GatedTokenMixing, branch: TokenMixingBranch):
+        super().__init__(branch)
+        if isinstance(branch.pre, Affine):
+            fold_before_(mixing.value_gate, branch.pre)
+        fold_after_(mixing.output, branch.post)
+
+    def mix(self, x, padding_mask, history):
+        return self.mixing(x, history, padding_mask)
 
 
 @folded_branch.register(ConvTokenMixing)

@@ -10,6 +10,8 @@ from resmlp_mt.models.config import set_defaults
 DEEP = {"encoder_layers": 12, "decoder_layers": 12}
 # a weight of A for each distance, eight groups of channels with an A each
 TOEPLITZ = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
+# the same A under a gate
+GATED = {"token_mixing": "gated", "token_mixing_heads": 8}
 # convolutions of three positions, which need positional embeddings
 CONV = {"token_mixing": "conv", "token_positional_embeddings": True}
 
@@ -20,6 +22,8 @@ ARCHITECTURES = {
     # not the paper's: examples/multi30k/README.md has what came of them
     "resmlp_mt_toeplitz_6": TOEPLITZ,
     "resmlp_mt_toeplitz_12": {**TOEPLITZ, **DEEP},
+    "resmlp_mt_gated_6": GATED,
+    "resmlp_mt_gated_12": {**GATED, **DEEP},
     "resmlp_mt_conv_6": CONV,
     "resmlp_mt_conv_12": {**CONV, **DEEP},
     # trains on a laptop's CPU

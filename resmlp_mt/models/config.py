@@ -39,8 +39,9 @@ class ResMLPConfig(TransformerConfig):
         default="linear",
         metadata={
             "help": "what mixes positions: linear (A of the paper, a weight for each pair of "
-            "positions), toeplitz (a weight for each distance), none, mlp (two linear maps over "
-            "positions), or a convolution: conv, depthwise-conv, separable-conv"
+            "positions), toeplitz (a weight for each distance), gated (toeplitz, multiplied by a "
+            "gate that reads the word), none, mlp (two linear maps over positions), or a "
+            "convolution: conv, depthwise-conv, separable-conv"
         },
     )
     token_mixing_heads: int = field(

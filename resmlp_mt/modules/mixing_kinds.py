@@ -1,4 +1,4 @@
-"""The choices of ``--token-mixing``: the paper's A, its ablations, and relative weights."""
+"""The choices of ``--token-mixing``: the paper's A, its ablations, relative weights, a gate."""
 
 from typing import Optional
 
@@ -11,6 +11,7 @@ from resmlp_mt.modules.convolutional_mixing import (
     DepthwiseConvTokenMixing,
     SeparableConvTokenMixing,
 )
+from resmlp_mt.modules.gated_mixing import GatedTokenMixing
 from resmlp_mt.modules.mlp_mixing import MlpTokenMixing
 from resmlp_mt.modules.token_mixing import MATRICES
 
@@ -19,7 +20,7 @@ CONVOLUTIONS = {
     "depthwise-conv": DepthwiseConvTokenMixing,
     "separable-conv": SeparableConvTokenMixing,
 }
-OF_POSITIONS = (*MATRICES, "mlp")  # with an A each, or two
+OF_POSITIONS = (*MATRICES, "gated", "mlp")  # with an A each, or several
 TOKEN_MIXING = (*OF_POSITIONS, "none", *CONVOLUTIONS)
 
 
@@ -33,6 +34,11 @@ def build_token_mixing(cfg, channels: int, positions: int, causal: bool) -> Opti
     common = dict(bias=not cfg.no_token_mixing_bias, init_std=cfg.token_mixing_init_std)
     if kind in MATRICES:
         return MATRICES[kind](channels, positions, causal, heads=heads, **common)
+    activation = utils.get_activation_fn(str(cfg.activation_fn))
+    if kind == "gated":
+        return GatedTokenMixing(
+            channels, positions, causal, heads=heads, activation=activation, **common
+        )
     if kind == "mlp":
         return MlpTokenMixing(
             channels,
@@ -40,7 +46,7 @@ def build_token_mixing(cfg, channels: int, positions: int, causal: bool) -> Opti
             causal,
             heads=heads,
             expansion=cfg.token_mixing_expansion,
-            activation=utils.get_activation_fn(str(cfg.activation_fn)),
+            activation=activation,
             **common,
         )
     if heads != 1:

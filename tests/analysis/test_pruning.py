@@ -11,6 +11,7 @@ from picture_inputs import save_model
 from resmlp_mt.analysis.pruning import Count, prune_checkpoint, sparsity
 
 MIXING = "{}.layers.{}.token_mixing.mixing.weight"
+GATED_MIXING = MIXING.replace("weight", "toeplitz.weight")
 FEED_FORWARD = "{}.layers.{}.feed_forward.fc{}.weight"
 
 
@@ -42,12 +43,13 @@ def test_counts_of_the_papers_matrices(tmp_path, length, threshold):
                 assert counts[kind][side, layer] == by_hand(matrix.flatten().tolist(), threshold)
 
 
-def test_counts_of_weights_by_distance(tmp_path):
-    path = save_model(tmp_path / "a.pt", token_mixing="toeplitz", token_mixing_heads=2)
+@pytest.mark.parametrize("kind, a", [("toeplitz", MIXING), ("gated", GATED_MIXING)])
+def test_counts_of_weights_by_distance(tmp_path, kind, a):
+    path = save_model(tmp_path / "a.pt", token_mixing=kind, token_mixing_heads=2)
     model, counts = weights(path), sparsity(path, 0.3, 6).counts
     for side, first in (("encoder", POSITIONS - 1 - 5), ("decoder", 0)):
         total = Count(0, 0)
-        for head in model[MIXING.format(side, 0)]:
+        for head in model[a.format(side, 0)]:
             used = head[first : POSITIONS - 1 + 6 if side == "encoder" else 6]
             assert len(used) == (11 if side == "encoder" else 6)
             total += by_hand(used.tolist(), 0.3)
@@ -130,7 +132,7 @@ def test_refusals(tmp_path):
         ("--threshold: give one", [good, "-o", out, "--threshold", 0.1, 0.2]),
         ("good.pt is the input: choose another file", [good, "-o", good]),
         ("--length 0", [good, "-o", out, "--length", 0]),
-        ("none: only linear, toeplitz and depthwise-conv", [none, "-o", out, "--which", "A"]),
+        ("none: only linear, toeplitz, gated and depthwise-conv", [none, "-o", out, "--which", "A"]),
         ("no/out.pt", [good, "-o", tmp_path / "no" / "out.pt"]),
         ("--sweep needs --data", [good, "--sweep", "-o", out]),
     ]

@@ -94,12 +94,14 @@ def test_large_states_in_float16(kind, heads):
     """A sum of such states overflows. The map before the mixing makes them small, folded too."""
     model, _ = build_model(token_mixing=kind, token_mixing_heads=heads, randomize=False)
     layers = [model.encoder.layers[0], model.decoder.layers[0]]
+    # a gate is a product of two states, each of which grows with the weights
+    weight = {"gated": 0.1, **dict.fromkeys(CONVOLUTIONS, 4.0)}.get(kind, 0.5)
     for layer in layers:
         nn.init.constant_(layer.token_mixing.pre.alpha, 0.01)
         nn.init.constant_(layer.token_mixing.pre.beta, 0.5)
         for parameter in layer.token_mixing.mixing.parameters():
             if parameter.dim() > 1:
-                nn.init.constant_(parameter, 4.0 if kind in CONVOLUTIONS else 0.5)
+                nn.init.constant_(parameter, weight)
     model.half()
     x = torch.full((POSITIONS, 2, 16), 6000.0, dtype=torch.float16)
     expected = [layer.token_mixing(x) for layer in layers]

@@ -56,7 +56,16 @@ def test_toeplitz():
     assert count("resmlp_mt_toeplitz_6", 1000, 64, share_all_embeddings=True) == expected
 
 
+def test_gated():
+    """Three C x C maps with a bias each beside the Toeplitz A."""
+    size = SIZES["resmlp_mt_6"]
+    maps = size[2] * 2 * 3 * (512 * 512 + 512)
+    expected = count("resmlp_mt_toeplitz_6", 1000, 64, share_all_embeddings=True) + maps
+    assert count("resmlp_mt_gated_6", 1000, 64, share_all_embeddings=True) == expected
+
+
 OWN = {
+    "gated": {"token_mixing": "gated", "token_mixing_heads": 8},
     "toeplitz": {"token_mixing": "toeplitz", "token_mixing_heads": 8},
     "conv": {"token_mixing": "conv", "token_positional_embeddings": True},
 }

@@ -30,6 +30,7 @@ DECODER = "resmlp_mt/models/decoder.py"
 DROPOUT = "resmlp_mt/modules/dropout.py"
 ENCODER = "resmlp_mt/models/encoder.py"
 FOLDING = "resmlp_mt/inference/folding.py"
+GATED = "resmlp_mt/modules/gated_mixing.py"
 GENERATOR = "resmlp_mt/inference/generator.py"
 LAYERS = "resmlp_mt/modules/layers.py"
 LONG_SENTENCES = "resmlp_mt/inference/long_sentences.py"
@@ -266,6 +267,42 @@ MUTANTS = (
         CONVOLUTIONS,
         "left = reach if self.causal else reach // 2",
         "left = reach // 2",
+    ),
+    Mutant(
+        "gate-and-value-exchanged",
+        GATED,
+        "value, gate = self.value_gate(x)",
+        "gate, value = self.value_gate(x)",
+    ),
+    Mutant(
+        "gate-without-activation",
+        GATED,
+        "self.toeplitz(value, history) * self.activation(gate)",
+        "self.toeplitz(value, history) * gate",
+    ),
+    Mutant(
+        "gate-left-out",
+        GATED,
+        "self.toeplitz(value, history) * self.activation(gate)",
+        "self.toeplitz(value, history)",
+    ),
+    Mutant(
+        "gate-before-the-mixing",
+        GATED,
+        "self.toeplitz(value, history) * self.activation(gate)",
+        "self.toeplitz(value * self.activation(gate), history)",
+    ),
+    Mutant(
+        "values-at-padding",
+        GATED,
+        "            value = value.masked_fill(padding_mask.t().unsqueeze(-1), 0)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "map-before-not-in-the-gate-where-folded",
+        FOLDING,
+        "            fold_before_(mixing.value_gate, branch.pre)\n",
+        "            pass\n",
     ),
     # cross-attention
     Mutant(

@@ -90,9 +90,9 @@ def test_rows_are_those_of_the_matrix(tmp_path):
             np.testing.assert_array_equal(y.astype(np.float32), weights)
 
 
-@pytest.mark.parametrize("kind", ["toeplitz", "depthwise-conv"])
+@pytest.mark.parametrize("kind", ["toeplitz", "gated", "depthwise-conv"])
 def test_weights_by_distance(tmp_path, kind):
-    heads = {"token_mixing_heads": 8} if kind == "toeplitz" else {}
+    heads = {} if kind == "depthwise-conv" else {"token_mixing_heads": 8}
     path = save_model(tmp_path / "a.pt", token_mixing=kind, **heads)
     matrices = mixing_matrices(path, 10)
     figure = drawn("rows", path, "--length", 10, "--head", 1, 8)

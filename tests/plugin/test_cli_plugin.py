@@ -31,6 +31,7 @@ for path in sys.argv[1].split(":"):
     assert set(ours) == {
         *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
         *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
+        *("resmlp_mt_gated_6", "resmlp_mt_gated_12"),
         *("resmlp_mt_conv_6", "resmlp_mt_conv_12"),
     }, ours
     assert MODEL_REGISTRY["resmlp_mt"] is resmlp_mt.ResMLPModel

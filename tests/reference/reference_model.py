@@ -42,13 +42,23 @@ def matrix(a, length, causal):
 
 
 def mix(weights, x, causal):
-    """``A x + b``, with a matrix for each group of neighbouring channels; or a convolution."""
+    """``A x + b``, with a matrix for each group of neighbouring channels, under a gate or not; or a
+    convolution."""
+    if "value_gate.weight" in weights:
+        return gate(weights, x, causal)
     if "taps.weight" in weights:
         return convolve(below(weights, "taps"), x, causal)
     groups = x.chunk(len(weights["weight"]), dim=1)
     parts = zip(weights["weight"], weights["bias"], groups, strict=True)
     mixed = [matrix(a, len(x), causal) @ group + b[: len(x), None] for a, b, group in parts]
     return torch.cat(mixed, dim=1)
+
+
+def gate(weights, x, causal):
+    """``W_o ((A (W_v x) + b) * GELU(W_g x))``."""
+    value, reads = linear(below(weights, "value_gate"), x).chunk(2, dim=1)
+    mixed = mix(below(weights, "toeplitz"), value, causal)
+    return linear(below(weights, "output"), mixed * gelu(reads))
 
 
 def convolve(weights, x, causal):

@@ -17,6 +17,7 @@ ARCHITECTURES = {
     "resmlp_mt_12": {"share_all_embeddings": True},
     "resmlp_mt_tiny": {},
     "resmlp_mt_toeplitz_6": {"share_all_embeddings": True},
+    "resmlp_mt_gated_6": {"share_all_embeddings": True},
     "resmlp_mt_conv_6": {"share_decoder_input_output_embed": True},
 }
 architectures = pytest.mark.parametrize("arch", ARCHITECTURES)

@@ -13,8 +13,7 @@ from helpers import build_model, model_options, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_words
 
-from resmlp_mt.modules.mixing_kinds import CONVOLUTIONS
-from resmlp_mt.modules.token_mixing import MATRICES
+from resmlp_mt.modules.mixing_kinds import CONVOLUTIONS, OF_POSITIONS
 
 VOCABULARY = 30
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
@@ -109,7 +108,7 @@ def model_options_of(draw, kind: str) -> Dict[str, object]:
         "activation_fn": _choose(draw, "relu", "gelu", "gelu_accurate", "tanh", "linear"),
         "layerscale_init": _choose(draw, 0.2, 1.0, 1e-3),
     }
-    if kind in MATRICES or kind == "mlp":
+    if kind in OF_POSITIONS:
         options["token_mixing_heads"] = _choose(draw, *_divisors(gcd(channels, decoder_channels)))
     if kind == "mlp":
         options["token_mixing_expansion"] = draw(st.integers(1, 3))
