@@ -24,6 +24,7 @@ SUBCOMMANDS = {
     "distill": "replace the target side of a training text by translations of a teacher",
     "concatenate": "add longer lines to a training text",
     "fold": "fold the affine maps of a checkpoint into its weights",
+    "export": "a folder that translates without fairseq and PyTorch",
     "benchmark": "measure a model beside a Transformer of fairseq",
 }
 PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched

@@ -1,0 +1,1 @@
+"""A trained model as a folder that needs neither fairseq nor PyTorch."""

@@ -1,0 +1,145 @@
+"""The folder of an exported model: two graphs, subwords, a description and the runtime."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional
+
+import torch
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.export import runtime
+from resmlp_mt.export.card import card
+from resmlp_mt.export.graphs import encoder_graph, step_graph
+from resmlp_mt.export.mixing import window_of
+from resmlp_mt.export.normalisation import substitutions
+from resmlp_mt.export.verification import verify
+from resmlp_mt.models.model import ResMLPModel
+from resmlp_mt.provenance import versions
+from resmlp_mt.translate.translator import SearchOptions, Translator
+
+
+def export(options: SearchOptions, out: Path, precision: str, lines: Optional[List[str]]) -> dict:
+    """Write a model as a folder that needs neither fairseq nor PyTorch, whole or not at all.
+
+    Args:
+        options: the checkpoint, its data, and the search that the folder has by default.
+        out: the folder, which must not be there.
+        precision: one of :data:`resmlp_mt.export.onnx_graph.PRECISIONS`.
+        lines: text to compare translations of, None: made-up sentences.
+
+    Returns:
+        how far the exported model is from PyTorch, see :func:`resmlp_mt.export.verification.verify`.
+
+    Raises:
+        UserError: a model that cannot be exported; a folder that is there or cannot be written;
+            results that are not those of PyTorch.
+    """
+    out = Path(out)
+    if out.exists() or not out.absolute().parent.is_dir():
+        raise UserError(f"{out}: name a folder that is not there, in one that is")
+    if len(options.paths) > 1:
+        raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
+    translator = Translator(options, torch.device("cpu"))
+    model = translator.models[0].float()
+    check_model(model, options.paths[0])
+    with whole_folder(out) as folder:
+        write_model(translator, model, folder, precision)
+        found = verify(translator, folder, precision, lines)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        (folder / "README.md").write_text(card(config, found, out.name), encoding="utf-8")
+    return found
+
+
+def check_model(model, path: Path) -> None:
+    """
+    Raises:
+        UserError: if a model has no form in ONNX here.
+    """
+    if not isinstance(model, ResMLPModel):
+        raise UserError(f"{path} is a checkpoint of another model: give one of a resmlp_mt model")
+    if model.decoder.adaptive_softmax is not None:
+        raise UserError(f"{path}: --adaptive-softmax-cutoff: adaptive softmax cannot be exported")
+    if any(layer.cross_attention is None for layer in model.decoder.layers):
+        raise UserError(f"{path}: --no-cross-attention: a model without it cannot be exported")
+    if str(model.inference_precision) != "checkpoint":
+        raise UserError("inference_precision: leave it out, and give --int8 or --float16")
+
+
+def write_model(translator: Translator, model, folder: Path, precision: str) -> None:
+    """Everything but the model card."""
+    settings, task = translator.options.text_settings(), translator.task
+    forth = task.cfg.source_lang != settings.target_lang
+    languages = [task.cfg.source_lang, task.cfg.target_lang]
+    rules = substitutions(settings.source_lang if forth else settings.target_lang)
+    attn = model.decoder.layers[0].cross_attention.attn
+    sizes = {
+        "format": runtime.FORMAT,
+        "precision": precision,
+        "languages": languages,
+        "positions": [translator.positions, translator.generator.max_len],
+        "vocabulary": [len(task.source_dictionary), len(task.target_dictionary)],
+        "layers": [len(model.encoder.layers), len(model.decoder.layers)],
+        "channels": [model.encoder.embed_tokens.embedding_dim, model.decoder.embed_dim],
+        "heads": attn.num_heads,
+        "window": window_of(model),
+    }
+    metadata = {"config": json.dumps(sizes)}
+    step, states = step_graph(model, precision, metadata)
+    (folder / "step.onnx").write_bytes(step)
+    (folder / "encoder.onnx").write_bytes(encoder_graph(model, precision, metadata))
+    shutil.copyfile(settings.subword_model, folder / "spm.model")
+    for name, dictionary in (
+        ("source.txt", task.source_dictionary),
+        ("target.txt", task.target_dictionary),
+    ):
+        text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    shutil.copyfile(runtime.__file__, folder / "runtime.py")
+    searched = ("beam", "lenpen", "max_len_a", "max_len_b")
+    config = {
+        **sizes,
+        "states": states,
+        "search": {name: getattr(translator.options, name) for name in searched},
+        "normalisation": rules if settings.normalise else [],
+        "made_by": versions(),
+        "files": {path.name: _described(path) for path in sorted(folder.iterdir())},
+    }
+    text = json.dumps(config, indent=1) + "\n"  # in ASCII: a rule may have half a character pair
+    (folder / "config.json").write_text(text, encoding="utf-8")
+
+
+def _described(path: Path) -> Dict[str, object]:
+    data = path.read_bytes()
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill, which takes its name once the block has ended well.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+    except OSError as error:
+        raise UserError(f"{out}: {error.strerror}: choose a folder that can be written") from None
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        os.rename(temporary, out)
+    except OSError as error:
+        raise UserError(f"{out} could not be written: {error.strerror}: make room") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,497 @@
+#!/usr/bin/env python3
+"""Translate with an exported model: numpy, onnxruntime and sentencepiece, nothing else.
+
+    python MODEL/runtime.py --input test.en --output test.de      # or standard input and output
+
+    from runtime import Translator
+    Translator("MODEL").translate(["A sentence.", "Another one."])
+
+The folder was written by `resmlp-mt export`. Its config.json has the size and the SHA-256 of every
+other file. The search is the beam search of fairseq.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+import onnxruntime
+import sentencepiece
+
+FORMAT = 1
+BOS, PAD, EOS, UNKNOWN = range(4)  # the first words of every dictionary of fairseq
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word, in SentencePiece
+FILES = ("encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt")
+CHUNK = 2048  # lines that are sorted by length together
+ROOM = 16  # positions by which the memory of past words grows
+
+
+class TranslationError(ValueError):
+    """One line that says what is wrong with the folder or the text, and what to do."""
+
+
+class Hypothesis(NamedTuple):
+    """
+    Attributes:
+        text: detokenized.
+        score: log probability divided by length to the power of the length penalty.
+        pieces: subwords of the translation.
+        attention: weights over the source subwords and their end, len(pieces) + 1 x S, the last
+            row for the end of sentence; None unless asked for.
+    """
+
+    text: str
+    score: float
+    pieces: List[str]
+    attention: Optional[np.ndarray] = None
+
+
+class Translator:
+    """
+    Args:
+        folder: an exported model.
+        threads: CPU threads; all cores by default.
+
+    Attributes:
+        config: what config.json holds.
+        source_pieces, target_pieces: the dictionaries, by number.
+
+    Raises:
+        TranslationError: if the folder is no such model, or damaged.
+    """
+
+    def __init__(self, folder, threads: Optional[int] = None):
+        folder = Path(folder)
+        self.config = config = _read_config(folder)
+        data = {name: _read_checked(folder, name, config["files"][name]) for name in FILES}
+        try:
+            self._encoder = _session(data.pop("encoder.onnx"), threads, spin=False)
+            self._step = _session(data.pop("step.onnx"), threads, spin=True)
+            self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
+            self.source_pieces, self.target_pieces = (
+                data[name].decode("utf-8").split("\n")[:-1] for name in ("source.txt", "target.txt")
+            )
+            self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
+            self._check_sizes()
+        except TranslationError:
+            raise
+        except Exception as error:  # what a damaged file makes of a library is beyond listing
+            reason = " ".join(str(error).split())[:200]
+            raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
+        self._numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
+        wanted = ("scores", "candidates", "parents", "end_scores")
+        self._outputs = [*wanted, *(f"new.{number}" for number in range(len(config["states"])))]
+
+    def _check_sizes(self) -> None:
+        config = self.config
+        sizes = {name: value for name, value in config.items() if name != "files"}
+        for session in (self._encoder, self._step):
+            told = json.loads(session.get_modelmeta().custom_metadata_map["config"])
+            if told != {name: sizes[name] for name in told}:
+                raise TranslationError("config.json does not fit the graphs: export it again")
+        vocabulary = [len(self.source_pieces), len(self.target_pieces)]
+        if vocabulary != config["vocabulary"] or len(self.source_pieces) != len(set(self.source_pieces)):
+            raise TranslationError("source.txt or target.txt do not fit config.json: export again")
+
+    # text
+
+    def pieces(self, line: str) -> List[str]:
+        """The subwords of a line; none where it has no word."""
+        for pattern, replacement in self._normalisation:
+            line = pattern.sub(replacement, line)
+        line = one_line(line)
+        try:
+            line.encode()
+        except UnicodeEncodeError:
+            raise TranslationError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
+        found = []
+        for piece in self._subwords.encode(line, out_type=str):
+            # what stands in the text for a symbol of fairseq is no such symbol
+            unknown = piece in SPECIAL and self._subwords.piece_to_id(piece) == self._subwords.unk_id()
+            found.extend(piece if unknown else [piece])
+        return " ".join(found).split()
+
+    def translate(
+        self, lines: Iterable[str], nbest: int = 1, **options
+    ) -> list:
+        """The translation of each line; with *nbest* a list of the best ones of each line.
+
+        Args:
+            lines: of text; one without a word has the translation ``""``.
+            nbest: translations of each line.
+            options: as of :meth:`search`.
+        """
+        found = self.stream(lines, nbest=nbest, **options)
+        texts = ([hypothesis.text for hypothesis in one] for one in found)
+        return [one[0] if one else "" for one in texts] if nbest == 1 else list(texts)
+
+    def stream(self, lines: Iterable[str], **options) -> Iterator[List[Hypothesis]]:
+        """The hypotheses of each line, the best first, in order: a chunk of lines at a time is in
+        memory. Arguments as of :meth:`translate`."""
+        lines = iter(lines)
+        while chunk := list(itertools.islice(lines, CHUNK)):
+            yield from self.search([self.pieces(line) for line in chunk], **options)
+
+    def search(
+        self,
+        sources: Sequence[Sequence[str]],
+        beam: Optional[int] = None,
+        lenpen: Optional[float] = None,
+        nbest: int = 1,
+        max_len_a: Optional[float] = None,
+        max_len_b: Optional[int] = None,
+        max_tokens: int = 4096,
+        truncate: bool = False,
+        return_attention: bool = False,
+    ) -> List[List[Hypothesis]]:
+        """
+        Args:
+            sources: subwords of each sentence.
+            beam, lenpen, max_len_a, max_len_b: as of fairseq-generate; None: as config.json has it.
+            nbest: hypotheses of each sentence, at most *beam*.
+            max_tokens: source subwords of a batch, padding included.
+            truncate: translate the beginning of a sentence that is too long for the model.
+            return_attention: give the hypotheses their attention.
+
+        Raises:
+            TranslationError: a sentence that is too long; an option with an impossible value;
+                scores that are not finite.
+        """
+        given = {"beam": beam, "lenpen": lenpen, "max_len_a": max_len_a, "max_len_b": max_len_b}
+        options = {k: self.config["search"][k] if v is None else v for k, v in given.items()}
+        most = (len(self.target_pieces) - 1) // 2
+        if not 1 <= options["beam"] <= most or not 1 <= nbest <= options["beam"]:
+            raise TranslationError(
+                f"beam {options['beam']}, nbest {nbest}: give 1 <= nbest <= beam <= {most}"
+            )
+        limit = self.config["positions"][0] - 1
+        encoded = []
+        for number, source in enumerate(sources):
+            if len(source) > limit and not truncate:
+                raise TranslationError(
+                    f"sentence {number + 1}: {len(source)} pieces, but the model takes {limit}: "
+                    "split or shorten it, or translate its beginning alone (truncate)"
+                )
+            ids = [self._numbers.get(piece, UNKNOWN) for piece in source[:limit]]
+            encoded.append([*ids, EOS] if ids else [])
+        results: List[List[Hypothesis]] = [[] for _ in sources]
+        for batch in _batches([len(ids) for ids in encoded], max_tokens):
+            found = self._beam_search([encoded[i] for i in batch], return_attention, **options)
+            for i, hypotheses in zip(batch, found):
+                results[i] = hypotheses[:nbest]
+        return results
+
+    # beam search
+
+    def _beam_search(self, sources, return_attention, beam, lenpen, max_len_a, max_len_b):
+        """Hypotheses of B sentences, the best first.
+
+        J hypotheses of a sentence are its rows: one at the first word, later *beam*.
+        """
+        count, length = len(sources), max(map(len, sources))
+        words = np.full((count, length), PAD, np.int32)
+        for row, source in zip(words, sources):
+            row[: len(source)] = source
+        encoded = self.encode(words)
+        del encoded["states"]
+        memory = Memory(encoded, self.config, beam)
+        limit = min(int(max_len_a * length + max_len_b), self.config["positions"][1] - 1)
+        finished: List[list] = [[] for _ in sources]
+        left = np.arange(count)  # the sentences that are not done
+        newest = np.full((count, 1), EOS, np.int32)
+        totals = np.zeros((count, 1), np.float32)
+        history = {"tokens": np.zeros((count, 1, 0), np.int32)}
+        if return_attention:
+            history["attention"] = np.zeros((count, 1, 0, length), np.float32)
+        for step in range(limit + 1):
+            out = self.run_step(newest, totals, memory, step, 2 * beam, return_attention)
+            if not np.isfinite(out["end_scores"]).all():
+                raise TranslationError("scores are NaN or infinite: the model overflowed")
+            if return_attention:
+                history["attention"] = _append(history["attention"], out["attention"])
+            if step < limit:
+                scores, words, parents = out["scores"], out["candidates"], out["parents"]
+            else:
+                parents = np.argsort(-out["end_scores"], axis=1, kind="stable")
+                scores = np.take_along_axis(out["end_scores"], parents, 1)
+                words = np.full_like(parents, EOS)
+            ends = (words == EOS) & (scores != -np.inf)
+            for place, rank in zip(*np.nonzero(ends[:, :beam])):
+                hypotheses, row = finished[left[place]], parents[place, rank]
+                if len(hypotheses) < beam:
+                    score = scores[place, rank] / np.float32((step + 1) ** lenpen)
+                    hypotheses.append((score, *(x[place, row] for x in history.values())))
+            done = np.array([len(finished[sentence]) == beam for sentence in left])
+            if step == limit or done.all():
+                break
+            # the best that do not end; a row ends at most once, so that there are enough
+            order = np.argsort(ends, axis=1, kind="stable")[:, :beam]
+            totals, newest, parents = (
+                np.take_along_axis(x, order, 1) for x in (scores, words, parents)
+            )
+            if done.any():
+                kept = np.flatnonzero(~done)
+                left, totals, newest, parents = (x[kept] for x in (left, totals, newest, parents))
+                history = {name: x[kept] for name, x in history.items()}
+                memory.keep(kept)
+            memory.follow(parents)
+            rows = np.arange(len(left))[:, None], parents
+            history = {name: x[rows] for name, x in history.items()}
+            history["tokens"] = _append(history["tokens"], newest)
+        ranked = (sorted(found, key=lambda one: -one[0]) for found in finished)
+        return [
+            [self._hypothesis(len(source), *one) for one in found]
+            for source, found in zip(sources, ranked)
+        ]
+
+    def encode(self, words: np.ndarray) -> dict:
+        """What the decoder reads of B sentences of S words, and the ``states``."""
+        names = [output.name for output in self._encoder.get_outputs()]
+        return dict(zip(names, self._encoder.run(names, {"words": words})))
+
+    def run_step(self, newest, totals, memory, step: int, count: int, attention=False) -> dict:
+        """One decoding step, which *memory* takes up.
+
+        Args:
+            newest: B x J, int32; the newest words.
+            totals: B x J, float32; the scores of the hypotheses.
+            step: their number of words, without the newest.
+            count: of continuations.
+            attention: whether to give it, too.
+        """
+        feed = {
+            "words": newest,
+            "totals": totals,
+            "count": np.array([count], np.int32),
+            **memory.feed(step),
+        }
+        names = [*self._outputs, "attention"] if attention else self._outputs
+        out = dict(zip(names, self._step.run(names, feed)))
+        memory.write(step, out)
+        return out
+
+    def _hypothesis(self, source_length, score, tokens, attention=None) -> Hypothesis:
+        pieces = [self.target_pieces[token] for token in tokens if token not in (BOS, EOS)]
+        text = one_line("".join(pieces).replace(SPACE, " "))
+        if attention is not None:
+            attention = attention[:, :source_length]
+        return Hypothesis(text, float(score), pieces, attention)
+
+
+class Memory:
+    """What a batch remembers from step to step: keys and values of the source, and the past inputs
+    of the mixing sublayers.
+
+    A past input stays in its slot, ``beam`` slots a position, whatever beams do. ``reads`` says
+    which slots are in the past of each hypothesis.
+    """
+
+    def __init__(self, encoded: dict, config: dict, beam: int):
+        self.encoded, self.beam, self.window = encoded, beam, config["window"]
+        self.sentences = len(encoded["mask"])
+        self.room = self.window or ROOM  # positions that there are slots for
+        slots = self.room * beam
+        self.past = [
+            np.zeros((self.sentences, groups, slots, channels), np.float32)
+            for groups, channels in config["states"]
+        ]
+        self.reads = np.zeros((self.sentences, 1, slots), np.float32)
+        self.positions = np.zeros(slots, np.int32)
+
+    def feed(self, step: int) -> dict:
+        """The inputs of a step."""
+        if not self.window and step == self.room:
+            self._grow()
+        return {
+            **self.encoded,
+            **{f"past.{number}": value for number, value in enumerate(self.past)},
+            "reads": self.reads,
+            "slot_positions": self.positions,
+            "position": np.array([step], np.int32),
+        }
+
+    def _grow(self) -> None:
+        more = ROOM * self.beam
+        self.room += ROOM
+        self.past = [np.pad(x, ((0, 0), (0, 0), (0, more), (0, 0))) for x in self.past]
+        self.reads = np.pad(self.reads, ((0, 0), (0, 0), (0, more)))
+        self.positions = np.pad(self.positions, (0, more))
+
+    def write(self, step: int, out: dict) -> None:
+        """Keep what the hypotheses' newest words have put into the mixing sublayers."""
+        first, rows = step % self.room * self.beam, self.reads.shape[1]
+        for number, past in enumerate(self.past):
+            past[:, :, first : first + rows] = out[f"new.{number}"]
+        self.positions[first : first + self.beam] = step
+        self.reads[:, :, first : first + self.beam] = 0
+        each = np.arange(rows)
+        self.reads[:, each, first + each] = 1
+
+    def keep(self, sentences: np.ndarray) -> None:
+        """Drop all but these of the sentences that are left."""
+        self.encoded = {name: x[sentences] for name, x in self.encoded.items()}
+        self.past = [x[sentences] for x in self.past]
+        self.reads = self.reads[sentences]
+
+    def follow(self, parents: np.ndarray) -> None:
+        """Let hypothesis j of each sentence go on from hypothesis ``parents[j]``."""
+        self.reads = self.reads[np.arange(len(parents))[:, None], parents]
+
+
+def one_line(text: str) -> str:
+    """Every run of white space, line breaks of any kind and NUL as one space."""
+    return " ".join(text.replace("\0", " ").split())
+
+
+def _append(history: np.ndarray, newest: np.ndarray) -> np.ndarray:
+    return np.concatenate([history, newest[:, :, None]], axis=2)
+
+
+def _batches(lengths: List[int], max_tokens: int) -> Iterator[List[int]]:
+    """Numbers of sentences of similar length, the longest first; none of the empty ones."""
+    batch: List[int] = []
+    for number in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if not lengths[number]:
+            continue
+        if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+# the folder
+
+
+def _read_config(folder: Path) -> dict:
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TranslationError(f"{path}: {error.strerror}: give an exported model") from None
+    except ValueError:
+        raise TranslationError(f"{path}: not a JSON file: export the model again") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise TranslationError(f"{path}: not of format {FORMAT}: take the runtime.py beside it")
+    kinds = {"files": dict, "positions": list, "vocabulary": list, "states": list, "window": int}
+    kinds.update(search=dict, normalisation=list)
+    for name, kind in kinds.items():
+        if not isinstance(config.get(name), kind):
+            raise TranslationError(f"{path} does not say {name}: export the model again")
+    for name in FILES:
+        if not isinstance(config["files"].get(name), dict):
+            raise TranslationError(f"{path} does not list {name}: export the model again")
+    return config
+
+
+def _read_checked(folder: Path, name: str, listed: dict) -> bytes:
+    """A file of the folder, if it is what config.json says."""
+    path = folder / name
+    try:
+        data = path.read_bytes() if path.stat().st_size == listed.get("bytes") else b""
+    except OSError as error:
+        raise TranslationError(f"{path}: {error.strerror}: export the model again") from None
+    if hashlib.sha256(data).hexdigest() != listed.get("sha256"):
+        raise TranslationError(f"{path} is not the file that config.json lists: export it again")
+    # what a tensor outside the file is called by in it
+    if path.suffix == ".onnx" and b"location" in data:
+        raise TranslationError(f"{path} refers to other files: refused")
+    return data
+
+
+def _session(graph: bytes, threads: Optional[int], spin: bool) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+# the program
+
+
+def _read_lines(path: Optional[str]) -> List[str]:
+    name = path or "standard input"
+    data = (Path(path).read_bytes() if path else sys.stdin.buffer.read()).removeprefix(b"\xef\xbb\xbf")
+    if not data:
+        raise TranslationError(f"{name}: empty file: give one sentence a line")
+    lines = data.removesuffix(b"\n").split(b"\n")
+    for number, line in enumerate(lines, 1):
+        try:
+            lines[number - 1] = line.rstrip(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise TranslationError(
+                f"{name}, line {number}: invalid UTF-8 (byte {error.start + 1} of the line): "
+                "convert it to UTF-8 or remove the line"
+            ) from None
+    return lines
+
+
+def _main(args) -> None:
+    started = time.perf_counter()
+    translator = Translator(Path(__file__).parent, args.threads)
+    ready = time.perf_counter()
+    lines = _read_lines(args.input)
+    options = {name: getattr(args, name) for name in ("beam", "lenpen", "max_len_a", "max_len_b")}
+    found = translator.stream(
+        lines, nbest=args.nbest, max_tokens=args.max_tokens, truncate=args.truncate, **options
+    )
+    temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
+    try:
+        with open(temporary or os.dup(1), "w", encoding="utf-8", newline="\n") as output:
+            for number, hypotheses in enumerate(found, 1):
+                texts = [hypothesis.text for hypothesis in hypotheses]
+                output.writelines(f"{text}\n" for text in texts + [""] * (args.nbest - len(texts)))
+                if number % 100 == 0 or number == len(lines):
+                    end = "\n" if number == len(lines) else "\r"
+                    print(f"{number} of {len(lines)} lines", end=end, file=sys.stderr, flush=True)
+        if temporary:
+            os.replace(temporary, args.output)
+    finally:
+        if temporary and os.path.exists(temporary):
+            os.remove(temporary)
+    seconds = time.perf_counter() - ready
+    print(f"ready in {ready - started:.2f} s, translated in {seconds:.2f} s", file=sys.stderr)
+
+
+def main() -> int:
+    """The program; returns its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--input", metavar="FILE", help="text, one sentence a line (default: stdin)")
+    parser.add_argument("--output", metavar="FILE", help="file to write (default: stdout)")
+    parser.add_argument("--beam", type=int, metavar="N")
+    parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
+    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="translations of each line")
+    parser.add_argument("--max-len-a", type=float, metavar="A", help="A x source + B subwords ...")
+    parser.add_argument("--max-len-b", type=int, metavar="B", help="... are in a translation")
+    parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="of a batch")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
+    parser.add_argument("--truncate", action="store_true", help="cut lines that are too long")
+    try:
+        _main(parser.parse_args())
+    except TranslationError as error:
+        print(f"runtime.py: error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except OSError as error:
+        print(f"runtime.py: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("runtime.py: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
