@@ -11,9 +11,11 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2", "psutil", *PLOT]
+EXPORT = ["onnx", "onnxruntime"]
 WMT14 = ["mtdata>=0.5.1", "requests", "urllib3>=2"]  # fetch corpora by recipe
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
-TEST = ["hypothesis", "import-linter", "pytest", "pytest-xdist", "ruff", *BENCHMARK, *WMT14]
+TEST = ["hypothesis", "import-linter", "pytest", "pytest-xdist", "ruff", *BENCHMARK]
+TEST += [*EXPORT, *WMT14]
 
 
 def read_readme() -> str:
@@ -69,6 +71,7 @@ setup(
     extras_require={
         "plot": PLOT,
         "benchmark": BENCHMARK,
+        "export": EXPORT,
         "wmt14": WMT14,
         "tensorboard": TENSORBOARD,
         "test": TEST,
