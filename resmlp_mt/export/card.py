@@ -27,8 +27,9 @@ Without the two options it reads standard input and writes standard output. In P
 | size | {megabytes:.1f} MB |
 | search | beam {search[beam]}, length penalty {search[lenpen]} |
 
-Beside PyTorch, when it was written: largest difference of encoder states {found[states]:.1e}, of the scores
-of ten steps {found[steps]:.1e}; {found[same]} of {found[lines]} translations are the same.
+Beside PyTorch, when it was written: the states of the encoder differ by {found[states]:.1e},
+the scores of ten steps by {found[steps]:.1e}. {found[same]} of {found[lines]} translations
+are the same.
 
 config.json has the size and the SHA-256 of each file. The runtime refuses a folder that has others.
 """

@@ -33,7 +33,7 @@ def export(options: SearchOptions, out: Path, precision: str, lines: Optional[Li
         lines: text to compare translations of, None: made-up sentences.
 
     Returns:
-        how far the exported model is from PyTorch, see :func:`resmlp_mt.export.verification.verify`.
+        what :func:`resmlp_mt.export.verification.verify` finds.
 
     Raises:
         UserError: a model that cannot be exported; a folder that is there or cannot be written;

@@ -88,7 +88,11 @@ def scaled_mixing(
 def depthwise(graph: Graph, x: Name, mixing: DepthwiseConvTokenMixing, sequence) -> Name:
     """``sum_k w[c, k] x[t + k, c]``."""
     taps = graph.reshape(
-        sequence.taps(x, mixing.kernel_size, mixing.channels), 0, 0, mixing.kernel_size, mixing.channels
+        sequence.taps(x, mixing.kernel_size, mixing.channels),
+        0,
+        0,
+        mixing.kernel_size,
+        mixing.channels,
     )
     weight = mixing.weight.detach().float().t()  # K x C
     return graph.op("ReduceSum", graph.multiply(taps, weight), graph.constant([2]), keepdims=0)
@@ -98,5 +102,3 @@ def window_of(model: nn.Module) -> int:
     """How many past positions a decoding step reads at most; 0: all of them."""
     kernels = {m.kernel_size for m in model.decoder.modules() if hasattr(m, "kernel_size")}
     return max(kernels) - 1 if kernels else 0
-
-

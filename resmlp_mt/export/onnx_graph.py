@@ -138,9 +138,7 @@ class Graph:
         y = self.op("MatMul", x, stored)
         return y if bias is None else self.add(y, bias)
 
-    def _quantized_product(
-        self, x: Name, weight: np.ndarray, bias: Optional[np.ndarray]
-    ) -> Name:
+    def _quantized_product(self, x: Name, weight: np.ndarray, bias: Optional[np.ndarray]) -> Name:
         """Weights of 8 bits with a scale for each output channel; *x* is quantized as it comes."""
         rounded, scale = quantize(weight, axis=0)
         stored = [self._store(rounded), self._store(scale), ""]

@@ -92,13 +92,18 @@ class Translator:
 
     def _check_sizes(self) -> None:
         config = self.config
-        sizes = {name: value for name, value in config.items() if name != "files"}
         for session in (self._encoder, self._step):
             told = json.loads(session.get_modelmeta().custom_metadata_map["config"])
-            if told != {name: sizes[name] for name in told}:
-                raise TranslationError("config.json does not fit the graphs: export it again")
-        vocabulary = [len(self.source_pieces), len(self.target_pieces)]
-        if vocabulary != config["vocabulary"] or len(self.source_pieces) != len(set(self.source_pieces)):
+            if told != {name: config.get(name) for name in told}:
+                raise TranslationError("config.json does not fit the graphs: export again")
+        shapes = {x.name: x.shape for x in self._step.get_inputs() if x.name.startswith("past.")}
+        listed = {f"past.{i}": list(state) for i, state in enumerate(config["states"])}
+        vocabulary = [len(set(self.source_pieces)), len(self.target_pieces)]
+        if listed != {name: [x[1], x[3]] for name, x in shapes.items()}:
+            raise TranslationError(
+                "config.json does not have the states of the graph: export again"
+            )
+        if vocabulary != config["vocabulary"]:
             raise TranslationError("source.txt or target.txt do not fit config.json: export again")
 
     # text
@@ -115,13 +120,13 @@ class Translator:
         found = []
         for piece in self._subwords.encode(line, out_type=str):
             # what stands in the text for a symbol of fairseq is no such symbol
-            unknown = piece in SPECIAL and self._subwords.piece_to_id(piece) == self._subwords.unk_id()
+            unknown = (
+                piece in SPECIAL and self._subwords.piece_to_id(piece) == self._subwords.unk_id()
+            )
             found.extend(piece if unknown else [piece])
         return " ".join(found).split()
 
-    def translate(
-        self, lines: Iterable[str], nbest: int = 1, **options
-    ) -> list:
+    def translate(self, lines: Iterable[str], nbest: int = 1, **options) -> list:
         """The translation of each line; with *nbest* a list of the best ones of each line.
 
         Args:
@@ -279,8 +284,10 @@ class Translator:
         return out
 
     def _hypothesis(self, source_length, score, tokens, attention=None) -> Hypothesis:
-        pieces = [self.target_pieces[token] for token in tokens if token not in (BOS, EOS)]
-        text = one_line("".join(pieces).replace(SPACE, " "))
+        pieces = [self.target_pieces[token] for token in tokens]
+        # fairseq prints no <s>
+        words = (piece for piece, token in zip(pieces, tokens) if token != BOS)
+        text = one_line("".join(words).replace(SPACE, " "))
         if attention is not None:
             attention = attention[:, :source_length]
         return Hypothesis(text, float(score), pieces, attention)
@@ -387,6 +394,9 @@ def _read_config(folder: Path) -> dict:
     for name, kind in kinds.items():
         if not isinstance(config.get(name), kind):
             raise TranslationError(f"{path} does not say {name}: export the model again")
+    numbers = [config["search"].get(name) for name in ("lenpen", "max_len_a", "max_len_b", "beam")]
+    if not all(type(number) in (int, float) for number in numbers) or type(numbers[-1]) is not int:
+        raise TranslationError(f"{path}: search is not in numbers: export the model again")
     for name in FILES:
         if not isinstance(config["files"].get(name), dict):
             raise TranslationError(f"{path} does not list {name}: export the model again")
@@ -421,7 +431,9 @@ def _session(graph: bytes, threads: Optional[int], spin: bool) -> onnxruntime.In
 
 def _read_lines(path: Optional[str]) -> List[str]:
     name = path or "standard input"
-    data = (Path(path).read_bytes() if path else sys.stdin.buffer.read()).removeprefix(b"\xef\xbb\xbf")
+    data = (Path(path).read_bytes() if path else sys.stdin.buffer.read()).removeprefix(
+        b"\xef\xbb\xbf"
+    )
     if not data:
         raise TranslationError(f"{name}: empty file: give one sentence a line")
     lines = data.removesuffix(b"\n").split(b"\n")
@@ -466,11 +478,15 @@ def _main(args) -> None:
 def main() -> int:
     """The program; returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--input", metavar="FILE", help="text, one sentence a line (default: stdin)")
+    parser.add_argument(
+        "--input", metavar="FILE", help="text, one sentence a line (default: stdin)"
+    )
     parser.add_argument("--output", metavar="FILE", help="file to write (default: stdout)")
     parser.add_argument("--beam", type=int, metavar="N")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
-    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="translations of each line")
+    parser.add_argument(
+        "--nbest", type=int, default=1, metavar="N", help="translations of each line"
+    )
     parser.add_argument("--max-len-a", type=float, metavar="A", help="A x source + B subwords ...")
     parser.add_argument("--max-len-b", type=int, metavar="B", help="... are in a translation")
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="of a batch")

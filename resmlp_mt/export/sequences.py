@@ -39,7 +39,9 @@ class WholeSentence:
         """``A x``."""
         graph, heads = self.graph, mixing.heads
         if heads == 1:
-            return graph.op("MatMul", graph.op("Squeeze", self._matrix(mixing), graph.constant([0])), x)
+            return graph.op(
+                "MatMul", graph.op("Squeeze", self._matrix(mixing), graph.constant([0])), x
+            )
         grouped = graph.transpose(
             graph.reshape(x, 0, 0, heads, mixing.channels // heads), 0, 2, 1, 3
         )
@@ -59,7 +61,9 @@ class WholeSentence:
         )
         row = graph.op("Unsqueeze", positions, graph.constant([1]))
         row = graph.op("Add", row, graph.constant(mixing.positions - 1))
-        return graph.op("Gather", graph.matrix(mixing.weight), graph.op("Sub", row, positions), axis=1)
+        return graph.op(
+            "Gather", graph.matrix(mixing.weight), graph.op("Sub", row, positions), axis=1
+        )
 
     def taps(self, x: Name, count: int, channels: int) -> Name:
         """What each position reads of itself and its neighbours: B x S x C to B x S x (count C),
@@ -78,7 +82,9 @@ class WholeSentence:
     def inside_bias(self, bias: Tensor) -> Name:
         """The sum of the rows of a K x C *bias* whose taps fall into the sentence."""
         weight = bias.detach().float().numpy()
-        return self.graph.op("MatMul", self.taps(self.inside, len(bias), 1), self.graph.constant(weight, "float32"))
+        return self.graph.op(
+            "MatMul", self.taps(self.inside, len(bias), 1), self.graph.constant(weight, "float32")
+        )
 
 
 class NewestWord:
@@ -90,8 +96,8 @@ class NewestWord:
     Args:
         graph: of one decoding step, which gets these inputs: ``position`` (1), ``reads`` (B x J x
             n, 0 or 1), ``slot_positions`` (n), and for each state i ``past.i``, B x G x n x C / G.
-            The newest inputs are the outputs ``new.i``, B x G x J x C / G. For those who look at the model
-    ``row.i`` (G x n) and ``own.i`` (G x 1) are the row of A that was used.
+            The newest inputs are the outputs ``new.i``, B x G x J x C / G. ``row.i`` (G x n) and
+            ``own.i`` (G x 1) are the row of A, for those who look at the model.
 
     Attributes:
         states: G and C / G of each state.
@@ -127,9 +133,7 @@ class NewestWord:
         of_past = graph.op("Unsqueeze", of_past, graph.constant([1]))
         read = graph.op("Mul", graph.op("Unsqueeze", self.reads, graph.constant([1])), of_past)
         own = graph.op("Unsqueeze", own, graph.constant([2]))
-        mixed = graph.op(
-            "Add", graph.op("MatMul", read, past), graph.op("Mul", newest, own)
-        )
+        mixed = graph.op("Add", graph.op("MatMul", read, past), graph.op("Mul", newest, own))
         return self._ungrouped(mixed, mixing.heads, mixing.channels)
 
     def _show(self, past: Name, of_past: Name, own: Name, groups: int) -> None:

@@ -77,9 +77,9 @@ def compare_states(
 ) -> tuple:
     """Largest differences of the encoder's states and of the scores of the first steps."""
     model, task = translator.models[0], translator.task
-    tokens = task.source_dictionary.encode_line(
-        " ".join(source), add_if_not_exist=False
-    ).long()[None]
+    tokens = task.source_dictionary.encode_line(" ".join(source), add_if_not_exist=False).long()[
+        None
+    ]
     out = model.encoder(tokens)
     encoded = exported.encode(tokens.numpy().astype(np.int32))
     states = np.abs(encoded.pop("states") - out["encoder_out"][0].transpose(0, 1).numpy()).max()

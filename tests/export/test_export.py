@@ -1,0 +1,179 @@
+"""An exported model translates as PyTorch does, whatever it is made of."""
+
+import numpy as np
+import pytest
+import torch
+from exported_models import LINES, POSITIONS, write_checkpoint, write_data
+from helpers import MIXINGS
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.export.folder import export
+from resmlp_mt.export.runtime import Translator as Exported
+from resmlp_mt.text.lines import one_line
+from resmlp_mt.translate.translator import Translator
+
+SOURCES = [line.split() for line in LINES]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("export") / "data")
+
+
+def sentences(translator):
+    """Subwords of the lines, and of pieces of them: many lengths, one past the first slots."""
+    found = [translator.encode(line).split() for line in LINES]
+    return [*found, found[0][:1], found[1][:7], found[2][3:12]]
+
+
+def apart(ours, theirs):
+    """How many sentences have other hypotheses, and how far scores are apart in the rest."""
+    other, gaps = 0, [0.0]
+    for some, others in zip(ours, theirs, strict=True):
+        assert len(some) == len(others)
+        gaps += [abs(a.score - b.score) for a, b in zip(some, others)]
+        other += [a.text for a in some] != [one_line(b.text) for b in others]
+    return other, max(gaps)
+
+
+# the norm, and whether embeddings are shared, alternate over the kinds of mixing
+CASES = [
+    (kind, heads, ("affine", "layernorm")[(i + j) % 2], bool(j))
+    for i, (kind, heads) in enumerate(MIXINGS)
+    for j in range(2)
+]
+
+
+@pytest.mark.parametrize("kind, heads, norm, tied", CASES)
+def test_same_translations(data, tmp_path, kind, heads, norm, tied):
+    options = write_checkpoint(
+        data,
+        tmp_path / "model.pt",
+        token_mixing=kind,
+        token_mixing_heads=heads,
+        token_mixing_kernel_size=5,
+        normalization=norm,
+        share_all_embeddings=tied,
+        share_decoder_input_output_embed=tied,
+        token_positional_embeddings="conv" in kind or kind == "none",
+        decoder_learned_pos=tied,
+    )
+    found = export(options, tmp_path / "out", "float32", LINES)
+    assert max(found["states"], found["steps"]) < 1e-4
+    exported = Exported(tmp_path / "out")
+    for beam in (1, 4):
+        theirs = Translator(
+            type(options)(**{**vars(options), "beam": beam, "nbest": beam}), torch.device("cpu")
+        )
+        sources = sentences(theirs)
+        expected = theirs.nbest(sources)
+        ours = exported.search(sources, beam=beam, nbest=beam, max_len_b=20)
+        other, gap = apart(ours, expected)
+        # one of a thousand decisions may be a tie but for rounding
+        assert other <= 1 and (other == 1 or gap < 1e-4)
+        assert any(len(one[0].pieces) > 16 for one in ours)  # past the first room of the memory
+
+
+@pytest.fixture(scope="module")
+def plain(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain")
+    options = write_checkpoint(data, folder / "model.pt", token_mixing_heads=2)
+    export(options, folder / "out", "float32", LINES)
+    return options, folder
+
+
+def test_any_batch(plain):
+    """A sentence has the same translation alone and among others, in any order."""
+    exported = Exported(plain[1] / "out", threads=1)
+    lines = [*LINES, "", "red dog", *LINES[::-1], "  "]
+    together = exported.translate(lines)
+    assert together == [exported.translate([line], max_tokens=1)[0] for line in lines]
+    assert together[4] == together[-1] == ""
+    assert len({*together}) == len({*LINES}) + 2
+    assert list(exported.stream(iter(lines)))[5][0].text == together[5]
+
+
+def test_attention(plain):
+    """One row a subword and one for the end, each a share of the source; those of PyTorch."""
+    options, folder = plain
+    exported, translator = Exported(folder / "out"), Translator(options, torch.device("cpu"))
+    sources = sentences(translator)
+    model, task = translator.models[0], translator.task
+    for source, (best,) in zip(sources, exported.search(sources, return_attention=True)):
+        assert best.attention.shape == (len(best.pieces) + 1, len(source) + 1)
+        assert np.allclose(best.attention.sum(axis=1), 1, atol=1e-5)
+        tokens = task.source_dictionary.encode_line(" ".join(source), add_if_not_exist=False)
+        words = [2, *(task.target_dictionary.index(piece) for piece in best.pieces)]
+        with torch.no_grad():
+            out = model.encoder(tokens.long()[None])
+            weights = model.decoder(torch.tensor([words]), out)[1]["attn"][0][0]
+        assert np.allclose(best.attention, weights.numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["int8", "float16"])
+def test_smaller(plain, tmp_path, precision):
+    options, folder = plain
+    found = export(options, tmp_path / "out", precision, None)
+    # rounding to 8 or 11 bits: neither nothing nor another model
+    assert 1e-5 < found["states"] < (0.5 if precision == "int8" else 0.02)
+    sizes = [(f / "out/encoder.onnx").stat().st_size for f in (tmp_path, folder)]
+    assert sizes[0] < sizes[1]
+    assert all(Exported(tmp_path / "out").translate(LINES))
+
+
+def test_normalised_text(tmp_path):
+    """Lines with what the normaliser changes are split as `resmlp-mt translate` splits them."""
+    from hostile_lines import FIXED
+
+    data = write_data(tmp_path / "data", normalise=True)
+    options = write_checkpoint(data, tmp_path / "model.pt")
+    export(options, tmp_path / "out", "float32", None)
+    exported, settings = Exported(tmp_path / "out"), options.text_settings()
+    lines = [
+        *FIXED,
+        "„Ja“ – sagt ‚er‘ …",
+        "12 %",
+        "5\u00a0000\u00a0; « oui »",
+        "a\u00adb (c ) ``d''",
+    ]
+    for line in lines:
+        assert exported.pieces(line) == settings.encode_source(line).split(), ascii(line)
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        (dict(adaptive_softmax_cutoff="20,40"), "adaptive softmax cannot be exported"),
+        (dict(activation_fn="relu_squared"), "--activation-fn"),
+        (dict(no_cross_attention=True), "--no-cross-attention"),
+    ],
+)
+def test_what_cannot_be_exported(data, tmp_path, changed, message):
+    options = write_checkpoint(data, tmp_path / "model.pt", **changed)
+    refused(options, tmp_path, message)
+
+
+def test_other_checkpoints(plain, tmp_path):
+    options, _ = plain
+    two = type(options)(**{**vars(options), "paths": options.paths * 2})
+    refused(two, tmp_path, "an ensemble cannot be exported")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UserError, match="name a folder that is not there"):
+        export(options, tmp_path / "there", "float32", None)
+    (tmp_path / "there").rmdir()
+    int8 = type(options)(**{**vars(options), "overrides": {"inference_precision": "int8"}})
+    refused(int8, tmp_path, "inference_precision")
+
+
+def refused(options, folder, message):
+    """One line, and nothing is left of a folder."""
+    before = sorted(folder.iterdir())
+    with pytest.raises(UserError, match=message) as error:
+        export(options, folder / "out", "float32", None)
+    assert "\n" not in str(error.value)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_positions(plain):
+    exported = Exported(plain[1] / "out")
+    assert exported.config["positions"] == [POSITIONS, POSITIONS]

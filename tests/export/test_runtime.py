@@ -1,0 +1,196 @@
+"""runtime.py by itself: no PyTorch, any text, and no folder but a whole one."""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import hostile_lines
+import pytest
+from exported_models import LINES, damaged, write_checkpoint, write_data
+
+from resmlp_mt.cli.main import main
+from resmlp_mt.export.runtime import TranslationError, Translator
+
+# Python that finds neither PyTorch nor anything of ours, and runs the program that follows
+BARE = """
+import importlib.abc, runpy, sys
+class Bare(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] in ("torch", "fairseq", "resmlp_mt", "onnx", "regex", "sacremoses"):
+            raise ImportError(f"{name} is not there")
+sys.meta_path.insert(0, Bare())
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """An exported folder, written by the command, and the options of its search."""
+    folder = tmp_path_factory.mktemp("runtime")
+    options = write_checkpoint(write_data(folder / "data"), folder / "model.pt")
+    (folder / "lines").write_text("\n".join(LINES) + "\n")
+    out = io.StringIO()
+    with redirect_stdout(out):
+        words = [options.paths[0], "--data", options.data, "--out", folder / "out"]
+        assert main(["export", *map(str, words), "--verify", str(folder / "lines")]) == 0
+    assert re.search(r"out: 0\.\d MB, float32\n.*4 of 4 translations are the same", out.getvalue())
+    return folder / "out"
+
+
+def bare(folder, *words, text=None):
+    """The program in a process of its own: exit status, standard output and error."""
+    program = [sys.executable, "-I", "-c", BARE, folder / "runtime.py", *words]
+    done = subprocess.run(list(map(str, program)), input=text, capture_output=True)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_without_torch(made, tmp_path):
+    """The translations of every line, in order, with a byte order mark, CRLF and blank lines."""
+    lines = [*LINES, "", *hostile_lines.FIXED]
+    text = "".join(f"{line}\r\n" for line in lines).encode()
+    (tmp_path / "in").write_bytes(b"\xef\xbb\xbf" + text)
+    words = ("--max-len-b", 10, "--beam", 2, "--nbest", 2)
+    status, out, err = bare(made, "--input", tmp_path / "in", "--output", tmp_path / "out", *words)
+    assert (status, out) == (0, b"") and "Traceback" not in err
+    assert f"{len(lines)} of {len(lines)} lines" in err
+    found = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
+    expected = Translator(made).translate(lines, max_len_b=10, beam=2, nbest=2)
+    flat = [text for one in expected for text in one + [""] * (2 - len(one))]
+    assert found == flat and len(found) == 2 * len(lines)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    "text, words, message",
+    [
+        (b"red\n" + b"dog \xff cat\n", (), r"standard input, line 2: invalid UTF-8 \(byte 5"),
+        (b"", (), "standard input: empty file"),
+        (b"red " * 99, (), r"sentence 1: \d+ pieces, but the model takes 39"),
+        (b"red\n", ("--beam", 0), "beam 0, nbest 1"),
+        (b"red\n", ("--output", "/nowhere/out"), "/nowhere/out"),
+    ],
+)
+def test_errors_of_the_program(made, monkeypatch, capsysbinary, text, words, message):
+    """One line on standard error, status 1, no output."""
+    from resmlp_mt.export import runtime
+
+    monkeypatch.setattr(runtime, "__file__", str(made / "runtime.py"))
+    monkeypatch.setattr(sys, "argv", ["runtime.py", *map(str, words)])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert runtime.main() == 1
+    out, err = capsysbinary.readouterr()
+    assert out == b"" and re.fullmatch(rf"runtime\.py: error: .*{message}.*\n", err.decode())
+
+
+def test_truncate(made):
+    exported = Translator(made)
+    long = " ".join(LINES * 3)
+    with pytest.raises(TranslationError, match="shorten"):
+        exported.translate([long])
+    cut = exported.search([exported.pieces(long)[:39]])[0][0].text
+    assert exported.translate([long], truncate=True) == [cut]
+
+
+def checked_again(folder, name):
+    """Make config.json list a changed file as it is now, as whoever means harm would."""
+    import hashlib
+
+    config = json.loads((folder / "config.json").read_text())
+    data = (folder / name).read_bytes()
+    config["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def changed_config(**values):
+    def change(data):
+        return json.dumps({**json.loads(data), **values}).encode()
+
+    return change
+
+
+DAMAGE = {
+    "graph cut off": ("step.onnx", lambda data: data[: len(data) // 2]),
+    "flipped bit": ("encoder.onnx", lambda data: data[:999] + bytes([data[999] ^ 1]) + data[1000:]),
+    "other runtime's format": ("config.json", changed_config(format=99)),
+    "other sizes": ("config.json", changed_config(positions=[999, 999])),
+    "other vocabulary": ("config.json", changed_config(vocabulary=[5, 5])),
+    "no files": ("config.json", changed_config(files={})),
+    "a list for files": ("config.json", changed_config(files=[])),
+    "states of other shapes": ("config.json", changed_config(states=[[1, 5]])),
+    "a word for a beam": ("config.json", changed_config(search={"beam": "4"})),
+    "a rule that is none": ("config.json", changed_config(normalisation=[["(", ""]])),
+    "not JSON": ("config.json", lambda data: data[:-9]),
+    "a list": ("config.json", lambda data: b"[]"),
+    "subwords cut off": ("spm.model", lambda data: data[:99]),
+}
+# with a config.json that lists what is there
+MEANT = {
+    "graph cut off": ("step.onnx", lambda data: data[: len(data) // 2]),
+    "no graph": ("encoder.onnx", lambda data: b"\x00" * 99),
+    "no subwords": ("spm.model", lambda data: b"\x00" * 99),
+    "fewer words": ("target.txt", lambda data: data[:-9]),
+    "words twice": ("source.txt", lambda data: b"the\n" * data.count(b"\n")),
+    "not text": ("source.txt", lambda data: b"\xff" + data),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_damaged_folders(made, tmp_path, what):
+    name, change = DAMAGE[what]
+    refused(damaged(made, tmp_path / "bad", name, change))
+
+
+@pytest.mark.parametrize("what", MEANT)
+def test_folders_that_mean_harm(made, tmp_path, what):
+    name, change = MEANT[what]
+    folder = damaged(made, tmp_path / "bad", name, change)
+    checked_again(folder, name)
+    refused(folder)
+
+
+def test_weights_elsewhere(made, tmp_path):
+    """A graph that would read another file of the computer is not loaded."""
+    import onnx
+
+    folder = tmp_path / "bad"
+    shutil.copytree(made, folder)
+    model = onnx.load(folder / "encoder.onnx")
+    weights = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    (tmp_path / "secret").write_bytes(weights.raw_data)
+    weights.ClearField("raw_data")
+    weights.data_location = onnx.TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value=str(tmp_path / "secret"))
+    (folder / "encoder.onnx").write_bytes(model.SerializeToString())
+    checked_again(folder, "encoder.onnx")
+    assert "refers to other files" in refused(folder)
+
+
+def test_path_out_of_the_folder(made, tmp_path):
+    """Only the folder's own files are opened, whatever config.json calls them."""
+    folder = tmp_path / "bad"
+    shutil.copytree(made, folder)
+    (tmp_path / "encoder.onnx").write_bytes((folder / "encoder.onnx").read_bytes())
+    (folder / "encoder.onnx").unlink()
+    config = json.loads((folder / "config.json").read_text())
+    config["files"]["../encoder.onnx"] = config["files"].pop("encoder.onnx")
+    (folder / "config.json").write_text(json.dumps(config))
+    refused(folder)
+
+
+def refused(folder: Path) -> str:
+    """One line that says what is wrong."""
+    with pytest.raises(TranslationError) as error:
+        Translator(folder).translate(LINES)
+    message = str(error.value)
+    assert message and "\n" not in message and len(message) < 400
+    return message
+
+
+def test_not_there(tmp_path):
+    refused(tmp_path / "nothing")

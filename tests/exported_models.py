@@ -1,0 +1,64 @@
+"""Small models with random weights, and the folder of data that `resmlp-mt export` reads."""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from fairseq.data import Dictionary
+from helpers import model_options, randomize_
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.translate.translator import SearchOptions
+
+LINES = [
+    "the red dog runs in the park and the cat sits on the old wall",
+    "A man, who sings; walks home with 12 green bags - slowly!",
+    "women and children swim near a big blue boat in cold water",
+    "Why does nobody here know what this word means?",
+]
+POSITIONS = 40
+
+
+def write_data(folder: Path, normalise: bool = False) -> Path:
+    """Subwords, their dictionary for both sides, and what was decided about the text."""
+    folder.mkdir()
+    spm = train_subwords(LINES, folder / "spm", 90)
+    dictionary = Dictionary()
+    for line in Path(spm).with_suffix(".vocab").read_text(encoding="utf-8").splitlines()[1:]:
+        dictionary.add_symbol(line.split("\t")[0])
+    for language in ("en", "de"):
+        dictionary.save(str(folder / f"dict.{language}.txt"))
+    TextSettings("en", "de", normalise, spm).save(folder)
+    return folder
+
+
+def write_checkpoint(data: Path, path: Path, seed: int = 0, **options) -> SearchOptions:
+    """A checkpoint with random weights beside nothing of its training; how to search with it."""
+    torch.manual_seed(seed)
+    dictionary = Dictionary.load(str(data / "dict.en.txt"))
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    limits = {"max_source_positions": POSITIONS, "max_target_positions": POSITIONS}
+    args = model_options(**{**limits, **options})
+    model = ResMLPModel.build_model(args, task)
+    randomize_(model)
+    args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+    state = {
+        "args": args,
+        "model": model.state_dict(),
+        "optimizer_history": [{**history, "num_updates": 1}],
+        "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
+    }
+    torch.save(state, path)
+    return SearchOptions(paths=(path,), data=data, max_len_b=20, cpu=True)
+
+
+def damaged(folder: Path, into: Path, name: str, change) -> Path:
+    """A copy of an exported *folder* with the bytes of one file changed."""
+    shutil.copytree(folder, into)
+    path = into / name
+    path.write_bytes(change(path.read_bytes()))
+    return into
