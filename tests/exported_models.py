@@ -1,6 +1,9 @@
 """Small models with random weights, and the folder of data that `resmlp-mt export` reads."""
 
+import copy
 import shutil
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +14,7 @@ from helpers import model_options, randomize_
 from resmlp_mt import ResMLPModel
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
-from resmlp_mt.translate.translator import SearchOptions
+from resmlp_mt.translate.translator import SearchOptions, Translator
 
 LINES = [
     "the red dog runs in the park and the cat sits on the old wall",
@@ -35,15 +38,31 @@ def write_data(folder: Path, normalise: bool = False) -> Path:
     return folder
 
 
-def write_checkpoint(data: Path, path: Path, seed: int = 0, **options) -> SearchOptions:
-    """A checkpoint with random weights beside nothing of its training; how to search with it."""
-    torch.manual_seed(seed)
+def random_model(data: Path, **options):
+    """A model with random weights, and its complete options."""
+    torch.manual_seed(0)
     dictionary = Dictionary.load(str(data / "dict.en.txt"))
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     limits = {"max_source_positions": POSITIONS, "max_target_positions": POSITIONS}
     args = model_options(**{**limits, **options})
     model = ResMLPModel.build_model(args, task)
     randomize_(model)
+    return model.eval(), args
+
+
+def with_model(translator: Translator, model, beam: int) -> Translator:
+    """The translator of another *model*. Loading one from a file takes fairseq a second."""
+    other = copy.copy(translator)
+    other.options = replace(translator.options, beam=beam, nbest=beam)
+    generation = Namespace(beam=beam, lenpen=0.6, max_len_a=0, max_len_b=other.options.max_len_b)
+    model.prepare_for_inference_(Namespace(generation=generation))
+    other.models, other.generator = [model], translator.task.build_generator([model], generation)
+    return other
+
+
+def write_checkpoint(data: Path, path: Path, **options) -> SearchOptions:
+    """A checkpoint of a random model; how to search with it."""
+    model, args = random_model(data, **options)
     args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     state = {

@@ -39,14 +39,27 @@ def export(options: SearchOptions, out: Path, precision: str, lines: Optional[Li
         UserError: a model that cannot be exported; a folder that is there or cannot be written;
             results that are not those of PyTorch.
     """
-    out = Path(out)
-    if out.exists() or not out.absolute().parent.is_dir():
-        raise UserError(f"{out}: name a folder that is not there, in one that is")
+    check_free(out)
     if len(options.paths) > 1:
         raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
-    translator = Translator(options, torch.device("cpu"))
+    return export_model(Translator(options, torch.device("cpu")), out, precision, lines)
+
+
+def check_free(out: Path) -> None:
+    """
+    Raises:
+        UserError: if *out* is there, or has no folder to be in.
+    """
+    if out.exists() or not out.absolute().parent.is_dir():
+        raise UserError(f"{out}: name a folder that is not there, in one that is")
+
+
+def export_model(
+    translator: Translator, out: Path, precision: str, lines: Optional[List[str]]
+) -> dict:
+    """:func:`export` of a model that is loaded."""
     model = translator.models[0].float()
-    check_model(model, options.paths[0])
+    check_model(model, translator.options.paths[0])
     with whole_folder(out) as folder:
         write_model(translator, model, folder, precision)
         found = verify(translator, folder, precision, lines)
