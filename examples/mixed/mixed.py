@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""English to German, four kinds of text: the corpus, trainings of equal CPU minutes, their scores.
+
+    python examples/mixed/mixed.py corpus [--from DIR] [--test PREF]
+    python examples/mixed/mixed.py train gated --cpu-minutes 60
+    python examples/mixed/mixed.py score gated conv transformer --cpu-minutes 60
+
+A training that is there resumes, up to more minutes too. All is in --out, the scores are beside
+this file. README.md has the results.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict, List, Optional
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "multi30k"))
+
+from study.measures import counted, tested  # noqa: E402
+
+from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints  # noqa: E402
+from resmlp_mt.checkpoints.loading import load_checkpoint  # noqa: E402
+from resmlp_mt.cli.terminal import run_main  # noqa: E402
+from resmlp_mt.errors import UserError, check_positive  # noqa: E402
+from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
+from resmlp_mt.provenance import count_parameters, versions  # noqa: E402
+from resmlp_mt.text.lines import read_text, write_lines  # noqa: E402
+from resmlp_mt.train.log import read_curve  # noqa: E402
+from resmlp_mt.train.recipe import load_recipe  # noqa: E402
+
+SOURCE, TARGET = "en", "de"
+RECIPE = HERE / "recipe.toml"
+RESULTS = HERE / "results"
+# architectures by the name of the system; the first of those that are scored is the baseline
+SYSTEMS = {
+    "transformer": "transformer",
+    "conv": "resmlp_mt_conv_6",
+    "gated": "resmlp_mt_gated_6",
+    "toeplitz": "resmlp_mt_toeplitz_6",
+    "resmlp": "resmlp_mt_6",
+}
+STAGE = 250  # updates between two looks at the CPU minutes; the recipe saves as often
+
+
+def resmlp_mt(*words) -> None:
+    """Run a subcommand of ``resmlp-mt``.
+
+    Raises:
+        UserError: if it fails. It has said why.
+    """
+    command = [sys.executable, "-m", "resmlp_mt", *map(str, words)]
+    if subprocess.run(command).returncode:
+        raise UserError(f"resmlp-mt {words[0]} failed")
+
+
+def sets(folder: Path, split: str) -> Dict[str, Path]:
+    """The held-out sets ``SPLIT.NAME.LANG[.gz]`` of a folder: their prefixes by name."""
+    names = {p.name.removesuffix(".gz") for p in folder.glob(f"{split}.*.{SOURCE}*")}
+    found = sorted(name.removesuffix(f".{SOURCE}") for name in names)
+    return {name.removeprefix(f"{split}."): folder / name for name in found}
+
+
+def side(prefix: Path, language: str) -> List[str]:
+    """The lines of ``PREFIX.LANG``, plain or ``.gz``."""
+    plain = Path(f"{prefix}.{language}")
+    return read_text(plain if plain.exists() else Path(f"{plain}.gz"))
+
+
+def corpus(args: argparse.Namespace) -> None:
+    """``OUT/data``, and the test sets as ``OUT/text/test.NAME.LANG``."""
+    if args.folder is None:
+        os.environ["MTDATA_RECIPES"] = str(HERE)
+        recipe = ("--recipe", "mixed_en_de", "--limit", 200000, "--vocab-size", 8000)
+        resmlp_mt("prepare", *recipe, "--out", args.out / "data")
+        tests = {"newstest2014": args.out / "data" / "text" / "test"}
+    else:
+        valid, tests = sets(args.folder, "valid"), sets(args.folder, "test")
+        if not valid or not tests:
+            raise UserError(
+                f"--from {args.folder}: needs train.{SOURCE}, valid.NAME.{SOURCE}, "
+                f"test.NAME.{SOURCE}, and the same in {TARGET}, each plain or .gz"
+            )
+    tests |= {prefix.name.partition(".")[0]: prefix for prefix in args.test}
+    text = args.out / "text"
+    make_folder(text)
+    for language in (SOURCE, TARGET):
+        for name, prefix in tests.items():
+            write_lines(text / f"test.{name}.{language}", side(prefix, language))
+        if args.folder is not None:
+            lines = [line for prefix in valid.values() for line in side(prefix, language)]
+            write_lines(text / f"valid.{language}", lines)
+    if args.folder is not None:
+        resmlp_mt(
+            *("prepare", "-s", SOURCE, "-t", TARGET, "--vocab-size", 8000),
+            *("--trainpref", args.folder / "train", "--validpref", text / "valid"),
+            *("--testpref", ",".join(str(text / f"test.{name}") for name in tests)),
+            *("--out", args.out / "data"),
+        )
+
+
+def run_folder(args: argparse.Namespace, system: str) -> Path:
+    return args.out / f"{system}.{args.seed}"
+
+
+def progress(run: Path) -> List[dict]:
+    """Of each stage that is over: ``updates``, and ``cpu_minutes`` from the beginning."""
+    path = run / "progress.json"
+    return read_json(path) if path.exists() else []
+
+
+def train(args: argparse.Namespace) -> None:
+    """Stage by stage, until the CPU minutes are used up; each leaves ``model.UPDATES.pt``."""
+    recipe = load_recipe(str(RECIPE))
+    for system in args.systems:
+        run = run_folder(args, system)
+        stages, checkpoints = progress(run), run / "checkpoints"
+        while not stages or stages[-1]["cpu_minutes"] < args.cpu_minutes:
+            updates = STAGE * (len(stages) + 1)
+            resmlp_mt(
+                *("train", args.out / "data" / "data-bin", "--out", checkpoints),
+                *("--arch", SYSTEMS[system], "--recipe", RECIPE, "--seed", args.seed),
+                *("--precision", "bf16-products", "--max-tokens", 1024, "--threads", 1),
+                *("--max-update", updates, "--", "--cpu"),
+            )
+            paths = final_checkpoints(checkpoints, recipe.average_count, recipe.average_by)
+            average_checkpoints(paths, run / f"model.{updates}.pt")
+            minutes = read_json(checkpoints / "cost.json")["cpu_minutes"]
+            stages.append({"updates": updates, "cpu_minutes": minutes})
+            write_json(run / "progress.json", stages)
+
+
+def translate(args: argparse.Namespace, model: Path, prefix: Path, lenpen: float) -> List[str]:
+    """Translations of ``PREFIX.en``, kept beside the model."""
+    output = Path(f"{model}.{prefix.name}.lenpen-{lenpen:g}.{TARGET}")
+    if not output.exists():
+        resmlp_mt(
+            *("translate", "--path", model, "--data", args.out / "data" / "data-bin", "--cpu"),
+            *("--beam", load_recipe(str(RECIPE)).beam, "--lenpen", lenpen, "--threads", 1),
+            *("--input", f"{prefix}.{SOURCE}", "--output", output),
+        )
+    return read_text(output)
+
+
+def scored(hypotheses: List[str], prefix: Path) -> dict:
+    """BLEU, chrF, the share of lines that repeat and the words against those of the references."""
+    from resmlp_mt.score.sacre import score
+
+    references = side(prefix, TARGET)
+    return {**score(hypotheses, references, TARGET), **counted(hypotheses, references)}
+
+
+def score(args: argparse.Namespace) -> None:
+    """``results/SYSTEM.SEED.MINUTES.json`` of each system, against the first of them."""
+    text = args.out / "text"
+    valid = args.out / "data" / "text" / "valid"
+    baseline: Optional[Dict[str, List[str]]] = None
+    for system in args.systems:
+        run = run_folder(args, system)
+        stages = [s for s in progress(run) if s["cpu_minutes"] <= args.cpu_minutes]
+        if not stages:
+            raise UserError(f"{run}: no stage within {args.cpu_minutes:g} CPU minutes: train first")
+        stage = stages[-1]
+        model = run / f"model.{stage['updates']}.pt"
+        found = {}
+        for lenpen in load_recipe(str(RECIPE)).lenpen:
+            found[lenpen] = scored(translate(args, model, valid, lenpen), valid)
+        lenpen = max(found, key=lambda value: found[value]["bleu"])
+        lines = {n: translate(args, model, p, lenpen) for n, p in sets(text, "test").items()}
+        scores = {name: scored(lines[name], text / f"test.{name}") for name in lines}
+        against = {}
+        if baseline is not None:
+            references = {name: side(text / f"test.{name}", TARGET) for name in lines}
+            against = {n: tested(baseline[n], lines[n], references[n]) for n in lines}
+        curve = read_curve(run / "checkpoints" / "train.log")["valid"]
+        curve = [point for point in curve if point[0] <= stage["updates"]]
+        minutes = f"{args.cpu_minutes:g}"
+        result = {
+            "system": system,
+            "command": f"python examples/mixed/mixed.py score {' '.join(args.systems)} "
+            f"--cpu-minutes {minutes} --seed {args.seed}",
+            "versions": versions(),
+            "seed": args.seed,
+            "arch": SYSTEMS[system],
+            "train_options": read_json(run / "checkpoints" / "train.json")["settings"],
+            "parameters": count_parameters(load_checkpoint(model)["model"]),
+            "budget_minutes": args.cpu_minutes,
+            **stage,
+            "lenpen": lenpen,
+            "valid_curve": curve,
+            "scores": {"valid": found[lenpen], **scores},
+            "against": {"system": args.systems[0], **against} if against else {},
+        }
+        write_json(RESULTS / f"{system}.{args.seed}.{minutes}.json", result)
+        baseline = baseline or lines
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    actions = parser.add_subparsers(dest="action", required=True)
+    making = actions.add_parser("corpus", help="prepare the corpus, downloaded by mtdata or given")
+    making.add_argument("--from", type=Path, dest="folder", metavar="DIR")
+    making.add_argument(
+        "--test", type=Path, nargs="*", default=[], metavar="PREF", help="further test sets"
+    )
+    for name in ("train", "score"):
+        action = actions.add_parser(name)
+        action.add_argument("systems", nargs="+", choices=list(SYSTEMS), metavar="SYSTEM")
+        action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
+        action.add_argument("--seed", type=int, default=1)
+    for action in actions.choices.values():
+        action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    if args.action != "corpus":
+        check_positive(args, "cpu_minutes")
+    {"corpus": corpus, "train": train, "score": score}[args.action](args)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))
