@@ -24,7 +24,7 @@ from study.measures import counted, tested  # noqa: E402
 from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints  # noqa: E402
 from resmlp_mt.checkpoints.loading import load_checkpoint  # noqa: E402
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
-from resmlp_mt.errors import UserError, check_positive  # noqa: E402
+from resmlp_mt.errors import UserError  # noqa: E402
 from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
 from resmlp_mt.provenance import count_parameters, versions  # noqa: E402
 from resmlp_mt.text.lines import read_text, write_lines  # noqa: E402
@@ -69,8 +69,14 @@ def side(prefix: Path, language: str) -> List[str]:
     return read_text(plain if plain.exists() else Path(f"{plain}.gz"))
 
 
+def by_twos(lines: List[str]) -> List[str]:
+    """Two lines in one; a last one without a partner stays alone."""
+    return [" ".join(lines[start : start + 2]) for start in range(0, len(lines), 2)]
+
+
 def corpus(args: argparse.Namespace) -> None:
-    """``OUT/data``, and the test sets as ``OUT/text/test.NAME.LANG``."""
+    """``OUT/data``, the test sets as ``OUT/text/test.NAME.LANG``, and their lines two by two as
+    ``OUT/text/pairs.NAME.LANG``."""
     if args.folder is None:
         os.environ["MTDATA_RECIPES"] = str(HERE)
         recipe = ("--recipe", "mixed_en_de", "--limit", 200000, "--vocab-size", 8000)
@@ -88,7 +94,9 @@ def corpus(args: argparse.Namespace) -> None:
     make_folder(text)
     for language in (SOURCE, TARGET):
         for name, prefix in tests.items():
-            write_lines(text / f"test.{name}.{language}", side(prefix, language))
+            lines = side(prefix, language)
+            write_lines(text / f"test.{name}.{language}", lines)
+            write_lines(text / f"pairs.{name}.{language}", by_twos(lines))
         if args.folder is not None:
             lines = [line for prefix in valid.values() for line in side(prefix, language)]
             write_lines(text / f"valid.{language}", lines)
@@ -156,6 +164,7 @@ def score(args: argparse.Namespace) -> None:
     """``results/SYSTEM.SEED.MINUTES.json`` of each system, against the first of them."""
     text = args.out / "text"
     valid = args.out / "data" / "text" / "valid"
+    make_folder(RESULTS)
     baseline: Optional[Dict[str, List[str]]] = None
     for system in args.systems:
         run = run_folder(args, system)
@@ -170,6 +179,11 @@ def score(args: argparse.Namespace) -> None:
         lenpen = max(found, key=lambda value: found[value]["bleu"])
         lines = {n: translate(args, model, p, lenpen) for n, p in sets(text, "test").items()}
         scores = {name: scored(lines[name], text / f"test.{name}") for name in lines}
+        two_in_a_line = {}
+        for name, prefix in sets(text, "pairs").items():
+            together = scored(translate(args, model, prefix, lenpen), prefix)
+            alone = scored(by_twos(lines[name]), prefix)
+            two_in_a_line[name] = {"alone": alone, "together": together}
         against = {}
         if baseline is not None:
             references = {name: side(text / f"test.{name}", TARGET) for name in lines}
@@ -191,6 +205,7 @@ def score(args: argparse.Namespace) -> None:
             "lenpen": lenpen,
             "valid_curve": curve,
             "scores": {"valid": found[lenpen], **scores},
+            "two_in_a_line": two_in_a_line,
             "against": {"system": args.systems[0], **against} if against else {},
         }
         write_json(RESULTS / f"{system}.{args.seed}.{minutes}.json", result)
@@ -219,8 +234,8 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    if args.action != "corpus":
-        check_positive(args, "cpu_minutes")
+    if args.action != "corpus" and not args.cpu_minutes > 0:
+        raise UserError(f"--cpu-minutes {args.cpu_minutes:g}: must be above 0")
     {"corpus": corpus, "train": train, "score": score}[args.action](args)
 
 

@@ -1,0 +1,130 @@
+"""The example of the larger corpus, on a hundred lines, and its result files."""
+
+import gzip
+import shutil
+from unittest import mock
+
+import mixed
+import pytest
+from command import resmlp
+
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.files import read_json, write_json
+
+RECIPE = """
+max-update = 9
+tokens = 64
+vocab-size = 60
+average-by = "update"
+average-count = 2
+beam = 2
+lenpen = [0.6, 1.0]
+[options.all]
+encoder-layers = 1
+decoder-layers = 1
+encoder-embed-dim = 16
+encoder-ffn-embed-dim = 16
+decoder-attention-heads = 2
+share-all-embeddings = true
+max-source-positions = 64
+max-target-positions = 64
+criterion = "label_smoothed_cross_entropy"
+optimizer = "adam"
+lr = 0.001
+lr-scheduler = "inverse_sqrt"
+warmup-updates = 2
+save-interval-updates = 2
+no-epoch-checkpoints = true
+log-format = "json"
+num-workers = 0
+[options.resmlp_mt]
+"""
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """The example at a tiny size, its programs called in this process."""
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    monkeypatch.setattr(mixed, "RECIPE", tmp_path / "recipe.toml")
+    monkeypatch.setattr(mixed, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(mixed, "STAGE", 2)
+
+    def in_this_process(*words):
+        words = [60 if word == 8000 else 64 if word == 1024 else word for word in words]
+        status, _, err = resmlp(*words)
+        assert status == 0, err
+
+    monkeypatch.setattr(mixed, "resmlp_mt", in_this_process)
+
+    def call(*words):
+        monkeypatch.setattr("sys.argv", ["mixed", *map(str, words), "--out", str(tmp_path / "out")])
+        return run_main(mixed.main)
+
+    return call
+
+
+@pytest.fixture
+def corpus(hundred_lines, tmp_path):
+    """In the layout of ``--from``."""
+    folder = tmp_path / "given"
+    folder.mkdir()
+    names = {"train": "train", "val": "valid.one", "test_2016_flickr": "test.one"}
+    for old, new in {**names, "test_2017_flickr": "valid.two"}.items():
+        for language in ("en", "de"):
+            name = f"{new}.{language}.gz"
+            shutil.copy(hundred_lines / f"{old}.{language}.gz", folder / name)
+    return folder
+
+
+def trained_longer(command, data, out, checkpoints, *words):
+    """As if two more updates had been made, in a minute."""
+    assert (command, out) == ("train", "--out") and words[words.index("--max-update") + 1] == 4
+    shutil.copy(checkpoints / "checkpoint_1_2.pt", checkpoints / "checkpoint_1_4.pt")
+    cost = read_json(checkpoints / "cost.json")
+    write_json(checkpoints / "cost.json", {**cost, "cpu_minutes": cost["cpu_minutes"] + 1})
+
+
+def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
+    news = hundred_lines / "test_2017_mscoco"
+    assert tiny("corpus", "--from", corpus, "--test", news) == 0
+    text = tmp_path / "out" / "text"
+    with gzip.open(corpus / "test.one.de.gz", "rt") as file:
+        lines = file.read().splitlines()
+    assert (text / "test.one.de").read_text().splitlines() == lines
+    twos = [f"{a} {b}" for a, b in zip(lines[::2], lines[1::2])]
+    assert (text / "pairs.one.de").read_text().splitlines() == twos
+    assert len((text / "valid.en").read_text().splitlines()) == 12
+    assert tiny("train", "gated", "--cpu-minutes", 0.001) == 0
+    run = tmp_path / "out" / "gated.1"
+    (stage,) = read_json(run / "progress.json")
+    minutes = stage["cpu_minutes"]
+    assert stage["updates"] == 2 and minutes > 0
+    with mock.patch.object(mixed, "resmlp_mt", trained_longer):
+        assert tiny("train", "gated", "--cpu-minutes", minutes + 0.5) == 0
+    first, second = read_json(run / "progress.json")
+    assert first == stage and second == {"updates": 4, "cpu_minutes": minutes + 1}
+    shutil.copytree(run, run.with_name("conv.1"))
+    budget = second["cpu_minutes"] + 1
+    assert tiny("score", "conv", "gated", "--cpu-minutes", budget) == 0
+    result = read_json(tmp_path / "results" / f"gated.1.{budget:g}.json")
+    assert result["updates"] == 4 and result["arch"] == "resmlp_mt_gated_6"
+    assert set(result["scores"]) == {"valid", "one", "test_2017_mscoco"}
+    assert "version:" in result["scores"]["one"]["bleu_signature"]
+    against = result["against"]
+    bleu = against["one"]["bleu"]
+    assert against["system"] == "conv" and bleu["system"] == bleu["baseline"]
+    assert set(result["two_in_a_line"]) == {"one", "test_2017_mscoco"}
+    assert read_json(tmp_path / "results" / f"conv.1.{budget:g}.json")["against"] == {}
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["corpus", "--from", "."], "valid.NAME.en"),
+        (["score", "gated", "--cpu-minutes", "5"], "train first"),
+        (["train", "gated", "--cpu-minutes", "0"], "--cpu-minutes 0"),
+    ],
+)
+def test_refused(tiny, words, said, capsys):
+    assert tiny(*words) == 1
+    assert said in capsys.readouterr().err
