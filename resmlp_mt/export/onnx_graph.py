@@ -4,11 +4,11 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import onnx
-from fairseq.utils import get_activation_fn
 from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.modules.activation import activation_function
 
 OPSET, IR_VERSION = 20, 10  # ONNX Runtime 1.18 and later
 PRECISIONS = ("float32", "float16", "int8")
@@ -18,10 +18,10 @@ Shape = Sequence[Union[int, str]]  # a string is a size that is known when the g
 
 _TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
 _ACTIVATIONS = {
-    get_activation_fn("relu"): ("Relu", {}),
-    get_activation_fn("gelu"): ("Gelu", {}),
-    get_activation_fn("gelu_accurate"): ("Gelu", {"approximate": "tanh"}),
-    get_activation_fn("tanh"): ("Tanh", {}),
+    activation_function("relu"): ("Relu", {}),
+    activation_function("gelu"): ("Gelu", {}),
+    activation_function("gelu_accurate"): ("Gelu", {"approximate": "tanh"}),
+    activation_function("tanh"): ("Tanh", {}),
 }
 
 

@@ -14,10 +14,15 @@ BLOCK = 64  # words whose maximum is taken together
 CHUNK = 1 << 20  # scores normalized at a time on a CPU, so that the temporary ones stay in cache
 
 
+def in_chunks(x: Tensor) -> bool:
+    """Whether a pass over *x* is best made a part at a time, for the caches of a CPU."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def log_normalizer(logits: Tensor) -> Tensor:
     """``log sum_v exp(logits[r, v])``: R x V to R."""
     rows, words = logits.shape
-    if logits.is_cuda:
+    if not in_chunks(logits):
         return torch.logsumexp(logits, dim=1)
     out = logits.new_empty(rows)
     for chunk, some in zip(
@@ -44,3 +49,29 @@ def top_words(logits: Tensor, k: int) -> Tuple[Tensor, Tensor]:
     block = best.gather(1, (places // BLOCK).clamp(max=k - 1))
     in_rest = places + (blocks - k) * BLOCK
     return scores, torch.where(places < k * BLOCK, block * BLOCK + places % BLOCK, in_rest)
+
+
+def best_continuations(
+    logits: Tensor, scores: Tensor, first_rows: Tensor, count: int
+) -> Tuple[Tensor, Tensor]:
+    """The best ways for the hypotheses of B sentences to go on.
+
+    Args:
+        logits: R x V, grouped by sentence; changed.
+        scores: R; added to those of each row.
+        first_rows: B x 1; of each sentence.
+        count: how many for each sentence.
+
+    Returns:
+        scores, the highest first, and candidates, ``row * V + word``, B x *count* both.
+    """
+    sentences, vocabulary = len(first_rows), logits.size(1)
+    if not in_chunks(logits):
+        found = logits.add_(scores.unsqueeze(1)).view(sentences, -1)
+        best, places = found.topk(count, dim=1)
+        return best, places + first_rows * vocabulary
+    found, words = top_words(logits, count)
+    found = (found + scores.unsqueeze(1)).view(sentences, -1)
+    best, places = found.topk(count, dim=1)
+    words = words.view(sentences, -1).gather(1, places)
+    return best, (places // count + first_rows) * vocabulary + words

@@ -123,8 +123,9 @@ def _fold_final_(model) -> None:
         untied = nn.Linear(output.in_features, output.out_features, bias=False).to(output.weight)
         untied.weight = output.weight
         fold_before_(untied, decoder.layer_norm)
-        # C x V in memory: read a tenth faster for the few rows of a single sentence
-        untied.weight = nn.Parameter(untied.weight.detach().t().contiguous().t())
+        if untied.weight.device.type == "cpu":
+            # C x V in memory: read a tenth faster for the few rows of a single sentence
+            untied.weight = nn.Parameter(untied.weight.detach().t().contiguous().t())
         decoder.output_projection = untied
     else:
         return  # adaptive softmax: one map before many clusters stays as it is
@@ -195,7 +196,7 @@ class FoldedTokenMixing(nn.Module):
         if history is None:
             offset = self.offset[: len(x)].unsqueeze(1)  # T x 1 x C
         else:
-            offset = self.offset[len(history) - 1]  # C
+            offset = self.offset.index_select(0, history.position)  # 1 x C
         return mixing.mix(h, history) + offset
 
 
@@ -339,9 +340,10 @@ class FoldedConvBranch(FoldedBranch):
     def _inside(self, x, padding_mask, history) -> Tensor:
         """1 where a tap falls into the sentence, else 0: T x B x K, T x 1 x K, or, with *history*,
         1 x K."""
+        if history is not None:
+            return history.inside(self.mixing.kernel_size).to(x.dtype).unsqueeze(0)
         if padding_mask is not None:
             inside = (~padding_mask).t().unsqueeze(-1).to(x.dtype)
         else:
-            inside = x.new_ones(len(x) if history is None else len(history), 1, 1)
-        inside = self.mixing.window(inside).squeeze(-1)
-        return inside if history is None else inside[-1]
+            inside = x.new_ones(len(x), 1, 1)
+        return self.mixing.window(inside).squeeze(-1)

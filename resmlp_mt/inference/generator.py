@@ -7,7 +7,7 @@ keeps words and back pointers, and reads off a hypothesis when it is finished. E
 """
 
 import textwrap
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional
 
 import torch
 from fairseq.search import BeamSearch
@@ -15,9 +15,17 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.inference.beam_trace import Finished, Trace
-from resmlp_mt.inference.candidates import CHUNK, log_normalizer, top_words
+from resmlp_mt.inference.candidates import (
+    CHUNK,
+    best_continuations,
+    in_chunks,
+    log_normalizer,
+)
+from resmlp_mt.inference.hypotheses import Fetched, Hypotheses
 from resmlp_mt.modules.decoding_memory import DecodingMemory
+
+# on a GPU, steps between two questions which sentences are done: each is a wait
+ASK_EVERY = 8
 
 
 class NotFinite(UserError):
@@ -42,7 +50,13 @@ class ResMLPGenerator(SequenceGenerator):
 
     The constructor and the results are fairseq's; ``attention`` is empty, as attention weights are
     computed for ``--print-alignment`` only, which has a generator of its own.
+
+    Attributes:
+        constant_shape: search with steps that are all alike (see :class:`BeamHistory`). None: on
+            all devices but the CPU.
     """
+
+    constant_shape: Optional[bool] = None
 
     def _generate(
         self,
@@ -58,11 +72,15 @@ class ResMLPGenerator(SequenceGenerator):
         if prefix_tokens is not None or constraints is not None or not self._is_plain():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         first_word = self.eos if bos_token is None else bos_token
-        found, lost = self._beam_search(sample["net_input"], first_word)
+        self._logits_memory: Optional[Tensor] = None
+        with torch.inference_mode():
+            found = self._beam_search(sample["net_input"], first_word)
+        self._logits_memory = None
+        lost = found.not_finite()
         if lost:
             sentences = sample["id"][lost].tolist() if "id" in sample else lost
             raise NotFinite(sentences, [self._name(sample, number) for number in lost])
-        return found
+        return found.results(self.eos, self.len_penalty if self.normalize_scores else None)
 
     def _name(self, sample: dict, number: int) -> str:
         """The number of a sentence in the data, where the batch has it, and its first words."""
@@ -83,10 +101,11 @@ class ResMLPGenerator(SequenceGenerator):
             and self.model.single_model.decoder.adaptive_softmax is None
         )
 
-    def _beam_search(self, net_input: Dict[str, Tensor], first_word: int):
-        """The hypotheses of B sentences, and the numbers of those whose scores were not finite.
+    def _beam_search(self, net_input: Dict[str, Tensor], first_word: int) -> Fetched:
+        """What is found for B sentences.
 
-        R rows are the hypotheses of the sentences still translated, grouped by sentence.
+        A step is :meth:`_step`, work on tensors alone. The host begins it, asks now and then which
+        sentences are done, and drops these.
         """
         src_tokens = net_input["src_tokens"]
         device, (sentences, source_length) = src_tokens.device, src_tokens.shape
@@ -97,56 +116,83 @@ class ResMLPGenerator(SequenceGenerator):
         model, beam = self.model.single_model, self.beam_size
         encoder_out = model.encoder.forward_torchscript(net_input)
         state: dict = {}
-        memory = DecodingMemory.of(state)
+        memory = DecodingMemory.of(state, self.constant_shape)
         memory.need_attention = False
-        finished: List[List[Finished]] = [[] for _ in range(sentences)]
-        left = list(range(sentences))  # the sentences whose rows these are
-        trace = Trace()
-        normalizers: List[Tuple[List[int], Tensor]] = []  # of the sentences left at each step
-        logits = None
-        # all beams start alike: one row a sentence will do for the first word
-        words = torch.full((sentences,), first_word, device=device)
-        scores = torch.zeros(sentences, device=device)
+        found = Hypotheses(sentences, beam, max_len + 1, self.vocab_size, first_word, device)
         for step in range(max_len + 1):
-            features = model.decoder.newest_features(words, step + 1, encoder_out, state)
-            logits = self._logits(model.decoder, features, logits)
-            normalizer = log_normalizer(logits)
-            normalizers.append((left, normalizer))
-            found, found_words, parents = self._candidates(
-                logits, normalizer, scores, len(left), step, max_len
-            )
-            ends = found_words.eq(self.eos) & found.ne(-torch.inf)
-            done = self._finish(step, max_len, ends, found, parents, left, finished)
-            if len(done) == len(left):
+            memory.begin(found.words, step + 1, model.decoder.max_target_positions, encoder_out)
+            found.begin()
+            self._step(model.decoder, state, found, step >= self.min_len, step == max_len)
+            # a CPU answers at once, and fewer rows are less work for it; a GPU has to be waited
+            # for, and other shapes are other graphs
+            constant = memory.history.constant
+            if step < self.min_len or (constant and step % ASK_EVERY):
+                continue
+            left = [n for n, done in enumerate(found.done()) if not done]
+            if not left:
                 break
+            if len(left) <= len(found.left) / 2 if constant else len(left) < len(found.left):
+                left = torch.tensor(left, device=device)
+                memory.go_on(found.keep(left), left, beam)
+        return found.fetch()
+
+    def _step(
+        self, decoder, state: dict, found: Hypotheses, may_end: bool, is_last: bool
+    ) -> None:
+        """The next word of every row.
+
+        Args:
+            decoder: our decoder.
+            state: where its memory is, begun for this word.
+            found: what is found so far, begun for this word; changed.
+            may_end: whether a hypothesis may end with this word.
+            is_last: whether every hypothesis has to.
+        """
+        memory, beam = DecodingMemory.of(state), self.beam_size
+        step = memory.history.position
+        features = decoder.newest_features(found.words, state)
+        logits = self._logits(decoder, features)
+        normalizer = log_normalizer(logits)
+        found.add_normalizers(step, normalizer)
+        scores, first_rows = found.scores - normalizer, found.first_rows
+        if is_last:
+            best = (logits[:, self.eos] + scores).view(len(first_rows), -1)
+            best, rows = best.topk(best.size(1), dim=1)
+            candidates = (first_rows + rows) * self.vocab_size + self.eos
+            found.finish(step, best.ne(-torch.inf), candidates, best)
+            return
+        logits[:, self.pad].fill_(-torch.inf)
+        if self.unk_penalty:
+            logits[:, self.unk] -= self.unk_penalty
+        if not may_end:
+            logits[:, self.eos].fill_(-torch.inf)
+        best, candidates = best_continuations(logits, scores, first_rows, 2 * beam)
+        if may_end:
+            ends = candidates.remainder(self.vocab_size).eq(self.eos) & best.ne(-torch.inf)
+            found.finish(step, ends[:, :beam], candidates[:, :beam], best[:, :beam])
             # the best that do not end; a row ends at most once, so that enough are left
-            order = torch.arange(ends.size(1), device=device) + ends * ends.size(1)
-            active = order.topk(beam, dim=1, largest=False).indices
-            if done:
-                kept = [i for i in range(len(left)) if i not in done]
-                left = [left[i] for i in kept]
-                kept = torch.tensor(kept, device=device)
-                active = active.index_select(0, kept)
-                found, found_words, parents = (
-                    x.index_select(0, kept) for x in (found, found_words, parents)
-                )
-            scores, words, rows = (
-                x.gather(1, active).view(-1) for x in (found, found_words, parents)
-            )
-            memory.go_on(rows, kept if done else None, beam)
-            trace.add(rows, words, scores)
-        return self._results(finished, trace, device), _sentences_not_finite(normalizers)
+            going_on = ends.sort(dim=1, stable=True).indices[:, :beam]
+            best, candidates = best.gather(1, going_on), candidates.gather(1, going_on)
+        else:
+            best, candidates = best[:, :beam], candidates[:, :beam]
+        memory.go_on(found.go_on(step, candidates.reshape(-1), best.reshape(-1)), None, beam)
 
-    def _logits(self, decoder, features: Tensor, buffer: Optional[Tensor]) -> Tensor:
-        """R x C to R x V scores in float32, in the same memory at each step.
+    def _logits(self, decoder, features: Tensor) -> Tensor:
+        """R x C to R x V scores in float32.
 
-        Tens of megabytes that are new at each step are handed out by the operating system page by
-        page, which takes a CPU as long as a quarter of the product.
+        On a CPU they are in the same memory at each step. Tens of megabytes that are new at each
+        step are handed out by the operating system page by page, which takes as long as a quarter
+        of the product.
         """
         layer, rows = decoder.output_projection, features.size(0)
+        if not in_chunks(features):
+            logits = layer(features).float()
+            return logits if self.temperature == 1.0 else logits / self.temperature
+        buffer = self._logits_memory
         if buffer is None or len(buffer) < rows:
             # the first word has one row a sentence, all others as many as there are beams
             buffer = features.new_empty(rows, self.vocab_size, dtype=torch.float32)
+            self._logits_memory = buffer
         out = buffer[:rows]
         if (
             type(layer) is nn.Linear
@@ -163,89 +209,3 @@ class ResMLPGenerator(SequenceGenerator):
             for some, target in zip(features.split(chunk), out.split(chunk), strict=True):
                 target.copy_(layer(some))
         return out if self.temperature == 1.0 else out.div_(self.temperature)
-
-    def _candidates(
-        self,
-        logits: Tensor,
-        normalizer: Tensor,
-        scores: Tensor,
-        sentences: int,
-        step: int,
-        max_len: int,
-    ) -> Tuple[Tensor, Tensor, Tensor]:
-        """The best 2 x beam continuations: score, word and row, B x 2 beam each."""
-        logits[:, self.pad] = -torch.inf
-        logits[:, self.unk] -= self.unk_penalty
-        if step < self.min_len:
-            logits[:, self.eos] = -torch.inf
-        if step >= max_len:
-            k, found = 1, logits[:, self.eos : self.eos + 1]
-            words = torch.full_like(found, self.eos, dtype=torch.long)
-        else:
-            k = 2 * self.beam_size
-            found, words = top_words(logits, k)
-        found = (found + (scores - normalizer).unsqueeze(1)).view(sentences, -1)
-        best, places = found.topk(min(2 * self.beam_size, found.size(1)), dim=1)
-        words = words.reshape(sentences, -1).gather(1, places)
-        first_rows = torch.arange(
-            0, len(logits), len(logits) // sentences, device=logits.device
-        ).unsqueeze(1)
-        return best, words, places // k + first_rows
-
-    def _finish(self, step, max_len, ends, found, parents, left, finished) -> set:
-        """Record the hypotheses that end now; returns which of the sentences left are done."""
-        done = set()
-        ends = ends[:, : self.beam_size]
-        # on a GPU each of these waits for it: the first one only, at most steps
-        if bool(ends.any()):
-            places = ends.nonzero()[:, 0].tolist()
-            rows = parents[:, : self.beam_size][ends].tolist()
-            scores = found[:, : self.beam_size][ends].tolist()
-            for place, row, score in zip(places, rows, scores, strict=True):
-                hypotheses = finished[left[place]]
-                if len(hypotheses) < self.beam_size:
-                    hypotheses.append(Finished(step, row, score))
-                if len(hypotheses) == self.beam_size:
-                    done.add(place)
-        return set(range(len(left))) if step >= max_len else done
-
-    def _results(self, finished, trace: Trace, device) -> List[List[Dict[str, Tensor]]]:
-        flat = [hypothesis for some in finished for hypothesis in some]
-        words, scores = trace.read(flat)
-        words, scores = words.to(device), scores.to(device)
-        results, number = [], 0
-        for some in finished:
-            hypotheses = []
-            for hypothesis in some:
-                length = hypothesis.step
-                ended = scores.new_tensor([hypothesis.score])
-                cumulative = torch.cat([scores[number, :length], ended])
-                hypotheses.append(
-                    {
-                        "tokens": torch.cat([words[number, :length], words.new_tensor([self.eos])]),
-                        "score": self._normalize(ended[0], length + 1),
-                        "attention": torch.empty(0),
-                        "alignment": torch.empty(0),
-                        "positional_scores": cumulative.diff(prepend=cumulative.new_zeros(1)),
-                    }
-                )
-                number += 1
-            results.append(sorted(hypotheses, key=lambda h: -h["score"].item()))
-        return results
-
-    def _normalize(self, score: Tensor, length: int) -> Tensor:
-        return score / length**self.len_penalty if self.normalize_scores else score
-
-
-def _sentences_not_finite(normalizers: List[Tuple[List[int], Tensor]]) -> List[int]:
-    """Numbers of the sentences with a row whose normalizer is NaN or infinite at any step: one NaN
-    or infinity among the scores of a row makes it so."""
-    # one transfer from a GPU, not one a step
-    finite = torch.cat([of_rows for _, of_rows in normalizers]).isfinite().cpu()
-    if bool(finite.all()):
-        return []
-    lost, steps = set(), finite.split([len(of_rows) for _, of_rows in normalizers])
-    for (left, _), of_rows in zip(normalizers, steps, strict=True):
-        of_sentences = of_rows.view(len(left), -1).all(dim=1).tolist()
-        lost.update(number for number, fine in zip(left, of_sentences, strict=True) if not fine)
-    return sorted(lost)

@@ -3,11 +3,13 @@
 from typing import Dict, List, Optional, Tuple
 
 from fairseq.models.transformer import TransformerDecoderBase
+from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
 
 from resmlp_mt.errors import check_length
 from resmlp_mt.models.encoder import wrap_layer
 from resmlp_mt.models.padding import turn_back, turn_right
+from resmlp_mt.modules.attention import hide_padding
 from resmlp_mt.modules.branches import build_norm
 from resmlp_mt.modules.decoding_memory import DecodingMemory
 from resmlp_mt.modules.layers import ResMLPDecoderLayer
@@ -71,13 +73,13 @@ class ResMLPDecoder(TransformerDecoderBase):
         attention = alignment_layer, alignment_heads
         if incremental_state is not None:
             newest = prev_output_tokens[:, -1]
-            features, extra = self._features(
-                newest, length, encoder_out, incremental_state, *attention
-            )
+            memory = DecodingMemory.of(incremental_state)
+            memory.begin(newest, length, self.max_target_positions, encoder_out)
+            features, extra = self._features(newest, None, incremental_state, *attention)
             extra["inner_states"] = [x.unsqueeze(0) for x in extra["inner_states"]]
             return features.unsqueeze(1), extra
         tokens, order = turn_right(prev_output_tokens, self.padding_idx)
-        features, extra = self._features(tokens, length, encoder_out, None, *attention)
+        features, extra = self._features(tokens, encoder_out, None, *attention)
         if order is not None:
             features = turn_back(features, order, batch_first=True)
             extra["attn"] = [
@@ -88,26 +90,24 @@ class ResMLPDecoder(TransformerDecoderBase):
             ]
         return features, extra
 
-    def newest_features(
-        self, words: Tensor, length: int, encoder_out: Optional[dict], incremental_state: dict
-    ) -> Tensor:
+    def newest_features(self, words: Tensor, incremental_state: dict) -> Tensor:
         """:meth:`extract_features` for a beam search that keeps its words itself.
+
+        ``DecodingMemory.begin`` comes before it. It is work on tensors alone, whose shapes are the
+        same for every word where the memory is one of constant shape.
 
         Args:
             words: R; the newest word of each hypothesis.
-            length: number of words so far, these included.
-            encoder_out: what :meth:`ResMLPEncoder.forward` returned, for the first word's R rows.
-            incremental_state: the memory, an empty dict at first.
+            incremental_state: where the memory is.
 
         Returns:
             R x C.
         """
-        return self._features(words, length, encoder_out, incremental_state)[0]
+        return self._features(words, None, incremental_state)[0]
 
     def _features(
         self,
         tokens: Tensor,
-        length: int,
         encoder_out: Optional[dict],
         incremental_state: Optional[dict],
         alignment_layer: Optional[int] = None,
@@ -115,32 +115,32 @@ class ResMLPDecoder(TransformerDecoderBase):
     ):
         """What :meth:`extract_features` returns, for tokens padded on the right, B x T.
 
-        With *incremental_state* the tokens are the newest of *length* words, R, and the features
-        and the states of each layer R x C.
+        With *incremental_state* the tokens are the newest words, R, and the features and the states
+        of each layer R x C.
         """
-        source = padding_mask = None
+        source = mask = memory = None
         need_attention = True
         if incremental_state is None:
-            source, padding_mask = self._source(encoder_out)
+            source, mask = self._source(encoder_out)
         else:
             memory = DecodingMemory.of(incremental_state)
-            memory.advance(tokens, length, encoder_out)
+            memory.history.advance()
             need_attention = memory.need_attention
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
-        x = self._embed(tokens, length, incremental_state)
-        if incremental_state is None:
+        x = self._embed(tokens, memory)
+        if memory is None:
             x = x.transpose(0, 1).contiguous()
         attention, states = None, [x]
         for number, layer in enumerate(self.layers):
             wanted = need_attention and number == alignment_layer
-            x, weights = layer(x, source, padding_mask, incremental_state, wanted)
+            x, weights = layer(x, source, mask, incremental_state, wanted)
             states.append(x)
             if weights is not None:
                 attention = weights[:alignment_heads].mean(dim=0).to(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        if incremental_state is None:
+        if memory is None:
             x = x.transpose(0, 1)
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
@@ -148,29 +148,30 @@ class ResMLPDecoder(TransformerDecoderBase):
 
     @staticmethod
     def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """The states, S x B x C, and the padding mask, B x S, or None where there is none."""
+        """The states, S x B x C, and what hides their padding from every layer, B x 1 x 1 x S, or
+        None where there is none."""
         if encoder_out is None or not encoder_out["encoder_out"]:
             return None, None
-        mask = next(iter(encoder_out["encoder_padding_mask"]), None)
-        # on a GPU, which would have to be waited for, there may be padding
-        if mask is not None and not mask.is_cuda and not mask.any():
-            mask = None
-        return encoder_out["encoder_out"][0], mask
+        states = encoder_out["encoder_out"][0]
+        padding = next(iter(encoder_out["encoder_padding_mask"]), None)
+        return states, hide_padding(padding, states.dtype)
 
-    def _embed(self, tokens: Tensor, length: int, incremental_state: Optional[dict]) -> Tensor:
-        """B x T words to B x T x C, or, with *incremental_state*, R to R x C."""
+    def _embed(self, tokens: Tensor, memory: Optional[DecodingMemory]) -> Tensor:
+        """B x T words to B x T x C, or, with *memory*, R to R x C."""
         x = self.embed_scale * self.embed_tokens(tokens)
         if self.quant_noise is not None:
             x = self.quant_noise(x)
         if self.project_in_dim is not None:
             x = self.project_in_dim(x)
         if self.embed_positions is not None:
-            if incremental_state is None:
+            if memory is None:
                 x = x + self.embed_positions(tokens)
             else:
-                # only the number of words counts
-                words = tokens.unsqueeze(1).expand(-1, length)
-                x = x + self.embed_positions(words, incremental_state)[:, -1]
+                # fairseq's tables begin with padding, for which there is no position
+                table = self.embed_positions
+                learned = isinstance(table, LearnedPositionalEmbedding)
+                table = table.weight if learned else table.weights
+                x = x + table.index_select(0, memory.history.position + (self.padding_idx + 1))
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return self.dropout_module(x)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.errors import check_length
 from resmlp_mt.models.padding import turn_back, turn_right
+from resmlp_mt.modules.attention import is_known_empty
 from resmlp_mt.modules.branches import build_norm
 from resmlp_mt.modules.layers import ResMLPEncoderLayer
 
@@ -72,9 +73,9 @@ class ResMLPEncoder(TransformerEncoderBase):
         x, embedding = self.forward_embedding(tokens, token_embeddings)
         x = x.transpose(0, 1).contiguous()
         padding = tokens.eq(self.padding_idx)
-        # the one time that the host waits for the device
-        padding = padding if order is not None or bool(padding.any()) else None
-        if padding is not None:
+        if is_known_empty(padding):
+            padding = None
+        else:
             x = x.masked_fill(padding.t().unsqueeze(-1), 0)
         states = [x]
         for layer in self.layers:

@@ -10,6 +10,8 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor
 
+from resmlp_mt.modules.attention import is_known_empty
+
 
 def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:
     """Move left padding to the right.
@@ -19,11 +21,11 @@ def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tenso
         padding_idx: the index of the padding symbol.
 
     Returns:
-        the tokens padded on the right, B x T, and, where anything was moved, the B x T positions
-        that :func:`turn_back` needs to undo it, else None.
+        the tokens padded on the right, B x T, and the B x T positions that :func:`turn_back` needs
+        to undo it, or None where it is known that nothing was moved.
     """
     padding = tokens.eq(padding_idx)
-    if tokens.size(1) == 0 or not padding[:, 0].any():
+    if tokens.size(1) == 0 or is_known_empty(padding[:, 0]):
         return tokens, None
     # only the padding before the first word counts: each row may be padded on a side of its own
     leading = (~padding).int().argmax(dim=1, keepdim=True)

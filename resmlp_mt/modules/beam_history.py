@@ -3,6 +3,10 @@
 A mixing sublayer needs the input that it saw at each past position and nothing else. Those rows
 are written once and never moved: when beam search reorders or drops hypotheses only a small table
 of row numbers changes, and it is shared by all layers.
+
+The table and the buffers grow at each word on a CPU, where a shorter sum is less work. Where an
+operation costs a launch and a value a wait, on a GPU, they are made for many positions ahead, and
+a step then has the same shapes and the same memory whatever its position.
 """
 
 from typing import Dict, NamedTuple, Optional, Tuple
@@ -13,6 +17,8 @@ from torch.nn import functional as F
 
 # below so many rows to be summed, looking for those that beams share costs more than it saves
 SHARE_FROM = 1024
+# positions that a history of constant shape is made for at first; it doubles when they are used up
+BUCKET = 32
 
 
 class Bags(NamedTuple):
@@ -20,44 +26,96 @@ class Bags(NamedTuple):
 
     Attributes:
         rows: E; numbers of buffer rows, those of the first sum first.
-        positions: E; the position whose input each row is.
+        positions: E; the position whose input each row is. None: the history's own.
         offsets: n; where each sum's entries begin.
     """
 
     rows: Tensor
-    positions: Tensor
+    positions: Optional[Tensor]
     offsets: Tensor
 
 
 class BeamHistory:
-    """Past inputs of every mixing sublayer, for R hypotheses at T positions.
+    """Past inputs of every mixing sublayer, for R hypotheses.
+
+    A step is :meth:`make_room`, which is work of the host and may change shapes, and then
+    :meth:`advance` and what the layers do, which is work on tensors alone.
+
+    Args:
+        constant: keep every shape for as long as there is room, and read no value on the host.
+            None: for all devices but the CPU.
 
     Attributes:
-        index: R x T; row of the buffers that holds hypothesis r's input at position t.
+        position: one number, int64; the newest position t.
+        index: R x W; row of the buffers that holds hypothesis r's input at a position. There is
+            room for W positions, t < W. W = t + 1 if the history is not *constant*. Row 0, which is
+            zero, stands at positions after the newest.
+        positions: P; the positions that :meth:`weighted_sum` asks the weights of.
         beam: that many neighbouring hypotheses are of one sentence (1: nothing is known of it).
     """
 
-    def __init__(self) -> None:
-        self.index: Optional[Tensor] = None
+    def __init__(self, constant: Optional[bool] = None) -> None:
+        self.constant = constant
         self.beam = 1
+        self.position: Optional[Tensor] = None
+        self.positions: Optional[Tensor] = None
+        self.index: Optional[Tensor] = None
+        self._newest: Optional[Tensor] = None  # R; the rows of the newest position
+        self._length = 0
+        self._rows = 1  # written, row 0 among them
+        self._room = 0  # rows of the buffers
         self._buffers: Dict[int, Tensor] = {}
-        self._rows = 0
         self._bags: Optional[Tuple[Bags, Optional[Bags]]] = None
 
     def __len__(self) -> int:
-        return 0 if self.index is None else self.index.size(1)
+        """How many positions have begun."""
+        return self._length
 
-    def advance(self, hypotheses: int, device: torch.device) -> None:
-        """Begin the next position: give each of R hypotheses a new row."""
-        rows = torch.arange(self._rows, self._rows + hypotheses, device=device).unsqueeze(1)
-        self.index = rows if self.index is None else torch.cat([self.index, rows], dim=1)
+    def make_room(self, hypotheses: int, limit: int, device: torch.device) -> None:
+        """Before a position begins: room for it.
+
+        Args:
+            hypotheses: R.
+            limit: the most positions that there can be.
+            device: of the tensors.
+        """
+        if self.index is None:
+            if self.constant is None:
+                self.constant = device.type != "cpu"
+            self.position = torch.full((1,), -1, device=device)
+            self.index = torch.zeros(hypotheses, 0, dtype=torch.long, device=device)
+        room = self.index.size(1)
+        if self._length == room:
+            room = min(max(BUCKET, 2 * room), limit) if self.constant else room + 1
+            self.index = F.pad(self.index, (0, room - self.index.size(1)))
+        if self._newest is None or len(self._newest) != hypotheses:
+            first = self._rows - hypotheses
+            self._newest = torch.arange(first, self._rows, device=device)
+        ahead = room - self._length if self.constant else 1
+        self._make_rows(self._rows + ahead * hypotheses)
+        self._length += 1
         self._rows += hypotheses
-        self._bags = None
+        if not self.constant:
+            self.positions, self._bags = torch.arange(room, device=device), None
+        elif self._bags is None or self._bags[0].rows.numel() != self.index.numel():
+            self.positions = torch.arange(room, device=device).repeat(hypotheses)
+            self._bags = self._each_by_itself()
+
+    def advance(self) -> None:
+        """Begin the next position: give each of R hypotheses a new row."""
+        self.position.add_(1)
+        self._newest.add_(len(self._newest))
+        self.index.index_copy_(1, self.position, self._newest.unsqueeze(1))
 
     def reorder(self, new_order: Tensor) -> None:
         """Let hypothesis r go on from hypothesis ``new_order[r]``; also drops and repeats rows."""
-        if self.index is not None:
-            self.index = self.index.index_select(0, new_order)
+        if self.index is None:
+            return
+        moved = self.index.index_select(0, new_order)
+        if self.constant and len(moved) == len(self.index):
+            self.index.copy_(moved)
+        else:
+            self.index = moved
 
     def weighted_sum(self, layer: int, x: Tensor, weights: Tensor) -> Tensor:
         """Store the newest inputs of one layer and sum its inputs over each hypothesis's past.
@@ -65,12 +123,15 @@ class BeamHistory:
         Args:
             layer: a number that is the layer's own.
             x: R x C.
-            weights: H x T, a weight for each position and group of C / H channels.
+            weights: H x P, a weight for each of :attr:`positions` and group of C / H channels.
+                Those of positions after the newest may be any finite numbers.
 
         Returns:
             R x C.
         """
-        past, weights = self._write(layer, x), weights.to(x.dtype)
+        past = self._write(layer, x)
+        if weights.dtype != x.dtype:  # under autocast
+            weights = weights.to(x.dtype)
         if self._bags is None:
             self._bags = self._collect()
         own, shared = self._bags
@@ -92,41 +153,61 @@ class BeamHistory:
             R x count x C, the oldest first; zero before the first position.
         """
         past = self._write(layer, x)
-        rows = self.index[:, -count:]
-        newest = past.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
-        return F.pad(newest, (0, 0, count - rows.size(1), 0))
+        rows = self.index.index_select(1, self.window(count).clamp(min=0))
+        # row 0 is zero
+        rows = rows * self.inside(count)
+        return past.index_select(0, rows.view(-1)).view(*rows.shape, -1)
+
+    def window(self, count: int) -> Tensor:
+        """Numbers of the last positions, the newest included; negative before the first one."""
+        return self.position + torch.arange(1 - count, 1, device=self.position.device)
+
+    def inside(self, count: int) -> Tensor:
+        """Which positions of :meth:`window` are in the sentence."""
+        return self.window(count) >= 0
+
+    def _make_rows(self, rows: int) -> None:
+        """Make the buffers that there are large enough for that many rows."""
+        if rows <= self._room:
+            return
+        # doubling keeps the number of copies logarithmic in the length
+        self._room = rows if self.constant else max(2 * rows, 16)
+        for layer, old in self._buffers.items():
+            buffer = self._buffers[layer] = old.new_empty(self._room, old.size(1))
+            buffer[: self._rows] = old[: self._rows]
 
     def _write(self, layer: int, x: Tensor) -> Tensor:
-        """Store R x C; returns all rows of that layer so far: what :attr:`index` points into."""
-        first = self._rows - x.size(0)
+        """Store R x C; returns all rows of that layer: what :attr:`index` points into."""
         buffer = self._buffers.get(layer)
-        if buffer is None or buffer.size(0) < self._rows:
-            # doubling keeps the number of copies logarithmic in the length
-            grown = x.new_empty(max(2 * self._rows, 16), x.size(1))
-            if buffer is not None:
-                grown[:first] = buffer[:first]
-            buffer = self._buffers[layer] = grown
-        buffer[first : self._rows] = x
-        return buffer[: self._rows]
+        if buffer is None:
+            buffer = self._buffers[layer] = x.new_empty(self._room, x.size(1))
+            buffer[0] = 0
+        if self.constant:
+            return buffer.index_copy_(0, self._newest, x)
+        buffer[self._rows - len(x) : self._rows] = x  # a tenth of the time on a CPU
+        return buffer
+
+    def _each_by_itself(self) -> Tuple[Bags, None]:
+        hypotheses, width = self.index.shape
+        offsets = torch.arange(0, hypotheses * width, width, device=self.index.device)
+        positions = None if self.constant else self.positions.repeat(hypotheses)
+        return Bags(self.index.view(-1), positions, offsets), None
 
     def _collect(self) -> Tuple[Bags, Optional[Bags]]:
         """The newest position's sums: one for each hypothesis.
 
         Where beams share words, also one for each sentence, to be added to those of all its beams.
         """
-        hypotheses, length = self.index.shape
-        positions = torch.arange(length, device=self.index.device)
-        # finding what is shared makes a GPU wait for the host, and its gathers are cheap
-        if self.beam == 1 or hypotheses * length < SHARE_FROM or self.index.is_cuda:
-            offsets = torch.arange(0, hypotheses * length, length, device=self.index.device)
-            return Bags(self.index.reshape(-1), positions.repeat(hypotheses), offsets), None
+        hypotheses, width = self.index.shape
+        if self.beam == 1 or hypotheses * width < SHARE_FROM:
+            return self._each_by_itself()
         # beams of a sentence meet in a common ancestor, and before it their rows are the same
-        beams = self.index.view(-1, self.beam, length)
-        shared = (beams == beams[:, :1]).all(dim=1)  # B x T
+        beams = self.index.view(-1, self.beam, width)
+        shared = (beams == beams[:, :1]).all(dim=1)  # B x W
         own = ~shared.repeat_interleave(self.beam, dim=0)
         return (
-            self._select(own, self.index, positions),
-            self._select(shared, beams[:, 0], positions),
+            self._select(own, self.index, self.positions),
+            self._select(shared, beams[:, 0], self.positions),
         )
 
     @staticmethod
@@ -143,13 +224,10 @@ class BeamHistory:
             groups = torch.arange(heads, device=rows.device).unsqueeze(1)
             rows = (rows * heads + groups).view(-1)
             offsets = (offsets + bags.rows.numel() * groups).view(-1)
-        y = F.embedding_bag(
-            rows,
-            past,
-            offsets,
-            per_sample_weights=weights.index_select(1, bags.positions).view(-1),
-            mode="sum",
-        )
+        if bags.positions is not None:
+            weights = weights.index_select(1, bags.positions)
+        weights = weights.view(-1)
+        y = F.embedding_bag(rows, past, offsets, per_sample_weights=weights, mode="sum")
         if heads > 1:
             y = y.view(heads, -1, y.size(1)).transpose(0, 1).reshape(-1, heads * y.size(1))
         return y

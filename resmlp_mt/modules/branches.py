@@ -7,11 +7,11 @@ position of R hypotheses.
 
 from typing import Optional, Tuple
 
-from fairseq import utils
 from fairseq.modules import LayerNorm, MultiheadAttention
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
+from resmlp_mt.modules.activation import activation_function
 from resmlp_mt.modules.affine import Affine
 from resmlp_mt.modules.attention import attend_to_source
 from resmlp_mt.modules.beam_history import BeamHistory
@@ -89,7 +89,7 @@ class FeedForwardBranch(Branch):
         noise = (cfg.quant_noise.pq, cfg.quant_noise.pq_block_size)
         self.fc1 = quant_noise(nn.Linear(channels, hidden), *noise)
         self.fc2 = quant_noise(nn.Linear(hidden, channels), *noise)
-        self.activation_fn = utils.get_activation_fn(str(cfg.activation_fn))
+        self.activation_fn = activation_function(str(cfg.activation_fn))
         self.activation_dropout = Dropout(
             float(cfg.activation_dropout or cfg.relu_dropout or 0),
             module_name=self.__class__.__name__,
@@ -129,7 +129,7 @@ class CrossAttentionBranch(Branch):
         self,
         x: Tensor,
         encoder_out: Optional[Tensor],
-        encoder_padding_mask: Optional[Tensor],
+        mask: Optional[Tensor],
         source: Optional[SourceMemory] = None,
         need_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
@@ -137,7 +137,7 @@ class CrossAttentionBranch(Branch):
         Args:
             x: T x B x C; with *source* the newest position only, R x C.
             encoder_out: S x B x C.
-            encoder_padding_mask: B x S, True at padding, or None.
+            mask: B x 1 x 1 x S, what is added to the attention scores, or None.
             source: in word-by-word decoding, the memory that is read in place of these two.
             need_weights: also return the attention weights.
 
@@ -146,9 +146,7 @@ class CrossAttentionBranch(Branch):
         """
         query = compose(self.attn.q_proj, self.pre, x)
         if source is None:
-            y, weights = attend_to_source(
-                self.attn, query, encoder_out, encoder_padding_mask, need_weights
-            )
+            y, weights = attend_to_source(self.attn, query, encoder_out, mask, need_weights)
         else:
             y, weights = source.attend(id(self), self.attn, query, need_weights)
         return x + self.dropout(self.post(self.attn.out_proj(y))), weights

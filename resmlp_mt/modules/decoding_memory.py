@@ -14,30 +14,34 @@ _KEY = "resmlp_mt.modules.decoding_memory"
 class DecodingMemory:
     """Past target words, for the mixing sublayers, and the source, for the cross-attention.
 
+    Args:
+        constant: see :class:`BeamHistory`.
+
     Attributes:
         history: see :class:`BeamHistory`.
         source: see :class:`SourceMemory`; None before the first word, or without a source.
         need_attention: whether attention weights are wanted beside the features.
     """
 
-    def __init__(self) -> None:
-        self.history = BeamHistory()
+    def __init__(self, constant: Optional[bool] = None) -> None:
+        self.history = BeamHistory(constant)
         self.source: Optional[SourceMemory] = None
         self.need_attention = True
 
     @staticmethod
-    def of(incremental_state: dict) -> "DecodingMemory":
+    def of(incremental_state: dict, constant: Optional[bool] = None) -> "DecodingMemory":
         """The memory in *incremental_state*, made empty if there is none yet."""
         if _KEY not in incremental_state:
-            incremental_state[_KEY] = {"memory": DecodingMemory()}
+            incremental_state[_KEY] = {"memory": DecodingMemory(constant)}
         return incremental_state[_KEY]["memory"]
 
-    def advance(self, words: Tensor, length: int, encoder_out: Optional[dict]) -> None:
-        """Begin the next word of R hypotheses.
+    def begin(self, words: Tensor, length: int, limit: int, encoder_out: Optional[dict]) -> None:
+        """What the host does before the decoder is given the next word of R hypotheses.
 
         Args:
             words: R; the newest words.
             length: number of words so far, these included.
+            limit: the most words that there can be.
             encoder_out: what the encoder returned, for R hypotheses; read at the first word only.
 
         Raises:
@@ -57,7 +61,7 @@ class DecodingMemory:
                 encoder_out.get("sentence_of_row"),
             )
             self.history.beam = self.source.beam
-        self.history.advance(len(words), words.device)
+        self.history.make_room(len(words), limit, words.device)
 
     def reorder(self, new_order: Tensor) -> None:
         """Let hypothesis r go on from hypothesis ``new_order[r]``; also drops and repeats rows."""

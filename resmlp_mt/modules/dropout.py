@@ -19,13 +19,14 @@ def random_mask(x: Tensor, p: float) -> Tensor:
 
 
 class Dropout(FairseqDropout):
-    """fairseq's dropout. On a CPU it keeps a byte an element for the backward pass, not a float;
-    on a GPU PyTorch's own kernel does."""
+    """fairseq's dropout. On a CPU it keeps a byte an element for the backward pass, not a float.
+    Elsewhere, and where it is compiled, PyTorch's own does."""
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         on = self.training or self.apply_during_inference
         if not on:
             return x
-        if not 0 < self.p < 1 or x.is_cuda:
+        by_torch = x.device.type != "cpu" or torch.compiler.is_compiling()
+        if by_torch or not 0 < self.p < 1:
             return super().forward(x, inplace)
         return (x * random_mask(x, self.p)).mul_(1 / (1 - self.p))

@@ -52,7 +52,7 @@ class ResMLPDecoderLayer(nn.Module):
         self,
         x: Tensor,
         encoder_out: Optional[Tensor] = None,
-        encoder_padding_mask: Optional[Tensor] = None,
+        mask: Optional[Tensor] = None,
         incremental_state: Optional[dict] = None,
         need_attn: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
@@ -61,7 +61,7 @@ class ResMLPDecoderLayer(nn.Module):
             x: T x B x C, padded on the right; with *incremental_state* the newest position only,
                 R x C.
             encoder_out: S x B x C, or None for no cross-attention.
-            encoder_padding_mask: B x S, True at padding, or None.
+            mask: B x 1 x 1 x S, what hides the padding of the source, or None.
             incremental_state: where the memory of word-by-word decoding is; *encoder_out* is not
                 read then.
             need_attn: also return the attention weights.
@@ -77,7 +77,5 @@ class ResMLPDecoderLayer(nn.Module):
         x = self.token_mixing(x, history=history)
         weights = None
         if self.cross_attention is not None and (encoder_out is not None or source is not None):
-            x, weights = self.cross_attention(
-                x, encoder_out, encoder_padding_mask, source, need_attn
-            )
+            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
         return self.feed_forward(x), weights

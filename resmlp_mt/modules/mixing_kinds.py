@@ -2,10 +2,10 @@
 
 from typing import Optional
 
-from fairseq import utils
 from torch import nn
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.modules.activation import activation_function
 from resmlp_mt.modules.convolutional_mixing import (
     ConvTokenMixing,
     DepthwiseConvTokenMixing,
@@ -34,7 +34,7 @@ def build_token_mixing(cfg, channels: int, positions: int, causal: bool) -> Opti
     common = dict(bias=not cfg.no_token_mixing_bias, init_std=cfg.token_mixing_init_std)
     if kind in MATRICES:
         return MATRICES[kind](channels, positions, causal, heads=heads, **common)
-    activation = utils.get_activation_fn(str(cfg.activation_fn))
+    activation = activation_function(str(cfg.activation_fn))
     if kind == "gated":
         return GatedTokenMixing(
             channels, positions, causal, heads=heads, activation=activation, **common

@@ -34,9 +34,7 @@ class SourceMemory:
         self, states: Tensor, padding_mask: Optional[Tensor], sentence: Optional[Tensor] = None
     ):
         self._states = states
-        self._mask: Optional[Tensor] = None
-        if padding_mask is not None and bool(padding_mask.any()):
-            self._mask = hide_padding(padding_mask, states.dtype)
+        self._mask = hide_padding(padding_mask, states.dtype)
         self._keys_values: Dict[int, Tuple[Tensor, Tensor]] = {}
         self.stored = states.size(1)
         self._live: Optional[Tensor] = None  # which stored sentences are still translated

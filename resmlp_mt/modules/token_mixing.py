@@ -63,13 +63,17 @@ class TokenMixing(nn.Module):
 
     def matrix(self, length: int) -> Tensor:
         """A for sentences of *length* tokens, H x T x T."""
-        a = self.weight[:, :length, :length]
-        # masked at every use, not only at the start: no optimizer can undo it
-        return a.tril() if self.causal else a
+        if not self.causal:
+            return self.weight[:, :length, :length]
+        # masked at every use, not only at the start: no optimizer can undo it. Rows that begin
+        # at multiples of 8 numbers are what the matrix units of a GPU take
+        width = -(-length // 8) * 8
+        return self.weight[:, :length, :width].tril()[:, :, :length]
 
-    def row(self, position: int) -> Tensor:
-        """The weights with which a decoder's position looks at 0..position, H x (position + 1)."""
-        return self.weight[:, position, : position + 1]
+    def row(self, position: Tensor, positions: Tensor) -> Tensor:
+        """The weights with which a decoder's position, one number, looks at P positions, H x P;
+        those of positions after it have no meaning."""
+        return self.weight[:, position, positions]
 
     def forward(
         self,
@@ -94,7 +98,7 @@ class TokenMixing(nn.Module):
         if history is None:
             bias = self.bias[:, : len(x)].t().unsqueeze(1)  # T x 1 x H
         else:
-            bias = self.bias[:, len(history) - 1]  # H
+            bias = self.bias.index_select(1, history.position).view(-1)  # H
         by_head = y.view(*x.shape[:-1], self.heads, -1) + bias.unsqueeze(-1)
         return by_head.view(x.shape)
 
@@ -102,7 +106,8 @@ class TokenMixing(nn.Module):
         """``A x`` alone; arguments as in :meth:`forward`."""
         if history is not None:
             # the newest row of A, over each hypothesis's own past
-            return history.weighted_sum(id(self), x, self.row(len(history) - 1))
+            weights = self.row(history.position, history.positions)
+            return history.weighted_sum(id(self), x, weights)
         length, batch, channels = x.shape
         a = self.matrix(length)
         if self.heads == 1:
@@ -142,8 +147,9 @@ class ToeplitzTokenMixing(TokenMixing):
         # w holds distances 1 - T .. T - 1; row t reads w[t], w[t - 1], ... counted from T - 1
         return w.flip(-1).unfold(-1, length, 1).flip(-2)
 
-    def row(self, position: int) -> Tensor:
-        return self.weight[:, : position + 1].flip(-1)
+    def row(self, position: Tensor, positions: Tensor) -> Tensor:
+        # the distances to positions after it are negative: any weight will do
+        return self.weight[:, position - positions]
 
 
 MATRICES = {"linear": TokenMixing, "toeplitz": ToeplitzTokenMixing}

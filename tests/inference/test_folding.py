@@ -110,7 +110,8 @@ def test_large_states_in_float16(kind, heads):
         assert gap(layer.token_mixing(x), y) < 2e-3
     history, newest = BeamHistory(), []
     for word in x:
-        history.advance(2, x.device)
+        history.make_room(2, POSITIONS, x.device)
+        history.advance()
         newest.append(layers[1].token_mixing(word, history=history))
     assert gap(torch.stack(newest), expected[1]) < 2e-3
 

@@ -138,7 +138,9 @@ def assert_decodes_as_in_one_pass(
         expected, extra = full.decoder(tokens, outs[1])
         if own:
             newest, length = tokens[:, -1], tokens.size(1)
-            features = model.decoder.newest_features(newest, length, outs[0], state)
+            memory = DecodingMemory.of(state)
+            memory.begin(newest, length, model.decoder.max_target_positions, outs[0])
+            features = model.decoder.newest_features(newest, state)
             assert gap(model.decoder.output_layer(features), expected[:, -1]) < tolerance
         else:
             logits, step_extra = model.decoder(tokens, outs[0], state)
@@ -151,7 +153,7 @@ def assert_decodes_as_in_one_pass(
         rows = torch.tensor(move.rows)
         if own:
             kept = None if move.kept is None else torch.tensor(move.kept)
-            DecodingMemory.of(state).go_on(rows, kept, move.beam)
+            memory.go_on(rows, kept, move.beam)
         else:
             model.decoder.reorder_incremental_state_scripting(state, rows)
             outs[0] = model.encoder.reorder_encoder_out(outs[0], rows)
