@@ -22,7 +22,6 @@ class Mutant(NamedTuple):
 AFFINE = "resmlp_mt/modules/affine.py"
 ATTENTION = "resmlp_mt/modules/attention.py"
 BEAM_HISTORY = "resmlp_mt/modules/beam_history.py"
-BEAM_TRACE = "resmlp_mt/inference/beam_trace.py"
 BRANCHES = "resmlp_mt/modules/branches.py"
 CANDIDATES = "resmlp_mt/inference/candidates.py"
 CONVOLUTIONS = "resmlp_mt/modules/convolutional_mixing.py"
@@ -32,6 +31,7 @@ ENCODER = "resmlp_mt/models/encoder.py"
 FOLDING = "resmlp_mt/inference/folding.py"
 GATED = "resmlp_mt/modules/gated_mixing.py"
 GENERATOR = "resmlp_mt/inference/generator.py"
+HYPOTHESES = "resmlp_mt/inference/hypotheses.py"
 LAYERS = "resmlp_mt/modules/layers.py"
 LONG_SENTENCES = "resmlp_mt/inference/long_sentences.py"
 PADDING = "resmlp_mt/models/padding.py"
@@ -181,16 +181,12 @@ MUTANTS = (
         """        x = self.token_mixing(x, history=history)
         weights = None
         if self.cross_attention is not None and (encoder_out is not None or source is not None):
-            x, weights = self.cross_attention(
-                x, encoder_out, encoder_padding_mask, source, need_attn
-            )
+            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
         return self.feed_forward(x), weights
 """,
         """        weights = None
         if self.cross_attention is not None and (encoder_out is not None or source is not None):
-            x, weights = self.cross_attention(
-                x, encoder_out, encoder_padding_mask, source, need_attn
-            )
+            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
         x = self.token_mixing(x, history=history)
         return self.feed_forward(x), weights
 """,
@@ -199,32 +195,32 @@ MUTANTS = (
     Mutant(
         "A-not-triangular",
         TOKEN_MIXING,
-        "return a.tril() if self.causal else a",
-        "return a",
+        "return self.weight[:, :length, :width].tril()[:, :, :length]",
+        "return self.weight[:, :length, :length]",
     ),
     Mutant(
         "A-without-its-diagonal",
         TOKEN_MIXING,
-        "return a.tril() if self.causal else a",
-        "return a.tril(-1) if self.causal else a",
+        "return self.weight[:, :length, :width].tril()[:, :, :length]",
+        "return self.weight[:, :length, :width].tril(-1)[:, :, :length]",
     ),
     Mutant(
         "A-transposed-in-the-encoder",
         TOKEN_MIXING,
-        "return a.tril() if self.causal else a",
-        "return a.tril() if self.causal else a.transpose(1, 2)",
+        "return self.weight[:, :length, :length]",
+        "return self.weight[:, :length, :length].transpose(1, 2)",
     ),
     Mutant(
         "submatrix-from-the-wrong-corner",
         TOKEN_MIXING,
-        "a = self.weight[:, :length, :length]",
-        "a = self.weight[:, -length:, -length:]",
+        "return self.weight[:, :length, :length]",
+        "return self.weight[:, -length:, -length:]",
     ),
     Mutant(
         "wrong-row-while-decoding",
         TOKEN_MIXING,
-        "return self.weight[:, position, : position + 1]",
-        "return self.weight[:, position - 1, : position + 1]",
+        "return self.weight[:, position, positions]",
+        "return self.weight[:, position - 1, positions]",
     ),
     Mutant(
         "bias-left-out",
@@ -235,8 +231,8 @@ MUTANTS = (
     Mutant(
         "bias-of-the-first-position-while-decoding",
         TOKEN_MIXING,
-        "bias = self.bias[:, len(history) - 1]",
-        "bias = self.bias[:, 0]",
+        "bias = self.bias.index_select(1, history.position)",
+        "bias = self.bias[:, :1]",
     ),
     Mutant(
         "heads-permuted",
@@ -253,8 +249,8 @@ MUTANTS = (
     Mutant(
         "toeplitz-row-reversed-while-decoding",
         TOKEN_MIXING,
-        "return self.weight[:, : position + 1].flip(-1)",
-        "return self.weight[:, : position + 1]",
+        "return self.weight[:, position - positions]",
+        "return self.weight[:, positions]",
     ),
     Mutant(
         "window-of-a-convolution-shifted",
@@ -351,8 +347,11 @@ MUTANTS = (
     Mutant(
         "padding-not-moved",
         PADDING,
-        "    if tokens.size(1) == 0 or not padding[:, 0].any():\n        return tokens, None\n",
-        "    return tokens, None\n",
+        """    if tokens.size(1) == 0 or is_known_empty(padding[:, 0]):
+        return tokens, None
+""",
+        """    return tokens, None
+""",
     ),
     Mutant(
         "padding-not-turned-back",
@@ -364,8 +363,8 @@ MUTANTS = (
     Mutant(
         "history-not-reordered",
         BEAM_HISTORY,
-        "self.index = self.index.index_select(0, new_order)",
-        "self.index = self.index[: len(new_order)]",
+        "moved = self.index.index_select(0, new_order)",
+        "moved = self.index[: len(new_order)]",
     ),
     Mutant(
         "shared-past-counted-for-each-beam",
@@ -376,14 +375,16 @@ MUTANTS = (
     Mutant(
         "recent-words-one-late",
         BEAM_HISTORY,
-        "rows = self.index[:, -count:]",
-        "rows = self.index[:, -count - 1 : -1] if len(self) > count else self.index",
+        "return self.position + torch.arange(1 - count, 1,",
+        "return self.position + torch.arange(-count, 0,",
     ),
     Mutant(
         "heads-swapped-while-decoding",
         BEAM_HISTORY,
-        "per_sample_weights=weights.index_select(1, bags.positions).view(-1),",
-        "per_sample_weights=weights.flip(0).index_select(1, bags.positions).view(-1),",
+        """        weights = weights.view(-1)
+""",
+        """        weights = weights.flip(0).reshape(-1)
+""",
     ),
     Mutant(
         "memory-of-the-wrong-sentence",
@@ -406,8 +407,8 @@ MUTANTS = (
     Mutant(
         "position-of-the-next-word",
         DECODER,
-        "words = tokens.unsqueeze(1).expand(-1, length)",
-        "words = tokens.unsqueeze(1).expand(-1, length + 1)",
+        "memory.history.position + (self.padding_idx + 1)",
+        "memory.history.position + (self.padding_idx + 2)",
     ),
     Mutant(
         "embedding-scale-dropped",
@@ -447,32 +448,34 @@ MUTANTS = (
     Mutant(
         "scores-not-normalized-over-words",
         GENERATOR,
-        "found = (found + (scores - normalizer).unsqueeze(1))",
-        "found = (found + scores.unsqueeze(1))",
+        "scores, first_rows = found.scores - normalizer, found.first_rows",
+        "scores, first_rows = found.scores, found.first_rows",
     ),
     Mutant(
         "length-penalty-counts-a-word-less",
-        GENERATOR,
-        "self._normalize(ended[0], length + 1)",
-        "self._normalize(ended[0], max(length, 1))",
+        HYPOTHESES,
+        "[(n + 1) ** length_penalty for",
+        "[max(n, 1) ** length_penalty for",
     ),
     Mutant(
         "worst-hypothesis-first",
-        GENERATOR,
+        HYPOTHESES,
         'key=lambda h: -h["score"].item()',
         'key=lambda h: h["score"].item()',
     ),
     Mutant(
         "words-of-another-hypothesis",
-        BEAM_TRACE,
-        "rows[live] = parents[t][row]",
-        "rows[live] = row",
+        HYPOTHESES,
+        "rows = torch.where(self.steps > t, before, rows)",
+        "rows = torch.where(self.steps > t, rows, rows)",
     ),
     Mutant(
         "sentences-not-finite-vanish",
-        GENERATOR,
-        "    return sorted(lost)\n",
-        "    return []\n",
+        HYPOTHESES,
+        """        return sorted(lost)
+""",
+        """        return []
+""",
     ),
     # dropout
     Mutant(
@@ -515,8 +518,8 @@ MUTANTS = (
     Mutant(
         "folded-offset-of-the-first-position",
         FOLDING,
-        "offset = self.offset[len(history) - 1]",
-        "offset = self.offset[0]",
+        "offset = self.offset.index_select(0, history.position)",
+        "offset = self.offset[:1]",
     ),
     Mutant(
         "folded-mlp-adds-the-offset-of-every-unit",
