@@ -136,9 +136,7 @@ class ResMLPGenerator(SequenceGenerator):
                 memory.go_on(found.keep(left), left, beam)
         return found.fetch()
 
-    def _step(
-        self, decoder, state: dict, found: Hypotheses, may_end: bool, is_last: bool
-    ) -> None:
+    def _step(self, decoder, state: dict, found: Hypotheses, may_end: bool, is_last: bool) -> None:
         """The next word of every row.
 
         Args:

@@ -50,9 +50,7 @@ def attend(
 def is_known_empty(mask: Tensor) -> bool:
     """Whether no position is marked, where the host can say so at no cost: on a CPU, and not in a
     graph that is compiled or exported, which has to be right for any sentences."""
-    return (
-        mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
-    )
+    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 
 def hide_padding(padding_mask: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
