@@ -22,6 +22,10 @@ def parse_record(line: str) -> Optional[tuple]:
     for name, value in json.loads(match[2]).items():
         with suppress(TypeError, ValueError):  # a value in words is of no use here
             values[name] = float(value)
+    for name in ("loss", "valid_loss"):
+        if name in values:
+            # cross_entropy, which smooths no labels, does not say twice what is the same
+            values.setdefault(name.replace("loss", "nll_loss"), values[name])
     return match[1], values
 
 
