@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from prepare_text import pairs_of, write_layout
 
-from resmlp_mt.prepare import cleaning, corpora
+from resmlp_mt.prepare import cleaning
 from resmlp_mt.prepare.cleaning import clean
 from resmlp_mt.prepare.corpora import Corpora
 from resmlp_mt.prepare.vocabulary import sample
@@ -115,14 +115,6 @@ def test_a_limit_holds_for_each_corpus(tmp_path):
     report, kept = make(tmp_path, {"a": first, "b": second[:7]}, limit=10)
     assert kept == first[:10] + second[:7]
     assert [report[name]["read"] for name in "ab"] == [10, 7]
-
-
-def test_the_result_depends_on_neither_workers_nor_chunks(tmp_path, monkeypatch):
-    parts = {"a": HOSTILE + pairs_of(300, 1), "b": pairs_of(300, 2) + pairs_of(200, 1)}
-    whole = make(tmp_path / "1", parts)
-    monkeypatch.setattr(corpora, "CHUNK_LINES", 17)
-    monkeypatch.setattr(corpora, "CHUNK_BYTES", 500)
-    assert make(tmp_path / "2", parts, workers=3) == whole
 
 
 def test_a_sample_has_its_size_and_every_line_its_chance():

@@ -17,11 +17,19 @@ from sacrebleu.dataset import DATASETS
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json
-from resmlp_mt.prepare import corpora, download
+from resmlp_mt.prepare import corpora
 from resmlp_mt.prepare.corpora import Corpora
 from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.prepare.recipes import find_recipe, known_checksums
 from resmlp_mt.text.lines import read_parallel
+
+
+@pytest.fixture(scope="module")
+def download():
+    """The module. It takes seconds to import: not whenever tests are collected."""
+    from resmlp_mt.prepare import download
+
+    return download
 
 
 @pytest.fixture
@@ -44,7 +52,7 @@ def no_network(monkeypatch):
         ),
     ],
 )
-def test_both_recipes_resolve_without_a_network(no_network, name, train):
+def test_both_recipes_resolve_without_a_network(no_network, download, name, train):
     recipe = find_recipe(name)
     listed = download.load_recipe(recipe)
     entries = download.resolve(listed)
@@ -61,7 +69,7 @@ def test_both_recipes_resolve_without_a_network(no_network, name, train):
     assert set(known_checksums()) <= {entry.url for split in entries.values() for entry in split}
 
 
-def test_a_recipe_of_mtdata(no_network):
+def test_a_recipe_of_mtdata(no_network, download):
     recipe = find_recipe("vaswani_etal_2017_ende")
     assert (recipe.source_lang, recipe.target_lang) == ("en", "de")
     assert recipe.endings == ["eng", "deu"] and not recipe.normalise
@@ -97,7 +105,7 @@ def sgm(lines) -> list:
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(download, tmp_path, monkeypatch):
     """A server with a corpus in a tarball, one in a zip file and held-out sets, as WMT14's are.
 
     Gives its folder; mtdata's index is replaced by these.
@@ -165,11 +173,6 @@ def prepare(tmp_path):
     return Preparation(Corpora.from_recipe("wmt14-en-de"), tmp_path / "out", vocab_size=90).run()
 
 
-def fetch_all(tmp_path) -> dict:
-    (tmp_path / "corpora").mkdir(exist_ok=True)
-    return download.download(corpora.find_recipe("wmt14-en-de"), tmp_path / "corpora")
-
-
 def test_download_to_binary_data(home, tmp_path):
     data_bin = prepare(tmp_path)
     report = read_json(tmp_path / "out" / "corpora" / "report.json")
@@ -203,12 +206,14 @@ def test_the_filtered_test_set_is_refused(home, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["one.tgz", "two.zip"])
-def test_a_damaged_archive_is_refused(home, tmp_path, name):
+def test_a_damaged_archive_is_refused(home, download, tmp_path, name):
+    folder, recipe = tmp_path / "corpora", corpora.find_recipe("wmt14-en-de")
+    folder.mkdir()
     whole = (home / name).read_bytes()
     content = bytearray(whole)
     content[200:220] = bytes(20)
     (home / name).write_bytes(content)
     with pytest.raises(UserError, match=f"{name}: damaged archive .*: removed: run again"):
-        fetch_all(tmp_path)
+        download.download(recipe, folder)
     (home / name).write_bytes(whole)
-    assert fetch_all(tmp_path)["pairs"]["Made-one-1-deu-eng"] == 150
+    assert download.download(recipe, folder)["pairs"]["Made-one-1-deu-eng"] == 150

@@ -5,6 +5,8 @@ import shutil
 import pytest
 from pages import PAGES, REASONS, ROOT, blocks, cut, write_text
 
+from resmlp_mt.files import read_json
+
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
@@ -17,9 +19,9 @@ def after_the_readme(installed, tmp_path_factory):
     return folder
 
 
-def _follow(page, installed, folder):
+def _follow(page, installed, folder, done_before=()):
     for block in blocks(page):
-        if block.reason or block.language not in ("sh", "python"):
+        if block.reason or block.language not in ("sh", "python") or block in done_before:
             continue
         text = cut(block.text)
         command = text if block.language == "sh" else f"python - <<'END'\n{text}END"
@@ -28,7 +30,10 @@ def _follow(page, installed, folder):
 
 
 def test_readme_ends_with_a_score(after_the_readme):
-    assert (after_the_readme / "run" / "scores.json").is_file()
+    result = read_json(after_the_readme / "run" / "scores.json")
+    assert set(result["scores"]) == {"valid", "test"}
+    bleu = result["lenpen"]["valid_bleu"]  # by length penalty: the best is chosen
+    assert len(bleu) > 1 and bleu[f"{result['lenpen']['chosen']:g}"] == max(bleu.values())
     assert (after_the_readme / "generated.log").read_text(encoding="utf-8").count("\nH-") == 10
 
 
@@ -40,7 +45,7 @@ def test_page(name, installed, after_the_readme, tmp_path):
     folder = tmp_path / "here"
     shutil.copytree(after_the_readme, folder)
     (folder / "scripts").symlink_to(ROOT / "scripts")
-    _follow(page, installed, folder)
+    _follow(page, installed, folder, done_before=blocks(ROOT / "README.md"))
 
 
 @pytest.mark.parametrize("name", NAMES)

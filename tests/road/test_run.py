@@ -1,19 +1,25 @@
-"""``resmlp-mt run`` of an installed package: any pair, killed, twice at once, dry."""
+"""``resmlp-mt run``: once by an installed package; then, called here, any pair, killed, twice at
+once, dry."""
 
 import gzip
 import json
 import os
 import random
 import signal
-import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
+from command import refused, resmlp
+from processes import LONG, Forked
+
+from resmlp_mt.cli.main import main
 
 UPDATES = 12
 SMALL = (
-    "--vocab-size 120 --arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 0.6 1.2 "
+    "--vocab-size 120 --arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 1 "
     f"--max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- --warmup-updates 2 "
     "--encoder-layers 1 --decoder-layers 1"
 )
@@ -45,7 +51,7 @@ def write_corpus(folder: Path, source: str, target: str, packed: bool = False) -
 
 
 def words_of(source: str, target: str) -> str:
-    prefs = "--trainpref text/train --validpref text/valid --testpref text/test,text/more"
+    prefs = "--trainpref text/train --validpref text/valid --testpref text/test"
     return f"run --source-lang {source} --target-lang {target} {prefs} {SMALL}"
 
 
@@ -66,75 +72,63 @@ def german(installed, tmp_path_factory):
 def test_ends_with_a_scored_test_set(german):
     folder, done = german
     found = scores(folder)
-    assert set(found) == {"valid", "test", "test1"}
+    assert set(found) == {"test"}
     assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in done.stdout
     translations = folder / "run" / "translations"
     assert len((translations / "test.en").read_text(encoding="utf-8").splitlines()) == 7
-    assert len((translations / "test1.en").read_text(encoding="utf-8").splitlines()) == 5
 
 
-def test_a_second_call_makes_nothing_again(german, installed):
+def test_a_second_call_makes_nothing_again(german, monkeypatch):
     folder, _ = german
+    monkeypatch.chdir(folder)
     before = (folder / "run" / "model" / "model.pt").stat().st_mtime_ns
-    done = installed.shell(f"resmlp-mt {words_of('de', 'en')}", folder)
-    assert done.returncode == 0, done.stderr
+    assert resmlp(*words_of("de", "en").split()).status == 0
     assert (folder / "run" / "model" / "model.pt").stat().st_mtime_ns == before
 
 
-def test_other_options_in_the_folder_are_refused(german, installed):
-    folder, _ = german
+def test_other_options_in_the_folder_are_refused(german, monkeypatch):
+    monkeypatch.chdir(german[0])
     other = words_of("de", "en").replace("--seed 1", "--seed 2")
-    done = installed.shell(f"resmlp-mt {other}", folder)
-    assert done.returncode == 1
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("resmlp-mt run: error: run holds results made with seed = 1")
+    refused("run holds results made with seed = 1", *other.split())
 
 
 @pytest.mark.parametrize("source, target, packed", [("en", "fr", True), ("de", "am", False)])
-def test_other_pairs(source, target, packed, installed, tmp_path):
+def test_other_pairs(source, target, packed, tmp_path, monkeypatch):
     """Gzip files, and a pair in another script."""
+    monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", source, target, packed)
-    words = words_of(source, target).replace("--lenpen 0.6 1.2", "--lenpen 1")
-    done = installed.shell(f"resmlp-mt {words}", tmp_path)
-    assert done.returncode == 0, done.stderr
+    words = words_of(source, target).replace("text/test", "text/test,text/more")
+    said = resmlp(*words.split())
+    assert said.status == 0, said.err
     assert set(scores(tmp_path)) == {"test", "test1"}
+    lines = (tmp_path / "run" / "translations" / f"test1.{target}").read_text(encoding="utf-8")
+    assert len(lines.splitlines()) == 5
 
 
-def start(installed, words: str, folder: Path) -> subprocess.Popen:
-    return subprocess.Popen(
-        [installed.bin / "resmlp-mt", *words.split()],
-        cwd=folder,
-        env=installed.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def wait_for(line: str, log: Path, process: Forked) -> None:
+    while not log.exists() or line not in log.read_text(encoding="utf-8"):
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        time.sleep(0.005)
 
 
 def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
-    german, installed, tmp_path
+    german, tmp_path, monkeypatch
 ):
-    folder, _ = german
+    monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", "de", "en")
+    words = words_of("de", "en").split()
     for number, step in enumerate(STEPS, 1):
-        process = start(installed, words_of("de", "en"), tmp_path)
-        for line in process.stderr:
-            if line.startswith(f"[{number}/5] {step}"):
-                break
-        else:
-            pytest.fail(f"{step} was not announced")
+        log = tmp_path / f"{step}.log"
+        process = Forked(lambda: sys.exit(main(words)), log)
+        wait_for(f"[{number}/5] {step}", log, process)
         if step == "train":
             os.kill(process.pid, signal.SIGSTOP)  # so that it cannot end before the second asks
-            second = installed.shell(f"resmlp-mt {words_of('de', 'en')}", tmp_path)
-            assert second.returncode == 1
-            (line,) = second.stderr.strip().splitlines()
-            assert line.startswith("resmlp-mt run: error: another process is working in run")
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    done = installed.shell(f"resmlp-mt {words_of('de', 'en')}", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert scores(tmp_path) == scores(folder)
+            refused("another process is working in run", *words)
+        process.kill()
+        assert process.wait(LONG) == -signal.SIGKILL
+    said = resmlp(*words)
+    assert said.status == 0, said.err
+    assert scores(tmp_path) == scores(german[0])
 
 
 def translations_in(log: Path) -> list:
@@ -153,10 +147,8 @@ def test_the_commands_of_a_dry_run_make_the_same(german, installed, tmp_path):
     dry = installed.shell(f"resmlp-mt {words}", tmp_path)
     assert dry.returncode == 0, dry.stderr
     assert not (tmp_path / "run").exists()
-    best = json.loads((folder / "run/translations/lenpen.json").read_text())["chosen"]
-    script = dry.stdout.replace("\nlenpen=0.6\n", f"\nlenpen={best:g}\n")
-    done = installed.shell(script, tmp_path)
-    assert done.returncode == 0, f"{script}\n{done.stderr}"
+    done = installed.shell(dry.stdout, tmp_path)
+    assert done.returncode == 0, f"{dry.stdout}\n{done.stderr}"
     for path in (folder / "run" / "data" / "data-bin").iterdir():
         if path.suffix in (".bin", ".idx", ".txt"):
             same = tmp_path / "run" / "data" / "data-bin" / path.name
@@ -164,7 +156,6 @@ def test_the_commands_of_a_dry_run_make_the_same(german, installed, tmp_path):
     models = [torch.load(f / "run/model/model.pt")["model"] for f in (folder, tmp_path)]
     assert models[0].keys() == models[1].keys()
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
-    for test in ("test", "test1"):
-        ours = (folder / "run" / "translations" / f"{test}.en").read_text(encoding="utf-8")
-        theirs = translations_in(tmp_path / "run" / "translations" / f"{test}.log")
-        assert [line.strip() for line in ours.splitlines()] == [line.strip() for line in theirs]
+    ours = (folder / "run" / "translations" / "test.en").read_text(encoding="utf-8")
+    theirs = translations_in(tmp_path / "run" / "translations" / "test.log")
+    assert [line.strip() for line in ours.splitlines()] == [line.strip() for line in theirs]

@@ -46,8 +46,8 @@ class Forked:
 
         self._process = multiprocessing.get_context("fork").Process(target=run)
         self._process.start()
+        self.pid, self.kill = self._process.pid, self._process.kill
         self.poll = lambda: self._process.exitcode
-        self.kill = self._process.kill
 
     def wait(self, timeout: float) -> int:
         """Wait for its end.
@@ -57,7 +57,7 @@ class Forked:
         """
         self._process.join(timeout)
         if self.poll() is None:
-            raise subprocess.TimeoutExpired(f"process {self._process.pid}", timeout)
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
         return self.poll()
 
 

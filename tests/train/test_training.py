@@ -3,14 +3,13 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 
 import pytest
 import torch
-from cli import ROOT, call, values, weights
+from cli import call, values, weights
 from fairseq.data.iterators import EpochBatchIterator
+from processes import Forked
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
@@ -82,36 +81,14 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     assert "the warm-up of 5 updates is as long as the training of 5" in capsys.readouterr().out
 
 
-def test_the_printed_command_trains_the_same_weights(whole, corpus, tmp_path):
-    """Pasted into bash, in another folder."""
-    run = training(corpus, tmp_path / "pasted")
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    environment.pop("PYTHONPATH", None)
-    subprocess.run(
-        ["bash"], input=run.describe(), text=True, check=True, capture_output=True, cwd=tmp_path,
-        env=environment,
-    )  # fmt: skip
-    assert_same_end(whole.out, run.out)
-
-
 def killed(corpus, out, update):
-    """``resmlp-mt train`` in a process of its own, killed with -9 at an update."""
-    words = ["--out", out, "--arch", "resmlp_mt_tiny", "--recipe", "paper", "--gpus", 1]
-    words += ["--tokens", 64, "--max-tokens", 16, "--max-update", UPDATES, "--threads", 1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "resmlp_mt", "train", corpus.data, *map(str, words), "--"]
-        + SMALL.split(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
-    )
-    log = out / "train.log"
+    """A run in a process of its own, killed with -9 at an update."""
+    process, log = Forked(training(corpus, out).run, out.with_name("said")), out / "train.log"
     while f'"num_updates": "{update}"' not in (log.read_text() if log.exists() else ""):
-        assert process.poll() is None, process.stderr.read()
+        assert process.poll() is None, out.with_name("said").read_text()
         time.sleep(0.01)
     process.kill()
-    process.wait()
+    process.wait(60)
 
 
 def test_a_killed_run_ends_like_one_that_was_not(whole, corpus, tmp_path):
@@ -127,22 +104,6 @@ def test_a_killed_run_ends_like_one_that_was_not(whole, corpus, tmp_path):
     expected = values((whole.out / "train.log").read_text(), "loss")
     assert values(rest, "loss") == expected[resumed:]
     assert_same_end(whole.out, out)
-
-
-def test_a_second_process_in_the_folder(corpus, tmp_path):
-    code = "import sys, time; from resmlp_mt.files import lock\n"
-    code += "with lock(sys.argv[1]): print('held', flush=True); time.sleep(600)"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code, tmp_path],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(UserError, match=f"another process is working in {tmp_path}"):
-        training(corpus, tmp_path).run()
-    holder.kill()
-    holder.wait()
-    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_checkpoint_that_was_cut_off_while_it_was_copied(whole, tmp_path):
