@@ -50,7 +50,9 @@ class Sweep:
         self.source, self.output = source, Path(output)
         check_output(self.output)
         self.references = read_text(references)
-        check_same_lines(source, read_text(source), references, self.references, "source sentences")
+        check_same_lines(
+            source, len(read_text(source)), references, len(self.references)
+        )
         # what the points depend on
         self.head = {
             "checkpoint_sha256": sha256_of(checkpoint)[:16],

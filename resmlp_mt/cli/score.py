@@ -5,8 +5,8 @@
   fairseq-generate ... | resmlp-mt score --references test.de -l en-de --tokenized
 
 A system is a text with one sentence a line, plain or .gz, or what fairseq-generate prints. The
-options are those of sacreBLEU's own program, with the tokenized BLEU of the papers and BLEU by
-sentence length beside them.
+options are those of sacreBLEU's own program, with the tokenized BLEU of the papers beside them.
+`resmlp-mt plot length` draws BLEU by sentence length.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import List
 
+from resmlp_mt.cli.arguments import WHOLE
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, write_json
 
@@ -41,48 +42,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind = test.add_mutually_exclusive_group()
     kind.add_argument("--paired-bs", action="store_true", help="paired bootstrap")
     kind.add_argument("--paired-ar", action="store_true", help="approximate randomization")
-    count = {"type": int, "metavar": "N"}
-    test.add_argument("--paired-bs-n", **count, help="resamplings (default: 1000)")
-    test.add_argument("--paired-ar-n", **count, help="trials (default: 10000)")
+    test.add_argument("--paired-bs-n", **WHOLE, help="resamplings (default: 1000)")
+    test.add_argument("--paired-ar-n", **WHOLE, help="trials (default: 10000)")
 
     add = parser.add_argument_group("beside sacreBLEU").add_argument
     help = "tokenized BLEU as the papers count it, for German also with compounds split. For en-de "
     help += "and en-fr, Table 5 of the paper is shown beside it"
     add("--tokenized", action="store_true", help=help)
-    help = "BLEU by sentence length, as a table and as a .png or .svg file"
-    add("--by-length", type=Path, metavar="PICTURE", help=help)
-    help = "count the words of this source text (default: of the first references)"
-    add("--source", type=Path, metavar="FILE", help=help)
-    help = "longest sentence of each bucket but the last (default: 10 20 30 40 50 60)"
-    add("--edges", type=int, nargs="+", metavar="WORDS", help=help)
 
 
 def check_options(args: argparse.Namespace) -> None:
     """Refuse what can be refused before anything is read."""
     if args.language_pair and not re.fullmatch(r"[A-Za-z_]+-[A-Za-z_-]+", args.language_pair):
         raise UserError(f"-l {args.language_pair}: give two languages, such as de-en")
-    if not args.by_length and (args.source or args.edges):
-        raise UserError("--source and --edges are for --by-length: give it too")
-    given = [*args.references, *args.input, *([args.source] if args.source else [])]
-    if given.count(Path("-")) > 1:
+    if [*args.references, *args.input].count(Path("-")) > 1:
         raise UserError("only one file can be standard input (-)")
     twice = next((path for path in args.input if args.input.count(path) > 1), None)
     if twice:
         raise UserError(f"-i: {twice} is given twice: give each system once")
-    for path in filter(None, (args.by_length, args.json)):
-        check_output(path)
-    if args.by_length:
-        if args.by_length.suffix not in (".png", ".svg"):
-            raise UserError(f"{args.by_length}: name a .png or .svg file")
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            raise UserError("--by-length needs matplotlib: pip install matplotlib") from None
+    if args.json:
+        check_output(args.json)
 
 
 def run(args: argparse.Namespace) -> None:
     check_options(args)
-    from resmlp_mt.score.by_length import EDGES
     from resmlp_mt.score.evaluation import evaluate
     from resmlp_mt.score.generated import read_systems
     from resmlp_mt.score.report import report
@@ -92,14 +75,9 @@ def run(args: argparse.Namespace) -> None:
     references: List[List[str]] = [read_text(first)]
     for path in others:
         references.append(read_text(path))
-        check_same_lines(path, references[-1], first, references[0], "references")
+        check_same_lines(path, len(references[-1]), first, len(references[0]))
     files = {name_of(path): path for path in args.input}
     systems = read_systems(files, first, references[0])
-    source = None
-    if args.source:
-        source = read_text(args.source)
-        check_same_lines(args.source, source, first, references[0], "source sentences")
-
     test = "bs" if args.paired_bs else "ar" if args.paired_ar else None
     result = evaluate(
         systems,
@@ -110,16 +88,7 @@ def run(args: argparse.Namespace) -> None:
         tokenized=args.tokenized,
         test=test,
         samples=args.paired_bs_n if args.paired_bs else args.paired_ar_n,
-        edges=(args.edges or EDGES) if args.by_length else None,
-        source=source,
     )
-    if args.by_length:
-        from resmlp_mt.pictures.length import draw_by_length
-        from resmlp_mt.pictures.style import save
-
-        found = result["by_length"]
-        title = "BLEU by sentence length"
-        save(draw_by_length(found["systems"], found["words_of"], title), args.by_length)
     if args.json:
         write_json(args.json, {"references": list(map(name_of, args.references)), **result})
     sys.stdout.write(report(result))  # all at once: its reader may close the pipe after some lines

@@ -83,7 +83,7 @@ def length(args: Namespace) -> Figure:
     side, by = "reference", references
     if args.source is not None:
         side, by = "source", read_text(args.source)
-        check_same_lines(args.source, by, args.references, references, "source sentences")
+        check_same_lines(args.source, len(by), args.references, len(references))
     found = {
         name: bleu_by_length(hypotheses, references, by, args.edges)
         for name, hypotheses in read_systems(files, args.references, references).items()

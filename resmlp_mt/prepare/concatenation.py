@@ -9,7 +9,7 @@ from typing import BinaryIO, Iterator, List, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, whole_file
-from resmlp_mt.text.lines import check_as_long, language_of, read_lines
+from resmlp_mt.text.lines import check_same_lines, language_of, read_lines
 
 
 def drawn(pairs: int, most: int, number: int, seed: int) -> Iterator[List[int]]:
@@ -55,7 +55,7 @@ def concatenate(
         if output.resolve() in (Path(source).resolve(), Path(target).resolve()):
             raise UserError(f"{output} is read: choose another --output-prefix")
     pairs, others = (sum(1 for _ in read_lines(path)) for path in (source, target))
-    check_as_long(source, pairs, target, others)
+    check_same_lines(source, pairs, target, others)
     if not 2 <= most <= pairs:
         raise UserError(f"--most {most}: must be at least 2 and at most the {pairs} pairs")
     make_folder(outputs[0].parent)

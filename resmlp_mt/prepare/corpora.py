@@ -22,7 +22,7 @@ from tqdm import tqdm
 from resmlp_mt.errors import UserError
 from resmlp_mt.prepare.recipes import Recipe, find_recipe
 from resmlp_mt.text.lines import (
-    check_as_long,
+    check_same_lines,
     open_bytes,
     read_lines,
     read_raw_lines,
@@ -231,7 +231,7 @@ def inspect(corpora: Corpora, threads: int) -> Dict[str, Contents]:
         for path, count in zip(paths, lines):
             if not count:
                 raise UserError(f"{path}: empty file: give one sentence a line")
-        check_as_long(corpus.source, lines[0], corpus.target, lines[1])
+        check_same_lines(corpus.source, lines[0], corpus.target, lines[1])
         return Contents(lines[0], (sha256_of(corpus.source), sha256_of(corpus.target)))
 
     with bar, ThreadPoolExecutor(threads) as pool:

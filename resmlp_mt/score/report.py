@@ -4,10 +4,9 @@ from typing import Dict, List, Optional
 
 from tabulate import tabulate
 
-from resmlp_mt.score.by_length import words_label
 from resmlp_mt.score.sacre import TESTS, TITLES
-from resmlp_mt.score.table5 import SENTENCES
 
+SENTENCES = 3003  # of newstest2014
 NAMES = {
     **TITLES,
     "tokenized_bleu": "tokenized BLEU",
@@ -25,8 +24,6 @@ def report(result: dict) -> str:
         parts.append(_beside_the_paper(result))
     if "paired" in result:
         parts.append(_paired(result["paired"]))
-    if "by_length" in result:
-        parts.append(_by_length(result["by_length"]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -59,7 +56,7 @@ def _beside_the_paper(result: dict) -> str:
     metric = paper["metric"]
     rows = [[name, _two_digits(scores[metric])] for name, scores in result["systems"].items()]
     rows += [[f"{name} (paper)", f"{bleu:.1f}"] for name, bleu in paper["bleu"].items()]
-    lines = [f"Table 5 of the paper, {paper['pair']}, newstest2014:"]
+    lines = [f"Table 5 of the paper, {result['language_pair']}, newstest2014:"]
     lines += ["", _table(["", NAMES[metric]], rows)]
     if result["sentences"] != SENTENCES:
         lines.append(
@@ -86,16 +83,3 @@ def _paired(test: dict) -> str:
     title = f"{TESTS[test['test']].capitalize()} against {test['baseline']}:"
     note = "p: how often chance alone makes a difference as large as this one."
     return "\n".join([title, "", _table(head, rows), note, "", *_signatures(test["signatures"])])
-
-
-def _by_length(found: dict) -> str:
-    systems = found["systems"]
-    rows = [
-        [words_label(first), f"{first['sentences']:,}", *map(_two_digits, bleus)]
-        for first, *bleus in zip(
-            next(iter(systems.values())),
-            *([row["bleu"] for row in rows] for rows in systems.values()),
-        )
-    ]
-    head = ["words", "sentences", *systems]
-    return "\n".join([f"BLEU by words of the {found['words_of']}:", "", _table(head, rows)])

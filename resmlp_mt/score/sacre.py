@@ -73,14 +73,12 @@ def paired(
         ``mean`` over the resamplings and ``ci``, half the width of its 95% interval.
 
     Raises:
-        UserError: what :func:`score` raises; fewer than two systems; no sample.
+        UserError: what :func:`score` raises; fewer than two systems.
     """
     if len(systems) < 2:
         raise UserError("a paired test compares systems with the first one: give two or more")
     lists = [reference_lists(hypotheses, references) for hypotheses in systems.values()]
-    samples = SAMPLES[test] if samples is None else samples
-    if samples < 1:
-        raise UserError(f"paired test with {samples} samples: give at least 1")
+    samples = samples or SAMPLES[test]
     named = [(name, list(hypotheses)) for name, hypotheses in systems.items()]
     made = make_metrics(metrics, target_lang, tokenize)
     try:

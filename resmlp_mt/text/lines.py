@@ -116,38 +116,19 @@ def read_parallel(source: Path, target: Path) -> List[Tuple[str, str]]:
         UserError: what :func:`read_text` raises; different numbers of lines.
     """
     sides = read_text(source), read_text(target)
-    check_as_long(source, len(sides[0]), target, len(sides[1]))
+    check_same_lines(source, len(sides[0]), target, len(sides[1]))
     return list(zip(*sides))
 
 
-def check_as_long(source: Path, source_lines: int, target: Path, target_lines: int) -> None:
+def check_same_lines(path: Path, lines: int, other: Path, other_lines: int) -> None:
     """
     Raises:
-        UserError: if the two sides of a corpus have different numbers of lines.
+        UserError: if two texts that go together have different numbers of lines.
     """
-    if source_lines != target_lines:
+    if lines != other_lines:
         raise UserError(
-            f"{source} has {source_lines} lines but {target} has {target_lines}: both sides of a "
-            "corpus need the same number"
-        )
-
-
-def check_same_lines(
-    path: Path, lines: List[str], references_path: Path, references: List[str], what: str
-) -> None:
-    """
-    Args:
-        path, lines: a text and its file.
-        references_path, references: the text that it goes with.
-        what: what the message calls *lines*.
-
-    Raises:
-        UserError: naming both files and their numbers of lines, if these differ.
-    """
-    if len(lines) != len(references):
-        raise UserError(
-            f"{name_of(path)}: {len(lines)} {what} but {name_of(references_path)}: "
-            f"{len(references)} references: both need one line a sentence"
+            f"{name_of(path)} has {lines} lines but {name_of(other)} has {other_lines}: both need "
+            "the same number"
         )
 
 

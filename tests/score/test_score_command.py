@@ -11,8 +11,8 @@ from command import refused, resmlp
 from score_text import drop_words, sentences
 
 from resmlp_mt.files import read_json
+from resmlp_mt.score.evaluation import TABLE_5
 from resmlp_mt.score.sacre import paired, score
-from resmlp_mt.score.table5 import TABLE_5
 from resmlp_mt.score.tokenized_bleu import tokenized_scores
 
 REFERENCES = sentences(60)
@@ -92,13 +92,11 @@ def test_everything_at_once(folder, monkeypatch):
     status, out, err = resmlp(
         *("score", "--references", "ref.gz", "-i", "base", "hyp", "-l", "en-de", "--tokenized"),
         *("--paired-bs", "--paired-bs-n", 50, "--json", "a.json"),
-        *("--by-length", "a.svg", "--source", "src", "--edges", 10, 20, 30),
     )
     result = read_json(folder / "a.json")
     assert status == 0 and not err
-    assert "<svg" in (folder / "a.svg").read_text(encoding="utf-8")
     assert result["references"] == ["ref.gz"] and result["sentences"] == 60
-    assert result["paper"]["bleu"] == TABLE_5["en-de"]
+    assert result["paper"] == TABLE_5["en-de"]
     names = ["bleu", "chrf", "tokenized_bleu", "compound_split_bleu"]
     assert list(result["signatures"]) == list(result["systems"]["hyp"]) == names
     assert result["systems"]["hyp"]["bleu"] == score(SYSTEM, REFERENCES)["bleu"]
@@ -107,13 +105,6 @@ def test_everything_at_once(folder, monkeypatch):
     p_value = result["paired"]["systems"]["hyp"]["bleu"]["p_value"]
     assert "Paired bootstrap against base" in out and f"{p_value:.4f}" in out
     assert "bs:50|seed:3" in out
-    buckets = result["by_length"]["systems"]
-    # a source sentence is two references long here
-    words = [2 * len(line.split()) for line in REFERENCES]
-    first, second = buckets["base"][0], buckets["hyp"][0]
-    assert first["sentences"] == sum(count <= 10 for count in words) > 0
-    row = ["0-10", str(first["sentences"]), f"{first['bleu']:.2f}", f"{second['bleu']:.2f}"]
-    assert row in rows(out) and "words of the source" in out
 
 
 @pytest.mark.parametrize("words, read", [((), "hyp"), (("-i", "-"), "hyp"), (("-i", "hyp"), "ref")])
@@ -142,10 +133,9 @@ def test_a_byte_order_mark_is_no_text(folder):
 REF = ("--references", "ref")
 HYP = (*REF, "-i", "hyp")
 REFUSED = [
-    ("short: 59 translations but ref: 60 references", (*REF, "-i", "short")),
-    ("hyp: 60 translations but short: 59 references", ("--references", "short", "-i", "hyp")),
-    ("short: 59 references but ref: 60", ("--references", "ref", "short", "-i", "hyp")),
-    ("short: 59 source sentences", (*HYP, "--by-length", "a.png", "--source", "short")),
+    ("short has 59 lines but ref has 60", (*REF, "-i", "short")),
+    ("hyp has 60 lines but short has 59", ("--references", "short", "-i", "hyp")),
+    ("short has 59 lines but ref has 60", ("--references", "ref", "short", "-i", "hyp")),
     ("empty: empty file", (*REF, "-i", "empty")),
     ("empty: empty file", ("--references", "empty", "-i", "hyp")),
     ("missing.gz: No such file", ("--references", "missing.gz", "-i", "hyp")),
@@ -160,11 +150,7 @@ REFUSED = [
     ("-l de: give two languages", (*HYP, "-l", "de")),
     ("-tok moses: no such tokenizer", (*HYP, "-tok", "moses")),
     ("give two or more", (*HYP, "--paired-bs")),
-    ("with 0 samples", (*HYP, "base", "--paired-ar", "--paired-ar-n", 0)),
-    ("a.gif: name a .png or .svg", (*HYP, "--by-length", "a.gif")),
-    ("no/a.png has no folder", (*HYP, "--by-length", "no/a.png")),
-    ("edges 9 3", (*HYP, "--by-length", "a.png", "--edges", 9, 3)),
-    ("--source and --edges are for --by-length", (*HYP, "--edges", 9)),
+    ("--paired-ar-n: must be at least 1", (*HYP, "base", "--paired-ar", "--paired-ar-n", 0)),
     ("no/a.json has no folder", (*HYP, "--json", "no/a.json")),
     (". is a folder", (*HYP, "--json", ".")),
 ]

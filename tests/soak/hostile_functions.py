@@ -121,9 +121,7 @@ class Functions:
         write_lines(path, hypotheses)
         assert read_system(path) == without_mark([line.rstrip("\r") for line in hypotheses])
         systems = {"system": hypotheses}
-        found = evaluate(systems, [references], "en-de", tokenized=True, edges=(1, 5))
-        buckets = found["by_length"]["systems"]["system"]
-        assert sum(bucket["sentences"] for bucket in buckets) == size
+        found = evaluate(systems, [references], "en-de", tokenized=True)
         for name in ("bleu", "chrf", "tokenized_bleu", "compound_split_bleu"):
             value = found["systems"]["system"][name]
             assert 0 <= value <= 100.01, (name, value)

@@ -52,7 +52,7 @@ def translated(out: Path, name: str) -> Tuple[List[str], List[str]]:
     """
     path, file = translations(out, name), text_file(TEST, rows()[name].target)
     lines, references = list(read_lines(path)), list(read_lines(file))
-    check_same_lines(path, lines, file, references, "translations")
+    check_same_lines(path, len(lines), file, len(references))
     return lines, references
 
 

@@ -1,0 +1,32 @@
+"""Words of a command line: bad ones end a command like any other error of a user."""
+
+import argparse
+import math
+
+from resmlp_mt.errors import UserError
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str):
+        raise UserError(f"{message}: see {self.prog} --help")
+
+
+def count(text: str) -> int:
+    """The type of an option that is a whole number, at least 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+def number(text: str) -> float:
+    """The type of an option that is a number, neither infinite nor NaN."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be a number, not {text}")
+    return value
+
+
+WHOLE = {"type": count, "metavar": "N"}  # an option that is a whole number
