@@ -176,7 +176,9 @@ class Run:
             bleu = {}
             for lenpen in self.lenpen:
                 lines = self._translated(folder, "valid", lenpen, f"valid.lenpen-{lenpen:g}")
-                bleu[f"{lenpen:g}"] = self._score("valid", lines)["bleu"]
+                language = self.settings.target_lang
+                scores = score(lines, self._references("valid"), language, ("bleu",))
+                bleu[f"{lenpen:g}"] = scores["bleu"]
             best = max(self.lenpen, key=lambda lenpen: bleu[f"{lenpen:g}"])
             write_json(folder / "lenpen.json", {"chosen": best, "valid_bleu": bleu})
         else:
@@ -201,9 +203,11 @@ class Run:
             translate(options, source, output, truncate=True)
         return read_text(output)
 
+    def _references(self, split: str) -> List[str]:
+        return read_text(self.data / "text" / f"{split}.{self.settings.target_lang}")
+
     def _score(self, split: str, hypotheses: List[str]) -> Dict[str, object]:
-        language = self.settings.target_lang
-        references = read_text(self.data / "text" / f"{split}.{language}")
+        language, references = self.settings.target_lang, self._references(split)
         scores = score(hypotheses, references, language)
         if language in LANGUAGES:
             scores.update(tokenized_scores(hypotheses, references, language))

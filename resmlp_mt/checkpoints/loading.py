@@ -1,11 +1,11 @@
 """Read and write checkpoints of fairseq: nothing but data, whole or not at all."""
 
-import pickle
 import zipfile
 from pathlib import Path
 
 import torch
 
+from resmlp_mt.compat.checkpoint_errors import naming
 from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_dense
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, whole_file
@@ -23,20 +23,13 @@ def load_checkpoint(path: Path, mapped: bool = False) -> dict:
             weights that are NaN or infinite.
     """
     try:
-        check_records(path)
-        # files of PyTorch before 1.6 are no zip archives and cannot be mapped
-        mapped = mapped and zipfile.is_zipfile(path)
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        with naming(path, "is damaged, or no checkpoint of fairseq", "copy or make it again"):
+            check_records(path)
+            # files of PyTorch before 1.6 are no zip archives and cannot be mapped
+            mapped = mapped and zipfile.is_zipfile(path)
+            state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: give a checkpoint that is there") from None
-    except UserError:
-        raise
-    except pickle.UnpicklingError:
-        raise UserError(
-            f"{path} is no checkpoint, or one that carries more than data (such as code): refused"
-        ) from None
-    except Exception:  # what a damaged file makes of the loader is beyond listing
-        raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
     if not isinstance(state, dict) or "model" not in state:
         raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
     weights = state["model"]

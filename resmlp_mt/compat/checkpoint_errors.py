@@ -29,7 +29,7 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
             or has weights that are NaN or options that would be run.
         OSError: if it cannot be opened.
     """
-    with _naming(path, "is damaged, or no checkpoint of fairseq", "copy or make it again"):
+    with naming(path, "is damaged, or no checkpoint of fairseq", "copy or make it again"):
         if os.path.isfile(path):
             check_records(path)
         state = original(path, *args, **kwargs)
@@ -47,7 +47,7 @@ def load_model_ensemble_and_task(original, filenames, arg_overrides=None, task=N
     """
     models, cfg = [], None
     for filename in filenames:
-        with _naming(
+        with naming(
             filename,
             "holds a model that cannot be built here",
             "its options are damaged, of another version, or do not go with the data",
@@ -63,7 +63,7 @@ def load_checkpoint(original, self, filename, *args, **kwargs):
     Raises:
         UserError: for a checkpoint that this training cannot resume from.
     """
-    with _naming(
+    with naming(
         filename,
         "cannot be resumed from",
         "it is damaged or of another version, optimizer or task: --finetune-from-model takes its "
@@ -82,7 +82,7 @@ def load_checkpoint(original, self, filename, *args, **kwargs):
 
 
 @contextlib.contextmanager
-def _naming(path, wrong: str, remedy: str) -> Iterator[None]:
+def naming(path, wrong: str, remedy: str) -> Iterator[None]:
     """What goes wrong inside becomes one line with the file's name.
 
     Args:

@@ -28,7 +28,6 @@ _PLAIN = (
     *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Load),
     *(ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult),
 )
-_LARGEST_FACTOR = 1 << 16  # how many times as long as it is written a list may get
 
 
 def check_options(options, path: str) -> None:
@@ -67,20 +66,7 @@ def _strings(options, name: str = "") -> Iterator[Tuple[str, str]]:
 
 def _is_plain(expression: str) -> bool:
     try:
-        nodes = list(ast.walk(ast.parse(expression.strip(), mode="eval")))
+        nodes = ast.walk(ast.parse(expression.strip(), mode="eval"))
+        return all(isinstance(node, _PLAIN) for node in nodes)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
-    factor = 1
-    for node in nodes:
-        if not isinstance(node, _PLAIN):
-            return False
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            numbers = [
-                side.value
-                for side in (node.left, node.right)
-                if isinstance(side, ast.Constant) and isinstance(side.value, (int, float))
-            ]
-            if not numbers:
-                return False
-            factor *= max(1, *map(abs, numbers))
-    return factor <= _LARGEST_FACTOR

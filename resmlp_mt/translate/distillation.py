@@ -5,29 +5,25 @@ the best hypothesis of the beam, or with interpolation (their section 3.3) the o
 is nearest to the reference. A student is trained on the result like on any parallel text.
 """
 
-import random
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
 
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_options, make_folder, read_json, whole_file, write_json
 from resmlp_mt.processes import Workers, usable_cores
 from resmlp_mt.provenance import versions
-from resmlp_mt.text.lines import language_of, one_line, sha256_of
+from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of
 from resmlp_mt.translate.driver import SearchOptions, search
 from resmlp_mt.translate.parts import Parts, Text, read_chunk
 from resmlp_mt.translate.translator import Hypothesis
 
 # what becomes of a line whose hypothesis is not fit to learn from, and how a report says so
-FAILURES = {"reference": "replaced by the reference", "drop": "left out", "keep": "kept"}
-SAMPLE, SEED = 2000, 1  # lines that are scored
-
-Choice = Tuple[Hypothesis, Hypothesis]  # the one with the best score, the one that is taken
+FAILURES = {"reference": "replaced by the reference", "drop": "left out"}
 
 
 def distill(
@@ -63,11 +59,7 @@ def distill(
     outputs = [Path(f"{prefix}.{language}") for language in languages]
     manifest, failed = Path(f"{prefix}.json"), Path(f"{prefix}.failures.tsv")
     texts = [Text(source), Text(target)]
-    if texts[0].lines != texts[1].lines:
-        raise UserError(
-            f"{source} has {texts[0].lines} lines but {target} has {texts[1].lines}: "
-            "both sides of a corpus need the same number"
-        )
+    check_same_lines(source, texts[0].lines, target, texts[1].lines)
     identity = options.identity()
     made_with = {
         **identity,
@@ -75,8 +67,8 @@ def distill(
         "failures": failures,
         "corpus": [text.digest for text in texts],
     }
-    # before hours of work: their tokenizer may be missing
-    bleu, by_sentence = _bleu(languages[1]), _bleu(languages[1], effective_order=True)
+    # before hours of work: its tokenizer may be missing
+    metric = _sentence_bleu(languages[1]) if interpolate else None
     make_folder(manifest.parent)
     made = _made_before(manifest, outputs, made_with)
     if made is not None:
@@ -84,8 +76,8 @@ def distill(
     with Parts(beams or Path(f"{prefix}.beams"), identity, texts[0]) as parts:
         searched = search(options, parts, "skip")
         write_json(manifest, {"options": made_with})  # what is written from here on is ours
-        choices = _choices(parts, texts[1], by_sentence if interpolate else None)
-        results = {"searched": searched, **_write(texts, choices, outputs, failed, failures, bleu)}
+        choices = _choices(parts, texts[1], metric)
+        results = {"searched": searched, **_write(texts, choices, outputs, failed, failures)}
         results["files"] = {path.name: sha256_of(path) for path in outputs}
         results["versions"] = versions()
         write_json(manifest, {"options": made_with, "results": results})
@@ -101,17 +93,17 @@ def nearest(beam: List[Hypothesis], reference: str, metric: BLEU) -> Hypothesis:
     return max(candidates, key=lambda h: metric.sentence_score(h.text, [reference]).score)
 
 
-def _choose(chunk: Tuple[Path, List[str], Optional[BLEU]]) -> List[Choice]:
+def _choose(chunk: Tuple[Path, List[str], Optional[BLEU]]) -> List[Hypothesis]:
     """In a worker: what to take of a chunk of beams with these references, the nearest by a metric
     or the best-scored."""
     path, references, metric = chunk
     return [
-        (beam[0], nearest(beam, reference, metric) if metric else beam[0])
+        nearest(beam, reference, metric) if metric else beam[0]
         for beam, reference in zip(read_chunk(path, len(references)), references)
     ]
 
 
-def _choices(parts: Parts, references: Text, metric: Optional[BLEU]) -> Iterator[Choice]:
+def _choices(parts: Parts, references: Text, metric: Optional[BLEU]) -> Iterator[Hypothesis]:
     chunks = (
         (parts.path(number), lines, metric)
         for number, lines in references.chunks(references.numbers)
@@ -125,16 +117,13 @@ def _choices(parts: Parts, references: Text, metric: Optional[BLEU]) -> Iterator
 
 def _write(
     texts: Sequence[Text],
-    choices: Iterator[Choice],
+    choices: Iterator[Hypothesis],
     outputs: Sequence[Path],
     failed: Path,
     failures: str,
-    bleu: BLEU,
 ) -> dict:
     """Write both sides of the training text, and the list of failures if there are any."""
     lines = texts[0].lines
-    sample = set(random.Random(SEED).sample(range(lines), min(lines, SAMPLE)))
-    scored: List[Tuple[str, str, str]] = []  # best, taken, reference
     counts: Dict[str, int] = {}  # failures by kind
     pairs = 0
     rows = zip(*texts, choices, strict=True)
@@ -142,17 +131,13 @@ def _write(
         files = [open_files.enter_context(_writing(path)) for path in (*outputs, failed)]
         print("line", "kind", "source", "output", sep="\t", file=files[2])
         bar = tqdm(rows, "choose", lines, unit=" lines", mininterval=1, dynamic_ncols=True)
-        for number, (source, reference, (best, taken)) in enumerate(bar):
-            text, wrong = taken.text, taken.wrong
-            if number in sample:
-                scored.append((best.text, text, reference))
+        for number, (source, reference, (text, _, wrong)) in enumerate(bar, 1):
             if wrong is not None:
                 counts[wrong] = counts.get(wrong, 0) + 1
-                print(number + 1, wrong, one_line(source), one_line(text), sep="\t", file=files[2])
+                print(number, wrong, one_line(source), one_line(text), sep="\t", file=files[2])
                 if failures == "drop":
                     continue
-                if failures == "reference":
-                    text = reference
+                text = reference
             pairs += 1
             print(source, file=files[0])
             print(text, file=files[1])
@@ -162,16 +147,7 @@ def _write(
             )
     if not counts:
         failed.unlink()
-    best, taken, references = map(list, zip(*scored))
-    return {
-        "lines": lines,
-        "pairs": pairs,
-        "failures": counts,
-        "scored_lines": len(scored),
-        # an output that is not there counts as an empty one
-        "teacher": _score(bleu, best, references),
-        "targets": _score(bleu, taken, references),
-    }
+    return {"lines": lines, "pairs": pairs, "failures": counts}
 
 
 @contextmanager
@@ -201,19 +177,11 @@ def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
     return named
 
 
-def _bleu(language: str, effective_order: bool = False) -> BLEU:
+def _sentence_bleu(language: str) -> BLEU:
     try:
-        return BLEU(trg_lang=language, effective_order=effective_order)
+        return BLEU(trg_lang=language, effective_order=True)
     except RuntimeError as error:  # a tokenizer that is not installed
         raise UserError(f"sacreBLEU for {language}: {' '.join(str(error).split())}") from None
-
-
-def _score(bleu: BLEU, hypotheses: List[str], references: List[str]) -> dict:
-    found = {}
-    for name, metric in (("bleu", bleu), ("chrf", CHRF())):
-        found[name] = round(metric.corpus_score(hypotheses, [references]).score, 2)
-        found[f"{name}_signature"] = str(metric.get_signature())
-    return found
 
 
 def _made_before(manifest: Path, outputs: Sequence[Path], options: dict) -> Optional[dict]:
@@ -248,15 +216,7 @@ def report(made: dict) -> str:
     """What *made*, from :func:`distill`, says, for the terminal."""
     options, results = made["options"], made["results"]
     searched, failures = results["searched"], results["failures"]
-    scored = {"the best of the teacher": results["teacher"]}
-    if options["interpolate"]:
-        scored["nearest in the beam"] = results["targets"]
     said = [f"{searched['sentences']} sentences translated in {searched['seconds']:.1f} s"]
-    said += [
-        f"{name} against the references: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f} "
-        f"({results['scored_lines']} lines, drawn at random)"
-        for name, scores in scored.items()
-    ]
     said.append(f"failures: {sum(failures.values())} of {results['lines']} lines")
     if failures:
         fate = FAILURES[options["failures"]]

@@ -15,7 +15,7 @@ import hostile_checkpoint_cases as cases
 import numpy as np
 import pytest
 import torch
-from cli import ROOT, load, process
+from cli import load
 from fairseq import file_utils
 from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
 from hostile_checkpoint_cases import saved
@@ -84,18 +84,6 @@ def test_the_code_would_be_run(state, tmp_path):
                 assert marker.exists(), case.name
         assert marker.exists(), case.name
         marker.unlink()
-
-
-def test_an_array_of_pointers_ends_no_process(state, tmp_path):
-    """Whoever looks at one ends by a signal."""
-    path = tmp_path / "checkpoint1.pt"
-    path.write_bytes(next(cases.arrays(state)).content)
-    words = ("--inputs", path, "--output", tmp_path / "out.pt")
-    result = process("-m", "resmlp_mt", "average", *words, path=ROOT)
-    assert result.returncode == 1, result.returncode
-    (line,) = result.stderr.splitlines()
-    assert str(path) in line and line.endswith("carries more than data (such as code): refused")
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 def test_counts_of_ngrams_stay_plain_arrays():
@@ -209,9 +197,6 @@ PLAIN = [
 WOULD_BE_RUN = [
     *("__import__('os').system('true')", "[x for x in (1,)]", "(lambda: 1)()", "open", "f'{1}'"),
     *("1 if True else 2", "2 ** 99999", "1 / 0", "[" * 500 + "]" * 500, "1 +", "\0", ""),
-    # nothing runs, but memory would
-    *("[0] * 99999999999", "99999999999 * [0]", "'a' * 99999999999"),
-    *("([0] * 9999) * 9999", "[0] * (1 + 99999999999)"),
 ]
 
 

@@ -194,7 +194,7 @@ class Ways:
         self._command(
             *("distill", "--path", self.path, "--data", self.world.data, "--cpu"),
             *("--source", self.source, "--target", self.target, "--out", self.out / "train"),
-            *("--beam", 2, "--max-len-b", 20, "--failures", "keep"),
+            *("--beam", 2, "--max-len-b", 20),
         )
         return (self.out / "train.yy").read_text()
 

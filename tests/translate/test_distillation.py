@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from cli import call, lines, train, values
 from command import refused, resmlp
+from sacrebleu.metrics import BLEU
 
 from resmlp_mt.processes import Workers
+from resmlp_mt.score.sacre import score
 from resmlp_mt.text.lines import read_lines, write_lines
 from resmlp_mt.text.subwords import Subwords
-from resmlp_mt.translate import distillation, parts
+from resmlp_mt.translate import parts
 from resmlp_mt.translate.distillation import nearest
 from resmlp_mt.translate.translator import Hypothesis
 
@@ -44,28 +46,23 @@ def texts(prefix):
     return [list(read_lines(f"{prefix}.{language}")) for language in ("xx", "yy")]
 
 
+def failures_of(prefix):
+    """The rows of the list of failures: line, kind, source, output."""
+    path = Path(f"{prefix}.failures.tsv")
+    return [row.split("\t") for row in path.read_text().splitlines()[1:]] if path.exists() else []
+
+
 def test_targets_are_what_fairseq_generate_gives(world, make, tmp_path):
-    made, printed = make(tmp_path / "d" / "train", "--failures", "keep")
+    made, printed = make(tmp_path / "d" / "train")
     options = ("--path", world.checkpoint, "--beam", 4, "--cpu", "--num-workers", 0, *SHORT)
     decoding = ("--gen-subset", "train", "--lenpen", 0.6, "--remove-bpe", "sentencepiece")
     out = call("generate", world.data, *options, *decoding).out
     expected = [found[0][1] for _, found in sorted(lines(out, "D").items())]
-    assert texts(tmp_path / "d" / "train") == [list(read_lines(world.text / "train.xx")), expected]
-    assert made["lines"] == made["pairs"] == made["scored_lines"] == 61
-    assert made["teacher"]["bleu"] > 0
-    assert f"BLEU {made['teacher']['bleu']:.1f}, chrF" in printed
-    assert "61 sentences translated" in printed and "(61 lines, drawn at random)" in printed
-
-
-def test_a_sample_is_scored(make, tmp_path, monkeypatch):
-    """The same lines each time: all of a text in which every pair is the same score alike."""
-    monkeypatch.setattr(distillation, "SAMPLE", 20)
-    one, printed = make(tmp_path / "one", "--beam", 1)
-    assert one["scored_lines"] == 20 and "(20 lines, drawn at random)" in printed
-    again, _ = make(tmp_path / "two", "--beam", 1)
-    assert again["teacher"] == one["teacher"]
-    monkeypatch.setattr(distillation, "SAMPLE", 61)
-    assert make(tmp_path / "all", "--beam", 1)[0]["teacher"] != one["teacher"]
+    sources, references = (list(read_lines(world.text / f"train.{x}")) for x in ("xx", "yy"))
+    for row in failures_of(tmp_path / "d" / "train"):
+        expected[int(row[0]) - 1] = references[int(row[0]) - 1]
+    assert texts(tmp_path / "d" / "train") == [sources, expected] and expected != references
+    assert made["lines"] == made["pairs"] == 61 and "61 sentences translated" in printed
 
 
 @pytest.fixture
@@ -81,18 +78,16 @@ def hard(world, tmp_path):
 def test_failures_are_counted_listed_and_handled(make, words, hard, tmp_path):
     both = {"blank source": 1, "source too long": 1}
     beams = ("--beams", tmp_path / "beams")
-    for failures in ("keep", "drop", "reference"):
+    for failures in ("drop", "reference"):
         made, printed = make(tmp_path / failures, *beams, "--failures", failures, **hard)
         assert made["failures"].items() >= both.items()
-        rows = (tmp_path / f"{failures}.failures.tsv").read_text().splitlines()
-        assert "2\tblank source\t\t" in rows
-        assert any(row.startswith("3\tsource too long\tw") for row in rows)
-        assert len(rows) == 1 + sum(made["failures"].values())
+        rows = failures_of(tmp_path / failures)
+        assert ["2", "blank source", "", ""] in rows
+        assert any(row[:2] == ["3", "source too long"] for row in rows)
+        assert len(rows) == sum(made["failures"].values())
         source, target = texts(tmp_path / failures)
         assert len(source) == len(target) == made["pairs"]
-        if failures == "keep":
-            assert len(target) == 4 and target[1:3] == ["", ""] and target[0] and target[3]
-        elif failures == "drop":
+        if failures == "drop":
             assert len(target) == 4 - sum(made["failures"].values())
         else:
             assert len(target) == 4 and target[1:3] == ["r2", "r3"]
@@ -109,24 +104,21 @@ def test_failures_are_counted_listed_and_handled(make, words, hard, tmp_path):
     assert not (tmp_path / "none.yy").exists() and not (tmp_path / "none.xx").exists()
 
 
-def test_interpolation(make, tmp_path, monkeypatch):
+def test_interpolation(world, make, tmp_path, monkeypatch):
     """Of the beams that were made for the first text."""
     monkeypatch.setattr(parts, "CHUNK_LINES", 20)
-    plain, _ = make(tmp_path / "plain", "--failures", "keep")
-    options = ("--beams", tmp_path / "plain.beams", "--interpolate", "--failures", "keep")
-    made, printed = make(tmp_path / "near", *options)
+    make(tmp_path / "plain")
+    options = ("--beams", tmp_path / "plain.beams", "--interpolate")
+    _, printed = make(tmp_path / "near", *options)
     assert "0 sentences translated" in printed and "near.xx, near.yy: 61 pairs" in printed
-    assert made["teacher"] == plain["teacher"] == plain["targets"]
-    assert made["targets"]["bleu"] > made["teacher"]["bleu"]
-    assert (
-        f"nearest in the beam against the references: BLEU {made['targets']['bleu']:.1f}" in printed
-    )
-    assert texts(tmp_path / "near")[0] == texts(tmp_path / "plain")[0]
-    assert texts(tmp_path / "near")[1] != texts(tmp_path / "plain")[1]
+    plain, near = texts(tmp_path / "plain"), texts(tmp_path / "near")
+    references = list(read_lines(world.text / "train.yy"))
+    assert near[0] == plain[0] and near[1] != plain[1]
+    assert score(near[1], references)["bleu"] > score(plain[1], references)["bleu"]
 
 
 def test_nearest():
-    metric = distillation.BLEU(effective_order=True)
+    metric = BLEU(effective_order=True)
     beam = [Hypothesis(text, -1.0, None) for text in ("x y z u", "a b c x", "a b c d")]
     assert nearest(beam, "a b c d", metric) is beam[2]
     assert nearest(beam, "q r s t", metric) is beam[0]
