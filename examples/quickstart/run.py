@@ -8,14 +8,15 @@ Everything is made here, without a download. README.md beside this file shows wh
 
 import argparse
 import random
-import subprocess
 import sys
 from pathlib import Path
 
 import grammar
 
+from resmlp_mt.cli.arguments import Parser, count
+from resmlp_mt.cli.main import main as resmlp_mt
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.errors import UserError
 from resmlp_mt.files import ResultsFolder, make_folder, read_json
 from resmlp_mt.text.lines import read_lines, read_parallel, write_lines
 
@@ -79,19 +80,18 @@ def show_translations(run: Path, corpus: Path, seed: int) -> None:
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=HERE / "out", help="folder for results")
-    parser.add_argument("--sentences", type=int, default=30000, help="training sentences")
-    parser.add_argument("--held-out", type=int, default=500, help="sentences to validate, to test")
-    parser.add_argument("--vocab-size", type=int, default=1000, help="joint SentencePiece pieces")
-    parser.add_argument("--max-update", type=int, default=1500, help="length of training")
-    parser.add_argument("--threads", type=int, help="CPU threads (default: that of PyTorch)")
+    parser.add_argument("--sentences", type=count, default=30000, help="training sentences")
+    help = "sentences to validate, to test"
+    parser.add_argument("--held-out", type=count, default=500, help=help)
+    parser.add_argument("--vocab-size", type=count, default=1000, help="joint SentencePiece pieces")
+    parser.add_argument("--max-update", type=count, default=1500, help="length of training")
+    parser.add_argument("--threads", type=count, help="CPU threads (default: that of PyTorch)")
     parser.add_argument("--seed", type=int, default=1, help="of the corpus and of training")
-    args = parser.parse_args()
-    check_positive(args, "sentences", "held_out", "vocab_size", "max_update")
-    return args
+    return parser.parse_args()
 
 
 def main() -> None:
@@ -103,7 +103,7 @@ def main() -> None:
         corpus = results.step("corpus", "write the corpus", lambda new: write_corpus(args, new))
         words = run_words(args, corpus)
         print(f"resmlp-mt run {' '.join(words)}\n", flush=True)
-        if subprocess.run([sys.executable, "-m", "resmlp_mt", "run", *words]).returncode:
+        if resmlp_mt(["run", *words]):
             raise UserError("resmlp-mt run failed: its error is above")
         run = args.out / "run"
         pictures = results.step("pictures", "draw", lambda new: draw(run, new))

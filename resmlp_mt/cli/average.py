@@ -10,43 +10,26 @@ It takes the memory of two checkpoints, however many are averaged.
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.cli.arguments import WHOLE
+from resmlp_mt.errors import UserError
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--inputs",
-        type=Path,
-        nargs="+",
-        required=True,
-        metavar="PATH",
-        help="checkpoints, or a folder of them with one of the next two options",
-    )
-    parser.add_argument("--output", type=Path, required=True, help="checkpoint to write")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--num-epoch-checkpoints", type=int, metavar="N", help="the last N of checkpointEPOCH.pt"
-    )
-    which.add_argument(
-        "--num-update-checkpoints",
-        type=int,
-        metavar="N",
-        help="the last N of checkpoint_EPOCH_UPDATE.pt (--save-interval-updates)",
-    )
-    parser.add_argument(
-        "--checkpoint-upper-bound",
-        type=int,
-        metavar="N",
-        help="the highest epoch or update to take",
-    )
+    add = parser.add_argument
+    help = "checkpoints, or a folder of them with one of the next two options"
+    add("--inputs", type=Path, nargs="+", required=True, metavar="PATH", help=help)
+    add("--output", type=Path, required=True, help="checkpoint to write")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--num-epoch-checkpoints", **WHOLE, help="the last N of checkpointEPOCH.pt")
+    help = "the last N of checkpoint_EPOCH_UPDATE.pt (--save-interval-updates)"
+    add("--num-update-checkpoints", **WHOLE, help=help)
+    help = "the highest epoch or update to take"
+    parser.add_argument("--checkpoint-upper-bound", **WHOLE, help=help)
 
 
 def run(args: Namespace) -> None:
-    by = None
-    for name, kind in (("num_epoch_checkpoints", "epoch"), ("num_update_checkpoints", "update")):
-        if getattr(args, name) is not None:
-            check_positive(args, name)
-            by, count = kind, getattr(args, name)
+    last = args.num_epoch_checkpoints or args.num_update_checkpoints
+    by = None if last is None else "epoch" if args.num_epoch_checkpoints else "update"
     folders = [path for path in args.inputs if path.is_dir()]
     if by is None and (folders or args.checkpoint_upper_bound is not None):
         where = folders[0] if folders else "--checkpoint-upper-bound"
@@ -62,6 +45,6 @@ def run(args: Namespace) -> None:
     check_output(args.output)
     paths = args.inputs
     if by is not None:
-        paths = last_checkpoints(args.inputs[0], count, by, args.checkpoint_upper_bound)
+        paths = last_checkpoints(args.inputs[0], last, by, args.checkpoint_upper_bound)
     average_checkpoints(paths, args.output)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

@@ -18,7 +18,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.cli.arguments import WHOLE, count
+from resmlp_mt.errors import UserError
 
 # value of each option that is not given: of itself, and with --quick
 DEFAULTS = {
@@ -35,7 +36,6 @@ MEMORY_LENGTHS = ([25, 50, 100, 200], [5, 10])
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    whole = {"type": int, "metavar": "N"}
     parser.add_argument("mode", choices=("decode", "train", "memory"))
     add = parser.add_argument_group("models").add_argument
     add("--arch", metavar="NAME", help="our model (default: resmlp_mt_6)")
@@ -47,21 +47,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     for flag, whose in (("--arch-options", "our model"), ("--baseline-options", "the baseline")):
         help = f"options of fairseq-train for {whose}: {flag}='--decoder-layers 3'"
         add(flag, metavar="'WORDS'", default="", help=help)
-    add("--positions", **whole, help="of both models (default: as many as needed, at least 256)")
+    add("--positions", **WHOLE, help="of both models (default: as many as needed, at least 256)")
     dtypes = ("float32", "bfloat16", "float16")
     add("--dtype", choices=dtypes, default="float32", help="(default: float32)")
 
     add = parser.add_argument_group("sentences").add_argument
     add("--data", metavar="DIR", help="binary data with sentences (default: random words)")
     add("--split", metavar="NAME", help="split of --data (default: test, for train train)")
-    add("--vocabulary", **whole, help="number of random words (default: 32768)")
-    several = {"type": int, "nargs": "+", "metavar": "WORDS"}
+    add("--vocabulary", **WHOLE, help="number of random words (default: 32768)")
+    several = {"type": count, "nargs": "+", "metavar": "WORDS"}
     add("--source-length", **several, help="words of random sentences (default: 25)")
     help = "words of translations (default: 25, for memory 25 50 100 200)"
     add("--target-length", **several, help=help)
-    add("--tokens", **whole, help="target tokens of a training step (default: 4096)")
-    add("--sentences", **whole, help="sentences translated in one batch (default: 64)")
-    add("--beam", **whole, help="beam size (default: 4)")
+    add("--tokens", **WHOLE, help="target tokens of a training step (default: 4096)")
+    add("--sentences", **WHOLE, help="sentences translated in one batch (default: 64)")
+    add("--beam", **WHOLE, help="beam size (default: 4)")
 
     add = parser.add_argument_group("further columns of decode").add_argument
     several = {"nargs": "+", "default": []}
@@ -72,11 +72,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
     add = parser.add_argument_group("run").add_argument
     add("--quick", action="store_true", help="small sizes, to see that it runs")
-    add("--repeats", **whole, help="timed runs of each (default: 5)")
-    add("--warmup", **whole, default=1, help="runs before them (default: 1)")
-    add("--threads", **whole, help="CPU threads (default: those of PyTorch)")
+    add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
+    add("--warmup", type=int, metavar="N", default=1, help="runs before them (default: 1)")
+    add("--threads", **WHOLE, help="CPU threads (default: those of PyTorch)")
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu)")
-    add("--seed", **whole, default=1, help="seed of weights and words (default: 1)")
+    add("--seed", type=int, metavar="N", default=1, help="seed of weights and words (default: 1)")
     help = "folder for numbers and pictures (default: print only)"
     add("--out", type=Path, metavar="DIR", help=help)
 
@@ -103,13 +103,6 @@ def complete(args: Namespace) -> Namespace:
     for name, value in defaults.items():
         if getattr(args, name) is None:
             setattr(args, name, value)
-    counts = ("vocabulary", "positions", "repeats", "threads", "sentences", "beam", "tokens")
-    check_positive(args, *[name for name in counts if getattr(args, name) is not None])
-    for name in ("source_length", "target_length"):
-        for value in getattr(args, name):
-            check_positive(Namespace(**{name: value}), name)
-    if args.warmup < 0:
-        raise UserError(f"--warmup {args.warmup}: must be at least 0")
     least = 2 * args.beam + 4  # fairseq takes the best 2 x beam words, and 4 symbols are no words
     if args.data is None and args.vocabulary < least:
         raise UserError(f"--vocabulary {args.vocabulary}: must be at least {least}")

@@ -12,32 +12,22 @@ for the subwords that were learnt before.
 import argparse
 from pathlib import Path
 
+from resmlp_mt.cli.arguments import WHOLE, number
 from resmlp_mt.errors import UserError
 
 MOST_SHARE = 100  # so that a slip of the finger does not fill the disk
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    path = {"type": Path, "required": True}
-    parser.add_argument("--source", **path, metavar="FILE", help="training text, plain or .gz")
-    parser.add_argument("--target", **path, metavar="FILE", help="its target side")
-    parser.add_argument(
-        "--output-prefix",
-        **path,
-        metavar="DIR/train",
-        help="first part of the names of the new files",
-    )
-    parser.add_argument(
-        "--most", type=int, default=4, metavar="N", help="most pairs in a line (default: 4)"
-    )
-    parser.add_argument(
-        "--share",
-        type=float,
-        default=0.5,
-        metavar="X",
-        help="longer pairs for each pair (default: 0.5)",
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed (default: 1)")
+    add, path = parser.add_argument, {"type": Path, "required": True}
+    add("--source", **path, metavar="FILE", help="training text, plain or .gz")
+    add("--target", **path, metavar="FILE", help="its target side")
+    help = "first part of the names of the new files"
+    add("--output-prefix", **path, metavar="DIR/train", help=help)
+    add("--most", **WHOLE, default=4, help="most pairs in a line (default: 4)")
+    help = "longer pairs for each pair (default: 0.5)"
+    add("--share", type=number, default=0.5, metavar="X", help=help)
+    add("--seed", type=int, default=1, metavar="N", help="seed (default: 1)")
 
 
 def run(args: argparse.Namespace) -> None:

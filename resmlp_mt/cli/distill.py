@@ -20,29 +20,19 @@ from resmlp_mt.cli.translate import add_search_arguments, search_options
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this subcommand."""
-    path = {"type": Path, "required": True}
-    parser.add_argument("--source", **path, metavar="FILE", help="training text, plain or .gz")
-    parser.add_argument("--target", **path, metavar="FILE", help="its target side")
-    parser.add_argument(
-        "--out", **path, metavar="DIR/train", help="first part of the names of the new files"
-    )
+    add, path = parser.add_argument, {"type": Path, "required": True}
+    add("--source", **path, metavar="FILE", help="training text, plain or .gz")
+    add("--target", **path, metavar="FILE", help="its target side")
+    help = "first part of the names of the new files"
+    add("--out", **path, metavar="DIR/train", help=help)
     add_search_arguments(parser)
-    parser.add_argument(
-        "--interpolate",
-        action="store_true",
-        help="take the hypothesis in the beam that is closest to the reference by sentence BLEU",
-    )
-    parser.add_argument(
-        "--failures",
-        choices=("reference", "drop", "keep"),
-        default="reference",
-        help="where the output is empty, reaches the longest length or has an unknown word: take "
-        "the reference, drop the pair, or keep the output. OUT.failures.tsv lists them "
-        "(default: reference)",
-    )
-    parser.add_argument(
-        "--beams", type=Path, metavar="DIR", help="folder of the hypotheses (default: OUT.beams)"
-    )
+    help = "take the hypothesis in the beam that is closest to the reference by sentence BLEU"
+    add("--interpolate", action="store_true", help=help)
+    help = "where the output is empty, reaches the longest length or has an unknown word: take the "
+    help += "reference, or drop the pair. OUT.failures.tsv lists them (default: reference)"
+    add("--failures", choices=("reference", "drop"), default="reference", help=help)
+    help = "folder of the hypotheses (default: OUT.beams)"
+    add("--beams", type=Path, metavar="DIR", help=help)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ It needs onnx and onnxruntime: pip install "resmlp-mt[export]".
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from resmlp_mt.cli.arguments import WHOLE, number
 from resmlp_mt.errors import UserError
 
 
@@ -52,9 +53,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         const="float16",
         help="weights of 16 bits: half the size. The arithmetic stays float32",
     )
-    parser.add_argument("--beam", type=int, default=4, metavar="N", help="default of the folder: 4")
+    parser.add_argument("--beam", **WHOLE, default=4, help="default of the folder: 4")
     parser.add_argument(
-        "--lenpen", type=float, default=0.6, metavar="X", help="default of the folder: 0.6"
+        "--lenpen", type=number, default=0.6, metavar="X", help="default of the folder: 0.6"
     )
     parser.add_argument(
         "--verify",

@@ -10,6 +10,7 @@ import sys
 from typing import List, Optional
 
 from resmlp_mt import __version__
+from resmlp_mt.cli.arguments import Parser
 from resmlp_mt.cli.terminal import run_main
 
 SUBCOMMANDS = {
@@ -33,7 +34,7 @@ PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched
 def build_parser(name: str) -> argparse.ArgumentParser:
     """The parser of one subcommand."""
     command = importlib.import_module(f"resmlp_mt.cli.{name}")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"resmlp-mt {name}",
         description=command.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -67,12 +68,15 @@ def main(argv: Optional[List[str]] = None) -> int:
         parser.parse_args(words)
         parser.print_help()
         return 2
-    name, *rest = words
-    extra: List[str] = []
+    return run_main(lambda: _run(*words), words[0])
+
+
+def _run(name: str, *words: str) -> None:
+    rest, extra = list(words), []
     if name in PASSES_ON and "--" in rest:
         end = rest.index("--")
         rest, extra = rest[:end], rest[end + 1 :]
     args = build_parser(name).parse_args(rest)
     if name in PASSES_ON:
         args.fairseq_options = extra
-    return run_main(lambda: args.run(args), name)
+    args.run(args)

@@ -12,7 +12,8 @@ resmlp-mt plot KIND --help shows the options of each kind.
 import argparse
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, check_finite, check_positive
+from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.errors import UserError
 
 KINDS = {
     "all": "every picture that there is input for",
@@ -36,7 +37,6 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
     """The options of one kind of picture. ``all`` has those of several."""
     every = kind == "all"
     add = parser.add_argument
-    whole = {"type": int, "metavar": "N"}
     file = {"type": Path, "metavar": "FILE"}
     if kind in ("all", "matrices", "rows", "sparsity", "attention"):
         add("checkpoint", type=Path, help="checkpoint of a resmlp_mt model")
@@ -49,15 +49,16 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         add("--title", metavar="TEXT", help="heading of the picture, '' for none")
     if kind in ("all", "matrices", "rows", "sparsity"):
         help = "positions of A, as many as most long sentences of training had (default: 32)"
-        add("--length", **whole, default=32, help=help)
+        add("--length", **WHOLE, default=32, help=help)
     if kind in ("matrices", "rows"):
-        add("--head", **whole, nargs="+", help="heads, from 1 (default: at most 8)")
+        add("--head", **WHOLE, nargs="+", help="heads, from 1 (default: at most 8)")
     if kind == "rows":
-        add("--row", **whole, nargs="+", help="rows t, from 0 (default: four in between)")
-        add("--reach", **whole, default=12, help="largest distance s - t shown (default: 12)")
+        help = "rows t, from 0 (default: four in between)"
+        add("--row", type=int, metavar="N", nargs="+", help=help)
+        add("--reach", **WHOLE, default=12, help="largest distance s - t shown (default: 12)")
     if kind == "sparsity":
         help = "small is below this share of the largest weight of the matrix (default: 0.05)"
-        add("--threshold", type=float, default=0.05, metavar="X", help=help)
+        add("--threshold", type=number, default=0.05, metavar="X", help=help)
     if kind in ("all", "curves"):
         help = "log of fairseq-train --log-format json, or result file with valid_curve (.json)"
         add("--curves" if every else "curves", nargs="+", metavar="[LABEL=]FILE", help=help)
@@ -69,9 +70,9 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         add("--spm", **file, help=help)
         help = "translation to look at (default: that of the model)"
         add("--translation", metavar="TEXT", help=help)
-        add("--layer", **whole, nargs="+", help="layers of the decoder (default: the last)")
-        add("--beam", **whole, default=4, help="beam size (default: 4)")
-        add("--lenpen", type=float, default=0.6, metavar="X", help="length penalty (default: 0.6)")
+        add("--layer", **WHOLE, nargs="+", help="layers of the decoder (default: the last)")
+        add("--beam", **WHOLE, default=4, help="beam size (default: 4)")
+        add("--lenpen", type=number, default=0.6, metavar="X", help="length penalty (default: 0.6)")
     if kind in ("all", "length"):
         help = "translations, one a line, or a log of fairseq-generate"
         add("--systems" if every else "systems", nargs="+", metavar="NAME=FILE", help=help)
@@ -86,9 +87,6 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    given = vars(args)
-    check_positive(args, *(name for name in ("length", "reach", "beam") if name in given))
-    check_finite(args, *(name for name in ("lenpen", "threshold") if name in given))
     try:
         from resmlp_mt.pictures import kinds
         from resmlp_mt.pictures.style import check_pictures, save

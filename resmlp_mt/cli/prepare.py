@@ -13,115 +13,60 @@ A stopped run resumes from its last complete step.
 """
 
 import argparse
-import math
 import shlex
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add_text_arguments(parser)
-    parser.add_argument(
-        "--recipe",
-        metavar="NAME",
-        help="wmt14-en-de, wmt14-en-fr or a recipe of mtdata, in place of the text options",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=1,
-        metavar="N",
-        help="seed of the sample that subwords are learnt from (default: 1)",
-    )
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder for all results"
-    )
-    parser.add_argument(
-        "--limit",
-        type=int,
-        metavar="N",
-        help="only the first N pairs of each training corpus, to try it out",
-    )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="number of processes (default: all cores)"
-    )
-    parser.add_argument(
-        "--pieces",
-        action="store_true",
-        help="write text of pieces for fairseq-preprocess, in place of data-bin",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print the commands, with fairseq-preprocess, that give the same data",
-    )
+    help = "wmt14-en-de, wmt14-en-fr or a recipe of mtdata, in place of the text options"
+    add("--recipe", metavar="NAME", help=help)
+    help = "seed of the sample that subwords are learnt from (default: 1)"
+    add("--seed", type=int, default=1, metavar="N", help=help)
+    add("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
+    help = "only the first N pairs of each training corpus, to try it out"
+    add("--limit", **WHOLE, help=help)
+    add("--workers", **WHOLE, help="number of processes (default: all cores)")
+    help = "write text of pieces for fairseq-preprocess, in place of data-bin"
+    add("--pieces", action="store_true", help=help)
+    help = "print the commands, with fairseq-preprocess, that give the same data"
+    add("--dry-run", action="store_true", help=help)
 
 
 def add_text_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that say which text is prepared and how, --recipe and --seed apart.
 
     `resmlp-mt run` has them too."""
-    text = parser.add_argument_group("the text")
-    text.add_argument("-s", "--source-lang", metavar="LANG", help="language of the source")
-    text.add_argument("-t", "--target-lang", metavar="LANG", help="language of the target")
-    text.add_argument(
-        "--trainpref",
-        metavar="PREF",
-        help="training text, PREF.LANG. A comma stands between several",
-    )
-    text.add_argument("--validpref", metavar="PREF", help="validation text")
-    text.add_argument(
-        "--testpref", metavar="PREF", help="test sets. A comma stands between several"
-    )
-    text.add_argument(
-        "--from",
-        dest="folder",
-        type=Path,
-        metavar="DIR",
-        help="folder that `mtdata get` has filled, in place of a download by --recipe",
-    )
-    how = parser.add_argument_group("how it is prepared (a recipe has defaults of its own)")
-    how.add_argument(
-        "--vocab-size", type=int, metavar="N", help="joint subword pieces (default: 8000)"
-    )
-    how.add_argument(
-        "--subword-model",
-        type=Path,
-        metavar="FILE",
-        help="SentencePiece model to use, none is trained then",
-    )
-    how.add_argument(
-        "--character-coverage",
-        type=float,
-        metavar="X",
-        help="share of characters in the vocabulary (default: 1, with Chinese or Japanese 0.9995)",
-    )
-    how.add_argument(
-        "--normalise",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="normalise punctuation as Moses does, here and in translate (default: no)",
-    )
-    how.add_argument(
-        "--drop-duplicates",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="train on each pair once (default: no)",
-    )
-    how.add_argument(
-        "--max-ratio",
-        type=float,
-        metavar="X",
-        help="leave out training pairs with more than X times as many pieces on one side "
-        "(default: 0, any)",
-    )
-    how.add_argument(
-        "--max-pieces",
-        type=int,
-        metavar="N",
-        help="leave out training pairs with more pieces on a side (default: 250)",
-    )
+    add = parser.add_argument_group("the text").add_argument
+    add("-s", "--source-lang", metavar="LANG", help="language of the source")
+    add("-t", "--target-lang", metavar="LANG", help="language of the target")
+    help = "training text, PREF.LANG. A comma stands between several"
+    add("--trainpref", metavar="PREF", help=help)
+    add("--validpref", metavar="PREF", help="validation text")
+    add("--testpref", metavar="PREF", help="test sets. A comma stands between several")
+    help = "folder that `mtdata get` has filled, in place of a download by --recipe"
+    add("--from", dest="folder", type=Path, metavar="DIR", help=help)
+
+    title = "how it is prepared (a recipe has defaults of its own)"
+    add, switch = parser.add_argument_group(title).add_argument, argparse.BooleanOptionalAction
+    add("--vocab-size", **WHOLE, help="joint subword pieces (default: 8000)")
+    help = "SentencePiece model to use, none is trained then"
+    add("--subword-model", type=Path, metavar="FILE", help=help)
+    help = "share of characters in the vocabulary (default: 1, with Chinese or Japanese 0.9995)"
+    add("--character-coverage", type=number, metavar="X", help=help)
+    help = "normalise punctuation as Moses does, here and in translate (default: no)"
+    add("--normalise", action=switch, default=None, help=help)
+    help = "train on each pair once (default: no)"
+    add("--drop-duplicates", action=switch, default=None, help=help)
+    help = "leave out training pairs with more than X times as many pieces on one side "
+    help += "(default: 0, any)"
+    add("--max-ratio", type=number, metavar="X", help=help)
+    help = "leave out training pairs with more pieces on a side (default: 250)"
+    add("--max-pieces", **WHOLE, help=help)
 
 
 def preparation_of(args: argparse.Namespace, out: Path, **more):
@@ -134,8 +79,7 @@ def preparation_of(args: argparse.Namespace, out: Path, **more):
     Raises:
         UserError: naming an option that is missing or out of range, or a missing file.
     """
-    check_positive(args, "vocab_size", "max_pieces")
-    if args.max_ratio is not None and not 0 <= args.max_ratio < math.inf:
+    if args.max_ratio is not None and args.max_ratio < 0:
         raise UserError(f"--max-ratio {args.max_ratio:g}: must be 0 or more")
     if args.character_coverage is not None and not 0 < args.character_coverage <= 1:
         raise UserError(
@@ -180,7 +124,6 @@ def _corpora_of(args: argparse.Namespace):
 
 
 def run(args: argparse.Namespace) -> None:
-    check_positive(args, "limit", "workers")
     work = preparation_of(
         args, args.out, limit=args.limit, workers=args.workers, pieces=args.pieces
     )

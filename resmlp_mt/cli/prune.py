@@ -19,7 +19,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", **file, required=True, help=help)
     help = "share of the largest weight of a matrix (default: 0.05, with --sweep 0.02 0.05 0.1 "
     help += "0.15 0.2 0.3)"
-    add("--threshold", type=float, nargs="+", metavar="SHARE", help=help)
+    add("--threshold", type=number, nargs="+", metavar="SHARE", help=help)
     help = "matrices (default: all, with --sweep each of A, B, C and all)"
     add("--which", nargs="+", choices=("A", "B", "C", "all"), help=help)
     help = "positions of A, as many as most long sentences of training had (default: 32)"
-    add("--length", type=int, default=32, metavar="N", help=help)
+    add("--length", **WHOLE, default=32, help=help)
 
     add = parser.add_argument_group("a sweep").add_argument
     add("--sweep", action="store_true", help="measure BLEU at several thresholds")
@@ -42,14 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--spm", **file, help=help)
     add("--source", **file, help="test set, one sentence a line")
     add("--references", **file, help="its references")
-    add("--beam", type=int, default=4, metavar="N", help="beam size (default: 4)")
-    add("--lenpen", type=float, default=0.6, metavar="X", help="length penalty (default: 0.6)")
+    add("--beam", **WHOLE, default=4, help="beam size (default: 4)")
+    add("--lenpen", type=number, default=0.6, metavar="X", help="length penalty (default: 0.6)")
     add("--cpu", action="store_true", help="do not use a GPU")
-    add("--threads", type=int, metavar="N", help="CPU threads (default: those of PyTorch)")
+    add("--threads", **WHOLE, help="CPU threads (default: those of PyTorch)")
 
 
 def run(args: argparse.Namespace) -> None:
-    check_positive(args, "length")
     if args.sweep:
         sweep(args)
         return
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> None:
     counts = prune_checkpoint(args.checkpoint, args.output, threshold, which, args.length)
     for kind in KINDS:
         if kind in counts:
-            count = counts[kind]
-            print(f"{kind}: {count.share:6.1%} removed, {count.small:,} of {count.total:,} weights")
+            found = counts[kind]
+            print(f"{kind}: {found.share:6.1%} removed, {found.small:,} of {found.total:,} weights")
     print(args.output)
 
 

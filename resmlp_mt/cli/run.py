@@ -16,53 +16,32 @@ fetches the corpora of WMT14 by mtdata and trains with the recipe of the paper.
 import argparse
 from pathlib import Path
 
+from resmlp_mt.cli.arguments import WHOLE, number
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
-from resmlp_mt.cli.train import add_training_options, check_training_options
-from resmlp_mt.errors import UserError, check_finite, check_positive
+from resmlp_mt.cli.train import add_training_options
+from resmlp_mt.errors import UserError
 
 TRAINING_RECIPES = ("paper", "small")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder for all results"
-    )
+    add, folder = parser.add_argument, {"type": Path, "metavar": "DIR"}
+    add("--out", **folder, required=True, help="folder for all results")
     add_text_arguments(parser)
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder of resmlp-mt prepare, in place of text"
-    )
+    add("--data", **folder, help="folder of resmlp-mt prepare, in place of text")
     add_training_options(parser)
-    parser.add_argument(
-        "--recipe",
-        action="append",
-        default=[],
-        metavar="NAME|FILE",
-        help="how to train: paper, small or a TOML file (default: small, for wmt14-* paper). "
-        "Which corpora: wmt14-en-de, wmt14-en-fr or a recipe of mtdata. One of each may be given",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="seed of the training (default: 1)"
-    )
-    parser.add_argument("--beam", type=int, metavar="N", help="beam size (default: of the recipe)")
-    parser.add_argument(
-        "--lenpen",
-        type=float,
-        nargs="+",
-        metavar="X",
-        help="length penalties. The validation set chooses one (default: of the recipe)",
-    )
-    parser.add_argument(
-        "--limit", type=int, metavar="N", help="only the first N pairs of each corpus"
-    )
-    parser.add_argument(
-        "--workers", type=int, metavar="N", help="number of processes of prepare and translate"
-    )
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print the fairseq commands that do the same, and run nothing",
-    )
+    help = "how to train: paper, small or a TOML file (default: small, for wmt14-* paper). "
+    help += "Which corpora: wmt14-en-de, wmt14-en-fr or one of mtdata. One of each may be given"
+    add("--recipe", action="append", default=[], metavar="NAME|FILE", help=help)
+    add("--seed", type=int, default=1, metavar="N", help="seed of the training (default: 1)")
+    add("--beam", **WHOLE, help="beam size (default: of the recipe)")
+    help = "length penalties. The validation set chooses one (default: of the recipe)"
+    add("--lenpen", type=number, nargs="+", metavar="X", help=help)
+    add("--limit", **WHOLE, help="only the first N pairs of each corpus")
+    add("--workers", **WHOLE, help="number of processes of prepare and translate")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    help = "print the fairseq commands that do the same, and run nothing"
+    add("--dry-run", action="store_true", help=help)
 
 
 def split_recipes(args: argparse.Namespace) -> str:
@@ -84,11 +63,6 @@ def split_recipes(args: argparse.Namespace) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    check_training_options(args)
-    given = [name for name in ("beam", "limit", "workers") if getattr(args, name) is not None]
-    check_positive(args, *given)
-    for lenpen in args.lenpen or []:
-        check_finite(argparse.Namespace(lenpen=lenpen), "lenpen")
     from resmlp_mt.train.recipe import load_recipe
 
     recipe = load_recipe(split_recipes(args))

@@ -20,99 +20,50 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.errors import check_positive
+from resmlp_mt.cli.arguments import WHOLE
 from resmlp_mt.train.command import MAX_TOKENS, PORT, PRECISIONS, Devices
 from resmlp_mt.train.recipe import NAMES, load_recipe
 
 
 def add_training_options(parser: ArgumentParser) -> None:
     """What ``resmlp-mt run`` takes too, --recipe and --seed apart."""
-    parser.add_argument(
-        "--arch",
-        default="resmlp_mt_6",
-        metavar="NAME",
-        help="resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_gated_6 and _12, "
-        "resmlp_mt_conv_6 and _12, resmlp_mt_tiny for trials, or one of fairseq such as "
-        "transformer (default: resmlp_mt_6)",
-    )
-    parser.add_argument(
-        "--max-update", type=int, metavar="N", help="number of updates (default: of the recipe)"
-    )
-    parser.add_argument(
-        "--tokens",
-        type=int,
-        metavar="N",
-        help="tokens per update, on all GPUs together (default: of the recipe)",
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help="tokens per batch on one GPU. Lower it if memory is too small (default: "
-        f"{MAX_TOKENS}, or the share of a GPU if that is less)",
-    )
-    parser.add_argument(
-        "--gpus", type=int, metavar="N", help="GPUs on each machine (default: all, or the CPU)"
-    )
-    parser.add_argument(
-        "--precision",
-        choices=tuple(PRECISIONS),
-        default="fp32",
-        help="fp32, tf32 (products in TF32: A100 and later), bf16-products (products in bfloat16: "
-        "CPUs with AMX) or fp16 (weights in 16 bits) (default: fp32)",
-    )
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads")
-
-
-def check_training_options(args: Namespace) -> None:
-    """
-    Raises:
-        UserError: for a number below 1.
-    """
-    given = ("max_update", "tokens", "max_tokens", "gpus", "threads")
-    check_positive(args, *(name for name in given if getattr(args, name) is not None))
+    add = parser.add_argument
+    help = "resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_gated_6 and _12, "
+    help += "resmlp_mt_conv_6 and _12, resmlp_mt_tiny for trials, or one of fairseq such as "
+    help += "transformer (default: resmlp_mt_6)"
+    add("--arch", default="resmlp_mt_6", metavar="NAME", help=help)
+    add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
+    help = "tokens per update, on all GPUs together (default: of the recipe)"
+    add("--tokens", **WHOLE, help=help)
+    help = "tokens per batch on one GPU. Lower it if memory is too small (default: "
+    help += f"{MAX_TOKENS}, or the share of a GPU if that is less)"
+    add("--max-tokens", **WHOLE, help=help)
+    add("--gpus", **WHOLE, help="GPUs on each machine (default: all, or the CPU)")
+    help = "fp32, tf32 (products in TF32: A100 and later), bf16-products (products in bfloat16: "
+    help += "CPUs with AMX) or fp16 (weights in 16 bits) (default: fp32)"
+    add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
+    add("--threads", **WHOLE, help="CPU threads")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("data", type=Path, metavar="DATA", help="folder of binary data")
-    parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder for checkpoints"
-    )
+    add, number = parser.add_argument, {"type": int, "metavar": "N"}
+    add("data", type=Path, metavar="DATA", help="folder of binary data")
+    add("--out", type=Path, required=True, metavar="DIR", help="folder for checkpoints")
     add_training_options(parser)
-    parser.add_argument(
-        "--recipe",
-        default="small",
-        metavar="NAME|FILE",
-        help=f"{', '.join(NAMES)} or a TOML file (default: small)",
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed (default: 1)")
-    parser.add_argument(
-        "--source-lang", "-s", metavar="LANG", help="needed if DATA has several pairs"
-    )
-    parser.add_argument(
-        "--target-lang", "-t", metavar="LANG", help="needed if DATA has several pairs"
-    )
-    parser.add_argument(
-        "--nodes", type=int, default=1, metavar="N", help="number of machines (default: 1)"
-    )
-    parser.add_argument(
-        "--node-rank", type=int, default=0, metavar="N", help="number of this one (default: 0)"
-    )
-    parser.add_argument(
-        "--master-addr",
-        default=os.environ.get("MASTER_ADDR"),
-        metavar="HOST",
-        help="host name of the first machine (default: the variable MASTER_ADDR)",
-    )
-    parser.add_argument(
-        "--master-port", type=int, default=PORT, metavar="N", help=f"port there (default: {PORT})"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the command, and run nothing")
+    help = f"{', '.join(NAMES)} or a TOML file (default: small)"
+    add("--recipe", default="small", metavar="NAME|FILE", help=help)
+    add("--seed", **number, default=1, help="seed (default: 1)")
+    for flag in (("--source-lang", "-s"), ("--target-lang", "-t")):
+        add(*flag, metavar="LANG", help="needed if DATA has several pairs")
+    add("--nodes", **WHOLE, default=1, help="number of machines (default: 1)")
+    add("--node-rank", **number, default=0, help="number of this one (default: 0)")
+    help = "host name of the first machine (default: the variable MASTER_ADDR)"
+    add("--master-addr", default=os.environ.get("MASTER_ADDR"), metavar="HOST", help=help)
+    add("--master-port", **number, default=PORT, help=f"port there (default: {PORT})")
+    add("--dry-run", action="store_true", help="print the command, and run nothing")
 
 
 def run(args: Namespace) -> None:
-    check_training_options(args)
-    check_positive(args, "nodes")
     recipe = load_recipe(args.recipe)
     from resmlp_mt.train.training import Training
 

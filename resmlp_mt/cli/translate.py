@@ -18,80 +18,38 @@ import argparse
 import sys
 from pathlib import Path
 
+from resmlp_mt.cli.arguments import WHOLE, count, number
 from resmlp_mt.errors import UserError
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the models and their search, which distill has too."""
-    parser.add_argument(
-        "--path",
-        required=True,
-        metavar="FILE[:FILE]",
-        help="checkpoint, or a folder of resmlp-mt run (OUT/model) with model.pt in it. Several, "
-        "with a colon between them, are an ensemble",
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="binary data of the training, for its dictionaries and subwords (default: the folder "
-        "of the checkpoint)",
-    )
-    parser.add_argument(
-        "--spm",
-        type=Path,
-        metavar="FILE",
-        help="SentencePiece model, for data that `resmlp-mt prepare` did not make. The text is not "
-        "normalised then",
-    )
-    parser.add_argument("--beam", type=int, default=4, metavar="N", help="beam size (default: 4)")
-    parser.add_argument(
-        "--lenpen",
-        type=float,
-        default=0.6,
-        metavar="X",
-        help="length penalty. Take the best on your validation set. A higher one favours longer "
-        "translations (default: 0.6)",
-    )
-    parser.add_argument("--max-len-a", type=float, default=0.0, metavar="A", help="(default: 0)")
-    parser.add_argument(
-        "--max-len-b",
-        type=int,
-        default=200,
-        metavar="B",
-        help="a translation has at most A x source + B subwords (default: 200)",
-    )
-    parser.add_argument(
-        "--no-repeat-ngram-size",
-        type=int,
-        default=0,
-        metavar="N",
-        help="no N subwords in a row are repeated in a translation (default: 0, they may be)",
-    )
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        default=4096,
-        metavar="N",
-        help="source subwords per batch (default: 4096)",
-    )
-    parser.add_argument("--fp16", action="store_true", help="compute in float16, on a GPU")
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="CPU threads of all processes together"
-    )
-    parser.add_argument(
-        "--processes",
-        type=int,
-        metavar="N",
-        help="number of processes (default: one per GPU, on a CPU 1)",
-    )
-    parser.add_argument(
-        "--model-overrides",
-        default="{}",
-        metavar="DICT",
-        help="model options, such as \"{'inference_precision': 'int8'}\" on a CPU",
-    )
+    add = parser.add_argument
+    help = "checkpoint, or a folder of resmlp-mt run (OUT/model) with model.pt in it. Several, "
+    help += "with a colon between them, are an ensemble"
+    add("--path", required=True, metavar="FILE[:FILE]", help=help)
+    help = "binary data of the training, for its dictionaries and subwords (default: the folder "
+    help += "of the checkpoint)"
+    add("--data", type=Path, metavar="DIR", help=help)
+    help = "SentencePiece model, for data that `resmlp-mt prepare` did not make. The text is not "
+    help += "normalised then"
+    add("--spm", type=Path, metavar="FILE", help=help)
+    add("--beam", **WHOLE, default=4, help="beam size (default: 4)")
+    help = "length penalty. Take the best on your validation set. A higher one favours longer "
+    help += "translations (default: 0.6)"
+    add("--lenpen", type=number, default=0.6, metavar="X", help=help)
+    add("--max-len-a", type=number, default=0.0, metavar="A", help="(default: 0)")
+    help = "a translation has at most A x source + B subwords (default: 200)"
+    add("--max-len-b", type=count, default=200, metavar="B", help=help)
+    help = "no N subwords in a row are repeated in a translation (default: 0, they may be)"
+    add("--no-repeat-ngram-size", type=int, default=0, metavar="N", help=help)
+    add("--max-tokens", **WHOLE, default=4096, help="source subwords per batch (default: 4096)")
+    add("--fp16", action="store_true", help="compute in float16, on a GPU")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    add("--threads", **WHOLE, help="CPU threads of all processes together")
+    add("--processes", **WHOLE, help="number of processes (default: one per GPU, on a CPU 1)")
+    help = "model options, such as \"{'inference_precision': 'int8'}\" on a CPU"
+    add("--model-overrides", default="{}", metavar="DICT", help=help)
 
 
 def search_options(args: argparse.Namespace, nbest: int):
@@ -121,41 +79,19 @@ def search_options(args: argparse.Namespace, nbest: int):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this subcommand."""
-    parser.add_argument(
-        "--input", type=Path, required=True, metavar="FILE", help="text, plain or .gz, or -"
-    )
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="FILE", help="file to write, or -"
-    )
+    add, file = parser.add_argument, {"type": Path, "required": True, "metavar": "FILE"}
+    add("--input", **file, help="text, plain or .gz, or -")
+    add("--output", **file, help="file to write, or -")
     add_search_arguments(parser)
-    parser.add_argument(
-        "--nbest",
-        type=int,
-        default=1,
-        metavar="N",
-        help="the best N translations of each line: the output has N lines for each line of the "
-        "input, the best first (default: 1)",
-    )
-    parser.add_argument(
-        "--truncate",
-        action="store_true",
-        help="translate the beginning of a line that is too long for the model. Without it such "
-        "lines are refused before anything is translated",
-    )
-    parser.add_argument(
-        "--num-shards",
-        type=int,
-        default=1,
-        metavar="N",
-        help="number of jobs that share the text (default: 1)",
-    )
-    parser.add_argument(
-        "--shard-id",
-        type=int,
-        default=0,
-        metavar="I",
-        help="number of this job, from 0 (default: 0)",
-    )
+    help = "the best N translations of each line: the output has N lines for each line of the "
+    help += "input, the best first (default: 1)"
+    add("--nbest", **WHOLE, default=1, help=help)
+    help = "translate the beginning of a line that is too long for the model. Without it such "
+    help += "lines are refused before anything is translated"
+    add("--truncate", action="store_true", help=help)
+    add("--num-shards", **WHOLE, default=1, help="number of jobs that share the text (default: 1)")
+    help = "number of this job, from 0 (default: 0)"
+    add("--shard-id", type=int, default=0, metavar="I", help=help)
 
 
 def run(args: argparse.Namespace) -> None:

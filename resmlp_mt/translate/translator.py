@@ -20,7 +20,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
 from resmlp_mt.compat.program_errors import explain
-from resmlp_mt.errors import UserError, check_finite, check_positive
+from resmlp_mt.errors import UserError
 from resmlp_mt.inference.generator import NotFinite
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import FILE, TextSettings
@@ -87,9 +87,6 @@ class SearchOptions:
     overrides: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        given = [name for name in ("threads", "processes") if getattr(self, name) is not None]
-        check_positive(self, "beam", "nbest", "max_tokens", "max_len_b", *given)
-        check_finite(self, "lenpen", "max_len_a")
         for name in ("max_len_a", "no_repeat_ngram_size"):
             if getattr(self, name) < 0:
                 option = name.replace("_", "-")

@@ -134,7 +134,7 @@ def test_refusals_of_the_command(tmp_path):
         ((tmp_path,), f"{tmp_path}: add --num-epoch-checkpoints N or --num-update-checkpoints N"),
         ((path, "--checkpoint-upper-bound", 1), "--checkpoint-upper-bound: add --num-epoch"),
         ((path, epochs, 1), "--inputs: give one folder with --num-epoch-checkpoints"),
-        ((tmp_path, epochs, 0), "--num-epoch-checkpoints 0: must be at least 1"),
+        ((tmp_path, epochs, 0), "--num-epoch-checkpoints: must be at least 1"),
         ((tmp_path, epochs, 2), "has 1 epoch checkpoints, fewer than the 2 to average"),
         ((path, other), "different parameters"),
     ):

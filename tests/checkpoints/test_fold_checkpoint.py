@@ -108,7 +108,7 @@ def test_refusals(trained, folded, tmp_path):
     torch.save({**state, "model": headless}, tmp_path / "headless.pt")
     out = tmp_path / "out.pt"
     for path, said in (
-        (tmp_path / "truncated.pt", "is damaged or cut off"),
+        (tmp_path / "truncated.pt", "is damaged"),
         (folded, "is folded already"),
         (tmp_path / "old.pt", "is a checkpoint of another model"),
         (tmp_path / "transformer.pt", "is a checkpoint of another model"),

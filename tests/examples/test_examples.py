@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -18,21 +19,15 @@ QUICKSTART = ["examples/quickstart/run.py", "--sentences", 200, "--held-out", 12
 QUICKSTART += ["--max-update", 12, "--vocab-size", 250, "--threads", 1]
 
 
-def run(folder, *more):
-    """Run the quickstart with its results below *folder*; gives the finished process."""
-    return subprocess.run(
-        [sys.executable, *map(str, QUICKSTART), "--out", str(folder / "out"), *map(str, more)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-
-
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory):
+    """Its folder, and the finished process."""
     folder = tmp_path_factory.mktemp("quickstart")
-    return folder, run(folder)
+    command = [sys.executable, *map(str, QUICKSTART), "--out", str(folder / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return folder, subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True
+    )
 
 
 def test_quickstart_makes_scores_translations_and_pictures(quickstart):
@@ -52,15 +47,19 @@ def test_quickstart_makes_scores_translations_and_pictures(quickstart):
     assert [len(split) for split in pairs] == [200, 12, 12] and not pairs[0] & (pairs[1] | pairs[2])
 
 
-def test_quickstart_again_reuses_everything(quickstart):
+def test_quickstart_again_reuses_everything(quickstart, monkeypatch, capsys):
+    """Called here."""
     folder, _ = quickstart
     written = (folder / "out" / "run" / "model" / "model.pt").stat().st_mtime_ns
-    process = run(folder)
-    assert process.returncode == 0, process.stderr
+    words = [*map(str, QUICKSTART), "--out", str(folder / "out")]
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for more, status in (([], 0), (["--seed", "2"], 1)):
+        monkeypatch.setattr("sys.argv", [*words, *more])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(ROOT / QUICKSTART[0]), run_name="__main__")
+        assert end.value.code == status
     assert (folder / "out" / "run" / "model" / "model.pt").stat().st_mtime_ns == written
-    process = run(folder, "--seed", 2)
-    assert process.returncode == 1 and "Traceback" not in process.stderr
-    assert "made with seed = 1, not 2" in process.stderr.splitlines()[-1]
+    assert "made with seed = 1, not 2" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_row_of_the_study(hundred_lines, tmp_path, monkeypatch):

@@ -91,29 +91,12 @@ def test_the_recipes_of_the_tutorial_are_those_of_their_results(file, name):
     assert (recipe.vocab_size, recipe.average_count) == (plan.VOCABULARY, runs.AVERAGE)
 
 
-def test_words_for_the_road(hundred_lines, tmp_path, monkeypatch):
-    """Only the training text differs where another text is learned from."""
-    monkeypatch.setenv("MULTI30K", str(hundred_lines))
-    name = "concatenated.en-de.conv-3.1"
-    monkeypatch.setitem(runs.TEXTS, "concatenated", lambda row, out: out / "text" / "train")
-    model = tmp_path / "table5.en-de.conv-3.1" / "model" / "spm.model"
-    model.parent.mkdir(parents=True)
-    model.touch()
-    other = runs.run_options(ROWS[name], tmp_path)
-    own = runs.run_options(ROWS["table5.en-de.conv-3.1"], tmp_path)
-    at = own.index("--trainpref") + 1
-    assert own[at] == str(hundred_lines / "train") and other[at] == str(tmp_path / "text/train")
-    assert other[at + 1 : at + 3] == ["--subword-model", str(model)]
-    trial = runs.run_options(ROWS["trial.lstm.1"], tmp_path)
-    assert trial[trial.index("--testpref") + 1] == str(hundred_lines / "val")
-
-
 @pytest.mark.parametrize(
     "arguments, parts",
     [
         (["run", "trial.none.9"], ["trial.none.9", "study list"]),
         (["run"], ["which rows"]),
-        (["run", "--all", "--jobs", 0], ["--jobs 0"]),
+        (["run", "--all", "--jobs", 0], ["--jobs: must be at least 1"]),
     ],
 )
 def test_refused(arguments, parts, monkeypatch, capsys):
@@ -159,27 +142,6 @@ def test_what_repeats(line, expected):
     assert measures.repeats(line) is expected
 
 
-def test_counted_and_joined():
-    found = measures.counted(["a b c a b c", "x"], ["a b c", "x y"])
-    assert found == {"repeats": 0.5, "words": 7 / 5}
-    pairs = [(str(i), str(-i)) for i in range(7)]
-    assert measures.joined(pairs, 1) == pairs
-    assert measures.joined(pairs, 3) == [("0 1 2", "0 -1 -2"), ("3 4 5", "-3 -4 -5")]
-
-
-@pytest.mark.parametrize(
-    "row, other",
-    [
-        ("table5.en-fr.lstm.2", "table5.en-fr.transformer-3.2"),
-        ("distilled.en-de.resmlp-3.1", "table5.en-de.resmlp-3.1"),
-        ("table5.en-de.transformer-3.1", None),
-        ("ablation.03", None),
-    ],
-)
-def test_what_is_compared_with_what(row, other):
-    assert measures.against().get(row) == other
-
-
 @pytest.fixture
 def translated(tmp_path, monkeypatch, hundred_lines):
     """Translations of two systems; gives the options of their folders."""
@@ -217,7 +179,7 @@ def test_translations_cut_off(translated, tmp_path, monkeypatch, capsys):
     for kind in ("compare", "lengths", "repetitions"):
         status, line = call(monkeypatch, capsys, "measure", kind, *translated)
         assert status == 1 and len(line.splitlines()) == 1
-        assert f"{path}: 3 translations but" in line
+        assert f"{path} has 3 lines but" in line
     assert not (tmp_path / "new").exists()
 
 

@@ -106,8 +106,8 @@ def test_refusals(trained, corpus, tmp_path):
         ([*good, "--layer", 3], "--layer 3: this decoder has 2"),
         ([*good, "--spm", tmp_path / "gone.model"], "gone.model is not a SentencePiece model"),
         ([*good, "--spm", tmp_path / "no.model"], "no.model is not a SentencePiece model"),
-        ([*good, "--beam", 0], "--beam 0"),
-        ([*good, "--lenpen", "nan"], "--lenpen nan"),
+        ([*good, "--beam", 0], "--beam: must be at least 1"),
+        ([*good, "--lenpen", "nan"], "--lenpen: must be a number"),
     ]
     arguments = ["attention", trained.path, "-o", tmp_path / "a.png"]
     for options, said in cases:

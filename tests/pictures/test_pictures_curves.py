@@ -134,7 +134,7 @@ def test_bleu_by_length_refused(texts):
         ("nameless: give each system as NAME=FILE", ["nameless"]),
         ("NAME=FILE", [f"={texts / 'hyp'}"]),
         ("called a already", [f"a={texts / 'hyp'}", f"a={texts / 'ref'}"]),
-        ("short: 2 translations but", [f"a={texts / 'short'}"]),
+        ("short has 2 lines but", [f"a={texts / 'short'}"]),
         ("gone: No such file", [f"a={texts / 'gone'}"]),
         ("edges 9 3", [f"a={texts / 'hyp'}", "--edges", 9, 3]),
     ]

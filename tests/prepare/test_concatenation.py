@@ -49,7 +49,7 @@ def test_text_stands_before_the_longer_pairs(text, tmp_path):
         (["--most", 1], "--most 1"),
         (["--most", 10], "at most the 9 pairs"),
         (["--share", 0], "--share 0"),
-        (["--share", "nan"], "--share nan"),
+        (["--share", "nan"], "--share: must be a number"),
         (["--share", 1e12], "--share 1e+12: must be above 0 and at most 100"),
         (["--target", "{folder}/train.en.gz"], "by two languages"),
         (["--target", "{folder}/none.de"], "none.de"),

@@ -247,10 +247,10 @@ def test_results_of_other_options(tmp_path, text):
     "words, said",
     [
         ("--recipe wmt14-en-ru", "--recipe wmt14-en-ru: unknown recipe: choose wmt14-en-de or"),
-        ("{own} --limit 0", "--limit 0: must be at least 1"),
-        ("{own} --max-pieces 0", "--max-pieces 0: must be at least 1"),
+        ("{own} --limit 0", "--limit: must be at least 1"),
+        ("{own} --max-pieces 0", "--max-pieces: must be at least 1"),
         ("{own} --vocab-size 70000", "--vocab-size: 70000 pieces: at most 65000"),
-        ("{own} --max-ratio nan", "--max-ratio nan: must be 0 or more"),
+        ("{own} --max-ratio nan", "--max-ratio: must be a number"),
         ("{own} --character-coverage 0", "--character-coverage 0: must be above 0 and at most 1"),
         ("{own} --subword-model no", "--subword-model and --vocab-size: give one or the other"),
         ("{text} --subword-model no", "no is not a SentencePiece model"),

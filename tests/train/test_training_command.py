@@ -88,7 +88,7 @@ REFUSED = [
     (["--gpus", 3], "2048 tokens an update are no multiple of 3 GPUs"),
     (["--gpus", 16], "batches of 128 tokens do not hold a sentence of 256"),
     (["--gpus", 4, "--max-tokens", 1024], "512 tokens an update on each of 4 GPUs"),
-    (["--gpus", 0], "--gpus 0: must be at least 1"),
+    (["--gpus", 0], "--gpus: must be at least 1"),
     (["--nodes", 2, "--node-rank", 2], "--node-rank 2"),
     (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
     (["--recipe", "paper", "--arch", "lstm"], "recipe paper has no options for the model lstm"),

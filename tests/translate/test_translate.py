@@ -4,15 +4,14 @@ all, and resumed where they were stopped."""
 import gzip
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
-from cli import ROOT, call, lines, load, train
+from cli import call, lines, load, train
 from command import refused, resmlp
+from processes import Forked
 
 from resmlp_mt.text.settings import FILE, TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
@@ -102,7 +101,7 @@ def test_the_search_is_that_of_the_options(world, run, source):
     ):
         expected = by_fairseq(world, world.checkpoint, *options, "--batch-size", 1)
         # one sentence at a time: A x source is of the longest sentence in the batch
-        for line, nbest in list(zip(lines_of(source), expected))[:4]:
+        for line, nbest in list(zip(lines_of(source), expected))[:2]:
             assert run("-", "-", *options, stdin=line.encode()).out == f"{nbest[0]}\n"
 
 
@@ -224,9 +223,9 @@ def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
     refuse("has no folder", source, bad / "no" / "out")
     refuse("leave off .gz", source, bad / "out.gz")
     for options, said in (
-        (("--beam", 0), "--beam 0: must be at least 1"),
+        (("--beam", 0), "--beam: must be at least 1, not 0"),
         (("--nbest", 5), "--nbest 5: a search with --beam 4 has no more"),
-        (("--lenpen", "nan"), "--lenpen nan: must be a number"),
+        (("--lenpen", "nan"), "--lenpen: must be a number, not nan"),
         (("--max-len-a", -1), "--max-len-a -1.0: must be at least 0"),
         (("--model-overrides", "{"), "--model-overrides {"),
         (("--model-overrides", "{'inference_precision': 'int7'}"), "int7"),
@@ -264,20 +263,14 @@ def test_a_killed_run_resumes(world, run, refuse, tmp_path):
     many.write_text(text * 68)  # 4,148 lines: five chunks
     out, chunks = tmp_path / "out", tmp_path / "out.parts"
     command = ("--path", world.checkpoint, "--data", world.data, "--input", many, "--output", out)
-    first = subprocess.Popen(
-        [sys.executable, "-m", "resmlp_mt", "translate", *map(str, (*command, *LONG, "--cpu"))],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    first = Forked(lambda: resmlp("translate", *command, *LONG, "--cpu"), tmp_path / "log")
     while not list(chunks.glob("*.jsonl.gz")):
-        assert first.poll() is None, first.communicate()
-        time.sleep(0.01)
-    first.send_signal(signal.SIGSTOP)
+        assert first.poll() is None, (tmp_path / "log").read_text()
+        time.sleep(0.005)
+    os.kill(first.pid, signal.SIGSTOP)
     refuse("another process is working in", many, out, *LONG)
     first.kill()
-    first.communicate()
+    first.wait(60)
     assert not out.exists() and 0 < len(list(chunks.glob("*.jsonl.gz"))) < 5
     refuse("out.parts holds translations made with lenpen", many, out, *LONG, "--lenpen", 1)
     said = run(many, out, *LONG)

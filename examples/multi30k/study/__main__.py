@@ -20,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tabulate import tabulate
 
+from resmlp_mt.cli.arguments import Parser, count
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError, check_positive
+from resmlp_mt.errors import UserError
 from study import measures, runs
 from study.result_files import HERE, RESULTS, load
 from study.tables import FRONT, TABLES
@@ -30,7 +31,7 @@ OUT = HERE.parent / "out" / "study"
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="study", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files")
@@ -41,7 +42,7 @@ def parse_args() -> argparse.Namespace:
     run = actions.add_parser("run", help="make runs")
     run.add_argument("rows", nargs="*", metavar="ROW", help="a name or pattern: 'trial.*'")
     run.add_argument("--all", action="store_true", help="every row")
-    run.add_argument("--jobs", type=int, default=2, help="runs side by side, a core each")
+    run.add_argument("--jobs", type=count, default=2, help="runs side by side, a core each")
     measure = actions.add_parser("measure", help="what is read off the runs")
     measure.add_argument("kinds", nargs="+", choices=list(measures.KINDS))
     actions.add_parser("report", help="print the tables")
@@ -63,7 +64,6 @@ def main() -> None:
             state = runs.state(row, args.out, args.results)
             print(f"{state:6}  {row.name:36} {row.updates:6} updates")
     elif args.action == "run":
-        check_positive(args, "jobs")
         some = runs.chosen(args.rows, args.all)
         if not some:
             raise UserError("which rows? Name them, or give --all: python -m study list shows them")
