@@ -21,7 +21,7 @@ TEST += [*EXPORT, *WMT14]
 def read_readme() -> str:
     """The README with links that work outside the repository, as on the package index."""
     text = (HERE / "README.md").read_text(encoding="utf-8")
-    text = re.sub(r"(!\[[^]]*\]\()(?!https?:|#)", rf"\g<1>{HOME}/raw/main/", text)
+    text = re.sub(r"(!\[[^]]*\]\(|<img src=\")(?!https?:|#)", rf"\g<1>{HOME}/raw/main/", text)
     return re.sub(r"(?<!!)(\[[^]]*\]\()(?!https?:|#)", rf"\g<1>{HOME}/blob/main/", text)
 
 

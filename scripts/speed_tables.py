@@ -1,8 +1,10 @@
-"""The tables of speed, of memory and of the WMT14 chain, from the files in results/."""
+"""Tables and pictures of speed, of memory and of the WMT14 chain, from the files in results/."""
 
 from pathlib import Path
 from typing import Dict, List, Tuple
 
+from resmlp_mt.benchmark.report import Chart
+from resmlp_mt.benchmark.report import draw as draw_charts
 from resmlp_mt.benchmark.timing import Spread, number, ratio, spread_text
 from resmlp_mt.files import read_json
 
@@ -112,24 +114,16 @@ def shares() -> Table:
 def front() -> Table:
     """The comparison with the Transformer for the front page."""
     settings = {
-        "decoding, 64 sentences x beam 4, 25 words": "decode-25",
-        "100 words": "decode-100",
-        "200 words": "decode-200",
-        "one sentence, 25 words": "decode-1",
-        "training step, 4,082 target tokens": "train-6",
-        "the same, 12 + 12 layers": "train-12",
+        "decoding step, 64 sentences": "decode-25",
+        "decoding step, one sentence": "decode-1",
+        "training step, 4,082 tokens": "train-6",
     }
     rows = []
     for setting, name in settings.items():
         found = columns(name)
-        ours = next(iter(found))
-        cells = [f"{milliseconds(found[label])} ms" for label in (THEIRS, ours)]
-        counted = number(found[ours]["counted"]["speed"])
-        rows.append([setting, *cells, speed(found[ours]), counted])
-    line = read_json(RESULTS / "memory.json")["training"][0]
-    ours, theirs, ratio = megabytes_and_ratio(line, "saved")
-    rows.append(["its activations", f"{theirs} MB", f"{ours} MB", f"{ratio} of it", ""])
-    return ["", "Transformer", "ours", "times faster", "counted"], rows
+        cells = [f"{milliseconds(found[label])} ms" for label in (THEIRS, OURS)]
+        rows.append([setting, *cells, speed(found[OURS])])
+    return ["", "Transformer", "ResMLP", "times faster"], rows
 
 
 def length() -> str:
@@ -204,3 +198,28 @@ TABLES = {
     "wmt14 prepare": preparing,
     "wmt14 projection": projection,
 }
+
+
+def charts() -> Dict[str, List[Chart]]:
+    """The panels of each picture, by the name of its file."""
+    from resmlp_mt.benchmark import decoding as decode
+    from resmlp_mt.benchmark import memory as remember
+
+    found = [line for words in (25, 100, 200) for line in lines(f"decode-{words}")]
+    for line in found:
+        line["columns"] = {name: line["columns"][name] for name in (OURS, THEIRS)}
+    kept = read_json(RESULTS / "memory.json")
+    memory = [
+        remember.chart("training: activations", kept["training"], "saved"),
+        remember.chart("decoding: what is remembered", kept["decoding"], "held"),
+    ]
+    return {"decoding": [decode.chart("target", found)], "memory": memory}
+
+
+def draw(folder: Path) -> List[Path]:
+    """Draw all pictures; gives the files."""
+    files = []
+    for name, panels in charts().items():
+        files.append(folder / f"{name}.png")
+        draw_charts(panels, files[-1])
+    return files

@@ -23,6 +23,7 @@ from study import tables as study_tables  # noqa: E402
 
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
+from resmlp_mt.files import read_json  # noqa: E402
 
 Texts = Dict[str, str]
 
@@ -32,7 +33,8 @@ def markdown(table) -> str:
     if isinstance(table, str):
         return table
     head, rows = table
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
+    lines = [f"| {' | '.join(cells)} |" for cells in [head, *rows]]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
 def texts() -> Texts:
@@ -42,7 +44,23 @@ def texts() -> Texts:
     found = {name: make(results) for name, make in makers.items()}
     found |= {name: make() for name, make in speed_tables.TABLES.items()}
     found["what is tested"] = soaking.table(soaking.load())
+    found |= quickstart()
     return {name: markdown(table) for name, table in found.items()}
+
+
+def quickstart() -> Texts:
+    """The score and three translations of the quickstart."""
+    result = read_json(ROOT / "examples" / "quickstart" / "result.json")
+    shortest = sorted(result["sentences"], key=lambda some: len(some["source"]))[:3]
+    rows = [[some["source"], some["translated"]] for some in shortest]
+    scores = result["scores"]
+    head = ["source", f"translation (sacreBLEU {scores['bleu']:.1f} on all)"]
+    minutes = result["cost"]
+    cost = (
+        f"{minutes['wall_minutes']:.1f} minutes on two cores ({minutes['cpu_minutes']:.1f} CPU "
+        f"minutes) give sacreBLEU {scores['bleu']:.1f} and chrF {scores['chrf']:.1f}"
+    )
+    return {"quickstart": (head, rows), "quickstart cost": cost}
 
 
 def pages() -> List[Path]:

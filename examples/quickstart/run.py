@@ -10,18 +10,21 @@ import argparse
 import random
 import sys
 from pathlib import Path
+from typing import List
 
 import grammar
+import numpy as np
 
 from resmlp_mt.cli.arguments import Parser, count
 from resmlp_mt.cli.main import main as resmlp_mt
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import ResultsFolder, make_folder, read_json
+from resmlp_mt.files import ResultsFolder, make_folder, read_json, write_json
 from resmlp_mt.text.lines import read_lines, read_parallel, write_lines
 
 HERE = Path(__file__).resolve().parent
-SHOWN_POSITIONS = 24
+RESULT = HERE / "result.json"  # of a run with the options that are the defaults
+SHOWN_POSITIONS, SHOWN_SENTENCES = 24, 5
 
 
 def write_corpus(args, folder: Path) -> None:
@@ -44,39 +47,60 @@ def run_words(args, corpus: Path) -> list:
     return [str(word) for word in words]
 
 
-def draw(run: Path, folder: Path) -> None:
-    """The learning curve, and the first layers' matrices before and after training."""
-    from resmlp_mt.checkpoints.inspection import layers_of, mixing_matrices
-    from resmlp_mt.pictures import style
-    from resmlp_mt.pictures.curves import draw_curves
-    from resmlp_mt.pictures.matrices import Panel, draw_matrices
-    from resmlp_mt.train.log import read_curve
+def found(run: Path, corpus: Path, seed: int) -> dict:
+    """What the run gave: scores, some held-out sentences, the first matrices of both sides."""
+    from resmlp_mt.checkpoints.inspection import mixing_matrices
 
-    checkpoints = run / "checkpoints"
-    title = "Quickstart: resmlp_mt_tiny"
-    curves = draw_curves({title: read_curve(checkpoints / "train.log")}, title)
-    style.save(curves, folder / "learning_curve.png")
-    panels = {"encoder": [], "decoder": []}
-    for when in ("before", "after"):
-        matrices = mixing_matrices(
-            checkpoints / "checkpoint_last.pt", SHOWN_POSITIONS, before_training=when == "before"
-        )
-        for side, row in panels.items():
-            layer = layers_of(matrices, side)[0]
-            heading = f"{side}, layer {layer + 1}\n{when} training"
-            row.append(Panel(matrices[side, layer][0].numpy(), side == "decoder", heading))
-    drawn = draw_matrices(list(panels.values()), "Mixing matrices A, first positions")
-    style.save(drawn, folder / "mixing_matrices.png")
-
-
-def show_translations(run: Path, corpus: Path, seed: int) -> None:
-    """Five held-out sentences with their translation and the reference."""
     pairs = read_parallel(corpus / "test.en", corpus / "test.de")
     hypotheses = list(read_lines(run / "translations" / "test.de"))
-    for index in sorted(random.Random(seed).sample(range(len(pairs)), min(5, len(pairs)))):
-        source, reference = pairs[index]
-        verdict = "same as the reference" if hypotheses[index] == reference else reference
-        print(f"  source     {source}\n  translated {hypotheses[index]}\n  reference  {verdict}\n")
+    shown = random.Random(seed).sample(range(len(pairs)), min(SHOWN_SENTENCES, len(pairs)))
+    checkpoint = run / "checkpoints" / "checkpoint_last.pt"
+    matrices = {
+        when: mixing_matrices(checkpoint, SHOWN_POSITIONS, before_training=when == "before")
+        for when in ("before", "after")
+    }
+    result = read_json(run / "scores.json")
+    return {
+        **{name: result[name] for name in ("versions", "cost")},
+        "scores": {**result["scores"]["test"], "sentences": len(pairs)},
+        "sentences": [
+            {"source": pairs[i][0], "translated": hypotheses[i], "reference": pairs[i][1]}
+            for i in sorted(shown)
+        ],
+        # a line for each row of a matrix
+        "matrices": {
+            side: {
+                when: [" ".join(f"{weight:.4g}" for weight in row) for row in some[side, 0][0]]
+                for when, some in matrices.items()
+            }
+            for side in ("encoder", "decoder")
+        },
+    }
+
+
+def draw(result: Path, folder: Path) -> List[Path]:
+    """The matrices of the first layers before and after training; gives the files."""
+    from resmlp_mt.pictures import style
+    from resmlp_mt.pictures.matrices import Panel, draw_matrices
+
+    panels = []
+    for side, matrices in read_json(result)["matrices"].items():
+        panels.append([])
+        for when, rows in matrices.items():
+            matrix = np.array([list(map(float, row.split())) for row in rows])
+            heading = f"{side}, layer 1\n{when} training"
+            panels[-1].append(Panel(matrix, side == "decoder", heading))
+    make_folder(folder)
+    file = folder / "mixing_matrices.png"
+    style.save(draw_matrices(panels, "Mixing matrices A, first positions"), file)
+    return [file]
+
+
+def show_translations(sentences: List[dict]) -> None:
+    """Held-out sentences with their translation and the reference."""
+    for source, translated, reference in map(dict.values, sentences):
+        verdict = "same as the reference" if translated == reference else reference
+        print(f"  source     {source}\n  translated {translated}\n  reference  {verdict}\n")
 
 
 def parse_args() -> argparse.Namespace:
@@ -99,21 +123,22 @@ def main() -> None:
     options = {name: value for name, value in vars(args).items() if name not in ("out", "threads")}
     print(f"Quickstart: results go to {args.out}\n", flush=True)
     make_folder(args.out)
-    with ResultsFolder(args.out, options, 2) as results:
+    with ResultsFolder(args.out, options, 1) as results:
         corpus = results.step("corpus", "write the corpus", lambda new: write_corpus(args, new))
         words = run_words(args, corpus)
         print(f"resmlp-mt run {' '.join(words)}\n", flush=True)
         if resmlp_mt(["run", *words]):
             raise UserError("resmlp-mt run failed: its error is above")
-        run = args.out / "run"
-        pictures = results.step("pictures", "draw", lambda new: draw(run, new))
-    print("\nFive held-out sentences, in neither language part of the training corpus:\n")
-    show_translations(run, corpus, args.seed)
-    scores = read_json(run / "scores.json")["scores"]["test"]
-    held_out = f"{args.held_out} held-out sentences"
+        result = found(args.out / "run", corpus, args.seed)
+        write_json(args.out / "result.json", {"command": "make demo", **result})
+        pictures = draw(args.out / "result.json", args.out / "pictures")
+    print("\nHeld-out sentences, in neither language part of the training corpus:\n")
+    show_translations(result["sentences"])
+    scores = result["scores"]
+    held_out = f"{scores['sentences']} held-out sentences"
     print(f"sacreBLEU {scores['bleu']:.1f} on {held_out}, {scores['bleu_signature']}")
     print(f"chrF      {scores['chrf']:.1f}, {scores['chrf_signature']}")
-    print(f"pictures: {pictures / 'learning_curve.png'}, {pictures / 'mixing_matrices.png'}")
+    print(f"picture: {pictures[0]}")
 
 
 if __name__ == "__main__":

@@ -125,25 +125,27 @@ def save(report: Report, args, settings: dict, argv: List[str]) -> List[Path]:
 
 
 def draw(charts: List[Chart], *outputs: Path) -> None:
-    """Panels side by side, the same models in each. A band shows the lowest and highest repeat."""
-    from resmlp_mt.pictures.style import CM, COLUMN, in_style, legend_below, look, new_figure, save
+    """Panels below each other, the same models in each. A band is from lowest to highest repeat."""
+    from resmlp_mt.pictures import style
 
-    @in_style
+    @style.in_style
     def drawn():
-        figure = new_figure(COLUMN * len(charts), 6 * CM)
-        panels = figure.subplots(1, len(charts), squeeze=False)[0]
+        figure = style.new_figure(style.COLUMN, 5 * len(charts) * style.CM)
+        panels = figure.subplots(len(charts), 1, squeeze=False)[:, 0]
         for axes, chart in zip(panels, charts):
-            for number, (name, points) in enumerate(chart.lines.items()):
+            lines = {style.in_words(name): points for name, points in chart.lines.items()}
+            for name, look in style.looks(lines).items():
+                points = lines[name]
                 lengths = [x for x, _ in points]
-                axes.plot(lengths, [y.median for _, y in points], label=name, **look(number))
+                axes.plot(lengths, [y.median for _, y in points], label=name, **look)
                 low, high = [y.low for _, y in points], [y.high for _, y in points]
-                band = {"color": look(number)["color"], "alpha": 0.2, "linewidth": 0}
+                band = {"color": look["color"], "alpha": 0.2, "linewidth": 0}
                 axes.fill_between(lengths, low, high, **band)
             axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y)
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
             axes.grid(True)
-        legend_below(figure, *panels[0].get_legend_handles_labels(), 2)
+        style.legend_below(figure, *panels[0].get_legend_handles_labels(), 2)
         return figure
 
-    save(drawn(), *outputs)
+    style.save(drawn(), *outputs)

@@ -153,3 +153,13 @@ def mixing_matrices(path: Path, length: int, before_training: bool = False) -> D
 def layers_of(matrices: Dict[Layer, Tensor], side: str) -> List[int]:
     """Layer numbers of one side, in order."""
     return sorted(layer for where, layer in matrices if where == side)
+
+
+def layer_rows(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]:
+    """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
+    sides = [[(side, layer) for layer in layers_of(matrices, side)] for side in SIDES]
+    return [
+        keys[start : start + columns]
+        for keys in sides
+        for start in range(0, len(keys), columns)
+    ]

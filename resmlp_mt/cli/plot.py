@@ -81,6 +81,7 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         help = "longest sentence of each bucket but the last (default: 10 20 30 40 50 60)"
         edges = (10, 20, 30, 40, 50, 60)
         add("--edges", type=int, nargs="+", default=edges, metavar="WORDS", help=help)
+        add("--baseline", metavar="NAME", help="draw the differences from this system")
     if kind in ("all", "pruning"):
         name = "--pruning" if every else "pruning"
         add(name, **file, help="result of resmlp-mt prune --sweep")

@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.analysis.curves import Points
-from resmlp_mt.pictures.style import CM, COLUMN, GREY, in_style, legend_below, look, new_figure
+from resmlp_mt.pictures.style import CM, COLUMN, GREY, in_style, legend_below, looks, new_figure
 
 
 @in_style
@@ -26,16 +26,18 @@ def draw_curves(curves: Dict[str, Dict[str, Points]], title: Optional[str] = Non
     axes = figure.subplots()
     handles: Dict[str, Line2D] = {}
     if several:
-        for number, (label, curve) in enumerate(curves.items()):
-            points = curve["valid"] or curve["train"]
-            label = f"{label} ({points[-1][1]:.2f})"
-            (handles[label],) = axes.plot(*zip(*points), **look(number, bool(curve["valid"])))
+        for name, look in looks(curves).items():
+            points = curves[name]["valid"] or curves[name]["train"]
+            marker = look["marker"] if curves[name]["valid"] else ""
+            label = f"{name} ({points[-1][1]:.2f})"
+            (handles[label],) = axes.plot(*zip(*points), **{**look, "marker": marker})
     else:
-        (curve,) = curves.values()
+        ((name, curve),) = curves.items()
+        look = looks([name])[name]
         if curve["train"]:
             (handles["training"],) = axes.plot(*zip(*curve["train"]), color=GREY, linewidth=0.6)
         if curve["valid"]:
-            (handles["validation"],) = axes.plot(*zip(*curve["valid"]), **look(0))
+            (handles["validation"],) = axes.plot(*zip(*curve["valid"]), **look)
         if curve["train"] and curve["valid"]:
             # the training loss of the first updates is far above all others: it is cut off
             low = min(nll for points in curve.values() for _, nll in points)

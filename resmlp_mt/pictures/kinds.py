@@ -79,6 +79,8 @@ def length(args: Namespace) -> Figure:
                 f"{given}: there is a system called {name} already: choose another name"
             )
         files[name] = Path(file)
+    if args.baseline is not None and args.baseline not in files:
+        raise UserError(f"--baseline {args.baseline}: name one of {', '.join(files)}")
     references = read_text(args.references)
     side, by = "reference", references
     if args.source is not None:
@@ -88,7 +90,7 @@ def length(args: Namespace) -> Figure:
         name: bleu_by_length(hypotheses, references, by, args.edges)
         for name, hypotheses in read_systems(files, args.references, references).items()
     }
-    return draw_by_length(found, side, _title(args, "BLEU by sentence length"))
+    return draw_by_length(found, side, _title(args, "BLEU by sentence length"), args.baseline)
 
 
 def pruning(args: Namespace) -> Figure:

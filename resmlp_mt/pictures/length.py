@@ -4,7 +4,7 @@ from typing import Dict, List, Optional
 
 from matplotlib.figure import Figure
 
-from resmlp_mt.pictures.style import CM, COLUMN, PAGE, in_style, legend_below, look, new_figure
+from resmlp_mt.pictures.style import CM, COLUMN, PAGE, in_style, legend_below, looks, new_figure
 from resmlp_mt.score.by_length import words_label
 
 LETTER = 0.125 * CM  # of the label of a bucket
@@ -13,7 +13,10 @@ FRAME = 1.4 * CM  # left and right of the axes
 
 @in_style
 def draw_by_length(
-    systems: Dict[str, List[dict]], side: str, title: Optional[str] = None
+    systems: Dict[str, List[dict]],
+    side: str,
+    title: Optional[str] = None,
+    baseline: Optional[str] = None,
 ) -> Figure:
     """A line for each system.
 
@@ -22,24 +25,34 @@ def draw_by_length(
             same sentences and edges.
         side: whose words count, ``"source"`` or ``"reference"``.
         title: heading of the picture.
+        baseline: the system from which the others differ by what is drawn. Default: BLEU is drawn.
     """
     buckets = next(iter(systems.values()))
     labels = [f"{words_label(row)}\n{row['sentences']:,}" for row in buckets]
+    bleu = {name: [_bleu(row) for row in rows] for name, rows in systems.items()}
+    if baseline:
+        below = bleu[baseline]
+        bleu = {name: [a - b for a, b in zip(bleu[name], below)] for name in systems}
     width = COLUMN if _room(labels) <= COLUMN - FRAME else PAGE
     columns = 2 if max(map(len, systems)) <= 20 else 1
     legend = 0.32 * -(-len(systems) // columns)
     figure = new_figure(width, (5.6 + legend) * CM, title)
     axes = figure.subplots()
-    for number, (name, rows) in enumerate(systems.items()):
-        bleu = [float("nan") if row["bleu"] is None else row["bleu"] for row in rows]
-        axes.plot(range(len(buckets)), bleu, label=name, **look(number))
+    for name, look in looks(systems).items():
+        axes.plot(range(len(buckets)), bleu[name], label=name, **look)
     axes.set_xticks(range(len(buckets)), labels)
-    axes.set(xlabel=f"words of the {side}\nnumber of sentences", ylabel="sacreBLEU (0 to 100)")
+    what = f"sacreBLEU, difference from\n{baseline}" if baseline else "sacreBLEU (0 to 100)"
+    axes.set(xlabel=f"words of the {side}\nnumber of sentences", ylabel=what)
     axes.margins(y=0.1)
-    axes.set_ylim(bottom=0)
+    if not baseline:
+        axes.set_ylim(bottom=0)
     axes.grid(True)
     legend_below(figure, *axes.get_legend_handles_labels(), columns)
     return figure
+
+
+def _bleu(row: dict) -> float:
+    return float("nan") if row["bleu"] is None else row["bleu"]
 
 
 def _room(labels: List[str]) -> float:

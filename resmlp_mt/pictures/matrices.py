@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from resmlp_mt.checkpoints.inspection import SIDES, Layer, layers_of
+from resmlp_mt.checkpoints.inspection import Layer, layer_rows
 from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, color_bar, in_style, new_figure
 
 ROWS = 16  # more rows of panels than that take the width of a page
@@ -39,20 +39,11 @@ def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Pa
         matrices: H x T x T by side and layer.
         heads: numbers of the heads to show, from 1.
     """
-    layers = {side: [(side, layer) for layer in layers_of(matrices, side)] for side in SIDES}
-    everything = [key for side in SIDES for key in layers[side]]
-    if len(heads) > 1 and len(everything) <= 6:
-        blocks = [everything]
-    else:
-        columns = 6
-        depth = max(map(len, layers.values()))
-        if 2 * -(-depth // columns) * len(heads) > ROWS:
-            columns = 12
-        blocks = [
-            layers[side][start : start + columns]
-            for side in SIDES
-            for start in range(0, len(layers[side]), columns)
-        ]
+    blocks = layer_rows(matrices, 6)
+    if len(heads) > 1 and len(matrices) <= 6:
+        blocks = [sum(blocks, [])]
+    elif len(blocks) * len(heads) > ROWS:
+        blocks = layer_rows(matrices, 12)
     rows = []
     for block in blocks:
         for head in heads:

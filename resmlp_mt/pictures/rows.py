@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.analysis.mixing_rows import MixingRows
-from resmlp_mt.checkpoints.inspection import SIDES, layers_of
+from resmlp_mt.checkpoints.inspection import SIDES, layer_rows, layers_of
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -25,15 +25,10 @@ from resmlp_mt.pictures.style import (
 def draw_rows(found: MixingRows, reach: int, title: Optional[str] = None) -> Figure:
     """A panel for each layer, the encoder above the decoder, distances up to *reach*."""
     panels = found.panels
-    layers = {side: [(side, layer) for layer in layers_of(panels, side)] for side in SIDES}
-    depth = max(map(len, layers.values()))
+    depth = max(len(layers_of(panels, side)) for side in SIDES)
     columns = min(depth, 3 if depth <= 6 else 6)
     width = COLUMN if columns <= 3 else PAGE
-    rows = [
-        keys[start : start + columns]
-        for keys in layers.values()
-        for start in range(0, len(keys), columns)
-    ]
+    rows = layer_rows(panels, columns)
     labels = [curve.label for curve in next(iter(panels.values()))]
     legend_rows = -(-len(labels) // (4 if width == COLUMN else 8))
     figure = new_figure(width, (len(rows) * 2.8 + 0.6 + 0.35 * legend_rows) * CM, title)

@@ -2,13 +2,15 @@
 
 Every picture is drawn at the size at which it is printed, a column of 8 cm or a page of 17, with no
 letter below 6 points. Lines differ in colour (the palette of Okabe and Ito, for colour-blind
-readers) and in marker or dash, for a print in grey.
+readers) and in marker or dash, for a print in grey. A system has one name, colour and marker in
+every picture: :data:`SYSTEMS`. The background is white, also where the page around it is dark.
 """
 
 import functools
+import re
 import textwrap
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Dict, Iterable, Optional, Sequence
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -22,10 +24,29 @@ SMALL, NORMAL = 6, 7  # points
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
+# colour and marker by name
+SYSTEMS = {
+    "Transformer": ("#000000", "o"),
+    "ResMLP": ("#0072B2", "s"),
+    "ResMLP, Toeplitz": ("#D55E00", "^"),
+    "ResMLP, convolutions": ("#009E73", "D"),
+    "LSTM": ("#56B4E9", "P"),
+    "ConvS2S": ("#8C6D31", "X"),
+}
+# how the names of architectures begin, fairseq's and ours
+ARCHITECTURES = {
+    "resmlp_mt_toeplitz_": "ResMLP, Toeplitz, ",
+    "resmlp_mt_conv_": "ResMLP, convolutions, ",
+    "resmlp_mt_": "ResMLP, ",
+    "transformer_": "Transformer, ",
+    "transformer": "Transformer",
+}
 GREY = "#777777"
 UNUSED = "#E4E4E4"  # where a triangular matrix has no weight
 SUFFIXES = (".png", ".svg")
 STYLE = {
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
     "font.size": NORMAL,
     "axes.titlesize": NORMAL,
     "axes.labelsize": NORMAL,
@@ -95,6 +116,37 @@ def color_bar(figure: Figure, image, axes, label: str, **options) -> None:
     bar = figure.colorbar(image, ax=axes, location="bottom", aspect=40, shrink=0.8, **options)
     bar.set_label(label)
     bar.outline.set_linewidth(0.5)
+
+
+def in_words(label: str) -> str:
+    """The name of an architecture as the name of a system and a size: ``ResMLP, 6 + 6 int8``."""
+    for start, name in ARCHITECTURES.items():
+        if label.startswith(start):
+            return name + re.sub(r"^(\d+)\b", r"\1 + \1", label.removeprefix(start))
+    return label
+
+
+def looks(labels: Iterable[str]) -> Dict[str, dict]:
+    """The :func:`look` of each line of a picture.
+
+    A label that begins with the name of a system has its colour and marker. A second one of the
+    same system is dashed, with an empty marker: ``ResMLP, 6 + 6 layers``.
+    """
+    found: Dict[str, dict] = {}
+    system_of: Dict[str, Optional[str]] = {}
+    for label in labels:
+        fits = [name for name in SYSTEMS if re.match(rf"{re.escape(name)}\b", label)]
+        system = max(fits, key=len, default=None)
+        before = list(system_of.values()).count(system)
+        system_of[label] = system
+        if system is None:
+            found[label] = look(before)
+            continue
+        color, marker = SYSTEMS[system]
+        found[label] = {"color": color, "marker": marker, "linestyle": DASHES[before % len(DASHES)]}
+        if before:
+            found[label]["markerfacecolor"] = "white"
+    return found
 
 
 def color(number: int) -> str:

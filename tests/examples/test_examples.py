@@ -1,7 +1,9 @@
 """The quickstart as its page starts it, at a tiny size, and a run of the study."""
 
 import json
+import logging
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers import TINY
+from road.pages import blocks
 from study import measures, plan, runs
 
 from resmlp_mt.files import read_json
@@ -38,13 +41,35 @@ def test_quickstart_makes_scores_translations_and_pictures(quickstart):
     assert result["recipe"]["arch"] == "resmlp_mt_tiny"
     assert f"sacreBLEU {result['scores']['test']['bleu']:.1f} on 12 held-out" in process.stdout
     assert "version:" in process.stdout and process.stdout.count("  translated ") == 5
-    for name in ("learning_curve.png", "mixing_matrices.png"):
-        assert (out / "pictures" / name).read_bytes().startswith(b"\x89PNG")
+    assert (out / "pictures" / "mixing_matrices.png").read_bytes().startswith(b"\x89PNG")
+    assert len(json.loads((out / "result.json").read_text())["sentences"]) == 5
     pairs = [
         set(read_parallel(out / "corpus" / f"{split}.en", out / "corpus" / f"{split}.de"))
         for split in ("train", "valid", "test")
     ]
     assert [len(split) for split in pairs] == [200, 12, 12] and not pairs[0] & (pairs[1] | pairs[2])
+
+
+def test_the_python_of_the_readme(quickstart, capsys):
+    """It translates with the model of the quickstart and prints a line for each sentence."""
+    (block,) = (block for block in blocks(ROOT / "README.md") if block.language == "python")
+    exec(block.text.replace("examples/quickstart/out", str(quickstart[0] / "out")), {})
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_the_notebook(quickstart, monkeypatch, capsys):
+    """Its cells run one after the other. Each picture that it shows is a PNG."""
+    notebook = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    monkeypatch.setenv("QUICKSTART_OUT", str(quickstart[0] / "out"))
+    names, shown = {}, []
+    for cell in cells:
+        exec(re.sub(r"(?m)^Show\(", "shown = Show(", cell), names)
+        shown.append(names.pop("shown", None))
+    logging.disable(logging.NOTSET)
+    pictures = [picture._repr_png_() for picture in shown if picture]
+    assert len(pictures) == 4 and all(png.startswith(b"\x89PNG") for png in pictures)
+    assert capsys.readouterr().out.count(" removed, BLEU ") == 6
 
 
 def test_quickstart_again_reuses_everything(quickstart, monkeypatch, capsys):

@@ -44,9 +44,9 @@ def test_table5():
     results["speed"] = {"rows": {"toeplitz-3": {"relative": {"median": 1.5}}}}
     head, rows = tables.table5(results, "en-de")
     assert rows == [
-        ["transformer-3", "1.50", "9", "15", "1", "2.50", "30.0", "-", "50.0", "31.0", "-"],
+        ["Transformer", "1.50", "9", "15", "1", "2.50", "30.0", "-", "50.0", "31.0", "-"],
         [
-            *("toeplitz-3", "1.50", "9", "15 (15 .. 15)", "1, 2", "2.45 (2.40 .. 2.50)"),
+            *("ResMLP, Toeplitz", "1.50", "9", "15 (15 .. 15)", "1, 2", "2.45 (2.40 .. 2.50)"),
             *("31.5 (31.0 .. 32.0)", "+1.0 (p < 0.001); -0.5 (p = 0.250)"),
             *("50.0 (50.0 .. 50.0)", "31.0 (31.0 .. 31.0)", "1.50"),
         ],
@@ -66,8 +66,8 @@ def test_repetitions():
     _, rows = tables.repetitions({**as_results(*runs), "repetitions": found})
     assert [" | ".join(row) for row in rows] == [
         "en-de | (the references) | 0.7 | - | - | - | - | -",
-        "en-de | transformer-3 | 5.0 | 30.0 | 4 | 0.0 | 32.0 | -",
-        "en-de | toeplitz-3 | 3.8 (2.5 .. 5.0) | 30.5 (30.0 .. 31.0) | 4, 4 | "
+        "en-de | Transformer | 5.0 | 30.0 | 4 | 0.0 | 32.0 | -",
+        "en-de | ResMLP, Toeplitz | 3.8 (2.5 .. 5.0) | 30.5 (30.0 .. 31.0) | 4, 4 | "
         "0.0 (0.0 .. 0.0) | 32.0 (32.0 .. 32.0) | +0.5 (p = 0.030)",
         "en-fr | (the references) | 0.4 | - | - | - | - | -",
     ]
@@ -80,14 +80,13 @@ def test_lengths_are_means_over_the_seeds():
     results["lengths"] = {"buckets": buckets, "rows": found, "words_of": "source"}
     head, rows = tables.lengths(results)
     assert head == ["pair", "system", "0-8 (9)", "over 8 (1)"]
-    assert rows == [["en-de", "conv-3", "31.5", "22.5"]]
+    assert rows == [["en-de", "ResMLP, convolutions", "31.5", "22.5"]]
 
 
 def test_every_picture_of_the_results_is_legible():
     results = load()
     for make in draw.PICTURES.values():
-        figure = make(results)
-        assert_legible(figure, figure.get_figwidth())
+        assert_legible(make(results))
     curves = draw.learning_curves(results, "en-de").axes[0]
     assert len(curves.lines) == len(plan.SYSTEMS) and "CPU minutes" in curves.get_xlabel()
 

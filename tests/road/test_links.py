@@ -5,7 +5,7 @@ import re
 import pytest
 from pages import PAGES, ROOT
 
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 
 
 def anchors(page):
@@ -17,7 +17,7 @@ def anchors(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for link in LINK.findall(text):
+    for link in map("".join, LINK.findall(text)):
         if link.startswith(("http://", "https://")):
             continue
         path, _, anchor = link.partition("#")
@@ -30,5 +30,7 @@ def test_links(page):
 
 def test_the_readme_is_read_to_the_end():
     """Its length, and a picture in the first screen."""
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert any(line.startswith("![") for line in lines[:25])
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    assert len(lines) <= 120 and len(text.split()) <= 900
+    assert any(line.startswith("<img ") for line in lines[:25])

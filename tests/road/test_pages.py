@@ -34,7 +34,6 @@ def test_readme_ends_with_a_score(after_the_readme):
     assert set(result["scores"]) == {"valid", "test"}
     bleu = result["lenpen"]["valid_bleu"]  # by length penalty: the best is chosen
     assert len(bleu) > 1 and bleu[f"{result['lenpen']['chosen']:g}"] == max(bleu.values())
-    assert (after_the_readme / "generated.log").read_text(encoding="utf-8").count("\nH-") == 10
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "README.md"])

@@ -1,68 +1,86 @@
-"""The study's pictures, from its result files: each as .png and .svg."""
+"""The study's pictures, from its result files. Each is as wide as a printed column, 8 cm."""
 
 import textwrap
 from pathlib import Path
+from statistics import mean
 from typing import Callable, Dict, List, Optional, Tuple
 
+import numpy as np
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
+from resmlp_mt.analysis.cross_attention import CrossAttention
+from resmlp_mt.analysis.mixing_rows import Curve, MixingRows
+from resmlp_mt.analysis.pruning import Count, Sparsity
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder
+from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.length import draw_by_length
+from resmlp_mt.pictures.matrices import arrange, draw_matrices
 from resmlp_mt.pictures.pruning import draw_pruning
+from resmlp_mt.pictures.rows import draw_rows
+from resmlp_mt.pictures.sparsity import draw_sparsity
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
-    PAGE,
-    color,
+    GREY,
+    SMALL,
+    SYSTEMS,
     in_style,
-    look,
+    legend_below,
+    looks,
     new_figure,
     save,
-    set_title,
 )
-from study.plan import TEST
-from study.tables import SUMMARY, by_length, of_system, of_table, rows_of, text_of
+from study.plan import NAMES, TEST
+from study.tables import MAIN, PAIRS, by_length, of_system, of_table, rows_of, system_name, text_of
 
-WIDEST = 40  # letters of a label in one line
+BASELINE = "Transformer"
+WIDEST = 30  # letters of a label in one line
+LOWEST = -6  # BLEU: a change that costs more is written beside its arrow
 Points = List[Tuple[float, float]]
+
+
+def direction(pair: str) -> str:
+    return f"English to {PAIRS[pair]}"
 
 
 @in_style
 def draw_lines(lines: Dict[str, Points], x: str, y: str, title: str) -> Figure:
     """A line with markers for each label, the legend below."""
-    columns = 2 if max(map(len, lines)) <= 20 else 1
-    rows = -(-len(lines) // columns)
-    figure = new_figure(COLUMN, (6 + 0.32 * rows) * CM)
+    rows = -(-len(lines) // 2)
+    figure = new_figure(COLUMN, (6 + 0.32 * rows) * CM, title)
     axes = figure.subplots()
-    for number, (label, points) in enumerate(lines.items()):
-        axes.plot(*zip(*points), label=label, **look(number))
+    for label, look in looks(lines).items():
+        axes.plot(*zip(*lines[label]), label=label, **look)
     axes.set(xlabel=x, ylabel=y)
     axes.grid(True)
-    figure.legend(loc="outside lower center", ncols=columns)
-    set_title(figure, title)
+    legend_below(figure, *axes.get_legend_handles_labels(), 2)
     return figure
 
 
 def learning_curves(results: Dict[str, dict], pair: str) -> Optional[Figure]:
     """Validation nll after each epoch, by the CPU minutes that training had taken."""
     lines = {}
-    for r in of_table(results, "table5"):
-        if f"en-{r['recipe']['target']}" == pair and r["recipe"]["seed"] == 1:
+    for system in NAMES:
+        for r in of_system(results, system, pair.removeprefix("en-"))[:1]:
             minutes = r["cost"]["cpu_minutes"] / r["recipe"]["updates"]
-            lines[r["label"]] = [(update * minutes, nll) for update, nll in r["valid_curve"]]
+            points = [(update * minutes, nll) for update, nll in r["valid_curve"]]
+            lines[system_name(system)] = points
     if not lines:
         return None
-    title = f"{pair}, 128 channels, one core each"
+    title = f"{direction(pair)}, 128 channels, one core each"
     return draw_lines(lines, "CPU minutes", "validation nll (bits a token)", title)
 
 
 def lengths(results: Dict[str, dict], pair: str) -> Optional[Figure]:
-    """BLEU by sentence length of Table 5's main systems, the mean over their seeds."""
-    systems = {k: v for k, v in by_length(results, pair).items() if k in SUMMARY}
-    if not systems:
+    """BLEU by sentence length of the main systems, mean over seeds, from the Transformer's."""
+    systems = {system_name(k): v for k, v in by_length(results, pair).items() if k in MAIN}
+    if BASELINE not in systems:
         return None
-    return draw_by_length(systems, results["lengths"]["words_of"], f"{pair}, {TEST}")
+    words_of = results["lengths"]["words_of"]
+    return draw_by_length(systems, words_of, f"{direction(pair)}, {TEST}", BASELINE)
 
 
 @in_style
@@ -75,74 +93,65 @@ def long_sentences(results: Dict[str, dict]) -> Optional[Figure]:
     for run, row in found["rows"].items():
         text, _, system, _ = run.split(".")
         for how, scores in row.items():
-            label = system if how == "as it is" else f"{system}, A extended"
+            label = system_name(system) + (", A extended" if how != "as it is" else "")
             panels.setdefault(text, {})[label] = scores
     labels = list(dict.fromkeys(label for lines in panels.values() for label in lines))
-    figure = new_figure(PAGE if len(panels) > 1 else COLUMN, 6.5 * CM)
-    places = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    styles = looks(labels)
+    figure = new_figure(COLUMN, (4 * len(panels) + 1.5) * CM, "One to four sentences in a line")
+    places = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (text, lines) in zip(places, panels.items()):
         for label, scores in lines.items():
-            number = labels.index(label)
-            dash = {"linestyle": ":" if "," in label else "-"}
-            axes.plot(found["words"], scores, label=label, **{**look(number), **dash})
-        axes.set(xlabel="words in a line (mean)", title=f"trained on the {text_of(text)} text")
+            axes.plot(found["words"], scores, label=label, **styles[label])
+        axes.set(ylabel="sacreBLEU", title=f"trained on the {text_of(text)} text")
+        axes.set_ylim(bottom=0)
         axes.grid(True)
-    places[0].set_ylabel("sacreBLEU")
+    places[-1].set_xlabel("words in a line (mean)")
     most = max(places, key=lambda axes: len(axes.lines))
-    figure.legend(handles=most.lines, loc="outside lower center", ncols=4)
-    set_title(figure, "One to four sentences in a line, En-De")
+    legend_below(figure, *most.get_legend_handles_labels(), 2)
     return figure
 
 
-def panels_of(row: dict, repeats: Dict[str, dict]) -> Dict[str, Dict[str, float]]:
-    """What each panel shows of a row, by its axis: values by their names."""
-    bleu = {f"sacreBLEU, {split}": row["scores"][split]["bleu"] for split in ("valid", TEST)}
-    nll = "validation nll (bits a token)"
-    panels = {nll: {nll: row["valid_nll"]["last"]}, "sacreBLEU": bleu}
-    if repeats:
-        share = repeats[row["row"]]["repeats"] if row["row"] in repeats else float("nan")
-        panels["translations that repeat (%)"] = {"translations": 100 * share}
-    return panels
+# the systems that a change of the paper's model makes of it
+_CHANGED = {"Toeplitz": "ResMLP, Toeplitz", "onvolution of": "ResMLP, convolutions"}
 
 
 @in_style
-def draw_changes(rows: List[dict], repeats: Dict[str, dict], title: str) -> Figure:
-    """A panel for each measure, the rows by nll, the best above.
+def draw_changes(rows: List[dict], title: str) -> Figure:
+    """BLEU of models that differ in one change from the first of *rows*, as the difference from it.
 
-    Args:
-        rows: results of runs that differ in one change; the first has none and is marked by lines.
-        repeats: rows of repetitions.json by name; none leaves their panel out.
-        title: of the picture.
+    A change below :data:`LOWEST` is an arrow at the edge with its value.
     """
-    unchanged = panels_of(rows[0], repeats)
-    rows = sorted(rows, key=lambda row: row["valid_nll"]["last"], reverse=True)
-    shown = [panels_of(row, repeats) for row in rows]
-    labels = [textwrap.fill(row["label"], WIDEST) for row in rows]
-    # two neighbours of two lines each need more than a row's height
-    height = 0.4 if max(label.count("\n") for label in labels) == 0 else 0.54
-    figure = new_figure(PAGE, (2.2 + height * len(rows)) * CM)
-    panels = figure.subplots(1, len(unchanged), sharey=True)
-    for axes, (axis, values) in zip(panels, unchanged.items()):
-        for number, (name, before) in enumerate(values.items()):
-            dots = {**look(number), "linestyle": "none"}
-            points = [row[axis][name] for row in shown]
-            axes.plot(points, range(len(rows)), label=name, clip_on=False, **dots)
-            axes.axvline(before, color=color(number), linewidth=0.5, linestyle=":")
-        axes.set_xlabel(axis)
-        axes.grid(True, axis="both")
-        if len(values) > 1:
-            dots = [line for line in axes.lines if line.get_label() in values]
-            figure.legend(handles=dots, loc="outside lower center", ncols=len(dots))
-    panels[0].set_yticks(range(len(rows)), labels)
-    set_title(figure, title)
+    before = rows[0]["scores"][TEST]["bleu"]
+    changes = {row["label"]: row["scores"][TEST]["bleu"] - before for row in rows[1:]}
+    changes = dict(sorted(changes.items(), key=lambda item: item[1]))
+    labels = [textwrap.fill(label, WIDEST) for label in changes]
+    rows_of_text = [1.4 + 0.8 * label.count("\n") for label in labels]
+    places = [sum(rows_of_text[:i]) + rows_of_text[i] / 2 for i in range(len(labels))]
+    figure = new_figure(COLUMN, (1.4 + 0.29 * sum(rows_of_text)) * CM, title)
+    axes = figure.subplots()
+    for place, (label, change) in zip(places, changes.items()):
+        system = next((name for part, name in _CHANGED.items() if part in label), "ResMLP")
+        color, marker = SYSTEMS[system]
+        shown = max(change, LOWEST)
+        axes.plot([0, shown], [place, place], color=color, linewidth=0.8)
+        axes.plot([shown], [place], color=color, marker="<" if shown > change else marker)
+        if shown > change:
+            patch = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+            value = {"fontsize": SMALL, "color": color, "va": "center", "bbox": patch}
+            axes.text(shown + 0.4, place, f"{change:+.1f}", **value)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.set_xlim(left=LOWEST - 0.3)
+    axes.set_ylim(0, sum(rows_of_text))
+    axes.set_yticks(places, labels)
+    axes.set_xlabel("difference in sacreBLEU")
+    axes.grid(True, axis="x")
     return figure
 
 
 def ablations(results: Dict[str, dict]) -> Optional[Figure]:
-    """The ablations' nll, BLEU and repetitions, by nll."""
+    """What each change of the paper's model does to its BLEU."""
     rows = of_table(results, "ablations")
-    repeats = rows_of(results, "repetitions")
-    return draw_changes(rows, repeats, "Changes of the paper's model (dotted)") if rows else None
+    return draw_changes(rows, "Changes of the paper's model") if rows else None
 
 
 def pruning(results: Dict[str, dict]) -> Optional[Figure]:
@@ -151,44 +160,129 @@ def pruning(results: Dict[str, dict]) -> Optional[Figure]:
     return draw_pruning(found, "Pruned without retraining") if found else None
 
 
-# the systems of the picture that shows quality beside speed, in words
-NAMES = {
-    "transformer-3": "Transformer",
-    "resmlp-3": "ResMLP, matrices of the paper",
-    "toeplitz-3": "ResMLP, Toeplitz",
-    "conv-3": "ResMLP, convolutions",
-}
-
-
 @in_style
 def quality_and_speed(results: Dict[str, dict]) -> Optional[Figure]:
-    """BLEU beside decoding speed, a point a system, a panel a language pair."""
+    """BLEU beside decoding speed, English to German: a dot for each system and seed."""
     speeds = rows_of(results, "speed")
     if not speeds:
         return None
-    figure = new_figure(PAGE, 6.5 * CM)
-    places = figure.subplots(1, 2)
-    for axes, (target, title) in zip(places, (("de", "English to German"), ("fr", "to French"))):
-        for number, (system, name) in enumerate(NAMES.items()):
-            bleu = [r["scores"][TEST]["bleu"] for r in of_system(results, system, target)]
-            axes.plot(
-                [speeds[system]["relative"]["median"]] * len(bleu),
-                bleu,
-                **{**look(number), "linestyle": "-", "markersize": 6},
-                label=name,
-            )
-        axes.set(title=title, xlabel="decoding speed, times that of the Transformer")
-        axes.grid(True, axis="both")
-        axes.margins(0.15)
-    places[0].set_ylabel("sacreBLEU, one point a seed")
-    figure.legend(handles=places[0].lines, loc="outside lower center", ncols=4)
-    set_title(figure, "Multi30k, 15 minutes of one CPU core for each system")
+    figure = new_figure(COLUMN, 5.5 * CM, "Multi30k, English to German")
+    axes = figure.subplots()
+    names = {system_name(label): label for label in MAIN}
+    for name, look in looks(names).items():
+        label = names[name]
+        bleu = [r["scores"][TEST]["bleu"] for r in of_system(results, label, "de")]
+        x = speeds[label]["relative"]["median"]
+        axes.plot([x] * len(bleu), bleu, **{**look, "markersize": 5})
+        right = name == BASELINE
+        axes.annotate(
+            name,
+            (x, mean(bleu)),
+            xytext=(6 if right else -6, 0),
+            textcoords="offset points",
+            ha="left" if right else "right",
+            va="center",
+            color=look["color"],
+        )
+    axes.set(xlabel="decoding speed, times that of the Transformer", ylabel="sacreBLEU")
+    axes.grid(True, axis="both")
+    axes.margins(0.12)
     return figure
+
+
+@in_style
+def result_chart(results: Dict[str, dict]) -> Optional[Figure]:
+    """What each main system gains on the Transformer of its pair and seed, a dot a seed."""
+    compared = rows_of(results, "compare")
+    if not compared:
+        return None
+    systems = [label for label in MAIN if system_name(label) != BASELINE]
+    names = {system_name(label): label for label in systems}
+    figure = new_figure(COLUMN, 5 * CM, "Multi30k, equal CPU minutes")
+    axes = figure.subplots()
+    places: List[float] = []
+    for pair in PAIRS:
+        for name, look in looks(names).items():
+            runs = of_system(results, names[name], pair.removeprefix("en-"))
+            tests = [compared[r["row"]]["bleu"] for r in runs]
+            gains = [test["system"] - test["baseline"] for test in tests]
+            place = -len(places) - 0.6 * (len(places) // len(names))
+            axes.plot(gains, [place] * len(gains), **{**look, "markersize": 5})
+            places.append(place)
+        axes.text(0.06, places[-len(names)] + 0.5, direction(pair), fontsize=SMALL, color=GREY)
+    axes.axvline(0, color=SYSTEMS[BASELINE][0], linewidth=1)
+    axes.set_yticks(places, [*names] * len(PAIRS))
+    axes.set_xlabel("sacreBLEU, difference from the Transformer")
+    axes.set_ylim(places[-1] - 0.5, places[0] + 1.1)
+    axes.grid(True, axis="x")
+    return figure
+
+
+def numbers(rows: List[str]) -> Tensor:
+    """Rows of numbers as the result files have them, each a text."""
+    return torch.tensor([list(map(float, row.split())) for row in rows])
+
+
+def matrices(results: Dict[str, dict]) -> Optional[Figure]:
+    """The mixing matrices of the paper's model."""
+    found = rows_of(results, "inside").get("matrices")
+    if found is None:
+        return None
+    layers = {
+        (side, layer): numbers(rows).unsqueeze(0)
+        for side, some in found.items()
+        for layer, rows in enumerate(some)
+    }
+    return draw_matrices(arrange(layers, [1]), "The paper's model: A after training")
+
+
+def distances(results: Dict[str, dict]) -> Optional[Figure]:
+    """The weights of each head of the Toeplitz model by distance."""
+    found = rows_of(results, "inside").get("distances")
+    if found is None:
+        return None
+    panels = {}
+    for side, layers in found.items():
+        for layer, heads in enumerate(layers):
+            weights = numbers(heads).numpy()
+            reach = (weights.shape[1] + 1) // 2 if side == "encoder" else weights.shape[1]
+            x = np.arange(weights.shape[1]) - (reach - 1)
+            panels[side, layer] = [
+                Curve(f"head {number}", x, y) for number, y in enumerate(weights, 1)
+            ]
+    return draw_rows(MixingRows(panels, "head", ""), 12, "ResMLP, Toeplitz: weights by distance")
+
+
+def shares(results: Dict[str, dict]) -> Optional[Figure]:
+    """The share of small weights in the paper's model, layer by layer."""
+    found = rows_of(results, "inside").get("sparsity")
+    if found is None:
+        return None
+    counts = {
+        kind: {
+            (side, layer): Count(*count)
+            for side, layers in sides.items()
+            for layer, count in enumerate(layers)
+        }
+        for kind, sides in found["counts"].items()
+    }
+    sparsity = Sparsity(**{**found, "counts": counts})
+    return draw_sparsity(sparsity, "The paper's model: sparsity by layer")
+
+
+def attention(results: Dict[str, dict]) -> Optional[Figure]:
+    """What the last layer of the paper's model looks at while it translates a sentence."""
+    found = rows_of(results, "inside").get("attention")
+    if found is None:
+        return None
+    looked = CrossAttention(found["source"], found["target"], numbers(found["weights"])[None])
+    return draw_attention(looked, [1], "The paper's model: cross-attention, last layer")
 
 
 # by the names of their files
 PICTURES: Dict[str, Callable[[Dict[str, dict]], Optional[Figure]]] = {
     "quality_and_speed": quality_and_speed,
+    "results": result_chart,
     "curves.en-de": lambda results: learning_curves(results, "en-de"),
     "curves.en-fr": lambda results: learning_curves(results, "en-fr"),
     "ablations": ablations,
@@ -196,6 +290,10 @@ PICTURES: Dict[str, Callable[[Dict[str, dict]], Optional[Figure]]] = {
     "lengths.en-fr": lambda results: lengths(results, "en-fr"),
     "long_sentences": long_sentences,
     "pruning": pruning,
+    "matrices": matrices,
+    "distances": distances,
+    "sparsity": shares,
+    "attention": attention,
 }
 
 
@@ -209,9 +307,7 @@ def draw(results: Dict[str, dict], folder: Path) -> List[Path]:
     if not any(drawn.values()):
         raise UserError("no results to draw: python -m study run makes them")
     make_folder(folder)
-    files = []
-    for name, figure in drawn.items():
-        if figure is not None:
-            files += [folder / f"{name}{suffix}" for suffix in (".png", ".svg")]
-            save(figure, *files[-2:])
-    return files
+    files = {folder / f"{name}.png": figure for name, figure in drawn.items() if figure}
+    for file, figure in files.items():
+        save(figure, file)
+    return list(files)

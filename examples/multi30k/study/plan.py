@@ -125,6 +125,19 @@ SYSTEMS: Dict[str, System] = {
 }
 
 
+# what pages and pictures call them; a name that no size follows has 3 + 3 layers
+NAMES = {
+    "lstm": "LSTM",
+    "fconv": "ConvS2S",
+    "transformer-3": "Transformer",
+    "resmlp-3": "ResMLP",
+    "resmlp-6": "ResMLP, 6 + 6",
+    "toeplitz-3": "ResMLP, Toeplitz",
+    "toeplitz-6": "ResMLP, Toeplitz, 6 + 6",
+    "conv-3": "ResMLP, convolutions",
+}
+
+
 @dataclass(frozen=True)
 class Row:
     """One run.

@@ -18,6 +18,7 @@ MEASURES = {
     "repetitions": {"command", "versions", "rows", "references"},
     "lengths": {"command", "versions", "rows", "buckets"},
     "pruning": {"command", "versions", "points"},
+    "inside": {"command", "versions", "rows"},
 }
 
 

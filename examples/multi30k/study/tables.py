@@ -4,10 +4,17 @@ from statistics import mean
 from typing import Callable, Dict, List, Tuple
 
 from resmlp_mt.score.by_length import words_label
-from study.plan import BEFORE, SYSTEMS, TEST, TESTS
+from study.plan import BEFORE, NAMES, SYSTEMS, TEST, TESTS
 
 Table = Tuple[List[str], List[List[str]]]
 Results = Dict[str, dict]
+PAIRS = {"en-de": "German", "en-fr": "French"}
+MAIN = ("transformer-3", "resmlp-3", "toeplitz-3", "conv-3")  # of Table 5
+
+
+def system_name(label: str) -> str:
+    """What pages and pictures call the system of a run."""
+    return NAMES.get(label, label)
 
 
 def option(result: dict, name: str, default: str = "") -> str:
@@ -79,7 +86,8 @@ def trials(results: Results) -> Table:
             for r in tried
         ]
         minutes = mean(r["cost"]["cpu_minutes"] for r in tried)
-        lines.append([label, *cells, str(best["recipe"]["updates"]), f"{minutes:.1f}"])
+        updates = str(best["recipe"]["updates"])
+        lines.append([system_name(label), *cells, updates, f"{minutes:.1f}"])
     head = ["system", "trial 1", "trial 2", "trial 3", "updates", "CPU minutes"]
     return head, lines
 
@@ -103,7 +111,7 @@ def table5(results: Results, pair: str) -> Table:
         speed = speeds.get(label)
         lines.append(
             [
-                label,
+                system_name(label),
                 f"{runs[0]['parameters'] / 1e6:.2f}",
                 str(runs[0]["recipe"]["updates"]),
                 spread([r["cost"]["cpu_minutes"] for r in runs], 0),
@@ -121,25 +129,25 @@ def table5(results: Results, pair: str) -> Table:
     return [*head, "decoding, times the Transformer's speed"], lines
 
 
-SUMMARY = {
-    "transformer-3": "fairseq `transformer`, 3 + 3 layers",
-    "resmlp-3": "ResMLP with the paper's matrices, 3 + 3",
-    "toeplitz-3": "ResMLP with Toeplitz matrices in 8 heads, 3 + 3",
-    "conv-3": "ResMLP with convolutions and positional embeddings, 3 + 3",
-}
+def gain(test: dict) -> str:
+    """BLEU against the other system; a star where chance alone seldom makes as much."""
+    bleu = test["bleu"]
+    return f"{bleu['system'] - bleu['baseline']:+.1f}{'*' * (bleu['p_value'] < 0.05)}"
 
 
 def summary(results: Results) -> Table:
-    """Table 5's main rows: sacreBLEU and, against the Transformer, p by seed."""
+    """Table 5's main rows: mean sacreBLEU and, by seed, the gain on the Transformer."""
+    compared = rows_of(results, "compare")
     lines = []
-    for label, title in SUMMARY.items():
-        line = [title]
-        for target in ("de", "fr"):
-            runs = of_system(results, label, target)
-            cell = spread([r["scores"][TEST]["bleu"] for r in runs]) if runs else "not run yet"
-            line.append("; ".join([cell, *against_transformer(results, runs)]))
+    for label in MAIN:
+        line = [system_name(label)]
+        for pair in PAIRS:
+            runs = of_system(results, label, pair.removeprefix("en-"))
+            gains = ", ".join(gain(compared[r["row"]]) for r in runs if r["row"] in compared)
+            bleu = mean(r["scores"][TEST]["bleu"] for r in runs)
+            line.append(f"{bleu:.1f}" + f" ({gains})" * bool(gains))
         lines.append(line)
-    return ["", "En-De", "En-Fr"], lines
+    return ["3 + 3 layers", *(f"English-{language}" for language in PAIRS.values())], lines
 
 
 def other_texts(results: Results) -> Table:
@@ -155,7 +163,8 @@ def other_texts(results: Results) -> Table:
         without = f"{original['scores'][TEST]['bleu']:.1f}"
         test = difference(compared[r["row"]]) if r["row"] in compared else "-"
         words = percent(repeating[r["row"]]["words"]) if r["row"] in repeating else "-"
-        lines.append([r["table"], r["label"], nll, words, f"{bleu:.1f}", without, test])
+        name = system_name(r["label"])
+        lines.append([r["table"], name, nll, words, f"{bleu:.1f}", without, test])
     head = ["training text", "system", "validation nll", "words, %", "sacreBLEU"]
     return [*head, "on the original text", "difference"], lines
 
@@ -169,7 +178,7 @@ def higher_rate(results: Results) -> Table:
             cells = [option(run, "--lr"), str(run["recipe"]["seed"])]
             cells += [f"{run['valid_nll']['last']:.2f}", f"{run['scores'][TEST]['bleu']:.1f}"]
             test = difference(compared[r["row"]]) if run is r and r["row"] in compared else "-"
-            lines.append([run["label"], *cells, test])
+            lines.append([system_name(run["label"]), *cells, test])
     head = ["system", "lr", "seed", "validation nll", "sacreBLEU", "difference"]
     return head, lines
 
@@ -221,7 +230,7 @@ def repetitions(results: Results) -> Table:
             lines.append(
                 [
                     f"en-{target}",
-                    label,
+                    system_name(label),
                     spread([100 * row["repeats"] for row in plain]),
                     spread([r["scores"][TEST]["bleu"] for r in runs]),
                     ", ".join(str(row["size"]) for row in without),
@@ -255,7 +264,7 @@ def lengths(results: Results) -> Table:
     for pair in ("en-de", "en-fr"):
         for label, buckets in by_length(results, pair).items():
             bleus = (f"{b['bleu']:.1f}" if b["sentences"] else "-" for b in buckets)
-            lines.append([pair, label, *bleus])
+            lines.append([pair, system_name(label), *bleus])
             head = [f"{words_label(bucket)} ({bucket['sentences']})" for bucket in buckets]
     return ["pair", "system", *head], lines
 
@@ -272,7 +281,8 @@ def long_sentences(results: Results) -> Table:
         text, _, system, _ = name.split(".")
         for how, scores in row.items():
             a = how if len(row) > 1 else "-"
-            lines.append([text_of(text), system, a, *(f"{bleu:.1f}" for bleu in scores)])
+            bleus = (f"{bleu:.1f}" for bleu in scores)
+            lines.append([text_of(text), system_name(system), a, *bleus])
     words = results.get("long_sentences", {}).get("words", [])
     joined = [f"{n} ({count:.0f} words)" for n, count in enumerate(words, 1)]
     return ["training text", "system", "A", *joined], lines
