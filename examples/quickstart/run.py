@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import List
 
 import grammar
-import numpy as np
+import torch
 
 from resmlp_mt.cli.arguments import Parser, count
 from resmlp_mt.cli.main import main as resmlp_mt
@@ -48,7 +48,7 @@ def run_words(args, corpus: Path) -> list:
 
 
 def found(run: Path, corpus: Path, seed: int) -> dict:
-    """What the run gave: scores, some held-out sentences, the first matrices of both sides."""
+    """What the run gave: scores, some held-out sentences, its matrices."""
     from resmlp_mt.checkpoints.inspection import mixing_matrices
 
     pairs = read_parallel(corpus / "test.en", corpus / "test.de")
@@ -67,33 +67,46 @@ def found(run: Path, corpus: Path, seed: int) -> dict:
             {"source": pairs[i][0], "translated": hypotheses[i], "reference": pairs[i][1]}
             for i in sorted(shown)
         ],
-        # a line for each row of a matrix
+        # by side and layer, a line for each row of a matrix
         "matrices": {
-            side: {
-                when: [" ".join(f"{weight:.4g}" for weight in row) for row in some[side, 0][0]]
-                for when, some in matrices.items()
+            when: {
+                f"{side} {layer + 1}": [" ".join(f"{weight:.3g}" for weight in row) for row in matrix[0]]
+                for (side, layer), matrix in some.items()
             }
-            for side in ("encoder", "decoder")
+            for when, some in matrices.items()
         },
     }
 
 
 def draw(result: Path, folder: Path) -> List[Path]:
-    """The matrices of the first layers before and after training; gives the files."""
-    from resmlp_mt.pictures import style
-    from resmlp_mt.pictures.matrices import Panel, draw_matrices
+    """All matrices after training, and those of the first layers beside what they began as."""
+    from resmlp_mt.pictures.matrices import Panel, arrange, draw_matrices
+    from resmlp_mt.pictures.style import save
 
-    panels = []
-    for side, matrices in read_json(result)["matrices"].items():
-        panels.append([])
-        for when, rows in matrices.items():
-            matrix = np.array([list(map(float, row.split())) for row in rows])
-            heading = f"{side}, layer 1\n{when} training"
-            panels[-1].append(Panel(matrix, side == "decoder", heading))
+    matrices = {
+        when: {
+            (name.split()[0], int(name.split()[1]) - 1): torch.tensor(
+                [[list(map(float, row.split())) for row in rows]]
+            )
+            for name, rows in layers.items()
+        }
+        for when, layers in read_json(result)["matrices"].items()
+    }
+    first = [
+        [
+            Panel(some[side, 0][0].numpy(), side == "decoder", f"{side}, layer 1\n{when} training")
+            for when, some in matrices.items()
+        ]
+        for side in ("encoder", "decoder")
+    ]
+    drawn = {
+        "matrices.png": draw_matrices(arrange(matrices["after"], [1]), "A after training"),
+        "before_and_after.png": draw_matrices(first, "A, first positions"),
+    }
     make_folder(folder)
-    file = folder / "mixing_matrices.png"
-    style.save(draw_matrices(panels, "Mixing matrices A, first positions"), file)
-    return [file]
+    for name, figure in drawn.items():
+        save(figure, folder / name)
+    return [folder / name for name in drawn]
 
 
 def show_translations(sentences: List[dict]) -> None:
@@ -138,7 +151,7 @@ def main() -> None:
     held_out = f"{scores['sentences']} held-out sentences"
     print(f"sacreBLEU {scores['bleu']:.1f} on {held_out}, {scores['bleu_signature']}")
     print(f"chrF      {scores['chrf']:.1f}, {scores['chrf_signature']}")
-    print(f"picture: {pictures[0]}")
+    print(f"pictures: {', '.join(map(str, pictures))}")
 
 
 if __name__ == "__main__":

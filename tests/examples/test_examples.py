@@ -41,7 +41,8 @@ def test_quickstart_makes_scores_translations_and_pictures(quickstart):
     assert result["recipe"]["arch"] == "resmlp_mt_tiny"
     assert f"sacreBLEU {result['scores']['test']['bleu']:.1f} on 12 held-out" in process.stdout
     assert "version:" in process.stdout and process.stdout.count("  translated ") == 5
-    assert (out / "pictures" / "mixing_matrices.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("matrices.png", "before_and_after.png"):
+        assert (out / "pictures" / name).read_bytes().startswith(b"\x89PNG")
     assert len(json.loads((out / "result.json").read_text())["sentences"]) == 5
     pairs = [
         set(read_parallel(out / "corpus" / f"{split}.en", out / "corpus" / f"{split}.de"))

@@ -5,22 +5,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Callable, Dict, List, Optional, Tuple
 
-import numpy as np
-import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
-from resmlp_mt.analysis.cross_attention import CrossAttention
-from resmlp_mt.analysis.mixing_rows import Curve, MixingRows
-from resmlp_mt.analysis.pruning import Count, Sparsity
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder
-from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.length import draw_by_length
-from resmlp_mt.pictures.matrices import arrange, draw_matrices
 from resmlp_mt.pictures.pruning import draw_pruning
-from resmlp_mt.pictures.rows import draw_rows
-from resmlp_mt.pictures.sparsity import draw_sparsity
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -218,67 +208,6 @@ def result_chart(results: Dict[str, dict]) -> Optional[Figure]:
     return figure
 
 
-def numbers(rows: List[str]) -> Tensor:
-    """Rows of numbers as the result files have them, each a text."""
-    return torch.tensor([list(map(float, row.split())) for row in rows])
-
-
-def matrices(results: Dict[str, dict]) -> Optional[Figure]:
-    """The mixing matrices of the paper's model."""
-    found = rows_of(results, "inside").get("matrices")
-    if found is None:
-        return None
-    layers = {
-        (side, layer): numbers(rows).unsqueeze(0)
-        for side, some in found.items()
-        for layer, rows in enumerate(some)
-    }
-    return draw_matrices(arrange(layers, [1]), "The paper's model: A after training")
-
-
-def distances(results: Dict[str, dict]) -> Optional[Figure]:
-    """The weights of each head of the Toeplitz model by distance."""
-    found = rows_of(results, "inside").get("distances")
-    if found is None:
-        return None
-    panels = {}
-    for side, layers in found.items():
-        for layer, heads in enumerate(layers):
-            weights = numbers(heads).numpy()
-            reach = (weights.shape[1] + 1) // 2 if side == "encoder" else weights.shape[1]
-            x = np.arange(weights.shape[1]) - (reach - 1)
-            panels[side, layer] = [
-                Curve(f"head {number}", x, y) for number, y in enumerate(weights, 1)
-            ]
-    return draw_rows(MixingRows(panels, "head", ""), 12, "ResMLP, Toeplitz: weights by distance")
-
-
-def shares(results: Dict[str, dict]) -> Optional[Figure]:
-    """The share of small weights in the paper's model, layer by layer."""
-    found = rows_of(results, "inside").get("sparsity")
-    if found is None:
-        return None
-    counts = {
-        kind: {
-            (side, layer): Count(*count)
-            for side, layers in sides.items()
-            for layer, count in enumerate(layers)
-        }
-        for kind, sides in found["counts"].items()
-    }
-    sparsity = Sparsity(**{**found, "counts": counts})
-    return draw_sparsity(sparsity, "The paper's model: sparsity by layer")
-
-
-def attention(results: Dict[str, dict]) -> Optional[Figure]:
-    """What the last layer of the paper's model looks at while it translates a sentence."""
-    found = rows_of(results, "inside").get("attention")
-    if found is None:
-        return None
-    looked = CrossAttention(found["source"], found["target"], numbers(found["weights"])[None])
-    return draw_attention(looked, [1], "The paper's model: cross-attention, last layer")
-
-
 # by the names of their files
 PICTURES: Dict[str, Callable[[Dict[str, dict]], Optional[Figure]]] = {
     "quality_and_speed": quality_and_speed,
@@ -290,10 +219,6 @@ PICTURES: Dict[str, Callable[[Dict[str, dict]], Optional[Figure]]] = {
     "lengths.en-fr": lambda results: lengths(results, "en-fr"),
     "long_sentences": long_sentences,
     "pruning": pruning,
-    "matrices": matrices,
-    "distances": distances,
-    "sparsity": shares,
-    "attention": attention,
 }
 
 

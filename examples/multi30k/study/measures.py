@@ -1,4 +1,5 @@
-"""What is read off the runs of the study: scores compared, lengths, speed, the models inside.
+"""What is read off the runs of the study: comparisons, lengths, repetitions,
+long sentences, speed.
 
 Each measure reads the translations or the models that ``run`` left, and writes one result file.
 What that file has of runs that are gone stays in it.
@@ -318,63 +319,12 @@ def _decoder(folder: Path, label: str, subwords: Dict[str, int]) -> Callable[[],
     return decode
 
 
-SENTENCE = "A man in a blue shirt is playing the guitar on the street."
-SHOWN, MOST_POSITIONS = 24, 32  # positions of A that are drawn, and that training had many of
-
-
-def inside(out: Path, made: dict, save: Save) -> None:
-    """What the pictures of two models of Table 5 show: A, small weights, cross-attention."""
-    from resmlp_mt.analysis.cross_attention import cross_attention
-    from resmlp_mt.analysis.mixing_rows import mixing_rows
-    from resmlp_mt.analysis.pruning import sparsity
-    from resmlp_mt.checkpoints.inspection import mixing_matrices
-
-    paper, toeplitz = (out / f"table5.en-de.{system}.1" / "model" for system in EXTENDED)
-    for model in (paper, toeplitz):
-        if not (model / "model.pt").exists():
-            raise UserError(f"{model}: no model there: python -m study run {model.parent.name}")
-    matrices = mixing_matrices(paper / "model.pt", SHOWN)
-    panels = mixing_rows(toeplitz / "model.pt", MOST_POSITIONS).panels
-    looked = cross_attention(paper / "model.pt", paper, SENTENCE)
-    counts = sparsity(paper / "model.pt", length=MOST_POSITIONS)
-    made["rows"] = {
-        "matrices": by_side({key: as_text(matrix[0]) for key, matrix in matrices.items()}),
-        "distances": by_side(
-            {key: as_text([curve.y for curve in curves]) for key, curves in panels.items()}
-        ),
-        "sparsity": {
-            **counts._asdict(),
-            "counts": {kind: by_side(layers) for kind, layers in counts.counts.items()},
-        },
-        "attention": {
-            "source": looked.source,
-            "target": looked.target,
-            "weights": as_text(looked.weights[-1]),
-        },
-    }
-    save({"sentence": SENTENCE})
-
-
-def by_side(layers: dict) -> Dict[str, list]:
-    """What each layer has, in lists by the side."""
-    found: Dict[str, list] = {}
-    for (side, _), value in layers.items():
-        found.setdefault(side, []).append(value)
-    return found
-
-
-def as_text(rows) -> List[str]:
-    """Each row of a matrix as a line of a result file."""
-    return [" ".join(f"{float(number):.4g}" for number in row) for row in rows]
-
-
 KINDS = {
     "compare": compare,
     "lengths": lengths,
     "repetitions": repetitions,
     "long-sentences": long_sentences,
     "speed": speed,
-    "inside": inside,
 }
 
 

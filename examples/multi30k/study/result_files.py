@@ -18,7 +18,6 @@ MEASURES = {
     "repetitions": {"command", "versions", "rows", "references"},
     "lengths": {"command", "versions", "rows", "buckets"},
     "pruning": {"command", "versions", "points"},
-    "inside": {"command", "versions", "rows"},
 }
 
 
