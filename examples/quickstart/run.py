@@ -70,8 +70,8 @@ def found(run: Path, corpus: Path, seed: int) -> dict:
         # by side and layer, a line for each row of a matrix
         "matrices": {
             when: {
-                f"{side} {layer + 1}": [" ".join(f"{weight:.3g}" for weight in row) for row in matrix[0]]
-                for (side, layer), matrix in some.items()
+                f"{side} {layer + 1}": [" ".join(f"{weight:.3g}" for weight in row) for row in a[0]]
+                for (side, layer), a in some.items()
             }
             for when, some in matrices.items()
         },
