@@ -92,6 +92,6 @@ def run(args: Namespace) -> None:
     print(f"{args.out}: {size:.1f} MB, {args.precision}")
     print(
         f"beside PyTorch: encoder states differ by {found['states']:.1e}, the scores of ten steps "
-        f"by {found['steps']:.1e}; {found['same']} of {found['lines']} translations are the same, "
+        f"by {found['steps']:.1e}. {found['same']} of {found['lines']} translations are the same, "
         f"their scores differ by {found['scores']:.1e}"
     )

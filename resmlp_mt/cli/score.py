@@ -5,7 +5,7 @@
   fairseq-generate ... | resmlp-mt score --references test.de -l en-de --tokenized
 
 A system is a text with one sentence a line, plain or .gz, or what fairseq-generate prints. The
-options are those of sacreBLEU's own program, with the tokenized BLEU of the papers beside them.
+options are those of the program sacrebleu, with the tokenized BLEU of the papers beside them.
 `resmlp-mt plot length` draws BLEU by sentence length.
 """
 

@@ -28,15 +28,15 @@ def explain(error: BaseException) -> Optional[str]:
     if too_long:
         number, size, limit = too_long.groups()
         return (
-            f"sentence {number} is longer than the model's positions (tokens {size}, source and "
-            f"target limits {limit}): train with a higher --max-source-positions and "
+            f"sentence {number} has more tokens ({size}) than the model has positions (source and "
+            f"target: {limit}): train with a higher --max-source-positions and "
             "--max-target-positions, or leave such sentences out with "
             "--skip-invalid-size-inputs-valid-test"
         )
     if isinstance(error, RuntimeError) and "gloo/transport" in text:
         gone = _GONE.search(text)
         return gone and (
-            f"another process of this run has ended ({gone[0]}): its own output says why; start "
+            f"another process of this run has ended ({gone[0]}): its own output says why. Start "
             "all of them again with the same command"
         )
     if isinstance(error, FileNotFoundError) and error.filename is None:

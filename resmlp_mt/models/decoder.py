@@ -66,7 +66,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         """
         if full_context_alignment:
             raise ValueError(
-                "full_context_alignment: a triangular A sees no future word; leave the option off"
+                "full_context_alignment: a triangular A sees no future word: leave the option off"
             )
         length = prev_output_tokens.size(1)
         check_length(length, self.max_target_positions, "target")

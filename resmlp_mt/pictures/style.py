@@ -30,6 +30,7 @@ SYSTEMS = {
     "ResMLP": ("#0072B2", "s"),
     "ResMLP, Toeplitz": ("#D55E00", "^"),
     "ResMLP, convolutions": ("#009E73", "D"),
+    "ResMLP, gated": ("#CC79A7", "v"),
     "LSTM": ("#56B4E9", "P"),
     "ConvS2S": ("#8C6D31", "X"),
 }
@@ -37,6 +38,7 @@ SYSTEMS = {
 ARCHITECTURES = {
     "resmlp_mt_toeplitz_": "ResMLP, Toeplitz, ",
     "resmlp_mt_conv_": "ResMLP, convolutions, ",
+    "resmlp_mt_gated_": "ResMLP, gated, ",
     "resmlp_mt_": "ResMLP, ",
     "transformer_": "Transformer, ",
     "transformer": "Transformer",

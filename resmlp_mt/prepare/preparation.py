@@ -158,7 +158,7 @@ class Preparation:
             lines.append(f"{name}: {counts['read']:,} pairs read{_listed(reasons)}")
         lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
         splits = ", ".join(f"{name} {found['pairs']:,}" for name, found in data["splits"].items())
-        lines.append(f"{self.out / self.last}: {splits} pairs; {data['types']:,} types")
+        lines.append(f"{self.out / self.last}: {splits} pairs, {data['types']:,} types")
         return lines
 
     def commands(self) -> List[List[str]]:

@@ -192,7 +192,7 @@ def _made_before(manifest: Path, outputs: Sequence[Path], options: dict) -> Opti
     """
     made = read_json(manifest) if manifest.exists() else {}
     if manifest.exists() and not (isinstance(made, dict) and "options" in made):
-        raise UserError(f"{manifest} is another program's file: choose another --out or move it")
+        raise UserError(f"{manifest} is a file of another program: choose another --out or move it")
     results = made.get("results")
     if results:
         check_options(
@@ -220,6 +220,6 @@ def report(made: dict) -> str:
     said.append(f"failures: {sum(failures.values())} of {results['lines']} lines")
     if failures:
         fate = FAILURES[options["failures"]]
-        said.append(f"    {_listed(failures)}; {fate}, and all are in the file of failures")
+        said.append(f"    {_listed(failures)}: {fate}, and all are in the file of failures")
     said.append(f"{', '.join(results['files'])}: {results['pairs']} pairs")
     return "\n".join(said)

@@ -107,7 +107,7 @@ class Parts:
                 write_json(self._manifest, {"options": self._options})
             made_with = read_json(self._manifest)
             if not isinstance(made_with, dict) or not isinstance(made_with.get("options"), dict):
-                raise UserError(f"{self._manifest} is another program's file: move it away")
+                raise UserError(f"{self._manifest} is a file of another program: move it away")
             check_options(
                 f"{self.folder} holds translations",
                 made_with["options"],

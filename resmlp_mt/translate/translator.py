@@ -297,7 +297,7 @@ def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
         of_task = _task_options(state)
         name = of_task.get("_name") or of_task.get("task")
         if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
-            raise UserError(f"{path} is not a translation model's checkpoint: its task is {name}")
+            raise UserError(f"{path} is not of a translation model: its task is {name}")
         languages = (of_task.get("source_lang"), of_task.get("target_lang"))
         if None in languages:  # it was trained without options for them
             languages = _languages_of(options)

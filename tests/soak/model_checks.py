@@ -100,7 +100,7 @@ class Move(NamedTuple):
     """What beam search makes of its R hypotheses after a word.
 
     Attributes:
-        rows: for each hypothesis from now on, the row that it goes on from.
+        rows: for each hypothesis from now on, the row that it continues.
         kept: the sentences that are left, of those there were; None: all.
         beam: hypotheses of each sentence from now on; None: rows are moved in any way.
     """

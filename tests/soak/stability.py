@@ -199,10 +199,10 @@ def main() -> None:
             lost += failures(curve)
     soaking.record(
         "stability",
-        f"Adagrad at the paper's rate of {RATE} does not diverge at "
+        f"Adagrad at the rate of the paper, {RATE}, does not diverge at "
         f"{', '.join(map(str, DEPTHS))} layers, LayerScale 0.2, in {UPDATES:,} updates "
-        f"of its warm-up of {PAPER_WARM_UP:,} nor in {PEAK_UPDATES:,} with one of {SHORT_WARM_UP}; "
-        "wherever a training with less warm-up or none diverged, the plugin had warned "
+        f"of its warm-up of {PAPER_WARM_UP:,} nor in {PEAK_UPDATES:,} with one of {SHORT_WARM_UP}. "
+        "Wherever a training with less warm-up or none diverged, the plugin had warned "
         "(64 channels, short made-up sentences, one seed)",
         f"{len(curves)} trainings, {sum(len(c.losses) for c in curves):,} updates",
         lost,

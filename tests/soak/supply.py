@@ -174,8 +174,8 @@ def main() -> None:
         lost += refused_with_another_hash(pins, folder)
         print(f"{len(pins)} pins: their files, and the same with another hash", flush=True)
         lost += install_everywhere(everywhere, tools / "uv", folder)
-    tried = f"{len(pins)} pins, each with a wrong hash too; their wheels on "
-    tried += f"{len(PYTHONS) * len(PLATFORMS)} platforms; {len(found['audited'])} audited"
+    tried = f"{len(pins)} pins, each with a wrong hash too, their wheels on "
+    tried += f"{len(PYTHONS) * len(PLATFORMS)} platforms, {len(found['audited'])} audited"
     if found["not_audited"]:
         tried += f" (unknown to the registry: {', '.join(found['not_audited'])})"
     what = "every pinned package has hashes, is refused with others, and has no known vulnerability"

@@ -117,8 +117,8 @@ def main() -> None:
         killed = [kill(data, n, expected, folder / f"killed {n}") for n in range(2)]
     soaking.record(
         "workers",
-        f"two processes train to the losses of one with twice the `--update-freq`, to {TOLERANCE}; "
-        "one that is killed ends the run, which then resumes bit for bit",
+        f"two processes train to the losses of one with twice the `--update-freq`, to {TOLERANCE}. "
+        "One that is killed ends the run, which then resumes bit for bit",
         f"{len(MODELS)} models over {UPDATES} updates, {len(killed)} kills",
         [line for each in [*found.values(), *killed] for line in each.pop("lost")],
         {"updates": UPDATES, "losses apart": found, "killed": killed},

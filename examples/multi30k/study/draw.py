@@ -141,7 +141,7 @@ def draw_changes(rows: List[dict], title: str) -> Figure:
 def ablations(results: Dict[str, dict]) -> Optional[Figure]:
     """What each change of the paper's model does to its BLEU."""
     rows = of_table(results, "ablations")
-    return draw_changes(rows, "Changes of the paper's model") if rows else None
+    return draw_changes(rows, "Changes of the model of the paper") if rows else None
 
 
 def pruning(results: Dict[str, dict]) -> Optional[Figure]:

@@ -292,7 +292,7 @@ def speed(out: Path, made: dict, save: Save) -> None:
             "subwords": subwords[label],
             "seconds": taken,
         }
-        print(f"{label:14} {relative.median:.2f} times the Transformer's speed", flush=True)
+        print(f"{label:14} {relative.median:.2f} times as fast as the Transformer", flush=True)
     sizes = {"sentences": SENTENCES, "batch": BATCH, "beam": 4, "repeats": REPEATS}
     save({"threads": 1, **sizes})
 

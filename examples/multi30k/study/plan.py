@@ -135,6 +135,7 @@ NAMES = {
     "toeplitz-3": "ResMLP, Toeplitz",
     "toeplitz-6": "ResMLP, Toeplitz, 6 + 6",
     "conv-3": "ResMLP, convolutions",
+    "gated-3": "ResMLP, gated",
 }
 
 

@@ -226,7 +226,7 @@ def run(some: List[Row], out: Path, results: Path, jobs: int) -> None:
                 ended = "failed" if process.returncode else "done"
                 minutes = (time.monotonic() - start) / 60
                 print(
-                    f"{row.name}: {ended} after {minutes:.1f} minutes; {len(waiting)} to go",
+                    f"{row.name}: {ended} after {minutes:.1f} minutes, {len(waiting)} to go",
                     flush=True,
                 )
     finally:

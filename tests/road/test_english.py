@@ -1,0 +1,67 @@
+"""Plain words in every page, help text and error: a list of what is not written."""
+
+import ast
+import re
+
+import pytest
+from pages import PAGES, ROOT
+
+from resmlp_mt.cli.main import SUBCOMMANDS, build_parser
+
+NOT_WRITTEN = {
+    "a word": r"\b(warned of|wants?|wanted|to be had|goes on|told|sees? to it)\b",
+    "a possessive on a thing": r"\w(?<!oday)(?:'s|s')(?= )",
+    "a semicolon": r"\w; \w",
+}
+
+
+def found(text):
+    """Each thing in *text* that is not written, with some words around it."""
+    text = " ".join(text.split())
+    return [
+        f"{name}: {text[max(0, match.start() - 30) : match.end() + 20]}"
+        for name, pattern in NOT_WRITTEN.items()
+        for match in re.finditer(pattern, text)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages(page):
+    text = page.read_text(encoding="utf-8")
+    # neither code nor what was measured is a sentence
+    for other in (r"```.*?```", r"`[^`]*`", r"\]\([^)]*\)", r"(?m)^\|.*(p [<=] ).*$"):
+        text = re.sub(other, "", text, flags=re.DOTALL if "```" in other else 0)
+    assert found(text) == []
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_help(name):
+    assert found(build_parser(name).format_help()) == []
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("resmlp_mt/*/")), ids=lambda path: path.name)
+def test_errors(path):
+    """Every text in the code, what is filled in left out."""
+    for file in path.rglob("*.py"):
+        for text in texts(file):
+            assert found(text) == [], file
+
+
+def texts(file):
+    """The texts of a Python file that are sentences, docstrings of functions and classes apart."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.Module)) and ast.get_docstring(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if id(node) not in docstrings and " " in node.value:
+                yield node.value
+
+
+def test_a_word_of_the_list_is_found():
+    for text in ("It is warned of.", "The model's A.", "fairseq's own", "Stop; start."):
+        assert len(found(text)) == 1, text
+    assert found("Today's bugs. It warns.") == found("today's bugs") == []
