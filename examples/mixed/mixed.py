@@ -130,7 +130,7 @@ def train(args: argparse.Namespace) -> None:
             resmlp_mt(
                 *("train", args.out / "data" / "data-bin", "--out", checkpoints),
                 *("--arch", SYSTEMS[system], "--recipe", RECIPE, "--seed", args.seed),
-                *("--precision", "bf16-products", "--max-tokens", 1024, "--threads", 1),
+                *("--precision", "bf16", "--max-tokens", 1024, "--threads", 1),
                 *("--max-update", updates, "--", "--cpu"),
             )
             paths = final_checkpoints(checkpoints, recipe.average_count, recipe.average_by)

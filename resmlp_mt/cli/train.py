@@ -40,7 +40,8 @@ def add_training_options(parser: ArgumentParser) -> None:
     add("--max-tokens", **WHOLE, help=help)
     add("--gpus", **WHOLE, help="GPUs on each machine (default: all, or the CPU)")
     help = "fp32, tf32 (products in TF32: A100 and later), bf16-products (products in bfloat16: "
-    help += "CPUs with AMX) or fp16 (weights in 16 bits) (default: fp32)"
+    help += "CPUs with AMX), bf16 (torch.autocast: the states between the products too) or fp16 "
+    help += "(weights in 16 bits) (default: fp32)"
     add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
     add("--threads", **WHOLE, help="CPU threads")
 

@@ -10,6 +10,7 @@ from resmlp_mt.compat.quiet import ignore_old_scripting, logging_as_before
 
 REPAIRS = (
     "addresses",
+    "autocast",
     "checkpoint_errors",
     "divergence",
     "diverse_beams",

@@ -14,15 +14,22 @@ PORT = 29500  # the default of torchrun
 
 
 # fp32 is float32. The next two are float32 with products in TF32 (GPUs) or bfloat16 (CPUs with
-# AMX). fp16 has weights in 16 bits. --fp16 keeps one flat copy of all weights unless an option
-# forbids it, and Adagrad cannot work on that.
+# AMX). bf16 is torch.autocast: what stands between the products is bfloat16 too. fp16 has weights
+# in 16 bits. --fp16 keeps one flat copy of all weights unless an option forbids it, and Adagrad
+# cannot work on that.
 PRECISIONS: Dict[str, Options] = {
     "fp32": {},
     "tf32": {},
     "bf16-products": {},
+    "bf16": {},
     "fp16": {"--fp16": [], "--fp16-no-flatten-grads": []},
 }
-MATMUL = {"tf32": "high", "bf16-products": "medium"}
+# variables that the command needs for a precision
+VARIABLES = {
+    "tf32": {"RESMLP_MT_MATMUL_PRECISION": "high"},
+    "bf16-products": {"RESMLP_MT_MATMUL_PRECISION": "medium"},
+    "bf16": {"RESMLP_MT_AUTOCAST": "bfloat16"},
+}
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from resmlp_mt import compat  # noqa: F401 (registers our models)
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import lock, make_folder
 from resmlp_mt.train.command import (
-    MATMUL,
     PRECISIONS,
+    VARIABLES,
     Devices,
     quoted,
     share_tokens,
@@ -182,9 +182,7 @@ class Training:
     @property
     def environment(self) -> Dict[str, str]:
         """Variables that the command needs beside those that are set."""
-        variables = {}
-        if self.precision in MATMUL:
-            variables["RESMLP_MT_MATMUL_PRECISION"] = MATMUL[self.precision]
+        variables = dict(VARIABLES.get(self.precision, {}))
         if self.threads:
             variables["OMP_NUM_THREADS"] = str(self.threads)
         return variables

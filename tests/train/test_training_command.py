@@ -82,6 +82,8 @@ def test_variables_are_in_the_command(corpus, tmp_path):
     words = ("--gpus", 2, "--precision", "tf32", "--threads", 3)
     (command,) = dry_run(corpus.data, tmp_path, *words)
     assert command[:3] == ["env", "RESMLP_MT_MATMUL_PRECISION=high", "OMP_NUM_THREADS=3"]
+    (command,) = dry_run(corpus.data, tmp_path, "--precision", "bf16")
+    assert command[:2] == ["env", "RESMLP_MT_AUTOCAST=bfloat16"]
 
 
 REFUSED = [
