@@ -55,7 +55,7 @@ def _read_log(path: Path):
         raise UserError(f"{path}: {error.strerror}: give a file that is there") from None
     except (KeyError, ValueError):
         raise UserError(
-            f"{path}: not a log of fairseq-train with nll_loss, or damaged: give another"
+            f"{path}: not a log of fairseq-train with losses, or damaged: give another"
         ) from None
     folder = path.resolve().parent
     # a run trains in the folder "train" of its own

@@ -11,7 +11,7 @@ from resmlp_mt.analysis.curves import read_curves
 from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.length import draw_by_length
 from resmlp_mt.pictures.pruning import draw_pruning
-from resmlp_mt.pictures.style import PAGE
+from resmlp_mt.pictures.style import PAGE, in_words, look, looks
 
 TRAIN = '2020-01-01 00:00:00 | INFO | train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
 VALID = (
@@ -77,7 +77,7 @@ def test_curves_refused(log, tmp_path):
     cut = tmp_path / "cut.json"
     cut.write_text('{"label": "x", "valid_curve": [[1, 2.0], [3')
     (tmp_path / "none.log").write_text("no curve here\n")
-    (tmp_path / "no_nll.log").write_text(TRAIN.format(1, 2).replace("nll_loss", "loss"))
+    (tmp_path / "no_nll.log").write_text(TRAIN.format(1, 2).replace("nll_loss", "wps"))
     (tmp_path / "binary.log").write_bytes(b"\xff\xfe\x00")
     result(tmp_path / "odd.json", valid_curve=[[1, 2, 3]])
     result(tmp_path / "empty.json", valid_curve=[])
@@ -87,7 +87,7 @@ def test_curves_refused(log, tmp_path):
     cases = [
         (cut, "cut.json: not a JSON file"),
         (tmp_path / "none.log", "none.log: no learning curve"),
-        (tmp_path / "no_nll.log", "no_nll.log: not a log of fairseq-train with nll_loss"),
+        (tmp_path / "no_nll.log", "no_nll.log: not a log of fairseq-train with losses"),
         (tmp_path / "binary.log", "binary.log: not a log"),
         (tmp_path / "gone.log", "gone.log: No such file"),
         (tmp_path / "gone.json", "gone.json: No such file"),
@@ -129,6 +129,27 @@ def test_bleu_by_length(texts):
         assert drawn("length", *words, "--title", title).get_suptitle() == title
 
 
+def test_bleu_by_length_as_differences(texts):
+    words = [f"same={texts / 'ref'}", f"shorter={texts / 'hyp'}", "--references", texts / "ref"]
+    whole = drawn("length", *words, "--edges", 6).axes[0].lines
+    figure = drawn("length", *words, "--edges", 6, "--baseline", "same")
+    assert_legible(figure)
+    first, second = figure.axes[0].lines
+    assert set(first.get_ydata()) == {0} and "difference from\nsame" in figure.axes[0].get_ylabel()
+    np.testing.assert_allclose(second.get_ydata(), whole[1].get_ydata() - whole[0].get_ydata())
+
+
+def test_a_system_looks_alike_in_every_picture():
+    alone = looks(["ResMLP, Toeplitz"])["ResMLP, Toeplitz"]
+    among = looks(["Transformer", "ResMLP", "ours", "ResMLP, Toeplitz", "ResMLP, 6 + 6"])
+    assert among["ResMLP, Toeplitz"] == alone
+    assert among["ResMLP, 6 + 6"]["color"] == among["ResMLP"]["color"] != alone["color"]
+    assert among["ResMLP, 6 + 6"]["linestyle"] != among["ResMLP"]["linestyle"]
+    assert among["ours"] == look(0)
+    assert in_words("resmlp_mt_toeplitz_12 int8") == "ResMLP, Toeplitz, 12 + 12 int8"
+    assert [in_words(name) for name in ("transformer", "x")] == ["Transformer", "x"]
+
+
 def test_bleu_by_length_refused(texts):
     cases = [
         ("nameless: give each system as NAME=FILE", ["nameless"]),
@@ -137,6 +158,7 @@ def test_bleu_by_length_refused(texts):
         ("short has 2 lines but", [f"a={texts / 'short'}"]),
         ("gone: No such file", [f"a={texts / 'gone'}"]),
         ("edges 9 3", [f"a={texts / 'hyp'}", "--edges", 9, 3]),
+        ("--baseline b: name one of a", [f"a={texts / 'hyp'}", "--baseline", "b"]),
     ]
     for said, words in cases:
         rest = ["--references", texts / "ref", "-o", texts / "a.png"]
