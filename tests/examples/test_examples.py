@@ -73,6 +73,14 @@ def test_the_notebook(quickstart, monkeypatch, capsys):
     assert capsys.readouterr().out.count(" removed, BLEU ") == 6
 
 
+def test_the_notebook_keeps_its_outputs():
+    text = (ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8")
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 4
+    assert len(text.encode()) < 300_000 and "Traceback" not in text
+
+
 def test_quickstart_again_reuses_everything(quickstart, monkeypatch, capsys):
     """Called here."""
     folder, _ = quickstart
