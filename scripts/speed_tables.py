@@ -148,6 +148,22 @@ def precision() -> str:
     )
 
 
+def precision_cost() -> Table:
+    """BLEU in float32, and what other arithmetic changes of it."""
+    rows = []
+    for row in read_json(RESULTS / "precision.json")["rows"]:
+        whole = row["systems"]["float32"]["bleu"]["score"]
+        cells = [f"{row['model']}: {row['text']}", f"{whole:.2f}"]
+        for name in ("int8", "bfloat16"):
+            found = row["systems"][name]["bleu"]
+            change = f"{found['score'] - whole:+.2f}"
+            # of equal translations a bootstrap says nothing
+            same = found["score"] == whole
+            cells.append("the same" if same else f"{change} (p = {found['p_value']:.2f})")
+        rows.append(cells)
+    return ["model, text", "float32, sacreBLEU", "int8", "bfloat16"], rows
+
+
 def chain() -> Table:
     """The scores of the small run of the WMT14 chain."""
     rows = []
@@ -190,6 +206,7 @@ TABLES = {
     "decoding": decoding,
     "length": length,
     "precision": precision,
+    "precision cost": precision_cost,
     "training": training,
     "memory": memory,
     "architectures": architectures,
