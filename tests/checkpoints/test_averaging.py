@@ -1,6 +1,5 @@
 """The mean of checkpoints, and which files are taken for checkpoints."""
 
-import os
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from resmlp_mt.checkpoints.averaging import (
     final_checkpoints,
     last_checkpoints,
 )
-from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 
 
@@ -80,33 +78,6 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
     torch.save({"model": apart}, paths[3])
     with pytest.raises(UserError, match="checkpoint3.pt and .*different parameters"):
         average_checkpoints(paths, tmp_path / "no.pt")
-
-
-class Command:
-    """Unpickled carelessly, this creates a folder."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.path),)
-
-
-def test_what_is_no_checkpoint_is_refused_and_not_run(tmp_path):
-    whole = save(tmp_path / "whole.pt", 1).read_bytes()
-    torch.save({"model": {}, "extra": Command(tmp_path / "was-run")}, tmp_path / "code.pt")
-    torch.save([1, 2], tmp_path / "list.pt")
-    for name, content in (("cut", whole[: len(whole) // 2]), ("none", b""), ("text", b"hello\n")):
-        (tmp_path / f"{name}.pt").write_bytes(content)
-    for name, said in (
-        ("code", "carries more than data"),
-        ("list", "not a fairseq checkpoint"),
-        ("gone", "No such file"),
-        *((name, "") for name in ("cut", "none", "text")),
-    ):
-        with pytest.raises(UserError, match=f"{name}.pt.*{said}"):
-            load_checkpoint(tmp_path / f"{name}.pt")
-    assert not (tmp_path / "was-run").exists()
 
 
 def test_the_command(tmp_path):

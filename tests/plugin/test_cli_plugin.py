@@ -56,8 +56,9 @@ def elsewhere(tmp_path_factory):
     return site
 
 
-def test_user_dir_from_the_checkout(corpus, tmp_path):
-    """``fairseq-train --user-dir resmlp_mt`` and ``fairseq-generate`` from the checkout's root."""
+def test_user_dir(corpus, elsewhere, tmp_path):
+    """``fairseq-train --user-dir resmlp_mt`` from the checkout's root, and ``fairseq-generate``
+    with a folder that is not on Python's path."""
     result = process(
         *(console_script("train"), corpus.data, "--user-dir", "resmlp_mt"),
         *("--save-dir", tmp_path, "--batch-size", 8, "--max-epoch", 1),
@@ -67,8 +68,9 @@ def test_user_dir_from_the_checkout(corpus, tmp_path):
     path = tmp_path / "checkpoint_last.pt"
     assert "decoder.layers.1.token_mixing.mixing.weight" in weights(path)
     result = process(
-        *(console_script("generate"), corpus.data, "--user-dir", "resmlp_mt", "--path", path),
-        *("--beam", 4, "--cpu"),
+        *(console_script("generate"), corpus.data, "--path", path, "--beam", 4, "--cpu"),
+        *("--user-dir", elsewhere / "resmlp_mt"),
+        cwd=tmp_path,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     assert_same_hypotheses(hypotheses(result.stdout), hypotheses(generate(corpus.data, path)))
@@ -85,17 +87,6 @@ def test_imported_before_fairseq(trained, elsewhere, tmp_path):
         *(trained.data, "--path", trained.path, "--beam", 4, "--cpu", "--user-dir", user_dir),
         cwd=tmp_path,
         path=elsewhere,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    expected = hypotheses(generate(trained.data, trained.path))
-    assert_same_hypotheses(hypotheses(result.stdout), expected)
-
-
-def test_user_dir_that_is_not_on_the_path(trained, elsewhere, tmp_path):
-    result = process(
-        *(console_script("generate"), trained.data, "--path", trained.path, "--beam", 4),
-        *("--cpu", "--user-dir", elsewhere / "resmlp_mt"),
-        cwd=tmp_path,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     expected = hypotheses(generate(trained.data, trained.path))

@@ -44,15 +44,6 @@ def multi_bleu(hypotheses, references):
     return 100 * penalty * math.exp(sum(map(math.log, precisions)) / 4)
 
 
-def test_the_formula_by_hand():
-    # 5 of 6 words, 3 of 5 pairs, 2 of 4 triples and 1 of 3 fours are right; no penalty
-    by_hand = 100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
-    assert multi_bleu(["a b c d x e"], ["a b c d e"]) == pytest.approx(by_hand)
-    # "a" counts as often as the reference has it; 4 words for 5
-    assert multi_bleu(["a a a b"], ["a a b c d"]) == 0
-    assert multi_bleu(["a b c d"], ["a b c d e"]) == pytest.approx(100 * math.exp(1 - 5 / 4))
-
-
 @pytest.mark.parametrize("language, split", [("de", False), ("de", True), ("fr", False)])
 def test_agrees_with_multi_bleu(language, split):
     references = sentences(200)
@@ -119,10 +110,6 @@ def test_a_typographic_quote_is_an_ascii_one():
     assert tokenized_bleu(ascii, typographic, "de") == pytest.approx(100)
     assert tokenized_bleu(["l'heure de l'été"], ["l’heure de l’été"], "fr") == pytest.approx(100)
     assert tokenized_bleu(ascii, typographic, "nl") < 100
-
-
-def test_case_counts():
-    assert tokenized_bleu(["das haus ist sehr alt"], ["das Haus ist sehr alt"], "de") < 100
 
 
 def test_signatures_say_what_was_done():
