@@ -1,8 +1,12 @@
-"""The command ``resmlp-mt``, called in this process: its refusals."""
+"""The command ``resmlp-mt``, called in this process."""
 
+import contextlib
+import io
+import sys
 from typing import NamedTuple
+from unittest import mock
 
-from small_world import run_command
+from resmlp_mt.cli.main import main
 
 
 class Said(NamedTuple):
@@ -14,9 +18,19 @@ class Said(NamedTuple):
 
 
 def resmlp(*words, stdin: bytes = b"") -> Said:
-    """Call ``resmlp-mt WORDS``."""
-    said = run_command(*words, stdin=stdin)
-    return Said(said.status, said.out, "".join(f"{line}\n" for line in said.err))
+    """Call ``resmlp-mt WORDS``, as a shell would. Progress is left out of what it printed."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
+    with (
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        status = main(list(map(str, words)))
+        out.flush()
+    # a bar goes back to the start of its line, a step has its number in front
+    lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]
+    lines = [f"{line}\n" for line in lines if not line.startswith(("[1", "[2", "[3"))]
+    return Said(status, out.buffer.getvalue().decode(), "".join(lines))
 
 
 def refused(said: str, *words, stdin: bytes = b"") -> None:

@@ -90,19 +90,10 @@ def preparation_of(args: argparse.Namespace, out: Path, **more):
     corpora = _corpora_of(args)
     from resmlp_mt.prepare.preparation import Preparation
 
-    return Preparation(
-        corpora,
-        out,
-        vocab_size=args.vocab_size,
-        normalise=args.normalise,
-        drop_duplicates=args.drop_duplicates,
-        max_ratio=args.max_ratio,
-        max_pieces=args.max_pieces,
-        subword_model=args.subword_model,
-        character_coverage=args.character_coverage,
-        seed=args.seed,
-        **more,
-    )
+    of_the_recipe = ("vocab_size", "character_coverage", "normalise", "drop_duplicates")
+    of_the_recipe += ("max_ratio", "max_pieces")
+    corpora = corpora.prepared_with(**{name: getattr(args, name) for name in of_the_recipe})
+    return Preparation(corpora, out, subword_model=args.subword_model, seed=args.seed, **more)
 
 
 def _corpora_of(args: argparse.Namespace):

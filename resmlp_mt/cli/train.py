@@ -68,22 +68,11 @@ def run(args: Namespace) -> None:
     recipe = load_recipe(args.recipe)
     from resmlp_mt.train.training import Training
 
-    training = Training(
-        data=args.data,
-        out=args.out,
-        arch=args.arch,
-        recipe=recipe,
-        max_update=args.max_update,
-        devices=Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port),
-        precision=args.precision,
-        tokens=args.tokens,
-        max_tokens=args.max_tokens,
-        seed=args.seed,
-        threads=args.threads,
-        source_lang=args.source_lang,
-        target_lang=args.target_lang,
-        fairseq_options=args.fairseq_options,
-    )
+    same = ("data", "out", "arch", "max_update", "precision", "tokens", "max_tokens", "seed")
+    same += ("threads", "source_lang", "target_lang", "fairseq_options")
+    devices = Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port)
+    options = {name: getattr(args, name) for name in same}
+    training = Training(recipe=recipe, devices=devices, **options)
     if args.dry_run:
         print(training.describe())
     else:

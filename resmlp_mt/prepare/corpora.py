@@ -13,7 +13,7 @@ The endings are the names that mtdata has for the languages. Each file may be a 
 import codecs
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -150,6 +150,11 @@ class Corpora:
         names = ["dev", *(f"test{number}" for number in numbers)]
         held_out = [_by_prefix(folder / name, self.recipe.endings) for name in names]
         return Corpora(self.recipe, self.arguments, train, _by_split(held_out))
+
+    def prepared_with(self, **options) -> "Corpora":
+        """These corpora with other options of the recipe. None leaves one as it is."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return replace(self, recipe=replace(self.recipe, **given))
 
     def all(self) -> Dict[str, Corpus]:
         """Every corpus by its split; training corpora are numbered."""

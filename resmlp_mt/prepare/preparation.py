@@ -42,15 +42,9 @@ LIBRARIES = ("fairseq-fixed", "sentencepiece", "sacremoses", "numpy")
 class Preparation:
     """
     Args:
-        corpora: the text; its recipe has the value of every option that is None here.
+        corpora: the text, and its recipe.
         out: folder for all results.
-        vocab_size: joint SentencePiece pieces.
-        normalise: whether punctuation is made uniform.
-        drop_duplicates: whether repeated training pairs are left out.
-        max_ratio: of the numbers of pieces of both sides of a training pair; 0: any.
-        max_pieces: of a side of a training pair.
         subword_model: a SentencePiece model to take, in place of one that is trained.
-        character_coverage: share of the characters that are in the vocabulary.
         limit: pairs read of each training corpus; None reads all.
         seed: of the sample that the subwords are learnt from.
         workers: processes; None: as many as there are cores.
@@ -64,13 +58,7 @@ class Preparation:
         self,
         corpora: Corpora,
         out: Path,
-        vocab_size: Optional[int] = None,
-        normalise: Optional[bool] = None,
-        drop_duplicates: Optional[bool] = None,
-        max_ratio: Optional[float] = None,
-        max_pieces: Optional[int] = None,
         subword_model: Optional[Path] = None,
-        character_coverage: Optional[float] = None,
         limit: Optional[int] = None,
         seed: int = 1,
         workers: Optional[int] = None,
@@ -81,23 +69,19 @@ class Preparation:
         self.last = "pieces" if pieces else "data-bin"
         self.subword_model = subword_model
         recipe = corpora.recipe
-
-        def choose(given, ours):
-            return ours if given is None else given
-
         self.options = {
             "source_lang": recipe.source_lang,
             "target_lang": recipe.target_lang,
             "limit": limit,
-            "normalise": choose(normalise, recipe.normalise),
-            "drop_duplicates": choose(drop_duplicates, recipe.drop_duplicates),
-            "max_ratio": choose(max_ratio, recipe.max_ratio) or None,
-            "max_pieces": choose(max_pieces, recipe.max_pieces),
+            "normalise": recipe.normalise,
+            "drop_duplicates": recipe.drop_duplicates,
+            "max_ratio": recipe.max_ratio or None,
+            "max_pieces": recipe.max_pieces,
         }
         if subword_model is None:
             self.options.update(
-                vocab_size=choose(vocab_size, recipe.vocab_size),
-                character_coverage=choose(character_coverage, recipe.coverage),
+                vocab_size=recipe.vocab_size,
+                character_coverage=recipe.coverage,
                 sample=SAMPLE,
                 seed=seed,
             )

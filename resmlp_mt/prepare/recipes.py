@@ -31,7 +31,7 @@ class Recipe:
         normalise: whether punctuation is made uniform.
         drop_duplicates: whether repeated pairs are left out.
         skip_invalid: whether training lines that are not UTF-8 are left out, in place of an error.
-        max_ratio: of the numbers of pieces of both sides; None: any.
+        max_ratio: of the numbers of pieces of both sides; None or 0: any.
         max_pieces: of a side.
         test_pairs: lines of the whole test set, if scores on fewer cannot be compared.
     """

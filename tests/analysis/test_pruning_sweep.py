@@ -8,7 +8,6 @@ import pytest
 import torch
 from command import refused, resmlp
 from picture_inputs import save_model
-from small_world import run_command
 
 from resmlp_mt.analysis import pruning_sweep
 from resmlp_mt.analysis.pruning import Count, prune_checkpoint, sparsity
@@ -78,7 +77,7 @@ def test_the_scores_of_a_point(world, sweep, tmp_path):
     whole, none_removed = json.loads(out.read_text())["points"]
     files = ["--input", world.text / "test.xx", "--output", tmp_path / "hyp", "--cpu"]
     models = ["--path", world.checkpoint, "--data", world.data, "--spm", world.spm]
-    assert run_command("translate", *models, *files).status == 0
+    assert resmlp("translate", *models, *files).status == 0
     translations, references = (
         path.read_text(encoding="utf-8").splitlines()
         for path in (tmp_path / "hyp", world.text / "test.yy")

@@ -170,7 +170,8 @@ def with_all(monkeypatch, lines):
 
 
 def prepare(tmp_path):
-    return Preparation(Corpora.from_recipe("wmt14-en-de"), tmp_path / "out", vocab_size=90).run()
+    text = Corpora.from_recipe("wmt14-en-de").prepared_with(vocab_size=90)
+    return Preparation(text, tmp_path / "out").run()
 
 
 def test_download_to_binary_data(home, tmp_path):

@@ -7,7 +7,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional
 
 import torch
 from cli import call, hypotheses, load, train, values
-from small_world import EPOCHS, World, run_command
+from command import resmlp
+from small_world import EPOCHS, World
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.analysis.cross_attention import cross_attention
@@ -133,9 +134,9 @@ class Ways:
             raise Refused(" ".join(message.split())) from None
 
     def _command(self, *words) -> None:
-        said = run_command(*words)
+        said = resmlp(*words)
         if said.status:
-            raise Refused("\n".join(said.err))
+            raise Refused(said.err.rstrip("\n"))
 
     def _in_process(self, run: Callable):
         try:

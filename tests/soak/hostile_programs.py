@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
 import cli
+from command import Said, resmlp
 from fairseq.data import Dictionary
 from hostile_functions import without_mark
 from prepare_text import pairs_of, write_layout, write_side
 from sacrebleu.metrics import BLEU, CHRF
-from small_world import Said, World, run_command
+from small_world import World
 
 from resmlp_mt.compat.program_errors import explain
 from resmlp_mt.files import read_json
@@ -175,7 +176,7 @@ class Programs:
 
     def _translate(self, lines: List[bytes], folder: Path, truncate: bool = False) -> None:
         write_side(folder / "input", lines)
-        said = run_command(
+        said = resmlp(
             *("translate", "--path", self.world.checkpoint, "--data", self.world.data),
             *("--input", folder / "input", "--output", folder / "output", *GREEDY, "--threads", 1),
             *(["--truncate"] if truncate else []),
@@ -189,12 +190,12 @@ class Programs:
         for number, (line, found) in enumerate(zip(lines, output)):
             assert found == expected[pieces[number]], (number, line[:60], found)
         without = pieces.count("")
-        assert f", {without} of them without a word" in said.err[-1], said.err
+        assert f", {without} of them without a word" in said.err, said.err
 
     def _distill(self, lines: List[bytes], folder: Path) -> None:
         write_side(folder / "text.xx", lines)
         write_side(folder / "text.yy", lines[::-1])
-        said = run_command(
+        said = resmlp(
             *("distill", "--path", self.world.checkpoint, "--data", self.world.data, *GREEDY),
             *("--source", folder / "text.xx", "--target", folder / "text.yy"),
             *("--out", folder / "out" / "train"),
@@ -216,7 +217,7 @@ class Programs:
     def _score(self, lines: List[bytes], folder: Path) -> None:
         write_side(folder / "references", lines)
         write_side(folder / "hypotheses", lines[::-1])
-        said = run_command(
+        said = resmlp(
             *("score", "--references", folder / "references", "-i", folder / "references"),
             *(folder / "hypotheses", "-l", "en-de", "--tokenized"),
             *("--json", folder / "json"),
@@ -244,10 +245,10 @@ class Programs:
             options = ("--from", raw, "--out", out, "--workers", 1, "--vocab-size", vocab_size)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a fork beside other threads
-                return run_command("prepare", "--recipe", "wmt14-en-de", *options)
+                return resmlp("prepare", "--recipe", "wmt14-en-de", *options)
 
         said = run(5000)
-        most = re.search(r"at most (\d+)", "".join(said.err))  # that such a small text allows
+        most = re.search(r"at most (\d+)", said.err)  # that such a small text allows
         said = run(most[1]) if most else said
         succeeded(said, notes="subwords are learnt without|the whole test set")
         text = read_json(out / "text" / "report.json")
@@ -264,8 +265,8 @@ class Programs:
 def succeeded(said: Said, notes: str = "^$") -> None:
     """A command ended well, with nothing on standard error but *notes*."""
     if said.status:
-        raise Refused("\n".join(said.err))
-    unexpected = [line for line in said.err if not re.search(notes, line)]
+        raise Refused(said.err.rstrip("\n"))
+    unexpected = [line for line in said.err.splitlines() if not re.search(notes, line)]
     assert not unexpected, unexpected
 
 

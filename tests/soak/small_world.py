@@ -1,18 +1,12 @@
-"""A tiny corpus in subwords and a small model trained on it; made-up binary data of any size; and
-the command ``resmlp-mt`` called in this process."""
+"""A tiny corpus in subwords and a small model trained on it; made-up binary data of any size."""
 
-import contextlib
-import io
 import random
-import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple
-from unittest import mock
+from typing import Dict, NamedTuple
 
 from cli import call, train
 from cli_fixtures import SIZES, write_corpus
 
-from resmlp_mt.cli.main import main
 from resmlp_mt.text.lines import write_lines
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
@@ -84,27 +78,3 @@ def binary_data(folder: Path, sizes: Dict[str, int], lengths: range = range(1, 1
         *("--destdir", folder / "bin", "--workers", 1, *prefixes),
     )
     return folder / "bin"
-
-
-class Said(NamedTuple):
-    """How a command ended: its exit status, and what it printed to either stream."""
-
-    status: int
-    out: str
-    err: List[str]
-
-
-def run_command(*words, stdin: bytes = b"") -> Said:
-    """Call ``resmlp-mt WORDS`` in this process, as a shell would."""
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
-    with (
-        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        status = main(list(map(str, words)))
-        out.flush()
-    # progress: a bar goes back to the start of its line, a step has its number in front
-    lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]
-    lines = [line for line in lines if not line.startswith(("[1", "[2", "[3"))]
-    return Said(status, out.buffer.getvalue().decode(), lines)
