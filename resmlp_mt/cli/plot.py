@@ -1,6 +1,5 @@
 """Draw a checkpoint, its training or its translations, at the size of a printed column (8 cm).
 
-  resmlp-mt plot all checkpoint.pt -o DIR          all that there is input for, as .png and .svg
   resmlp-mt plot matrices checkpoint.pt -o A.png
   resmlp-mt plot curves train.log other.json -o curves.png
   resmlp-mt plot attention checkpoint.pt --data data-bin --sentence "A dog ." -o attention.png
@@ -16,7 +15,6 @@ from resmlp_mt.cli.arguments import WHOLE, number
 from resmlp_mt.errors import UserError
 
 KINDS = {
-    "all": "every picture that there is input for",
     "matrices": "the mixing matrix A of every layer as a heat map, by depth",
     "rows": "rows of A as curves, or where weights depend on distance alone a curve for each head",
     "sparsity": "share of small weights in A, B and C by layer, the figure of the paper",
@@ -34,20 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
-    """The options of one kind of picture. ``all`` has those of several."""
-    every = kind == "all"
-    add = parser.add_argument
-    file = {"type": Path, "metavar": "FILE"}
-    if kind in ("all", "matrices", "rows", "sparsity", "attention"):
+    """The options of one kind of picture."""
+    add, file = parser.add_argument, {"type": Path, "metavar": "FILE"}
+    help = ".png or .svg file to write. May be given more than once"
+    add("-o", "--output", **file, action="append", required=True, help=help)
+    add("--title", metavar="TEXT", help="heading of the picture, '' for none")
+    if kind in ("matrices", "rows", "sparsity", "attention"):
         add("checkpoint", type=Path, help="checkpoint of a resmlp_mt model")
-    if every:
-        add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
-        parser.set_defaults(title=None, head=None, row=None, reach=12, threshold=0.05)
-    else:
-        help = ".png or .svg file to write. May be given more than once"
-        add("-o", "--output", **file, action="append", required=True, help=help)
-        add("--title", metavar="TEXT", help="heading of the picture, '' for none")
-    if kind in ("all", "matrices", "rows", "sparsity"):
+    if kind in ("matrices", "rows", "sparsity"):
         help = "positions of A, as many as most long sentences of training had (default: 32)"
         add("--length", **WHOLE, default=32, help=help)
     if kind in ("matrices", "rows"):
@@ -56,16 +48,16 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         help = "rows t, from 0 (default: four in between)"
         add("--row", type=int, metavar="N", nargs="+", help=help)
         add("--reach", **WHOLE, default=12, help="largest distance s - t shown (default: 12)")
-    if kind == "sparsity":
+    elif kind == "sparsity":
         help = "small is below this share of the largest weight of the matrix (default: 0.05)"
         add("--threshold", type=number, default=0.05, metavar="X", help=help)
-    if kind in ("all", "curves"):
+    elif kind == "curves":
         help = "log of fairseq-train --log-format json, or result file with valid_curve (.json)"
-        add("--curves" if every else "curves", nargs="+", metavar="[LABEL=]FILE", help=help)
-    if kind in ("all", "attention"):
-        needed = {"required": not every}
-        add("--data", **needed, type=Path, metavar="DIR", help="folder with the dictionaries")
-        add("--sentence", **needed, metavar="TEXT", help="source sentence")
+        add("curves", nargs="+", metavar="[LABEL=]FILE", help=help)
+    elif kind == "attention":
+        help = "folder with the dictionaries"
+        add("--data", required=True, type=Path, metavar="DIR", help=help)
+        add("--sentence", required=True, metavar="TEXT", help="source sentence")
         help = "SentencePiece model (default: that of --data. Without one the text is in pieces)"
         add("--spm", **file, help=help)
         help = "translation to look at (default: that of the model)"
@@ -73,32 +65,27 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         add("--layer", **WHOLE, nargs="+", help="layers of the decoder (default: the last)")
         add("--beam", **WHOLE, default=4, help="beam size (default: 4)")
         add("--lenpen", type=number, default=0.6, metavar="X", help="length penalty (default: 0.6)")
-    if kind in ("all", "length"):
+    elif kind == "length":
         help = "translations, one a line, or a log of fairseq-generate"
-        add("--systems" if every else "systems", nargs="+", metavar="NAME=FILE", help=help)
-        add("--references", **file, required=not every, help="references, one sentence a line")
+        add("systems", nargs="+", metavar="NAME=FILE", help=help)
+        add("--references", **file, required=True, help="references, one sentence a line")
         add("--source", **file, help="count the words of this text (default: of the references)")
         help = "longest sentence of each bucket but the last (default: 10 20 30 40 50 60)"
         edges = (10, 20, 30, 40, 50, 60)
         add("--edges", type=int, nargs="+", default=edges, metavar="WORDS", help=help)
         add("--baseline", metavar="NAME", help="draw the differences from this system")
-    if kind in ("all", "pruning"):
-        name = "--pruning" if every else "pruning"
-        add(name, **file, help="result of resmlp-mt prune --sweep")
+    elif kind == "pruning":
+        add("pruning", **file, help="result of resmlp-mt prune --sweep")
 
 
 def run(args: argparse.Namespace) -> None:
     try:
-        from resmlp_mt.pictures import kinds
+        from resmlp_mt.pictures.kinds import DRAW
         from resmlp_mt.pictures.style import check_pictures, save
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
         raise UserError("pictures need matplotlib: pip install matplotlib") from None
-    if args.kind == "all":
-        written, left_out = kinds.draw_all(args, args.output)
-        print("\n".join([*map(str, written), *left_out]))
-        return
     check_pictures(args.output)
-    save(kinds.DRAW[args.kind](args), *args.output)
+    save(DRAW[args.kind](args), *args.output)
     print("\n".join(map(str, args.output)))

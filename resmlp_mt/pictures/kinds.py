@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from pathlib import Path
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict
 
 from matplotlib.figure import Figure
 
@@ -11,9 +11,8 @@ from resmlp_mt.analysis.curves import read_curves
 from resmlp_mt.analysis.mixing_rows import choose_heads, mixing_rows, some_heads
 from resmlp_mt.analysis.pruning import sparsity
 from resmlp_mt.analysis.pruning_sweep import lines, read_sweep
-from resmlp_mt.checkpoints.inspection import HAVE_MATRICES, load_ours, mixing_kind, mixing_matrices
+from resmlp_mt.checkpoints.inspection import mixing_matrices
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import make_folder
 from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.length import draw_by_length
@@ -21,7 +20,6 @@ from resmlp_mt.pictures.matrices import arrange, draw_matrices
 from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.rows import draw_rows
 from resmlp_mt.pictures.sparsity import draw_sparsity
-from resmlp_mt.pictures.style import SUFFIXES, save
 from resmlp_mt.score.by_length import bleu_by_length
 from resmlp_mt.score.generated import read_systems
 from resmlp_mt.text.lines import check_same_lines, read_text
@@ -110,35 +108,3 @@ DRAW: Dict[str, Callable[[Namespace], Figure]] = {
     "length": length,
     "pruning": pruning,
 }
-
-
-def draw_all(args: Namespace, folder: Path) -> Tuple[List[Path], List[str]]:
-    """Draw what can be drawn, then write it: bad input leaves no picture.
-
-    Returns:
-        the files written, and a line for each picture that was left out, with the reason.
-
-    Raises:
-        UserError: what the pictures raise; a folder that cannot be made or written.
-    """
-    mixing = mixing_kind(load_ours(args.checkpoint))
-    none = "" if mixing in HAVE_MATRICES else f"--token-mixing {mixing} has no mixing matrices"
-    log = args.checkpoint.parent / "train.log"
-    if not args.curves and log.is_file():
-        args.curves = [log]
-    lacks = {
-        "matrices": none,
-        "rows": none,
-        "curves": "" if args.curves else "it needs --curves",
-        "attention": "" if args.sentence and args.data else "it needs --sentence and --data",
-        "length": "" if args.systems and args.references else "it needs --systems and --references",
-        "pruning": "" if args.pruning else "it needs --pruning",
-    }
-    figures = {kind: draw(args) for kind, draw in DRAW.items() if not lacks.get(kind)}
-    make_folder(folder)
-    written = []
-    for kind, figure in figures.items():
-        files = [folder / f"{kind}{suffix}" for suffix in SUFFIXES]
-        save(figure, *files)
-        written += files
-    return written, [f"{kind}: left out, {reason}" for kind, reason in lacks.items() if reason]

@@ -3,7 +3,7 @@
 import shutil
 
 import torch
-from command import refused, resmlp
+from command import refused
 from fairseq import checkpoint_utils
 from picture_inputs import assert_legible, drawn, save_model
 
@@ -128,17 +128,3 @@ def test_pieces_are_made_as_for_the_data(trained, corpus, tmp_path):
     TextSettings("xx", "yy", True, spm).save(data)
     stored = cross_attention(trained.path, data, "w01\u00a0w02", translation="w01")
     assert stored.source == named.source and len(stored.target) > 2
-
-
-def test_all_at_once(trained, tmp_path):
-    references = tmp_path / "ref"
-    references.write_text("a b c d\n" * 3)
-    words = ["--data", trained.data, "--sentence", SENTENCE, "--length", 10]
-    words += ["--systems", f"ours={references}", "--references", references]
-    folder = tmp_path / "new" / "folder"
-    status, out, _ = resmlp("plot", "all", trained.path, "-o", folder, *words)
-    names = ("matrices", "rows", "sparsity", "attention", "length")
-    files = sorted(f"{name}.{suffix}" for name in names for suffix in ("png", "svg"))
-    assert status == 0 and sorted(path.name for path in folder.iterdir()) == files
-    left_out = [line.split(":")[0] for line in out.splitlines() if "left out" in line]
-    assert left_out == ["curves", "pruning"]
