@@ -21,7 +21,6 @@ KINDS = {
     "curves": "learning curves",
     "attention": "cross-attention for a sentence, pieces along the axes",
     "length": "BLEU by sentence length",
-    "pruning": "BLEU against the share of weights pruned",
 }
 
 
@@ -74,8 +73,6 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         edges = (10, 20, 30, 40, 50, 60)
         add("--edges", type=int, nargs="+", default=edges, metavar="WORDS", help=help)
         add("--baseline", metavar="NAME", help="draw the differences from this system")
-    elif kind == "pruning":
-        add("pruning", **file, help="result of resmlp-mt prune --sweep")
 
 
 def run(args: argparse.Namespace) -> None:

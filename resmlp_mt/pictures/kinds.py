@@ -10,14 +10,12 @@ from resmlp_mt.analysis.cross_attention import cross_attention
 from resmlp_mt.analysis.curves import read_curves
 from resmlp_mt.analysis.mixing_rows import choose_heads, mixing_rows, some_heads
 from resmlp_mt.analysis.pruning import sparsity
-from resmlp_mt.analysis.pruning_sweep import lines, read_sweep
 from resmlp_mt.checkpoints.inspection import mixing_matrices
 from resmlp_mt.errors import UserError
 from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.length import draw_by_length
 from resmlp_mt.pictures.matrices import arrange, draw_matrices
-from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.rows import draw_rows
 from resmlp_mt.pictures.sparsity import draw_sparsity
 from resmlp_mt.score.by_length import bleu_by_length
@@ -91,13 +89,6 @@ def length(args: Namespace) -> Figure:
     return draw_by_length(found, side, _title(args, "BLEU by sentence length"), args.baseline)
 
 
-def pruning(args: Namespace) -> Figure:
-    found = read_sweep(args.pruning)
-    if not lines(found):
-        raise UserError(f"{args.pruning}: no point with weights removed: run the sweep to its end")
-    return draw_pruning(found, _title(args, "Pruned without retraining"))
-
-
 # by the names of the command line
 DRAW: Dict[str, Callable[[Namespace], Figure]] = {
     "matrices": matrices,
@@ -106,5 +97,4 @@ DRAW: Dict[str, Callable[[Namespace], Figure]] = {
     "curves": curves,
     "attention": attention,
     "length": length,
-    "pruning": pruning,
 }

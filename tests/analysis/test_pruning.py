@@ -129,12 +129,10 @@ def test_refusals(tmp_path):
         ("threshold -0.1", [good, "-o", out, "--threshold", -0.1]),
         ("threshold 1.1", [good, "-o", out, "--threshold", 1.1]),
         ("--threshold: must be a number", [good, "-o", out, "--threshold", "nan"]),
-        ("--threshold: give one", [good, "-o", out, "--threshold", 0.1, 0.2]),
         ("good.pt is the input: choose another file", [good, "-o", good]),
         ("--length: must be at least 1", [good, "-o", out, "--length", 0]),
         ("none: only linear, toeplitz, gated and", [none, "-o", out, "--which", "A"]),
         ("no/out.pt", [good, "-o", tmp_path / "no" / "out.pt"]),
-        ("--sweep needs --data", [good, "--sweep", "-o", out]),
     ]
     there = sorted(tmp_path.iterdir())
     for said, words in cases:

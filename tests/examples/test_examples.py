@@ -120,6 +120,13 @@ def test_a_row_of_the_study(hundred_lines, tmp_path, monkeypatch):
     found = measures.forbid(name, tmp_path, tmp_path / "no-repeat" / "test")
     assert found["size"] in measures.SIZES and found["bleu_signature"]
     measures.measure("long-sentences", tmp_path, results)
+    monkeypatch.setattr(measures, "PRUNED", name)
+    monkeypatch.setattr(measures, "MATRICES", {"A": ["A"]})
+    monkeypatch.setattr(measures, "THRESHOLDS", (0.5,))
+    measures.measure("pruning", tmp_path, results)
+    whole, pruned = read_json(results / "pruning.json")["rows"].values()
+    assert whole["bleu"] == result["scores"][plan.TEST]["bleu"] and whole["removed"] == 0
+    assert pruned["which"] == "A" and pruned["removed"] > 0
     found = read_json(results / "long_sentences.json")
     assert len(found["words"]) == measures.MOST == len(found["rows"][name]["as it is"])
     assert len(found["rows"][name]) == 2

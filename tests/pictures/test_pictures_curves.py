@@ -1,4 +1,4 @@
-"""Learning curves, and BLEU by length and by share pruned: pictures out of logs and results."""
+"""Learning curves, and BLEU by length: pictures out of logs and results."""
 
 import json
 
@@ -10,7 +10,6 @@ from picture_inputs import COLUMN, assert_legible, drawn, labelled
 from resmlp_mt.analysis.curves import read_curves
 from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.length import draw_by_length
-from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.style import PAGE, in_words, look, looks
 
 TRAIN = '2020-01-01 00:00:00 | INFO | train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
@@ -188,38 +187,3 @@ def test_room_for_the_buckets(buckets, width):
     ]
     systems = {f"a system of a long name, {number}": rows for number in range(5)}
     assert_legible(draw_by_length(systems, "reference", "a heading"), width)
-
-
-def point(which, threshold, removed, bleu):
-    return {"which": which, "threshold": threshold, "removed": removed, "bleu": bleu}
-
-
-def test_pruning_picture():
-    points = [point("none", 0, 0, 30), point("A", 0.2, 0.5, 25), point("A", 0.1, 0.25, 29)]
-    points += [point("all", 0.1, 0.2, 28)]
-    figure = draw_pruning({"points": points}, "Pruned")
-    assert_legible(figure)
-    first, second, whole = figure.axes[0].lines
-    assert first.get_xdata().tolist() == [0, 25, 50] and first.get_ydata().tolist() == [30, 29, 25]
-    assert second.get_xdata().tolist() == [0, 20] and second.get_ydata().tolist() == [30, 28]
-    assert set(whole.get_ydata()) == {30}
-    assert labelled(figure) == ["A (positions)", "A, B and C", "not pruned"]
-
-
-def test_pruning_refused(tmp_path):
-    whole = point("none", 0, 0, 30)
-    (tmp_path / "cut.json").write_text('{"points": [{"which"')
-    other = "is not a result of resmlp-mt prune --sweep"
-    result(tmp_path / "other.json", scores={})
-    result(tmp_path / "odd.json", points=[{"which": "A"}])
-    result(tmp_path / "words.json", points=[{**whole, "bleu": "30"}])
-    result(tmp_path / "whole.json", points=[whole])
-    for name, said in [
-        ("cut", "cut.json: not a JSON file"),
-        ("other", f"other.json {other}"),
-        ("odd", f"odd.json {other}"),
-        ("words", f"words.json {other}"),
-        ("whole", "whole.json: no point with weights removed"),
-    ]:
-        refused(said, "plot", "pruning", tmp_path / f"{name}.json", "-o", tmp_path / "b.png")
-    assert not (tmp_path / "b.png").exists()

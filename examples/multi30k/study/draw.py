@@ -6,11 +6,11 @@ from statistics import mean
 from typing import Callable, Dict, List, Optional, Tuple
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder
 from resmlp_mt.pictures.length import draw_by_length
-from resmlp_mt.pictures.pruning import draw_pruning
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,
@@ -144,10 +144,31 @@ def ablations(results: Dict[str, dict]) -> Optional[Figure]:
     return draw_changes(rows, "Changes of the model of the paper") if rows else None
 
 
+PRUNED = {"A": "A (positions)", "B": "B (fc1)", "C": "C (fc2)", "all": "A, B and C"}
+
+
+@in_style
 def pruning(results: Dict[str, dict]) -> Optional[Figure]:
-    """BLEU against the share of weights removed."""
-    found = results.get("pruning")
-    return draw_pruning(found, "Pruned without retraining") if found else None
+    """BLEU against the share of weights removed: a line for each of A, B, C and all."""
+    points = list(rows_of(results, "pruning").values())
+    if not points:
+        return None
+    figure = new_figure(COLUMN, 6 * CM, "Pruned without retraining")
+    axes = figure.subplots()
+    (whole,) = (point for point in points if point["which"] == "none")
+    for kind, look in looks(PRUNED).items():
+        own = [whole, *(point for point in points if point["which"] == kind)]
+        own.sort(key=lambda point: point["removed"])
+        removed, bleu = zip(*((100 * point["removed"], point["bleu"]) for point in own))
+        axes.plot(removed, bleu, label=PRUNED[kind], clip_on=False, **look)
+    line = {"color": GREY, "linewidth": 0.6, "linestyle": ":"}
+    axes.axhline(whole["bleu"], label="not pruned", **line)
+    axes.set(xlabel="weights removed from these matrices", ylabel="sacreBLEU")
+    axes.xaxis.set_major_formatter(PercentFormatter(decimals=0))
+    axes.set_ylim(bottom=0)
+    axes.grid(True)
+    legend_below(figure, *axes.get_legend_handles_labels(), 3)
+    return figure
 
 
 @in_style

@@ -1,5 +1,5 @@
 """What is read off the runs of the study: comparisons, lengths, repetitions,
-long sentences, speed.
+long sentences, pruning, speed.
 
 Each measure reads the translations or the models that ``run`` left, and writes one result file.
 What that file has of runs that are gone stays in it.
@@ -58,7 +58,13 @@ def translated(out: Path, name: str) -> Tuple[List[str], List[str]]:
 
 
 def translate(
-    out: Path, name: str, sources: List[str], file: Path, overrides: Optional[dict] = None, **search
+    out: Path,
+    name: str,
+    sources: List[str],
+    file: Path,
+    overrides: Optional[dict] = None,
+    model: Optional[Path] = None,
+    **search,
 ) -> List[str]:
     """Translations by a row's model, with beam 4 and the length penalty that the run chose.
 
@@ -68,6 +74,7 @@ def translate(
         sources: one line each.
         file: to write the translations to.
         overrides: options of the model in place of its own.
+        model: a checkpoint in place of that of the row.
         search: more of ``SearchOptions``.
     """
     from resmlp_mt.translate.driver import translate as translate_file
@@ -75,7 +82,7 @@ def translate(
 
     folder = out / name
     options = SearchOptions(
-        paths=(folder / "model" / "model.pt",),
+        paths=(model or folder / "model" / "model.pt",),
         data=folder / "model",
         lenpen=read_json(folder / "scores.json")["lenpen"]["chosen"],
         cpu=True,
@@ -266,6 +273,38 @@ def long_sentences(out: Path, made: dict, save: Save) -> None:
             save({"signature": bleu_signature(), "test": TEST, "words": words})
 
 
+PRUNED = "table5.en-de.resmlp-3.1"
+MATRICES = {"A": ["A"], "B": ["B"], "C": ["C"], "all": ["A", "B", "C"]}
+THRESHOLDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)  # shares of the largest weight of a matrix
+
+
+def pruning(out: Path, made: dict, save: Save) -> None:
+    """BLEU of a ResMLP whose small weights are zero, without another training."""
+    from resmlp_mt.analysis.pruning import Count, prune_checkpoint
+
+    sources, references = sides(PRUNED)
+    model = out / PRUNED / "model" / "model.pt"
+    points = [("none", 0.0, [])]
+    points += [(which, t, kinds) for which, kinds in MATRICES.items() for t in THRESHOLDS]
+    for which, threshold, kinds in points:
+        name = f"{which} {threshold:g}"
+        if name in made["rows"]:
+            continue
+        folder = out / "pruned" / name
+        make_folder(folder)
+        counts = prune_checkpoint(model, folder / "model.pt", threshold, kinds)
+        removed = sum((counts[kind] for kind in kinds), Count(0, 0))
+        texts = translate(out, PRUNED, sources, folder / "test", model=folder / "model.pt")
+        made["rows"][name] = {
+            "which": which,
+            "threshold": threshold,
+            "removed": round(removed.share, 4) if kinds else 0.0,
+            "bleu": bleu(texts, references),
+        }
+        print(f"{name:8} {removed.small:9,} weights, {made['rows'][name]['bleu']:.2f}", flush=True)
+        save({"signature": bleu_signature(), "test": TEST})
+
+
 SENTENCES, BATCH, REPEATS = 256, 64, 5
 
 
@@ -324,6 +363,7 @@ KINDS = {
     "lengths": lengths,
     "repetitions": repetitions,
     "long-sentences": long_sentences,
+    "pruning": pruning,
     "speed": speed,
 }
 

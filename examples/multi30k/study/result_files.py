@@ -17,7 +17,7 @@ MEASURES = {
     "long_sentences": {"command", "versions", "rows"},
     "repetitions": {"command", "versions", "rows", "references"},
     "lengths": {"command", "versions", "rows", "buckets"},
-    "pruning": {"command", "versions", "points"},
+    "pruning": {"command", "versions", "rows"},
 }
 
 
