@@ -109,7 +109,7 @@ def test_list_and_report(monkeypatch, capsys, tmp_path):
     status, printed = call(monkeypatch, capsys, "list", "table5.*")
     assert status == 0 and printed.count("done ") == len(printed.splitlines()) == 32
     status, printed = call(monkeypatch, capsys, "report")
-    assert status == 0 and "higher rate" in printed and "toeplitz-3" in printed
+    assert status == 0 and "higher rate" in printed and "ResMLP, Toeplitz" in printed
     broken = tmp_path / "trials" / "trial.lstm.1.json"
     broken.parent.mkdir()
     broken.write_text('{"row": "trial.lstm.1", "rec')
