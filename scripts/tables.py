@@ -45,6 +45,7 @@ def texts() -> Texts:
     found |= {name: make() for name, make in speed_tables.TABLES.items()}
     found["what is tested"] = soaking.table(soaking.load())
     found |= quickstart()
+    found["warm-up"] = warm_up(soaking.load()["stability"]["details"]["trainings"])
     return {name: markdown(table) for name, table in found.items()}
 
 
@@ -60,7 +61,23 @@ def quickstart() -> Texts:
         f"{minutes['wall_minutes']:.1f} minutes on two cores ({minutes['cpu_minutes']:.1f} CPU "
         f"minutes) give sacreBLEU {scores['bleu']:.1f} and chrF {scores['chrf']:.1f}"
     )
-    return {"quickstart": (head, rows), "quickstart cost": cost}
+    short = f"{minutes['wall_minutes']:.0f}"
+    return {"quickstart": (head, rows), "quickstart cost": cost, "quickstart minutes": short}
+
+
+def warm_up(trainings: List[dict]) -> str:
+    """What became of Adagrad at the rate of the paper, without warm-up and with its own."""
+    paper = [t for t in trainings if t["rate"] == 0.2]
+    without = [t for t in paper if t["warm_up"] == 0]
+    whole = [t for t in paper if t["warm_up"] == 32000]
+    assert all(t["diverged"] for t in without) and not any(t["diverged"] for t in whole)
+    depths = ", ".join(str(t["layers"]) for t in without)
+    return (
+        f"Without warm-up a rate of 0.2 ended in NaN within {max(t['done'] for t in without) + 1} "
+        f"updates at {depths} layers\nof {without[0]['channels']} channels. With the "
+        f"{whole[0]['warm_up']:,} updates of the paper it stayed finite for {whole[0]['done']:,} "
+        "updates at each depth."
+    )
 
 
 def pages() -> List[Path]:
