@@ -27,7 +27,7 @@ GRACE = 3
 def _own_name(path: str) -> str:
     """The name to write *path* under, by this process alone. What dead processes left is removed.
 
-    Whether a process of another computer is alive cannot be told from here: its files stay.
+    Whether a process of another computer is alive cannot be known from here: its files stay.
     """
     host = re.sub(r"[^\w-]", "_", socket.gethostname())
     for left in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):

@@ -159,7 +159,5 @@ def layer_rows(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]
     """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
     sides = [[(side, layer) for layer in layers_of(matrices, side)] for side in SIDES]
     return [
-        keys[start : start + columns]
-        for keys in sides
-        for start in range(0, len(keys), columns)
+        keys[start : start + columns] for keys in sides for start in range(0, len(keys), columns)
     ]

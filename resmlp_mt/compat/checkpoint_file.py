@@ -1,7 +1,7 @@
 """Whether a checkpoint is still what its writer wrote, with finite weights.
 
-PyTorch's reader leaves the checksums in its own files unchecked: a flipped bit in a tensor loads
-unnoticed, and the model translates with it.
+The reader of PyTorch leaves the checksums in its own files unchecked. A flipped bit in a tensor
+loads unnoticed, and the model translates with it.
 """
 
 import zipfile

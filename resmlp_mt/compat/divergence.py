@@ -1,6 +1,6 @@
 """What a user reads of training that diverges: before it does, and when it has.
 
-Without this, fairseq's NanDetector, which should name the module where numbers stopped being
+Without this, the NanDetector of fairseq, which should name the module where numbers stopped being
 finite, ends in a StopIteration on our encoder, training ends in a traceback, and nothing warns of
 Adagrad without warm-up. The hooks can go when NanDetector reads outputs that are dictionaries
 (test_stability.py, ``test_detector_watches_gradients_of_the_encoders_output``).
@@ -35,8 +35,8 @@ LARGEST_STEP = 0.011
 def add_hooks(original, detector, module: nn.Module) -> None:
     """Watch every tensor that a module returns.
 
-    fairseq runs its detector over the batch whose gradients were not finite. PyTorch's hook for
-    gradients, which it uses, takes the first tensor of an output and finds none in that of the
+    fairseq runs its detector over the batch whose gradients were not finite. The hook for
+    gradients that it uses takes the first tensor of an output. It finds none in that of the
     encoder, a dictionary of lists.
     """
     if detector.forward:

@@ -1,7 +1,7 @@
 """Nothing in the options of a checkpoint is run.
 
-Some of fairseq's models keep lists in strings, such as ``[(512, 3)] * 20``, and hand them to
-Python's ``eval`` when they are built. The options come from the checkpoint, so that a file of
+Some of the models of fairseq keep lists in strings, such as ``[(512, 3)] * 20``, and hand them to
+the ``eval`` of Python when they are built. The options come from the checkpoint, so that a file of
 nothing but data, which the weights-only loader lets pass, could run anything. It can go when
 fairseq calls ``eval`` on no option (test_hostile_checkpoints.py lists its calls).
 """

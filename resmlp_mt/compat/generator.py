@@ -1,7 +1,7 @@
 """The tasks of fairseq search with our generator, which gives the same translations faster.
 
-Without this, a task builds fairseq's own ``SequenceGenerator``. It can go when a model can name the
-generator that suits it.
+Without this, a task builds the ``SequenceGenerator`` of fairseq. It can go when a model can name
+the generator that suits it.
 """
 
 from fairseq.tasks import FairseqTask

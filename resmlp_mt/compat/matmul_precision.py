@@ -1,6 +1,6 @@
-"""``RESMLP_MT_MATMUL_PRECISION``: how float32 matrix products are computed in fairseq's programs.
+"""``RESMLP_MT_MATMUL_PRECISION``: how the programs of fairseq multiply float32 matrices.
 
-``highest`` (PyTorch's default), ``high`` or ``medium``, see
+``highest`` (the default of PyTorch), ``high`` or ``medium``, see
 ``torch.set_float32_matmul_precision``. On a CPU with bfloat16 units (AMX) ``medium`` multiplies in
 bfloat16 and adds in float32. Weights, activations and everything else stay float32. It can go when
 fairseq-train has an option for it.

@@ -1,8 +1,8 @@
-"""One-line errors from fairseq's command-line programs, for input that their user can mend.
+"""One-line errors from the command-line programs of fairseq, for input that their user can mend.
 
 Only exceptions that are recognised are shortened, and only in a program of fairseq: everything else
 keeps its traceback, and ``RESMLP_MT_TRACEBACK=1`` always shows it. Without this, a user reads the
-reason on the last line of some forty. It can go when fairseq's programs print one line themselves.
+reason on the last line of some forty. It can go when these programs print one line themselves.
 """
 
 import os
@@ -47,7 +47,7 @@ def explain(error: BaseException) -> Optional[str]:
 
 
 def _install() -> None:
-    """Shorten recognised errors if this process is one of fairseq's programs."""
+    """Shorten recognised errors if this process is one of the programs of fairseq."""
     program = sys.argv[0] if sys.argv else ""
     name = os.path.basename(program)
     if os.path.basename(os.path.dirname(program)) == "fairseq_cli":

@@ -18,10 +18,10 @@ def ignore_old_scripting() -> None:
 
 @contextlib.contextmanager
 def logging_as_before():
-    """Some of fairseq's modules set the root logger to DEBUG, with a handler, when imported.
+    """Some of the modules of fairseq set the root logger to DEBUG, with a handler, when imported.
 
     Within this context nothing below WARNING is logged, and afterwards the root logger is as it
-    was. fairseq's programs set up their own logging before they import anything: it stays.
+    was. The programs of fairseq set up their own logging before they import anything: it stays.
     """
     root = logging.getLogger()
     handlers, level, disabled = root.handlers[:], root.level, root.manager.disable

@@ -1,8 +1,8 @@
-"""PyTorch's weights-only loader reads the checkpoints of a translation model.
+"""The weights-only loader of PyTorch reads the checkpoints of a translation model.
 
 They hold their options in an ``argparse.Namespace`` and, after ``--eval-bleu``, n-gram counts in
-NumPy arrays of int64. Neither is on the loader's list, so that nothing of fairseq loads without
-this. It can go when fairseq saves neither.
+NumPy arrays of int64. Neither is on the list of the loader, so that nothing of fairseq loads
+without this. It can go when fairseq saves neither.
 
 To allow ``numpy.ndarray`` and ``numpy.dtype`` is to let a file call them:
 ``ndarray((1,), "O", b"AAAAAAAA")`` is an array of pointers that the file chooses. So the loader is
@@ -58,7 +58,7 @@ class _Array(np.ndarray):
 
 
 def _rebuild(kind, shape, code):
-    """Stands for NumPy's function of that use: an empty array, whose state is to come."""
+    """Stands for the function of NumPy of that use: an empty array, whose state is to come."""
     return np.ndarray.__new__(_Array, (0,), np.int64)
 
 

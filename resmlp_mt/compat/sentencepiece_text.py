@@ -1,6 +1,6 @@
 """fairseq-interactive and the hub make the pieces that the model was trained on.
 
-fairseq's SentencepieceBPE knows nothing of the decision about text that ``resmlp-mt prepare``
+The SentencepieceBPE of fairseq knows nothing of the decision about text that ``resmlp-mt prepare``
 stored beside the model (whether to normalise), and lets ``</s>`` through as one piece, which ends
 the sentence. It can go when fairseq takes the encoding of a line from the data.
 """

@@ -80,7 +80,7 @@ def _write_whole(path: str, write: Callable[[str], None]) -> None:
 
 
 def _cause(error: Optional[BaseException]) -> Optional[OSError]:
-    """The operating system's error: PyTorch's writer raises another one over it."""
+    """The error of the operating system: the writer of PyTorch raises another one over it."""
     while error is not None and not isinstance(error, OSError):
         error = error.__context__
     return error

@@ -177,5 +177,5 @@ class ResMLPDecoder(TransformerDecoderBase):
         return self.dropout_module(x)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Follow beam search: row r goes on from row ``new_order[r]``. No state is copied."""
+        """Follow beam search: row r continues row ``new_order[r]``. No state is copied."""
         DecodingMemory.of(incremental_state).reorder(new_order)

@@ -22,7 +22,7 @@ BUCKET = 32
 
 
 class Bags(NamedTuple):
-    """Which rows each of n sums takes, as ``embedding_bag`` wants it.
+    """Which rows each of n sums takes, as ``embedding_bag`` takes it.
 
     Attributes:
         rows: E; numbers of buffer rows, those of the first sum first.

@@ -20,7 +20,7 @@ class DecodingMemory:
     Attributes:
         history: see :class:`BeamHistory`.
         source: see :class:`SourceMemory`; None before the first word, or without a source.
-        need_attention: whether attention weights are wanted beside the features.
+        need_attention: whether attention weights are asked for beside the features.
     """
 
     def __init__(self, constant: Optional[bool] = None) -> None:
@@ -74,7 +74,7 @@ class DecodingMemory:
         """:meth:`reorder` by *rows* where it is known that beams stay within their sentence.
 
         Args:
-            rows: the row that each hypothesis goes on from.
+            rows: the row that each hypothesis continues.
             kept: the sentences that are left, of those there were; None: all.
             beam: hypotheses of each sentence from now on.
         """

@@ -1,1 +1,1 @@
-"""Raw parallel text to fairseq's binary data, for any language pair."""
+"""Raw parallel text to the binary data of fairseq, for any language pair."""

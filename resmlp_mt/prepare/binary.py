@@ -1,11 +1,11 @@
-"""fairseq's binary data set, written as a stream.
+"""The binary data set of fairseq, written as a stream.
 
-fairseq's own builder keeps a Python list of all lengths; this one keeps nothing, and numbers the
+The builder of fairseq keeps a Python list of all lengths. This one keeps nothing, and numbers the
 words when their frequencies are known, after they have been written. What it leaves is byte for
 byte what ``fairseq-preprocess --joined-dictionary`` makes of the same pieces.
 
-The words of a sentence are written as SentencePiece's numbers of its pieces, and the first number
-that is free as its end. :meth:`DataWriter.finish` puts fairseq's numbers in their place.
+The words of a sentence are written as the numbers that SentencePiece gives its pieces. Its end is
+the first number that is free. :meth:`DataWriter.finish` puts the numbers of fairseq in their place.
 """
 
 import struct
@@ -28,10 +28,10 @@ def make_dictionary(
     """The pieces of the training text, the most frequent first, as fairseq orders them.
 
     Args:
-        counts: of each piece in both sides of the training text, by SentencePiece's number.
+        counts: of each piece in both sides of the training text, by the number of SentencePiece.
 
     Returns:
-        the dictionary, and fairseq's number of each of SentencePiece's, the end of a sentence
+        the dictionary, and by the number of SentencePiece that of fairseq, the end of a sentence
         included (:data:`WORD`).
     """
     pieces = processor.id_to_piece(list(range(processor.get_piece_size())))
@@ -56,7 +56,7 @@ class DataWriter:
         """Sentences one behind the other.
 
         Args:
-            words: SentencePiece's numbers (:data:`WORD`) with the end of each sentence.
+            words: the numbers of SentencePiece (:data:`WORD`) with the end of each sentence.
             lengths: words of each sentence (int32).
         """
         with open(self.bin, "ab") as file:
@@ -65,7 +65,7 @@ class DataWriter:
             file.write(lengths.tobytes())
 
     def finish(self, numbers: np.ndarray) -> None:
-        """Put fairseq's numbers in place and write the index.
+        """Put the numbers of fairseq in place and write the index.
 
         Args:
             numbers: from :func:`make_dictionary`.

@@ -127,7 +127,7 @@ class Corpora:
         return cls(recipe, [*arguments, "--from", str(folder)]).found_in(Path(folder))
 
     def found_in(self, folder: Path) -> "Corpora":
-        """These corpora, whose files are in a folder of mtdata's layout.
+        """These corpora, whose files are in a folder of the layout of mtdata.
 
         Raises:
             UserError: naming what is missing.

@@ -92,8 +92,8 @@ def _check_archive(path: Path) -> None:
 
 
 def find_mtdata_recipe(name: str) -> Optional[recipes.Recipe]:
-    """A recipe of mtdata's index, of ``mtdata.recipes*.yml`` in ``$MTDATA_RECIPES`` or the current
-    folder; None if there is none of that name.
+    """A recipe of the index of mtdata, or of ``mtdata.recipes*.yml`` in ``$MTDATA_RECIPES`` or the
+    current folder. None if there is none of that name.
 
     Raises:
         UserError: if it has no two languages, or no sets to train on, to validate and to test.

@@ -1,4 +1,4 @@
-"""The text in subwords: fairseq's binary data, or text of pieces for ``fairseq-preprocess``.
+"""The text in subwords: the binary data of fairseq, or text of pieces for ``fairseq-preprocess``.
 
 Training pairs of unfit length are left out and counted:
 

@@ -1,7 +1,7 @@
-"""Trained models that translate subwords, by fairseq's own loading, collation and search.
+"""Trained models that translate subwords, by the loading, collation and search of fairseq.
 
-Any checkpoint that fairseq's translation task loads will do, ours or another, and several of them
-as an ensemble, which averages probabilities at each word.
+Any checkpoint that the translation task of fairseq loads will do, ours or another. Several are an
+ensemble, which averages probabilities at each word.
 """
 
 import math
@@ -62,7 +62,7 @@ class SearchOptions:
         max_len_a, max_len_b: a hypothesis has at most A x source + B subwords; the positions of the
             model limit it too.
         max_tokens: source subwords of a batch, padding included.
-        threads: CPU threads of all processes together; PyTorch's choice by default.
+        threads: CPU threads of all processes together; the choice of PyTorch by default.
         processes: default: one a GPU, and one on a CPU.
         overrides: model options in place of those in the checkpoints.
 
@@ -202,7 +202,7 @@ class Translator:
         self.positions = int(limits[0])
 
     def search(self, batch: Sequence[Sentence]) -> List[List[dict]]:
-        """fairseq's hypotheses for each sentence, the best first.
+        """The hypotheses of fairseq for each sentence, the best first.
 
         Raises:
             UserError: if the batch does not fit into the memory of a GPU.

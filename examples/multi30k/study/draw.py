@@ -1,4 +1,4 @@
-"""The study's pictures, from its result files. Each is as wide as a printed column, 8 cm."""
+"""The pictures of the study, from its result files. Each is as wide as a printed column, 8 cm."""
 
 import textwrap
 from pathlib import Path
@@ -139,7 +139,7 @@ def draw_changes(rows: List[dict], title: str) -> Figure:
 
 
 def ablations(results: Dict[str, dict]) -> Optional[Figure]:
-    """What each change of the paper's model does to its BLEU."""
+    """What each change of the model of the paper does to its BLEU."""
     rows = of_table(results, "ablations")
     return draw_changes(rows, "Changes of the model of the paper") if rows else None
 

@@ -34,7 +34,7 @@ Save = Callable[[dict], None]  # writes the result file with what stands beside 
 
 
 def translations(out: Path, name: str) -> Path:
-    """A row's translations of the test set, as ``resmlp-mt run`` leaves them."""
+    """The translations of a row of the test set, as ``resmlp-mt run`` leaves them."""
     return out / name / "translations" / f"test.{rows()[name].target}"
 
 
@@ -46,7 +46,7 @@ def sides(name: str, split: str = TEST) -> Tuple[List[str], List[str]]:
 
 
 def translated(out: Path, name: str) -> Tuple[List[str], List[str]]:
-    """A row's translations of the test set, and the references.
+    """The translations of a row of the test set, and the references.
 
     Raises:
         UserError: naming the file, if they are not as many as the references.
@@ -66,7 +66,7 @@ def translate(
     model: Optional[Path] = None,
     **search,
 ) -> List[str]:
-    """Translations by a row's model, with beam 4 and the length penalty that the run chose.
+    """Translations by the model of a row, with beam 4 and the length penalty that the run chose.
 
     Args:
         out: folder of the runs.
@@ -171,7 +171,7 @@ def compare(out: Path, made: dict, save: Save) -> None:
 
 
 def lengths(out: Path, made: dict, save: Save) -> None:
-    """BLEU of Table 5's systems on short, middling and long sentences."""
+    """BLEU of the systems of Table 5 on short, middling and long sentences."""
     from resmlp_mt.score.by_length import bleu_by_length
 
     buckets: List[dict] = []
@@ -241,7 +241,7 @@ def joined(pairs: Pairs, number: int) -> Pairs:
 
 
 def long_rows(name: str, out: Path, valid: Pairs, tests: List[Pairs]) -> Dict[str, List[float]]:
-    """BLEU by number of sentences, for each way to use a run's model."""
+    """BLEU by number of sentences, for each way to use the model of a run."""
 
     def score(pairs: Pairs, reach: int) -> float:
         sources, references = map(list, zip(*pairs))
@@ -309,7 +309,7 @@ SENTENCES, BATCH, REPEATS = 256, 64, 5
 
 
 def speed(out: Path, made: dict, save: Save) -> None:
-    """Decoding speed of Table 5's En-De models in turn, on one thread, as fairseq-generate does."""
+    """Decoding speed of the En-De models of Table 5, in turn on one thread as fairseq-generate."""
     import torch
 
     from resmlp_mt.benchmark.timing import alternate, ratio, spread

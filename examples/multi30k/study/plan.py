@@ -23,7 +23,7 @@ TEST = TESTS["test"]  # of all comparisons
 
 
 def size(layers: int, width: int = 128, hidden: int = 512, heads: int = 4) -> Options:
-    """fairseq's options for the size of a Transformer or a ResMLP, the same on both sides."""
+    """Options for the size of a Transformer or a ResMLP, the same on both sides."""
     options = both_sides(
         layers=layers, embed_dim=width, ffn_embed_dim=hidden, attention_heads=heads
     )
@@ -169,7 +169,7 @@ class Row:
 
     @property
     def train_options(self) -> List[str]:
-        """The row's own options, then what all share but for those that it sets itself."""
+        """The options of the row, then what all share but for those that it sets itself."""
         shared = (option for option in schedule(self.updates) if option[0] not in self.options)
         return [*self.options, *(part for option in shared for part in option)]
 
@@ -210,7 +210,7 @@ def trials() -> List[Row]:
 
 
 def table5() -> List[Row]:
-    """The paper's Table 5 at this size: equal width, vocabulary and time."""
+    """Table 5 of the paper at this size: equal width, vocabulary and time."""
     return [
         Row(
             name=f"table5.en-{target}.{name}.{seed}",
@@ -270,7 +270,7 @@ ABLATION_UPDATES = SYSTEMS["resmlp-3"].updates // 2
 
 
 def _changed(table: str, name: str, system: str, changes: Dict[str, Options]) -> List[Row]:
-    """A row for each change of a system's options."""
+    """A row for each change of the options of a system."""
     unchanged = SYSTEMS[system]
     return [
         Row(
@@ -291,7 +291,7 @@ def _changed(table: str, name: str, system: str, changes: Dict[str, Options]) ->
 
 
 def other_texts() -> List[Row]:
-    """Table 5's ResMLPs on other training texts: a teacher's translations, longer sentences."""
+    """The ResMLPs of Table 5 on other texts: translations of a teacher, longer sentences."""
     return [
         replace(row, name=row.name.replace("table5", text, 1), table=text, text=text)
         for text in ("distilled", "concatenated")
@@ -303,7 +303,7 @@ def other_texts() -> List[Row]:
 
 
 def higher_rates() -> List[Row]:
-    """Table 5's Transformer above the rates of its trials, the highest of which they chose."""
+    """The Transformer of Table 5 above the rates of its trials, the highest of which they chose."""
     return [
         replace(
             row,

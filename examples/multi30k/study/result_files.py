@@ -1,4 +1,4 @@
-"""The study's result files: a folder a table with a file a row, and beside them the measures."""
+"""The result files of the study: a folder a table, a file a row, and beside them the measures."""
 
 from pathlib import Path
 from typing import Dict
@@ -55,7 +55,7 @@ def load(folder: Path = RESULTS) -> Dict[str, dict]:
 
 
 def earlier(file: Path) -> dict:
-    """What an earlier call left in a measure's file; nothing in it where it left none.
+    """What an earlier call left in the file of a measure; nothing in it where it left none.
 
     Raises:
         UserError: if it is cut off or of another program.

@@ -1,4 +1,4 @@
-"""The study's runs: each row of the plan goes through ``resmlp-mt run`` to a result file."""
+"""The runs of the study: each row of the plan goes through ``resmlp-mt run`` to a result file."""
 
 import fnmatch
 import json
@@ -47,7 +47,7 @@ def text_file(name: str, language: str, other: str = "de") -> Path:
 
 
 def recipe(row: Row) -> str:
-    """The row's recipe, as ``resmlp-mt run --recipe FILE`` reads it."""
+    """The recipe of the row, as ``resmlp-mt run --recipe FILE`` reads it."""
     name, options = "", {"keep-last-epochs": AVERAGE, "log-format": "json", "log-interval": 20}
     for word in row.train_options:
         if word.startswith("--"):
@@ -155,7 +155,7 @@ def make(row: Row, out: Path, results: Path) -> None:
 
 
 def result(row: Row, out: Path) -> dict:
-    """What ``resmlp-mt run`` left in a row's folder, as the row's result file has it."""
+    """What ``resmlp-mt run`` left in the folder of a row, as the result file of the row has it."""
     found = read_json(out / row.name / "scores.json")
     _, matmul_precision = PRECISIONS.get(row.name, ("", "highest"))
     head = {"row": row.name, "table": row.table, "label": row.label}

@@ -1,4 +1,4 @@
-"""The study's tables: each is a heading and rows of text, made of the result files' contents."""
+"""The tables of the study: each is a heading and rows of text, made from the result files."""
 
 from statistics import mean
 from typing import Callable, Dict, List, Tuple
@@ -29,7 +29,7 @@ def of_table(results: Results, table: str) -> List[dict]:
 
 
 def of_system(results: Results, label: str, target: str) -> List[dict]:
-    """Table 5's runs of a system and a language pair, by seed."""
+    """The runs of Table 5 of a system and a language pair, by seed."""
     return [
         r
         for r in of_table(results, "table5")
@@ -136,7 +136,7 @@ def gain(test: dict) -> str:
 
 
 def summary(results: Results) -> Table:
-    """Table 5's main rows: mean sacreBLEU and, by seed, the gain on the Transformer."""
+    """The main rows of Table 5: mean sacreBLEU and, by seed, the gain on the Transformer."""
     compared = rows_of(results, "compare")
     lines = []
     for label in MAIN:
@@ -270,7 +270,7 @@ def lengths(results: Results) -> Table:
 
 
 def text_of(table: str) -> str:
-    """The training text of a table's runs."""
+    """The training text of the runs of a table."""
     return "original" if table == "table5" else table
 
 
