@@ -67,7 +67,7 @@ def step_graph(model: nn.Module, precision: str, metadata: Dict[str, str]) -> Tu
     totals = graph.input("totals", "float32", ["sentences", "rows"])
     count = graph.input("count", "int32", [1])
     mask = graph.input("mask", "float32", ["sentences", 1, 1, "length"])
-    sequence = NewestWord(graph)
+    sequence = NewestWord(graph, decoder)
     x = embed(graph, words, decoder, sequence)
     weights = None
     for number, layer in enumerate(decoder.layers):

@@ -9,6 +9,7 @@ from resmlp_mt.inference.folding import (
     FoldedBranch,
     FoldedCommutingBranch,
     FoldedConvBranch,
+    FoldedGatedBranch,
     FoldedMlpBranch,
     FoldedSeparableBranch,
     FoldedTokenMixing,
@@ -58,6 +59,20 @@ def _(branch: FoldedSeparableBranch, graph, x, sequence):
     mixing = branch.mixing
     h = scaled_mixing(graph, x, mixing.folded, mixing.depthwise, sequence)
     return graph.linear(h, mixing.pointwise)
+
+
+@folded_mixing.register
+def _(branch: FoldedGatedBranch, graph, x, sequence):
+    mixing = branch.mixing
+    both = graph.linear(x, mixing.value_gate)
+    value, gate = graph.op("Split", both, outputs=2, axis=-1, num_outputs=2)
+    y = sequence.matrix_product(sequence.without_padding(value), mixing.toeplitz)
+    if mixing.toeplitz.bias is not None:
+        bias = mixing.toeplitz.bias.detach().t()  # N x H
+        bias = bias.repeat_interleave(mixing.toeplitz.channels // mixing.toeplitz.heads, dim=1)
+        y = graph.op("Add", y, sequence.at_positions(bias))
+    gated = graph.op("Mul", y, graph.activation(gate, mixing.activation))
+    return graph.linear(gated, mixing.output)
 
 
 @folded_mixing.register

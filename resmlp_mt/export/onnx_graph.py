@@ -46,6 +46,7 @@ class Graph:
         self._outputs: List[onnx.ValueInfoProto] = []
         self._constants: Dict[tuple, Name] = {}
         self._known: dict = {}
+        self._renamed: Dict[Name, Name] = {}
         self._count = 0
 
     # values
@@ -55,7 +56,8 @@ class Graph:
         return name
 
     def output(self, value: Name, name: Name, kind: str, shape: Shape) -> None:
-        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        """Give *value*, which a node has made, out of the graph under another name."""
+        self._renamed[value] = name
         self._outputs.append(helper.make_tensor_value_info(name, _TYPES[kind], list(shape)))
 
     def op(self, kind: str, *inputs: Name, outputs: int = 1, domain: str = "", **attributes):
@@ -178,6 +180,9 @@ class Graph:
 
     def build(self, metadata: Dict[str, str]) -> bytes:
         """The file, checked by ONNX."""
+        for node in self._nodes:
+            for names in (node.input, node.output):
+                names[:] = [self._renamed.get(name, name) for name in names]
         graph = helper.make_graph(
             self._nodes, self.name, self._inputs, self._outputs, self._weights
         )

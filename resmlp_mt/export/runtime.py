@@ -31,7 +31,7 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word, in SentencePiece
 FILES = ("encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt")
 CHUNK = 2048  # lines that are sorted by length together
-ROOM = 16  # positions by which the memory of past words grows
+ROOM = 8  # positions by which the memory of past words grows
 
 
 class TranslationError(ValueError):
@@ -99,7 +99,7 @@ class Translator:
         shapes = {x.name: x.shape for x in self._step.get_inputs() if x.name.startswith("past.")}
         listed = {f"past.{i}": list(state) for i, state in enumerate(config["states"])}
         vocabulary = [len(set(self.source_pieces)), len(self.target_pieces)]
-        if listed != {name: [x[1], x[3]] for name, x in shapes.items()}:
+        if listed != {name: [x[0], x[3]] for name, x in shapes.items()}:
             raise TranslationError(
                 "config.json does not have the states of the graph: export again"
             )
@@ -297,26 +297,23 @@ class Memory:
     """What a batch remembers from step to step: keys and values of the source, and the past inputs
     of the mixing sublayers.
 
-    A past input stays in its slot, ``beam`` slots a position, whatever beams do. ``reads`` says
-    which slots are in the past of each hypothesis.
+    A past input has a slot. ``reads`` says which slots are in the past of each hypothesis, so that
+    nothing is copied when beams move. Now and then those that nobody reads any more are cleared.
     """
 
     def __init__(self, encoded: dict, config: dict, beam: int):
         self.encoded, self.beam, self.window = encoded, beam, config["window"]
-        self.sentences = len(encoded["mask"])
-        self.room = self.window or ROOM  # positions that there are slots for
-        slots = self.room * beam
+        sentences = len(encoded["mask"])
+        self.used, slots = 0, (self.window or ROOM) * beam
         self.past = [
-            np.zeros((self.sentences, groups, slots, channels), np.float32)
+            np.zeros((groups, sentences, slots, channels), np.float32)
             for groups, channels in config["states"]
         ]
-        self.reads = np.zeros((self.sentences, 1, slots), np.float32)
-        self.positions = np.zeros(slots, np.int32)
+        self.reads = np.zeros((sentences, 1, slots), np.float32)
+        self.positions = np.zeros((sentences, slots), np.int32)
 
     def feed(self, step: int) -> dict:
         """The inputs of a step."""
-        if not self.window and step == self.room:
-            self._grow()
         return {
             **self.encoded,
             **{f"past.{number}": value for number, value in enumerate(self.past)},
@@ -325,28 +322,41 @@ class Memory:
             "position": np.array([step], np.int32),
         }
 
-    def _grow(self) -> None:
-        more = ROOM * self.beam
-        self.room += ROOM
-        self.past = [np.pad(x, ((0, 0), (0, 0), (0, more), (0, 0))) for x in self.past]
-        self.reads = np.pad(self.reads, ((0, 0), (0, 0), (0, more)))
-        self.positions = np.pad(self.positions, (0, more))
-
     def write(self, step: int, out: dict) -> None:
         """Keep what the hypotheses' newest words have put into the mixing sublayers."""
-        first, rows = step % self.room * self.beam, self.reads.shape[1]
+        rows = self.reads.shape[1]
+        if self.window:  # the oldest position makes room
+            first = step % self.window * self.beam
+            self.reads[:, :, first : first + self.beam] = 0
+        else:
+            if self.used + rows > self.reads.shape[2]:
+                self._clear()
+            first, self.used = self.used, self.used + rows
         for number, past in enumerate(self.past):
             past[:, :, first : first + rows] = out[f"new.{number}"]
-        self.positions[first : first + self.beam] = step
-        self.reads[:, :, first : first + self.beam] = 0
+        self.positions[:, first : first + rows] = step
         each = np.arange(rows)
         self.reads[:, each, first + each] = 1
+
+    def _clear(self) -> None:
+        """Keep the slots that some hypothesis reads, with room behind them."""
+        read = self.reads.any(axis=1)
+        self.used = int(read.sum(axis=1).max(initial=0))
+        kept = np.argsort(~read, axis=1, kind="stable")[:, : self.used]
+        sentence, room = np.arange(len(kept))[:, None], ROOM * self.beam
+        self.past = [
+            np.pad(x[:, sentence, kept], ((0, 0), (0, 0), (0, room), (0, 0))) for x in self.past
+        ]
+        self.reads = np.pad(
+            np.take_along_axis(self.reads, kept[:, None], 2), ((0, 0), (0, 0), (0, room))
+        )
+        self.positions = np.pad(np.take_along_axis(self.positions, kept, 1), ((0, 0), (0, room)))
 
     def keep(self, sentences: np.ndarray) -> None:
         """Drop all but these of the sentences that are left."""
         self.encoded = {name: x[sentences] for name, x in self.encoded.items()}
-        self.past = [x[sentences] for x in self.past]
-        self.reads = self.reads[sentences]
+        self.past = [x[:, sentences] for x in self.past]
+        self.reads, self.positions = self.reads[sentences], self.positions[sentences]
 
     def follow(self, parents: np.ndarray) -> None:
         """Let hypothesis j of each sentence go on from hypothesis ``parents[j]``."""

@@ -7,7 +7,7 @@ from typing import Dict, List, Set, Tuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from resmlp_mt.export.onnx_graph import Graph, Name
 from resmlp_mt.modules.token_mixing import ToeplitzTokenMixing, TokenMixing
@@ -91,26 +91,31 @@ class NewestWord:
     """The newest word of each of J hypotheses of B sentences; states are B x J x C.
 
     The inputs that a mixing sublayer saw before are in n slots for each sentence, which the
-    runtime fills. No slot moves: ``reads`` says which of them are in a hypothesis's past.
+    runtime fills. ``reads`` says which of them are in the past of a hypothesis, so that no slot
+    moves when beams do.
 
     Args:
         graph: of one decoding step, which gets these inputs: ``position`` (1), ``reads`` (B x J x
-            n, 0 or 1), ``slot_positions`` (n), and for each state i ``past.i``, B x G x n x C / G.
-            The newest inputs are the outputs ``new.i``, B x G x J x C / G. ``row.i`` (G x n) and
-            ``own.i`` (G x 1) are the row of A, for those who look at the model.
+            n, 0 or 1), ``slot_positions`` (B x n), and for each state i ``past.i``, G x B x n x
+            C / G. The newest inputs are the outputs ``new.i``, G x B x J x C / G. ``row.i`` (G x B
+            x J x n) and ``own.i`` are what each hypothesis's row of A has for the slots and for
+            the newest position, for those who look at the model.
+        decoder: whose mixing matrices there will be.
 
     Attributes:
         states: G and C / G of each state.
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, decoder: nn.Module):
         self.graph = graph
         self.position = graph.input("position", "int32", [1])
         self.reads = graph.input("reads", "float32", ["sentences", "rows", "slots"])
-        self.slots = graph.input("slot_positions", "int32", ["slots"])
+        self.slots = graph.input("slot_positions", "int32", ["sentences", "slots"])
         self.states: List[Tuple[int, int]] = []
         self._remembered: Dict[tuple, Tuple[Name, Name]] = {}
-        self._shown: Set[str] = set()
+        self._shown: Set[Name] = set()
+        matrices = [m for m in decoder.modules() if isinstance(m, TokenMixing)]
+        self._rows = self._newest_rows(matrices) if matrices else {}
 
     def without_padding(self, x: Name) -> Name:
         """*x*: a decoder reads no padding."""
@@ -118,50 +123,64 @@ class NewestWord:
 
     def at_positions(self, values: Tensor) -> Name:
         """The row of N x C values that the newest word has, 1 x C."""
-        rows = self.graph.matrix(values)
-        return self.graph.op("Gather", rows, self.position)
+        return self.graph.op("Gather", self.graph.matrix(values), self.position)
 
     def matrix_product(self, x: Name, mixing: TokenMixing) -> Name:
         """``A x`` at the newest position."""
-        graph = self.graph
-        past, newest = self._remember(x, mixing.heads, mixing.channels)
-        weights, (slots, newest_column) = self._row(mixing)
-        of_past = graph.op("Gather", weights, slots, axis=1)
-        own = graph.op("Gather", weights, newest_column, axis=1)
-        self._show(past, of_past, own, mixing.heads)
-        # H x n to H x 1 x n, and with the sentences' reads B x H x J x n
-        of_past = graph.op("Unsqueeze", of_past, graph.constant([1]))
-        read = graph.op("Mul", graph.op("Unsqueeze", self.reads, graph.constant([1])), of_past)
-        own = graph.op("Unsqueeze", own, graph.constant([2]))
-        mixed = graph.op("Add", graph.op("MatMul", read, past), graph.op("Mul", newest, own))
-        return self._ungrouped(mixed, mixing.heads, mixing.channels)
+        graph, groups = self.graph, mixing.heads
+        past, newest = self._remember(x, groups, mixing.channels)
+        row, own = self._rows[mixing]
+        self._show(past, row, own, groups)
+        mixed = graph.op("Add", graph.op("MatMul", row, past), graph.op("Mul", newest, own))
+        if groups == 1:
+            return graph.op("Squeeze", mixed, graph.constant([0]))
+        return graph.reshape(graph.transpose(mixed, 1, 2, 0, 3), 0, 0, mixing.channels)
 
-    def _show(self, past: Name, of_past: Name, own: Name, groups: int) -> None:
-        """Give the row of A out, for whoever looks at the model; of two A of a state the first."""
-        number = past.split(".")[1]
-        if number not in self._shown:
-            self._shown.add(number)
-            self.graph.output(of_past, f"row.{number}", "float32", [groups, "slots"])
-            self.graph.output(own, f"own.{number}", "float32", [groups, 1])
+    def _newest_rows(self, matrices: List[TokenMixing]) -> Dict[TokenMixing, Tuple[Name, Name]]:
+        """The newest row of each A, over the slots (G x B x J x n) and over itself (G x 1 x 1 x 1).
 
-    def _row(self, mixing: TokenMixing) -> Tuple[Name, Tuple[Name, Name]]:
-        """The weights of A, H x m, and where among them is the newest row: of slots, of itself."""
+        Those of all layers are looked up together: a lookup takes a small model as long as a
+        product.
+        """
         graph = self.graph
-        if isinstance(mixing, ToeplitzTokenMixing):
+        tables, slots, newest = self._tables(matrices)
+        of_slots = graph.op("Gather", tables, slots, axis=1)  # all G x B x n
+        of_slots = graph.op("Unsqueeze", of_slots, graph.constant([2]))
+        of_slots = graph.op("Mul", of_slots, self.reads)
+        own = graph.reshape(graph.op("Gather", tables, newest, axis=1), -1, 1, 1, 1)
+        if len(matrices) == 1:
+            return {matrices[0]: (of_slots, own)}
+        sizes = graph.constant([matrix.heads for matrix in matrices])
+        parts = (
+            graph.op("Split", x, sizes, outputs=len(matrices), axis=0) for x in (of_slots, own)
+        )
+        return dict(zip(matrices, zip(*parts)))
+
+    def _tables(self, matrices: List[TokenMixing]) -> Tuple[Name, Name, Name]:
+        """The weights of all A, one below the other, and where in a row those are of the newest
+        position over the slots, and over itself."""
+        graph = self.graph
+        if isinstance(matrices[0], ToeplitzTokenMixing):
             distance = graph.op("Sub", self.position, self.slots)
-            # a slot that nobody has filled may say anything
-            distance = graph.op("Max", distance, graph.constant(0, "int32"))
-            return graph.matrix(mixing.weight), (distance, graph.constant([0], "int32"))
+            weights = torch.cat([matrix.weight.detach() for matrix in matrices])
+            return graph.matrix(weights), distance, graph.constant([0], "int32")
         # the lower triangle row after row: row t begins at t (t + 1) / 2
-        row, column = np.tril_indices(mixing.positions)
-        packed = mixing.weight.detach()[:, torch.from_numpy(row), torch.from_numpy(column)]
+        row, column = (torch.from_numpy(x) for x in np.tril_indices(matrices[0].positions))
+        weights = torch.cat([matrix.weight.detach()[:, row, column] for matrix in matrices])
         one, two = graph.constant(1, "int32"), graph.constant(2, "int32")
         begin = graph.op("Mul", self.position, graph.op("Add", self.position, one))
         begin = graph.op("Div", begin, two)
-        return graph.matrix(packed), (
-            graph.op("Add", begin, self.slots),
-            graph.op("Add", begin, self.position),
-        )
+        slots = graph.op("Add", begin, self.slots)
+        return graph.matrix(weights), slots, graph.op("Add", begin, self.position)
+
+    def _show(self, past: Name, row: Name, own: Name, groups: int) -> None:
+        """Give the row out; of two A that read one state the first."""
+        if past not in self._shown:
+            self._shown.add(past)
+            number = past.split(".")[1]
+            shape = [groups, "sentences", "rows", "slots"]
+            self.graph.output(row, f"row.{number}", "float32", shape)
+            self.graph.output(own, f"own.{number}", "float32", [groups, 1, 1, 1])
 
     def taps(self, x: Name, count: int, channels: int) -> Name:
         """What the newest position reads of the *count* last ones: B x J x C to B x J x (count C),
@@ -170,13 +189,13 @@ class NewestWord:
         if count == 1:
             return x
         past, _ = self._remember(x, 1, channels)
-        back = graph.constant(np.arange(count - 1, 0, -1)[:, None], "int32")
-        wanted = graph.op("Sub", self.position, back)  # K - 1 x 1
+        back = graph.constant(np.arange(count - 1, 0, -1)[:, None, None], "int32")
+        wanted = graph.op("Sub", self.position, back)  # K - 1 x 1 x 1
         chosen = graph.cast(graph.op("Equal", wanted, self.slots), "float32")
-        chosen = graph.op("Unsqueeze", chosen, graph.constant([1]))
-        read = graph.op("Mul", graph.op("Unsqueeze", self.reads, graph.constant([1])), chosen)
-        found = graph.transpose(graph.op("MatMul", read, past), 0, 2, 1, 3)
-        return graph.concatenate(graph.reshape(found, 0, 0, (count - 1) * channels), x, axis=2)
+        chosen = graph.op("Unsqueeze", chosen, graph.constant([2]))
+        found = graph.op("MatMul", graph.op("Mul", chosen, self.reads), past)  # K - 1 x B x J x C
+        found = graph.reshape(graph.transpose(found, 1, 2, 0, 3), 0, 0, (count - 1) * channels)
+        return graph.concatenate(found, x, axis=2)
 
     def inside_bias(self, bias: Tensor) -> Name:
         """The sum of the rows of a K x C *bias* whose taps fall into the sentence."""
@@ -190,18 +209,12 @@ class NewestWord:
         key = (x, groups)
         if key not in self._remembered:
             graph, number, each = self.graph, len(self.states), channels // groups
-            past = graph.input(f"past.{number}", "float32", ["sentences", groups, "slots", each])
+            past = graph.input(f"past.{number}", "float32", [groups, "sentences", "slots", each])
             if groups == 1:
-                newest = graph.op("Unsqueeze", x, graph.constant([1]))
+                newest = graph.op("Unsqueeze", x, graph.constant([0]))
             else:
-                newest = graph.transpose(graph.reshape(x, 0, 0, groups, each), 0, 2, 1, 3)
-            graph.output(newest, f"new.{number}", "float32", ["sentences", groups, "rows", each])
+                newest = graph.transpose(graph.reshape(x, 0, 0, groups, each), 2, 0, 1, 3)
+            graph.output(newest, f"new.{number}", "float32", [groups, "sentences", "rows", each])
             self.states.append((groups, each))
             self._remembered[key] = past, newest
         return self._remembered[key]
-
-    def _ungrouped(self, x: Name, groups: int, channels: int) -> Name:
-        graph = self.graph
-        if groups == 1:
-            return graph.op("Squeeze", x, graph.constant([1]))
-        return graph.reshape(graph.transpose(x, 0, 2, 1, 3), 0, 0, channels)
