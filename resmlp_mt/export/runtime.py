@@ -73,8 +73,7 @@ class Translator:
         self.config = config = _read_config(folder)
         data = {name: _read_checked(folder, name, config["files"][name]) for name in FILES}
         try:
-            self._encoder = _session(data.pop("encoder.onnx"), threads, spin=False)
-            self._step = _session(data.pop("step.onnx"), threads, spin=True)
+            self.model = Model(data.pop("encoder.onnx"), data.pop("step.onnx"), config, threads)
             self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
             self.source_pieces, self.target_pieces = (
                 data[name].decode("utf-8").split("\n")[:-1] for name in ("source.txt", "target.txt")
@@ -87,16 +86,16 @@ class Translator:
             reason = " ".join(str(error).split())[:200]
             raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
         self._numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
-        wanted = ("scores", "candidates", "parents", "end_scores")
-        self._outputs = [*wanted, *(f"new.{number}" for number in range(len(config["states"])))]
 
     def _check_sizes(self) -> None:
         config = self.config
-        for session in (self._encoder, self._step):
+        for session in (self.model.encoder, self.model.step):
             told = json.loads(session.get_modelmeta().custom_metadata_map["config"])
             if told != {name: config.get(name) for name in told}:
                 raise TranslationError("config.json does not fit the graphs: export again")
-        shapes = {x.name: x.shape for x in self._step.get_inputs() if x.name.startswith("past.")}
+        shapes = {
+            x.name: x.shape for x in self.model.step.get_inputs() if x.name.startswith("past.")
+        }
         listed = {f"past.{i}": list(state) for i, state in enumerate(config["states"])}
         vocabulary = [len(set(self.source_pieces)), len(self.target_pieces)]
         if listed != {name: [x[0], x[3]] for name, x in shapes.items()}:
@@ -189,17 +188,48 @@ class Translator:
             encoded.append([*ids, EOS] if ids else [])
         results: List[List[Hypothesis]] = [[] for _ in sources]
         for batch in _batches([len(ids) for ids in encoded], max_tokens):
-            found = self._beam_search([encoded[i] for i in batch], return_attention, **options)
+            batched = [encoded[i] for i in batch]
+            found = self.model.search(batched, attention=return_attention, **options)
             for i, hypotheses in zip(batch, found):
-                results[i] = hypotheses[:nbest]
+                results[i] = [self._hypothesis(*one) for one in hypotheses[:nbest]]
         return results
 
-    # beam search
+    def _hypothesis(self, score: float, tokens: np.ndarray, attention) -> Hypothesis:
+        pieces = [self.target_pieces[token] for token in tokens]
+        # fairseq prints no <s>
+        words = (piece for piece, token in zip(pieces, tokens) if token != BOS)
+        return Hypothesis(one_line("".join(words).replace(SPACE, " ")), score, pieces, attention)
 
-    def _beam_search(self, sources, return_attention, beam, lenpen, max_len_a, max_len_b):
-        """Hypotheses of B sentences, the best first.
 
-        J hypotheses of a sentence are its rows: one at the first word, later *beam*.
+class Model:
+    """The two graphs, and beam search over the numbers of subwords.
+
+    Args:
+        encoder, step: the files.
+        config: what config.json holds.
+        threads: CPU threads; all cores by default.
+    """
+
+    def __init__(self, encoder: bytes, step: bytes, config: dict, threads: Optional[int] = None):
+        self.config = config
+        self.encoder = _session(encoder, threads, spin=False)
+        self.step = _session(step, threads, spin=True)
+        wanted = ("scores", "candidates", "parents", "end_scores")
+        self._outputs = [*wanted, *(f"new.{number}" for number in range(len(config["states"])))]
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        beam: int,
+        lenpen: float,
+        max_len_a: float,
+        max_len_b: int,
+        attention: bool = False,
+    ) -> List[list]:
+        """Beam search of B sentences, which end with EOS: for each of them the score, the words and
+        the attention (or None) of its hypotheses, the best first.
+
+        A hypothesis is a row: a sentence has one at the first word, later *beam*.
         """
         count, length = len(sources), max(map(len, sources))
         words = np.full((count, length), PAD, np.int32)
@@ -214,13 +244,13 @@ class Translator:
         newest = np.full((count, 1), EOS, np.int32)
         totals = np.zeros((count, 1), np.float32)
         history = {"tokens": np.zeros((count, 1, 0), np.int32)}
-        if return_attention:
+        if attention:
             history["attention"] = np.zeros((count, 1, 0, length), np.float32)
         for step in range(limit + 1):
-            out = self.run_step(newest, totals, memory, step, 2 * beam, return_attention)
+            out = self.run_step(newest, totals, memory, step, 2 * beam, attention)
             if not np.isfinite(out["end_scores"]).all():
                 raise TranslationError("scores are NaN or infinite: the model overflowed")
-            if return_attention:
+            if attention:
                 history["attention"] = _append(history["attention"], out["attention"])
             if step < limit:
                 scores, words, parents = out["scores"], out["candidates"], out["parents"]
@@ -233,7 +263,11 @@ class Translator:
                 hypotheses, row = finished[left[place]], parents[place, rank]
                 if len(hypotheses) < beam:
                     score = scores[place, rank] / np.float32((step + 1) ** lenpen)
-                    hypotheses.append((score, *(x[place, row] for x in history.values())))
+                    weights = None
+                    if attention:
+                        weights = history["attention"][place, row, :, : len(sources[left[place]])]
+                    words_so_far = history["tokens"][place, row]
+                    hypotheses.append((float(score), words_so_far, weights))
             done = np.array([len(finished[sentence]) == beam for sentence in left])
             if step == limit or done.all():
                 break
@@ -251,16 +285,12 @@ class Translator:
             rows = np.arange(len(left))[:, None], parents
             history = {name: x[rows] for name, x in history.items()}
             history["tokens"] = _append(history["tokens"], newest)
-        ranked = (sorted(found, key=lambda one: -one[0]) for found in finished)
-        return [
-            [self._hypothesis(len(source), *one) for one in found]
-            for source, found in zip(sources, ranked)
-        ]
+        return [sorted(found, key=lambda one: -one[0]) for found in finished]
 
     def encode(self, words: np.ndarray) -> dict:
         """What the decoder reads of B sentences of S words, and the ``states``."""
-        names = [output.name for output in self._encoder.get_outputs()]
-        return dict(zip(names, self._encoder.run(names, {"words": words})))
+        names = [output.name for output in self.encoder.get_outputs()]
+        return dict(zip(names, self.encoder.run(names, {"words": words})))
 
     def run_step(self, newest, totals, memory, step: int, count: int, attention=False) -> dict:
         """One decoding step, which *memory* takes up.
@@ -279,18 +309,9 @@ class Translator:
             **memory.feed(step),
         }
         names = [*self._outputs, "attention"] if attention else self._outputs
-        out = dict(zip(names, self._step.run(names, feed)))
+        out = dict(zip(names, self.step.run(names, feed)))
         memory.write(step, out)
         return out
-
-    def _hypothesis(self, source_length, score, tokens, attention=None) -> Hypothesis:
-        pieces = [self.target_pieces[token] for token in tokens]
-        # fairseq prints no <s>
-        words = (piece for piece, token in zip(pieces, tokens) if token != BOS)
-        text = one_line("".join(words).replace(SPACE, " "))
-        if attention is not None:
-            attention = attention[:, :source_length]
-        return Hypothesis(text, float(score), pieces, attention)
 
 
 class Memory:

@@ -81,7 +81,7 @@ def compare_states(
         None
     ]
     out = model.encoder(tokens)
-    encoded = exported.encode(tokens.numpy().astype(np.int32))
+    encoded = exported.model.encode(tokens.numpy().astype(np.int32))
     states = np.abs(encoded.pop("states") - out["encoder_out"][0].transpose(0, 1).numpy()).max()
     words = [runtime.EOS, *(task.target_dictionary.index(piece) for piece in target)]
     words = torch.tensor([words[: min(STEPS, exported.config["positions"][1])]])
@@ -91,6 +91,6 @@ def compare_states(
     memory, apart = runtime.Memory(encoded, exported.config, beam=1), 0.0
     for step, word in enumerate(words[0]):
         one = np.full((1, 1), int(word), np.int32)
-        found = exported.run_step(one, np.zeros((1, 1), np.float32), memory, step, 2)
+        found = exported.model.run_step(one, np.zeros((1, 1), np.float32), memory, step, 2)
         apart = max(apart, np.abs(found["scores"][0] - expected[step].topk(2).values.numpy()).max())
     return float(states), float(apart)
