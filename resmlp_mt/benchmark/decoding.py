@@ -7,6 +7,7 @@ from typing import Callable, Dict, List
 from tqdm import tqdm
 
 from resmlp_mt.benchmark.converted import CTranslate2System
+from resmlp_mt.benchmark.exported import ExportedSystem
 from resmlp_mt.benchmark.models import Pair, make_ready
 from resmlp_mt.benchmark.report import Chart, Report, Table, counted
 from resmlp_mt.benchmark.sentences import Sentences
@@ -70,6 +71,8 @@ def systems_of(pair: Pair) -> list:
     for precision in args.precision:
         model = pair.build(0, inference_precision=precision)
         systems.append(FairseqSystem(f"{pair.names[0]} {precision}", model, pair, 0))
+    for precision in args.exported:
+        systems.append(ExportedSystem(precision, pair, LENGTH_PENALTY))
     for precision in args.ctranslate2:
         systems.append(CTranslate2System(precision, systems[1].model, pair, LENGTH_PENALTY))
     return systems

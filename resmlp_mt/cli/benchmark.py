@@ -67,6 +67,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     several = {"nargs": "+", "default": []}
     help = "our model with this inference_precision"
     add("--precision", **several, choices=("bfloat16", "int8"), help=help)
+    help = "our model exported to ONNX Runtime (pip install resmlp-mt[export])"
+    add("--exported", **several, choices=("float32", "int8"), help=help)
     help = "the baseline converted to CTranslate2 (pip install ctranslate2)"
     add("--ctranslate2", **several, choices=("float32", "float16", "bfloat16", "int8"), help=help)
 
@@ -92,9 +94,9 @@ def complete(args: Namespace) -> Namespace:
         raise UserError(
             f"--data: its sentences have their own lengths: leave out --data or {option}"
         )
-    if args.mode != "decode" and (args.precision or args.ctranslate2):
+    if args.mode != "decode" and (args.precision or args.exported or args.ctranslate2):
         raise UserError(
-            f"{args.mode}: --precision and --ctranslate2 are for decode: leave them out"
+            f"{args.mode}: --precision, --exported and --ctranslate2 are for decode: leave them out"
         )
     defaults = {name: values[args.quick] for name, values in DEFAULTS.items()}
     defaults["split"] = "train" if args.mode == "train" else "test"

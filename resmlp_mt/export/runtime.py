@@ -276,7 +276,7 @@ class Model:
             totals, newest, parents = (
                 np.take_along_axis(x, order, 1) for x in (scores, words, parents)
             )
-            if done.any():
+            if 8 * done.sum() >= len(done):  # a copy of the rest costs as much as steps of a few
                 kept = np.flatnonzero(~done)
                 left, totals, newest, parents = (x[kept] for x in (left, totals, newest, parents))
                 history = {name: x[kept] for name, x in history.items()}
