@@ -179,7 +179,7 @@ def quality_and_speed(results: Dict[str, dict]) -> Optional[Figure]:
         return None
     figure = new_figure(COLUMN, 5.5 * CM, "Multi30k, English to German")
     axes = figure.subplots()
-    names = {system_name(label): label for label in MAIN}
+    names = {system_name(label): label for label in MAIN if label in speeds}
     for name, look in looks(names).items():
         label = names[name]
         bleu = [r["scores"][TEST]["bleu"] for r in of_system(results, label, "de")]

@@ -144,8 +144,8 @@ def summary(results: Results) -> Table:
         for pair in PAIRS:
             runs = of_system(results, label, pair.removeprefix("en-"))
             gains = ", ".join(gain(compared[r["row"]]) for r in runs if r["row"] in compared)
-            bleu = mean(r["scores"][TEST]["bleu"] for r in runs)
-            line.append(f"{bleu:.1f}" + f" ({gains})" * bool(gains))
+            bleu = f"{mean(r['scores'][TEST]['bleu'] for r in runs):.1f}" if runs else "-"
+            line.append(bleu + f" ({gains})" * bool(gains))
         lines.append(line)
     return ["3 + 3 layers", *(f"English-{language}" for language in PAIRS.values())], lines
 
