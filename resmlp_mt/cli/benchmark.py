@@ -8,6 +8,9 @@ Modes:
     decode    time of a beam search with a forced number of words
     train     time of full training steps
     memory    activations kept by a training step, and memory of decoding, by length
+    gpu       what to know of a card before a large training: whether it agrees with the CPU,
+              training in each precision, operations and waits of a decoding step, and the other
+              modes in 16 bits (--device cpu tries it without a card)
 
 Every time is a median, with its lowest and highest repeat. Leave the machine alone while it runs,
 and set --threads to the number of free cores. Weights and words are random. The number of words is
@@ -29,14 +32,16 @@ DEFAULTS = {
     "beam": (4, 4),
     "tokens": (4096, 64),
     "repeats": (5, 2),
+    "updates": (200, 2),
     "source_length": ([25], [5]),
     "target_length": ([25], [10]),
 }
+PARTS = ("agreement", "training", "step", "speed")
 MEMORY_LENGTHS = ([25, 50, 100, 200], [5, 10])
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("mode", choices=("decode", "train", "memory"))
+    parser.add_argument("mode", choices=("decode", "train", "memory", "gpu"))
     add = parser.add_argument_group("models").add_argument
     add("--arch", metavar="NAME", help="our model (default: resmlp_mt_6)")
     help = (
@@ -72,6 +77,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     help = "the baseline converted to CTranslate2 (pip install ctranslate2)"
     add("--ctranslate2", **several, choices=("float32", "float16", "bfloat16", "int8"), help=help)
 
+    add = parser.add_argument_group("gpu").add_argument
+    add("--parts", nargs="+", choices=PARTS, default=PARTS, help="of gpu (default: all)")
+    add("--updates", **WHOLE, help="updates of each training (default: 200)")
+
     add = parser.add_argument_group("run").add_argument
     add("--quick", action="store_true", help="small sizes, to see that it runs")
     add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
@@ -99,7 +108,9 @@ def complete(args: Namespace) -> Namespace:
             f"{args.mode}: --precision, --exported and --ctranslate2 are for decode: leave them out"
         )
     defaults = {name: values[args.quick] for name, values in DEFAULTS.items()}
-    defaults["split"] = "train" if args.mode == "train" else "test"
+    defaults["split"] = "train" if args.mode in ("train", "gpu") else "test"
+    if args.mode == "gpu" and not args.quick:
+        defaults["target_length"] = [25, 200]
     if args.mode == "memory":
         defaults["target_length"] = MEMORY_LENGTHS[args.quick]
     for name, value in defaults.items():
@@ -117,7 +128,7 @@ def run(args: Namespace) -> None:
 
     import torch
 
-    from resmlp_mt.benchmark import decoding, memory, report, training
+    from resmlp_mt.benchmark import decoding, gpu, memory, report, training
 
     if args.device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch finds no GPU here")
@@ -125,9 +136,11 @@ def run(args: Namespace) -> None:
         torch.set_num_threads(args.threads)
     if args.out is not None:
         report.check_folder(args.out)
-    modes = {"decode": decoding.main, "train": training.main, "memory": memory.main}
-    found = modes[args.mode](args)
+    modes = {"decode": decoding, "train": training, "memory": memory, "gpu": gpu}
+    found = modes[args.mode].main(args)
     report.show(found, args)
     if args.out is not None:
         for path in report.save(found, args, settings, sys.argv[1:]):
             print(path)
+    if not found.result.get("agrees", True):
+        raise UserError(f"--device {args.device}: its results are not those of the CPU, see above")

@@ -120,7 +120,7 @@ def _fold_final_(model) -> None:
     elif decoder.output_projection is not None:
         output = decoder.output_projection
         # the embedding may share this weight and must keep it
-        untied = nn.Linear(output.in_features, output.out_features, bias=False).to(output.weight)
+        untied = nn.Linear(output.in_features, output.out_features, bias=False, device="meta")
         untied.weight = output.weight
         fold_before_(untied, decoder.layer_norm)
         if untied.weight.device.type == "cpu":

@@ -41,10 +41,10 @@ def compose(linear: Callable, function: Callable, x: Tensor) -> Tensor:
     with saved_tensors_hooks(pack, unpack):
         h = function(x)
         y = linear(h)
-    again = h.untyped_storage().data_ptr()
+    again = h.untyped_storage()._cdata
     for entry in kept:
         tensor = entry[0]
-        if tensor.untyped_storage().data_ptr() == again:
+        if tensor.untyped_storage()._cdata == again:
             entry[0] = tensor.size(), tensor.stride(), tensor.storage_offset()
     kept.clear()
     return y
