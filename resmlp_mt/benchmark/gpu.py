@@ -18,6 +18,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.trainer import Trainer
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from resmlp_mt.benchmark import decoding, memory
 from resmlp_mt.benchmark import training as training_speed
@@ -158,7 +159,8 @@ def _train(args, precision: str) -> dict:
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:
         with HalfProducts() if half_on_cpu else nullcontext():
-            for batch in _batches(pair.task, args):
+            batches = _batches(pair.task, args)
+            for batch in tqdm(batches, precision, args.updates, unit="update", disable=None):
                 done = trainer.get_num_updates()
                 logged = trainer.train_step([batch])
                 if trainer.get_num_updates() == done:
@@ -209,9 +211,8 @@ class Largest:
     def __init__(self, model: nn.Module):
         self._found: Dict[str, Tensor] = {}
         for name, module in model.named_modules():
-            if isinstance(module, (ResMLPEncoderLayer, ResMLPDecoderLayer, Branch)):
-                self._watch(name, module)
-            elif name.endswith((".mixing", ".fc1", ".fc2", ".out_proj")):
+            whole = isinstance(module, (ResMLPEncoderLayer, ResMLPDecoderLayer, Branch))
+            if whole or name.endswith((".mixing", ".fc1", ".fc2", ".out_proj")):
                 self._watch(name, module)
 
     def _watch(self, name: str, module: nn.Module) -> None:
