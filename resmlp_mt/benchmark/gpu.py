@@ -10,8 +10,9 @@
 import time
 import warnings
 from argparse import Namespace
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import Dict, Iterator, List
+from unittest import mock
 
 import torch
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -154,11 +155,14 @@ def _train(args, precision: str) -> dict:
     trainer = Trainer(cfg, pair.task, model, criterion)
     trainer.begin_epoch(1)
     losses, skipped = [], 0
-    half_on_cpu = precision == "float16" and args.device == "cpu"
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:
-        with HalfProducts() if half_on_cpu else nullcontext():
+        with ExitStack() as stack:
+            if precision == "float16" and args.device == "cpu":
+                stack.enter_context(HalfProducts())
+                # fairseq puts the norm of gradients that overflowed on a GPU
+                stack.enter_context(mock.patch.object(Tensor, "cuda", Tensor.cpu))
             batches = _batches(pair.task, args)
             for batch in tqdm(batches, precision, args.updates, unit="update", disable=None):
                 done = trainer.get_num_updates()

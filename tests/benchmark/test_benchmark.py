@@ -12,13 +12,16 @@ import torch
 from command import refused, resmlp
 from helpers import randomize_
 
+from resmlp_mt.benchmark import gpu
 from resmlp_mt.benchmark.converted import as_words, load_translator
+from resmlp_mt.benchmark.half_products import HalfProducts
 from resmlp_mt.benchmark.memory import held_bytes, saved_bytes
 from resmlp_mt.benchmark.models import Pair, make_ready
 from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread, alternate, ratio, spread
 from resmlp_mt.benchmark.work import multiply_adds
 from resmlp_mt.cli import benchmark
+from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
 
 SMALL = (
     "--arch-options=--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 "
@@ -133,6 +136,39 @@ def test_other_modes(mode, files, parts, tmp_path):
         assert all({"resmlp_mt_tiny", "transformer"} == set(x["columns"]) for x in found[part])
     pictures = {f"{name}.{suffix}" for name in files for suffix in ("png", "svg")}
     assert {path.name for path in tmp_path.iterdir()} == pictures | {f"{mode}.json"}
+
+
+def test_gpu_on_a_cpu(tmp_path):
+    """Every part, and updates in each precision."""
+    given = ("--device", "cpu", "--out", tmp_path)
+    assert resmlp("benchmark", "gpu", *SMALL, "--tokens", 20, *given).status == 0
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    assert found["agrees"] and len(found["agreement"]) == len(TOKEN_MIXING) - 1
+    for of_precision in found["training"].values():
+        assert len(of_precision["losses"]) == 2 and of_precision["skipped"] == 0
+        assert min(of_precision["headroom"].values()) > 1
+    losses = {name: found["training"][name]["losses"] for name in ("float32", "float16")}
+    assert losses["float32"] != losses["float16"]
+    assert losses["float32"] == pytest.approx(losses["float16"], abs=0.05)
+    assert found["step"]["work"] > 30 and found["step"]["waits"] < 1
+    assert {"decode", "train", "memory"} == set(found["speed"]["bfloat16"])
+
+
+def test_a_device_that_disagrees_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "_difference", lambda some, others: 0.5)
+    refused("its results are not those of the CPU", "benchmark", "gpu", "--quick", "--parts",
+            "agreement")  # fmt: skip
+
+
+def test_products_of_float16_are_those_of_a_gpu():
+    """Summed in float32, and too large only where the result is."""
+    a, b = torch.full((2, 1000), 60.0).half(), torch.full((1000, 2), 1.0).half()
+    b[500:] = -1
+    with HalfProducts():
+        assert torch.equal(a @ b, torch.zeros(2, 2).half())
+        assert (a @ b.abs()).dtype == torch.float16
+        assert torch.equal(a @ b.abs(), torch.full((2, 2), 60000.0).half())
+        assert torch.isinf(a @ (b.abs() * 2)).all()
 
 
 def test_sentences_of_real_data(corpus, tmp_path):
