@@ -154,10 +154,18 @@ def test_gpu_on_a_cpu(tmp_path):
     assert {"decode", "train", "memory"} == set(found["speed"]["bfloat16"])
 
 
-def test_a_device_that_disagrees_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr(gpu, "_difference", lambda some, others: 0.5)
-    refused("its results are not those of the CPU", "benchmark", "gpu", "--quick", "--parts",
-            "agreement")  # fmt: skip
+def test_a_device_that_disagrees_is_refused(monkeypatch):
+    """Here the words: the folded model is another one."""
+
+    def changed(model, beam):
+        make_ready(model, beam)
+        model.decoder.output_projection.bias.data[7] += 3
+        return model
+
+    monkeypatch.setattr(gpu, "make_ready", changed)
+    result = resmlp("benchmark", "gpu", "--quick", "--parts", "agreement")
+    assert result.status == 1
+    assert "--device cpu: its results are not those of the CPU" in result.err
 
 
 def test_products_of_float16_are_those_of_a_gpu():
