@@ -1,6 +1,10 @@
 """The tables and pictures of the study, on made-up results."""
 
+from pathlib import Path
+
 import pytest
+import run
+import speed_tables
 from picture_inputs import assert_legible
 from study import draw, plan, tables
 from study.result_files import load
@@ -89,6 +93,18 @@ def test_every_picture_of_the_results_is_legible():
         assert_legible(make(results))
     curves = draw.learning_curves(results, "en-de").axes[0]
     assert len(curves.lines) == len(plan.SYSTEMS) and "CPU minutes" in curves.get_xlabel()
+
+
+def test_the_pictures_in_the_pages_are_those_that_are_drawn(tmp_path):
+    """``make pictures`` draws each committed picture: none is left of another time."""
+    root = Path(__file__).resolve().parents[2]
+    drawn = {
+        "examples/multi30k/study/pictures": {f"{name}.png" for name in draw.PICTURES},
+        "scripts/results": {path.name for path in speed_tables.draw(tmp_path)},
+        "examples/quickstart/pictures": {path.name for path in run.draw(run.RESULT, tmp_path)},
+    }
+    for folder, names in drawn.items():
+        assert {path.name for path in (root / folder).glob("*.png")} == names
 
 
 def test_a_result_file_cut_off_is_named(tmp_path):
