@@ -102,7 +102,7 @@ def test_text_of_a_user(tmp_path, own):
     name = tmp_path / "own" / "t"
     assert f"{name}: 155 pairs read, dropped: 1 empty\n" in said.out
     assert "all: 154 pairs encoded, dropped: 1 too-long\n" in said.out
-    assert "train 153, valid 25, test 9, test1 8 pairs; " in said.out
+    assert "train 153, valid 25, test 9, test1 8 pairs, " in said.out
     train = read_parallel(*(tmp_path / "out" / "text" / f"train.{side}" for side in ("xa", "xb")))
     assert train[:152] == [*pairs_of(150, 1), *[("“ka lo”", "‘mi’ ru")] * 2]
     data_bin = tmp_path / "out" / "data-bin"
@@ -158,7 +158,7 @@ def test_a_recipe(tmp_path, text):
     )
     assert "two: 100 pairs read, dropped: 10 duplicate\n" in found.out
     dropped = int(re.search(r"all: 241 pairs encoded, dropped: (\d+) length-ratio\n", found.out)[1])
-    assert f"train {241 - dropped}, valid 20, test 20 pairs; " in found.out
+    assert f"train {241 - dropped}, valid 20, test 20 pairs, " in found.out
     assert "test1.eng has 20 lines, the whole test set 3003" in found.err
     out = tmp_path / "out"
     assert there(out) == ["data-bin", "manifest.json", "subwords", "text"]
