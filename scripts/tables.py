@@ -45,6 +45,7 @@ def texts() -> Texts:
     found |= {name: make() for name, make in speed_tables.TABLES.items()}
     found["what is tested"] = soaking.table(soaking.load())
     found |= quickstart()
+    found["browser"] = browser()
     found["warm-up"] = warm_up(soaking.load()["stability"]["details"]["trainings"])
     return {name: markdown(table) for name, table in found.items()}
 
@@ -78,6 +79,35 @@ def warm_up(trainings: List[dict]) -> str:
         f"{whole[0]['warm_up']:,} updates of the paper it stayed finite for {whole[0]['done']:,} "
         "updates at each depth."
     )
+
+
+def browser() -> tuple:
+    """What the check of the page of examples/browser found."""
+    result = read_json(ROOT / "examples" / "browser" / "result.json")
+    model, versions, of = result["model"], result["versions"], f"of {result['sentences']}"
+    loaded, of_model, of_runtime = (
+        f"{result[f'bytes_{name}'] / 1e6:.1f} MB" for name in ("loaded", "of_model", "of_runtime")
+    )
+    seconds = sorted(result["seconds_to_first_translation"])
+    layers, channels = " + ".join(map(str, model["layers"])), model["channels"][1]
+    rows = [
+        ["model", f"{layers} layers, {channels} channels, {model['precision']}"],
+        ["translations that are those of `runtime.py`", f"{result['same_translation']} {of}"],
+        [f"all {result['beam']} of the beam are", f"{result['same_alternatives']} {of}"],
+        ["loaded", f"{loaded}: the model {of_model}, ONNX Runtime {of_runtime}"],
+        [
+            "time to the first translation",
+            f"{seconds[len(seconds) // 2]:.1f} s ({seconds[0]:.1f} to {seconds[-1]:.1f}) from a "
+            f"server on the same computer, nothing stored ({result['processor']}, load "
+            f"{result['load_average']:.0f})",
+        ],
+        [
+            "versions",
+            f"Chromium {versions['chromium']}, ONNX Runtime Web {versions['onnxruntime-web']}, "
+            f"node {versions['node'].lstrip('v')}",
+        ],
+    ]
+    return ["what", "found"], rows
 
 
 def pages() -> List[Path]:

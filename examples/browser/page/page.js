@@ -1,0 +1,176 @@
+// The page: what is typed goes to the worker, what comes back is shown.
+
+import { showDetails } from "./details.js";
+import { element, languageName, sizeText } from "./elements.js";
+
+const PAUSE = 150; // milliseconds without a key before a translation begins
+const byId = (id) => document.getElementById(id);
+const source = byId("source");
+const progress = new Map(); // of each file: bytes and total
+let config = null;
+let worker = null;
+let request = 0;
+let timer = 0;
+let results = []; // of the lines that are shown
+let selected = 0; // the line whose details are shown
+
+start().catch((error) => fail(error.message));
+
+async function start() {
+  if (!globalThis.DecompressionStream || !navigator.serviceWorker) {
+    const why = window.isSecureContext
+      ? "this browser is too old: take one of 2023 or later"
+      : "open it by https:// or from localhost: the browser allows no offline use elsewhere";
+    throw new Error(`This page cannot run here: ${why}`);
+  }
+  const folder = modelFolder();
+  const offline = await keepForOffline();
+  worker = newWorker();
+  worker.onmessage = ({ data }) => receive(data, offline);
+  worker.onerror = (event) => fail(event.message || "the program of the page cannot be loaded");
+  worker.postMessage({ folder: folder.href });
+  source.addEventListener("input", () => {
+    byId("translation").setAttribute("aria-busy", "true");
+    clearTimeout(timer);
+    timer = setTimeout(translate, PAUSE);
+  });
+  for (const name of ["click", "keyup"]) source.addEventListener(name, followCaret);
+}
+
+/** The folder "model" beside the page, or the one that the address names: ?model=FOLDER. */
+function modelFolder() {
+  const name = new URLSearchParams(location.search).get("model") ?? "model";
+  const folder = new URL(`${name}/`, location.href);
+  if (folder.origin !== location.origin) {
+    throw new Error("?model= names another site: give a folder of this one");
+  }
+  folder.search = folder.hash = "";
+  folder.pathname = folder.pathname.replace(/\/+$/u, "/");
+  return folder;
+}
+
+/** Whether what is loaded from now on stays for offline use. */
+async function keepForOffline() {
+  try {
+    await navigator.serviceWorker.register("sw.js");
+  } catch {
+    return false; // a private window may have no store
+  }
+  const { active } = await navigator.serviceWorker.ready;
+  while (active.state === "activating") {
+    await new Promise((resolve) => active.addEventListener("statechange", resolve, { once: true }));
+  }
+  return navigator.serviceWorker.controller !== null;
+}
+
+/** Only a worker whose address is that of a blob has the Content-Security-Policy of the page. */
+function newWorker() {
+  const program = `import ${JSON.stringify(new URL("worker.js", import.meta.url))};`;
+  const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
+  return new Worker(address, { type: "module" });
+}
+
+function receive(message, offline) {
+  if (message.kind === "progress") showProgress(message);
+  if (message.kind === "failed") fail(message.message);
+  if (message.kind === "ready") ready(message.config, offline);
+  if (message.kind === "translation" && message.number === request) showTranslation(message);
+}
+
+function showProgress({ name, bytes, total }) {
+  progress.set(name, { bytes, total });
+  const sum = (part) => [...progress.values()].reduce((all, file) => all + file[part], 0);
+  byId("loading-bar").value = sum("bytes") / sum("total");
+  byId("loading-text").textContent =
+    `Loading the model: ${sizeText(sum("bytes"))} of ${sizeText(sum("total"))}`;
+  byId("about").textContent = `Model and ONNX Runtime: ${sizeText(sum("total"))}`;
+  const rows = [...progress].map(([file, size]) => {
+    const shown = element("td", { className: "number" }, sizeText(size.total));
+    return element("tr", {}, element("td", {}, file), shown);
+  });
+  byId("files").replaceChildren(...rows);
+}
+
+function ready(loaded, offline) {
+  config = loaded;
+  const [from, to] = config.languages.map(languageName);
+  document.title = `${from} to ${to}`;
+  byId("title").textContent = `${from} to ${to}`;
+  byId("source-label").textContent = from;
+  byId("target-label").textContent = to;
+  source.lang = config.languages[0];
+  byId("translation").lang = byId("target-words").lang = config.languages[1];
+  byId("source-words").lang = config.languages[0];
+  byId("source-hint").textContent =
+    `One sentence a line, of at most ${config.positions[0] - 1} subwords.`;
+  byId("loading").hidden = true;
+  byId("model-text").textContent =
+    `Model: ResMLP, ${config.layers[0]} + ${config.layers[1]} layers, ${config.channels[1]} ` +
+    `channels, ${config.vocabulary[1]} subwords, ${config.precision} weights. The SHA-256 ` +
+    "of each of its files is the one in its config.json.";
+  byId("offline").textContent = offline
+    ? "All of it is stored in this browser: the page now works without a network, too."
+    : "This window stores nothing: the page needs the network when it is opened again.";
+  translate();
+}
+
+function translate() {
+  if (!config) return;
+  const lines = source.value.split(/\r\n|\r|\n/u);
+  request += 1;
+  worker.postMessage({ number: request, lines });
+  byId("target-hint").textContent =
+    lines.length > 1 ? "Choose a line, here or with the cursor, to see more of it below." : "";
+  // what is there stays until its successor comes
+  results = lines.map((_, place) => results[place] ?? null);
+  const list = byId("translation");
+  while (list.children.length > lines.length) list.lastChild.remove();
+  while (list.children.length < lines.length) list.append(newLine(list.children.length));
+  select(Math.min(caretLine(), lines.length - 1));
+}
+
+function newLine(place) {
+  const item = element("li");
+  item.addEventListener("click", () => select(place));
+  return item;
+}
+
+function showTranslation({ place, ...result }) {
+  results[place] = result;
+  const list = byId("translation");
+  if (place === results.length - 1) list.setAttribute("aria-busy", "false");
+  const item = list.children[place];
+  item.classList.toggle("problem", Boolean(result.problem));
+  item.textContent = result.problem ?? result.hypotheses[0]?.text ?? "";
+  if (place === selected) showSelected();
+}
+
+function select(number) {
+  selected = number;
+  [...byId("translation").children].forEach((item, place) =>
+    item.classList.toggle("selected", place === selected && results.length > 1),
+  );
+  showSelected();
+}
+
+function showSelected() {
+  const result = results[selected];
+  const shown = Boolean(result?.hypotheses?.length);
+  byId("details").hidden = !shown;
+  if (shown) showDetails(result, config);
+}
+
+function caretLine() {
+  return source.value.slice(0, source.selectionStart).split(/\r\n|\r|\n/u).length - 1;
+}
+
+function followCaret() {
+  const line = caretLine();
+  if (line !== selected && line < results.length) select(line);
+}
+
+function fail(message) {
+  byId("loading").hidden = true;
+  byId("problem").hidden = false;
+  byId("problem").textContent = message;
+}

@@ -1,0 +1,71 @@
+// Loads the model and translates, beside the page, so that typing never waits.
+
+import { load } from "./translator.js";
+
+const REMEMBERED = 2000; // lines whose translations are kept
+const translations = new Map();
+let translator = null;
+let newest = 0; // number of the request that counts
+let running = Promise.resolve();
+
+class Stopped extends Error {}
+
+self.onmessage = ({ data }) => {
+  if (data.folder) {
+    start(new URL(data.folder));
+  } else {
+    newest = data.number;
+    running = running.then(() => answer(data));
+  }
+};
+
+async function start(folder) {
+  try {
+    const report = (progress) => self.postMessage({ kind: "progress", ...progress });
+    translator = await load(folder, report);
+    self.postMessage({ kind: "ready", config: translator.config });
+  } catch (error) {
+    self.postMessage({ kind: "failed", message: error.message });
+  }
+}
+
+/** Translate one line after the other, until the page asks for something else. */
+async function answer({ number, lines }) {
+  try {
+    for (const [place, line] of lines.entries()) {
+      if (!translations.has(line)) translations.set(line, await translate(number, line));
+      const result = translations.get(line);
+      self.postMessage({ kind: "translation", number, place, line, ...result });
+    }
+  } catch (error) {
+    if (!(error instanceof Stopped)) throw error;
+  }
+  const oldest = [...translations.keys()].slice(0, Math.max(0, translations.size - REMEMBERED));
+  for (const line of oldest) translations.delete(line);
+}
+
+async function translate(number, line) {
+  const pause = async () => {
+    await nextMessage();
+    if (number !== newest) throw new Stopped();
+  };
+  await pause();
+  try {
+    return await translator.translate(line, {}, pause);
+  } catch (error) {
+    if (error instanceof Stopped) throw error;
+    return { problem: error.message };
+  }
+}
+
+/** Lets what the page has sent arrive; a timer would wait for four milliseconds. */
+function nextMessage() {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
+}

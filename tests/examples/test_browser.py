@@ -1,0 +1,106 @@
+"""The page of examples/browser. What needs node or Chromium is skipped where they are not there."""
+
+import io
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import hostile_lines
+import pytest
+import sentencepiece
+from exported_models import LINES, write_checkpoint, write_data
+
+from resmlp_mt.cli.main import main
+from resmlp_mt.export import normalisation
+from resmlp_mt.text.lines import one_line
+from resmlp_mt.text.subwords import plain_pieces, train_subwords
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "examples" / "browser"
+CHROMIUM = shutil.which("chromium")
+need_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not there")
+
+
+def node(*words, **options):
+    command = ["node", *map(str, words)]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", **options)
+
+
+@need_node
+def test_what_the_page_computes():
+    """Beam search, the memory, words, and the checks of a folder."""
+    done = node("--test", HERE / "browser.test.mjs")
+    assert done.returncode == 0, done.stdout
+
+
+def bpe_model(folder):
+    return train_subwords(LINES, folder / "bpe", 90)
+
+
+def unigram_model(folder):
+    """A kind of subwords that `resmlp-mt prepare` does not make, but --spm takes."""
+    prefix = folder / "unigram"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_prefix=str(prefix), vocab_size=60, minloglevel=2
+    )
+    return Path(f"{prefix}.model")
+
+
+def mixed_lines():
+    """Hostile ones, and every character of the first planes that some rule may change."""
+    draw = random.Random(1)
+    characters = [chr(number) for number in range(0x3400) if not 0xD800 <= number < 0xE000]
+    runs = (characters[i : i + 20] for i in range(0, len(characters), 20))
+    mixtures = ("".join(draw.choices(hostile_lines.PIECES, k=12)) for _ in range(500))
+    return [*LINES, *hostile_lines.FIXED, *map("".join, runs), *mixtures]
+
+
+@need_node
+@pytest.mark.parametrize("make", [bpe_model, unigram_model])
+def test_subwords_are_those_of_sentencepiece(make, tmp_path):
+    model = make(tmp_path)
+    lines = mixed_lines()
+    pairs = normalisation.substitutions("de")
+    given = {"model": str(model), "normalisation": pairs, "lines": lines}
+    done = node(HERE / "browser_subwords.mjs", input=json.dumps(given))
+    assert done.returncode == 0, done.stderr
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    for line, found in zip(lines, json.loads(done.stdout), strict=True):
+        normal = line
+        for pattern, replacement in pairs:
+            normal = re.sub(pattern, replacement, normal)
+        pieces = plain_pieces(processor.encode(one_line(normal), out_type=str), processor)
+        assert found == " ".join(pieces).split(), ascii(line)
+
+
+@need_node
+@pytest.mark.parametrize("damage", [lambda data: data[:-99], lambda _: b"\0" * 99, lambda _: b""])
+def test_damaged_subwords(damage, tmp_path):
+    model = bpe_model(tmp_path)
+    model.write_bytes(damage(model.read_bytes()))
+    given = {"model": str(model), "normalisation": [], "lines": ["a"]}
+    done = node(HERE / "browser_subwords.mjs", input=json.dumps(given))
+    assert done.returncode == 1 and re.search(r"Error: spm\.model is ", done.stderr)
+
+
+@pytest.mark.skipif(
+    not (CHROMIUM and (PAGE / "node_modules" / "playwright-core").is_dir()),
+    reason="needs chromium, and npm ci in examples/browser",
+)
+def test_the_page(tmp_path):
+    """The check of the page itself, with a small model, fails where a translation differs."""
+    options = write_checkpoint(write_data(tmp_path / "data"), tmp_path / "model.pt")
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{line}\n" for line in LINES))
+    words = ["export", options.paths[0], "--data", options.data, "--out", tmp_path / "out"]
+    with redirect_stdout(io.StringIO()):
+        assert main([*map(str, words), "--verify", str(lines)]) == 0
+    given = ["--model", tmp_path / "out", "--input", lines, "--python", sys.executable]
+    done = node(PAGE / "check.mjs", *given)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["same_alternatives"] == len(LINES)
