@@ -28,9 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from resmlp_mt.analysis.pruning import prune_checkpoint
 
-    counts = prune_checkpoint(
-        args.checkpoint, args.output, args.threshold, args.which, args.length
-    )
+    counts = prune_checkpoint(args.checkpoint, args.output, args.threshold, args.which, args.length)
     for kind, count in counts.items():
         print(f"{kind}: {count.share:6.1%} removed, {count.small:,} of {count.total:,} weights")
     print(args.output)

@@ -3,10 +3,11 @@
 import warnings
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 
+FEW = 16  # rows for which fbgemm is the faster engine: one sentence has as many as beams
 PRECISIONS = ("checkpoint", "bfloat16", "int8")
 
 
@@ -31,21 +32,66 @@ def set_precision_(model: nn.Module, precision: str) -> None:
         _quantize_(model.float())
 
 
+def has_products_of_int8() -> bool:
+    """Whether the CPU has instructions for them, and PyTorch the two engines that use these."""
+    engines = torch.backends.quantized.supported_engines
+    known = getattr(torch.cpu, "_is_vnni_supported", lambda: False)
+    return "fbgemm" in engines and "onednn" in engines and known()
+
+
+class Int8Linear(nn.Module):
+    """A linear layer with its weight in 8 bits, for the instructions of a CPU for such products.
+
+    The weight is there twice. fbgemm is faster for few rows and oneDNN for many, and each has a
+    layout of its own.
+
+    Args:
+        linear: the layer in float32.
+    """
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__()
+        self.few = _quantized(linear, "fbgemm")
+        self.many = _quantized(linear, "onednn")
+
+    def weight(self) -> Tensor:
+        """C' x C, quantized."""
+        return self.many.weight()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape ``(..., C)`` to ``(..., C')``."""
+        layer = self.few if x.numel() <= FEW * x.size(-1) else self.many
+        # 7 bits for x are for CPUs without these instructions, whose sums may overflow
+        return torch.ops.quantized.linear_dynamic(
+            x, layer._packed_params._packed_params, reduce_range=False
+        )
+
+
+def _quantized(linear: nn.Linear, engine: str) -> nn.Module:
+    """PyTorch's own form of the layer: each output channel of the weight with its own scale."""
+    linear.qconfig = torch.ao.quantization.per_channel_dynamic_qconfig
+    before = torch.backends.quantized.engine
+    try:
+        torch.backends.quantized.engine = engine
+        return torch.ao.nn.quantized.dynamic.Linear.from_float(linear)
+    finally:
+        torch.backends.quantized.engine = before
+        del linear.qconfig
+
+
 def _quantize_(model: nn.Module) -> None:
-    quantization = torch.ao.quantization
-    engine = torch.backends.quantized.engine
-    fast = "onednn" in torch.backends.quantized.supported_engines
-    # without these instructions oneDNN's sums of products may overflow; PyTorch's default knows
-    fast = fast and getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
     with warnings.catch_warnings():
         # PyTorch moves this to a package of its own, torchao
         warnings.simplefilter("ignore")
-        try:
-            torch.backends.quantized.engine = "onednn" if fast else engine
-            quantization.quantize_dynamic(
+        if not has_products_of_int8():
+            # sums of products may overflow here; PyTorch's default knows
+            torch.ao.quantization.quantize_dynamic(
                 model,
-                {nn.Linear: quantization.per_channel_dynamic_qconfig},
+                {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig},
                 inplace=True,
             )
-        finally:
-            torch.backends.quantized.engine = engine
+            return
+        for parent in list(model.modules()):
+            for name, layer in list(parent.named_children()):
+                if type(layer) is nn.Linear:
+                    setattr(parent, name, Int8Linear(layer))

@@ -1,6 +1,5 @@
 """The mean of checkpoints, and which files are taken for checkpoints."""
 
-
 import pytest
 import torch
 from command import refused, resmlp

@@ -13,7 +13,13 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.inference import generator as generator_module
 from resmlp_mt.inference.candidates import CHUNK
 from resmlp_mt.inference.generator import ResMLPGenerator
-from resmlp_mt.inference.precision import PRECISIONS, set_precision_
+from resmlp_mt.inference.precision import (
+    FEW,
+    PRECISIONS,
+    Int8Linear,
+    has_products_of_int8,
+    set_precision_,
+)
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
 REDUCED = ("bfloat16", "int8")
@@ -72,11 +78,25 @@ def test_every_linear_layer_is_quantized():
     model, _ = prepared("int8", share_all_embeddings=True)
     kinds = kinds_of(model)
     assert not any(issubclass(kind, nn.Linear) for kind in kinds)
-    assert kinds.count(QuantizedLinear) == 2 * 2 + 2 * (2 + 4) + 1
+    layouts = 1 + has_products_of_int8()
+    assert kinds.count(QuantizedLinear) == layouts * (2 * 2 + 2 * (2 + 4) + 1)
     assert model.decoder.layers[0].feed_forward.fc1.weight().dtype == torch.qint8
     # a scale for each output channel
     scales = model.decoder.output_projection.weight().q_per_channel_scales()
     assert len(scales) == 50 and len(scales.unique()) > 10
+
+
+@pytest.mark.skipif(not has_products_of_int8(), reason="PyTorch's own layers, of one layout")
+@torch.no_grad()
+def test_few_rows_and_many_give_the_same():
+    """Sums of 8-bit products are exact in both layouts. The results are rounded apart at most."""
+    linear = nn.Linear(64, 48)
+    layer, x = Int8Linear(linear), torch.randn(4, 64)
+    few, many = layer(x), layer(x.repeat(FEW, 1))
+    assert gap(few, many[:4]) < 1e-5 and 1e-5 < gap(few, linear(x)) < 0.05
+    assert torch.equal(layer(x.view(2, 2, 64)).view(4, 48), few)
+    layer.many = None  # few rows do not use it
+    assert torch.equal(layer(x), few)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -113,7 +133,7 @@ def test_the_quantized_engine_is_put_back(monkeypatch):
                 raise RuntimeError("no room")
 
             with monkeypatch.context() as patch:
-                patch.setattr(torch.ao.quantization, "quantize_dynamic", fail)
+                patch.setattr(QuantizedLinear, "from_float", fail)
                 with pytest.raises(RuntimeError, match="no room"):
                     prepared("int8")
             assert backend.engine == engine
