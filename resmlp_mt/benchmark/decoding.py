@@ -1,5 +1,6 @@
 """``benchmark decode``: translate the same sentences with each system in turn."""
 
+import time
 from argparse import Namespace
 from functools import partial
 from typing import Callable, Dict, List
@@ -94,7 +95,8 @@ def measure(systems: list, batch: dict, words: int, args, bar: tqdm) -> dict:
 
     runs = {name: partial(run, name) for name in translating}
     synchronize = synchronizer(args.device)
-    seconds = alternate(runs, args.warmup, args.repeats, synchronize, after_each=bar.update)
+    clock = time.process_time if args.cpu_time else time.perf_counter
+    seconds = alternate(runs, args.warmup, args.repeats, synchronize, bar.update, clock)
     work = [multiply_adds(translating[system.name]) for system in systems[:2]]
     sentences, source = batch["net_input"]["src_tokens"].shape
     line = {

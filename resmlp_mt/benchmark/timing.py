@@ -77,6 +77,7 @@ def alternate(
     repeats: int,
     synchronize: Callable[[], None] = nothing,
     after_each: Callable[[], object] = nothing,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Dict[str, List[float]]:
     """Run all in turn, A B A B ...
 
@@ -86,6 +87,7 @@ def alternate(
         repeats: rounds that are.
         synchronize: waits for the device, before and after each run.
         after_each: called after every run, outside its time.
+        clock: what time it is, in seconds.
 
     Returns:
         the seconds of each, one number a repeat.
@@ -94,10 +96,10 @@ def alternate(
     for round_number in range(warmup + repeats):
         for name, run in runs.items():
             synchronize()
-            start = time.perf_counter()
+            start = clock()
             run()
             synchronize()
-            taken = time.perf_counter() - start
+            taken = clock() - start
             if round_number >= warmup:
                 seconds[name].append(taken)
             after_each()

@@ -86,6 +86,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
     add("--warmup", type=int, metavar="N", default=1, help="runs before them (default: 1)")
     add("--threads", **WHOLE, help="CPU threads (default: those of PyTorch)")
+    help = "time of the CPU, for one thread on a machine that does other work too (decode)"
+    add("--cpu-time", action="store_true", help=help)
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu)")
     add("--seed", type=int, metavar="N", default=1, help="seed of weights and words (default: 1)")
     help = "folder for numbers and pictures (default: print only)"
