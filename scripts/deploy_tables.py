@@ -2,9 +2,10 @@
 
 from typing import List, Tuple
 
+from speed_tables import RESULTS
+
 from resmlp_mt.benchmark.timing import number
 from resmlp_mt.files import read_json
-from speed_tables import RESULTS
 
 Table = Tuple[List[str], List[List[str]]]
 # settings of `resmlp-mt benchmark decode`: 6 + 6 layers of 512 channels, 3 + 3 of 256

@@ -144,7 +144,8 @@ def precision() -> str:
     return (
         f"At 64 sentences int8 is {int8} times and bfloat16 {bfloat16} times as fast as our own "
         f"float32.\nCTranslate2 runs the same Transformer {ctranslate2} times as fast as fairseq "
-        "does, and our model is faster."
+        "does, and our model is faster in this run. Small models are in "
+        "[deploying](deploying.md#beside-ctranslate2)."
     )
 
 

@@ -16,6 +16,7 @@ from typing import Dict, List
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[1:1] = [str(ROOT / folder) for folder in (".", "examples/multi30k", "tests/soak")]
 
+import deploy_tables  # noqa: E402
 import soaking  # noqa: E402
 import speed_tables  # noqa: E402
 from study import result_files  # noqa: E402
@@ -42,7 +43,8 @@ def texts() -> Texts:
     results = result_files.load()
     makers = {**study_tables.TABLES, **study_tables.FRONT}
     found = {name: make(results) for name, make in makers.items()}
-    found |= {name: make() for name, make in speed_tables.TABLES.items()}
+    for tables in (speed_tables, deploy_tables):
+        found |= {name: make() for name, make in tables.TABLES.items()}
     found["what is tested"] = soaking.table(soaking.load())
     found |= quickstart()
     found["browser"] = browser()

@@ -3,6 +3,7 @@
 from typing import Callable
 
 import torch
+from torch import nn
 
 from resmlp_mt.benchmark.models import make_ready
 from resmlp_mt.errors import UserError
@@ -28,6 +29,7 @@ class ExportedSystem:
         self.beam, dictionary = pair.args.beam, pair.task.source_dictionary
         self.padding = dictionary.pad()
         model = make_ready(pair.build(0), self.beam)
+        never_end_(model.decoder.output_projection, dictionary.eos())
         step, states = step_graph(model, precision, {})
         limits = [model.encoder.max_source_positions, model.decoder.max_target_positions]
         config = {"states": states, "window": window_of(model), "positions": limits}
@@ -41,9 +43,17 @@ class ExportedSystem:
         def translate() -> int:
             found = self.model.search(sources, self.beam, self.length_penalty, 0, words)
             lengths = {len(tokens) for hypotheses in found for _, tokens, _ in hypotheses}
-            # random weights hardly ever end a sentence by themselves
             if lengths != {words}:
                 raise RuntimeError(f"{self.name}: {lengths} words, asked for {words}")
             return len(found) * (words + 1)
 
         return translate
+
+
+@torch.no_grad()
+def never_end_(output: nn.Linear, end: int) -> None:
+    """Make an output layer that ends no sentence: the limit does, as for the other systems."""
+    bias = output.weight.new_zeros(output.out_features) if output.bias is None else output.bias
+    bias = bias.clone()
+    bias[end] = -1e4
+    output.bias = nn.Parameter(bias)
