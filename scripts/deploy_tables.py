@@ -88,7 +88,16 @@ def decoding() -> Table:
     return ["model, sentences x beam", "", "tokens/s", "ms a step"], rows
 
 
+def environments() -> Table:
+    found = read_json(RESULTS / "deploying-environments.json")["environments"]
+    head = ["Python", "MB installed", "from start to translation, s of CPU"]
+    return head, [
+        [one["python"], f"{one['megabytes']:.0f}", f"{one['cpu_seconds']:.2f}"] for one in found
+    ]
+
+
 TABLES = {
+    "exported environments": environments,
     "exported models": models,
     "exported speed": speed,
     "exported memory": memory,
