@@ -60,6 +60,19 @@ def test_table5():
     assert "tokenized BLEU" in head and "32.0" in rows[0]
 
 
+def test_gated():
+    runs = [result("toeplitz-3"), result("conv-3", bleu=31), result("conv-3", seed=2, bleu=32)]
+    runs.append(result("gated-3", table="gated", bleu=33))
+    for one in runs:
+        for split in ("valid", *plan.TESTS.values()):
+            one["scores"].setdefault(split, {"bleu": 29.0})
+    repeats = {"rows": {"gated.en-de.gated-3.1": {"repeats": 0.041}}}
+    _, rows = tables.gated({**as_results(*runs), "repetitions": repeats})
+    assert [row[-1] for row in rows] == ["-", "-", "4.1"]
+    assert [row[-5] for row in rows] == ["30.0", "31.5 (31.0 .. 32.0)", "33.0"]
+    assert rows[1][4] == "1, 2" and rows[2][:3] == ["ResMLP, gated", "1.50", "9"]
+
+
 def test_repetitions():
     runs = [result("toeplitz-3", bleu=31), result("toeplitz-3", seed=2), result("transformer-3")]
     without = {"repeats": 0.0, "size": 4, "bleu": 32.0}

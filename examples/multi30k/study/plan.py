@@ -53,6 +53,7 @@ def nag(lr: float) -> Options:
 
 
 TOEPLITZ = ("--token-mixing", "toeplitz", "--token-mixing-heads", "8")
+GATED = ("--token-mixing", "gated", "--token-mixing-heads", "8")
 # convolutions know no positions
 PLACED = ("--token-mixing", "conv", "--token-positional-embeddings")
 SCALE_1 = ("--layerscale-init", "1")
@@ -302,6 +303,22 @@ def other_texts() -> List[Row]:
     ]
 
 
+def gated() -> List[Row]:
+    """A gate over the Toeplitz A, in as many updates as the convolutions of Table 5, which take
+    the same time. A second seed is to come."""
+    return [
+        replace(
+            row,
+            name=f"gated.en-de.gated-3.{row.seed}",
+            table="gated",
+            label="gated-3",
+            options=(*size(3), *GATED, *SCALE_1, *SYSTEMS["conv-3"].recipe),
+        )
+        for row in table5()
+        if row.target == "de" and row.label == "conv-3" and row.seed == 1
+    ]
+
+
 def higher_rates() -> List[Row]:
     """The Transformer of Table 5 above the rates of its trials, the highest of which they chose."""
     return [
@@ -363,6 +380,7 @@ def rows() -> Dict[str, Row]:
         *_changed("ablations", "ablation", "resmlp-3", ABLATIONS),
         *_changed("further", "further", "toeplitz-3", FURTHER),
         *other_texts(),
+        *gated(),
         *higher_rates(),
         *larger(),
     ]

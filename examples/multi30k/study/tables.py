@@ -150,6 +150,25 @@ def summary(results: Results) -> Table:
     return ["3 + 3 layers", *(f"English-{language}" for language in PAIRS.values())], lines
 
 
+def gated(results: Results) -> Table:
+    """The gate beside the A that it multiplies, and beside the convolutions."""
+    repeating, lines = rows_of(results, "repetitions"), []
+    for label in ("toeplitz-3", "conv-3", "gated-3"):
+        runs = of_system(results, label, "de") or of_table(results, label.removesuffix("-3"))
+        shares = [100 * repeating[r["row"]]["repeats"] for r in runs if r["row"] in repeating]
+        cells = [f"{runs[0]['parameters'] / 1e6:.2f}", f"{runs[0]['recipe']['updates']:,}"]
+        cells += [spread([r["cost"]["cpu_minutes"] for r in runs], 0)]
+        cells += [", ".join(str(r["recipe"]["seed"]) for r in runs)]
+        cells += [spread([r["valid_nll"]["last"] for r in runs], 2)]
+        for name in ("valid", *TESTS.values()):
+            cells += [spread([r["scores"][name]["bleu"] for r in runs])]
+        cells += [spread([r["scores"][TEST]["chrf"] for r in runs])]
+        lines.append([system_name(label), *cells, spread(shares) if shares else "-"])
+    head = ["system", "parameters, M", "updates", "CPU minutes", "seeds", "validation nll"]
+    head += ["sacreBLEU, validation", "flickr 2016", "flickr 2017", "coco 2017"]
+    return [*head, "chrF, flickr 2016", "repeating, %"], lines
+
+
 def other_texts(results: Results) -> Table:
     """What a system learned from another training text, beside the original one."""
     compared = rows_of(results, "compare")
@@ -352,6 +371,7 @@ TABLES: Dict[str, Callable[[Results], Table]] = {
     "table5 en-de": lambda results: table5(results, "en-de"),
     "table5 en-fr": lambda results: table5(results, "en-fr"),
     "higher rate": higher_rate,
+    "gated": gated,
     "ablations": ablations,
     "further": further,
     "repetitions": repetitions,
