@@ -75,6 +75,20 @@ def megabytes_and_ratio(line: dict, kind: str) -> List[str]:
     return [number(ours / 1e6), number(theirs / 1e6), number(ours / theirs)]
 
 
+def sixteen_bits() -> Table:
+    """The first updates at the recipe of the paper, in float32 and in float16."""
+    rows = []
+    found = read_json(RESULTS / "gpu-training-on-a-cpu.json")["training"]
+    for precision in ("float32", "float16"):
+        column = found[precision]
+        losses = [loss for loss in column["losses"] if loss is not None]
+        name, headroom = min(column["headroom"].items(), key=lambda item: item[1])
+        cells = [precision, f"{column['updates']} ({column['skipped']})"]
+        cells.append(f"{losses[0]:.2f} .. {losses[-1]:.2f}")
+        rows.append([*cells, f"{number(headroom)} (`{name}`)"])
+    return ["", "updates (skipped)", "loss, first .. last", "headroom"], rows
+
+
 def memory() -> Table:
     found = read_json(RESULTS / "memory.json")
     rows = [
@@ -210,6 +224,7 @@ TABLES = {
     "precision cost": precision_cost,
     "training": training,
     "memory": memory,
+    "16 bits": sixteen_bits,
     "architectures": architectures,
     "shares": shares,
     "wmt14 chain": chain,

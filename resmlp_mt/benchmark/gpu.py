@@ -11,7 +11,7 @@ import time
 import warnings
 from argparse import Namespace
 from contextlib import ExitStack
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Optional
 from unittest import mock
 
 import torch
@@ -137,7 +137,7 @@ def training(args) -> Dict[str, dict]:
 
 
 def _train(args, precision: str) -> dict:
-    switches = {"float16": ["--fp16"], "bfloat16": ["--bf16"]}.get(precision, [])
+    switches = ["--fp16"] if precision == "float16" else []
     if args.device == "cpu":
         switches = [*switches, "--cpu", "--fp16-no-flatten-grads"]
     words = " ".join([args.arch_options, *RECIPE, *switches])
@@ -149,16 +149,17 @@ def _train(args, precision: str) -> dict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of hydra, about fairseq's use of it
         cfg = convert_namespace_to_omegaconf(pair.options[0])
-    cfg.common.tpu = False  # fairseq takes --bf16 for a TPU
     model, criterion = pair.build(0), pair.task.build_criterion(cfg.criterion)
     largest = Largest(model)
     trainer = Trainer(cfg, pair.task, model, criterion)
     trainer.begin_epoch(1)
-    losses, skipped = [], 0
+    losses: List[Optional[float]] = []  # None for an update that was skipped
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     try:
         with ExitStack() as stack:
+            if precision == "bfloat16":
+                stack.enter_context(torch.autocast(args.device, torch.bfloat16))
             if precision == "float16" and args.device == "cpu":
                 stack.enter_context(HalfProducts())
                 # fairseq puts the norm of gradients that overflowed on a GPU
@@ -167,10 +168,8 @@ def _train(args, precision: str) -> dict:
             for batch in tqdm(batches, precision, args.updates, unit="update", disable=None):
                 done = trainer.get_num_updates()
                 logged = trainer.train_step([batch])
-                if trainer.get_num_updates() == done:
-                    skipped += 1
-                else:
-                    losses.append(float(logged["loss"]))
+                skipped = trainer.get_num_updates() == done
+                losses.append(None if skipped else float(logged["loss"]))
     finally:
         torch.set_float32_matmul_precision(before)
     scaler = getattr(trainer.optimizer, "scaler", None)
@@ -178,7 +177,7 @@ def _train(args, precision: str) -> dict:
     limit = torch.finfo(torch.float16).max
     return {
         "updates": trainer.get_num_updates(),
-        "skipped": skipped,
+        "skipped": losses.count(None),
         "loss_scale": None if scaler is None else float(scaler.loss_scale),
         "losses": losses,
         "largest": states,
@@ -336,14 +335,16 @@ def agreement_table(found: Dict[str, dict]) -> Table:
 def training_table(found: Dict[str, dict]) -> Table:
     rows = []
     for precision, of_precision in found.items():
-        losses, reference = of_precision["losses"], found["float32"]["losses"]
+        pairs = zip(of_precision["losses"], found["float32"]["losses"], strict=True)
+        apart = [abs(a - b) for a, b in pairs if a is not None and b is not None]
+        losses = [loss for loss in of_precision["losses"] if loss is not None]
         name, headroom = min(of_precision["headroom"].items(), key=lambda item: item[1])
         rows.append(
             [
                 precision,
                 f"{of_precision['updates']} ({of_precision['skipped']})",
                 f"{losses[0]:.3f} .. {losses[-1]:.3f}",
-                f"{max(abs(a - b) for a, b in zip(losses, reference)):.3f}",
+                f"{max(apart):.3f}",
                 f"{number(headroom)} ({name})",
             ]
         )
