@@ -13,6 +13,7 @@ from resmlp_mt.inference.folding import (
     FoldedMlpBranch,
     FoldedSeparableBranch,
     FoldedTokenMixing,
+    by_channel,
     unchanged,
 )
 from resmlp_mt.modules.convolutional_mixing import DepthwiseConvTokenMixing
@@ -68,8 +69,8 @@ def _(branch: FoldedGatedBranch, graph, x, sequence):
     value, gate = graph.op("Split", both, outputs=2, axis=-1, num_outputs=2)
     y = sequence.matrix_product(sequence.without_padding(value), mixing.toeplitz)
     if mixing.toeplitz.bias is not None:
-        bias = mixing.toeplitz.bias.detach().t()  # N x H
-        bias = bias.repeat_interleave(mixing.toeplitz.channels // mixing.toeplitz.heads, dim=1)
+        by_head = mixing.toeplitz.bias.detach().t().unsqueeze(1)  # N x 1 x H
+        bias = by_channel(by_head, mixing.toeplitz)
         y = graph.op("Add", y, sequence.at_positions(bias))
     gated = graph.op("Mul", y, graph.activation(gate, mixing.activation))
     return graph.linear(gated, mixing.output)

@@ -179,7 +179,7 @@ class Graph:
         return self.op(kind, x, **attributes)
 
     def build(self, metadata: Dict[str, str]) -> bytes:
-        """The file, checked by ONNX."""
+        """The file. *metadata* is kept in it."""
         for node in self._nodes:
             for names in (node.input, node.output):
                 names[:] = [self._renamed.get(name, name) for name in names]

@@ -164,7 +164,7 @@ class FoldedTokenMixing(nn.Module):
         dtype, exact = mixing.weight.dtype, deepcopy(mixing).double()
         ones = exact.weight.new_ones(mixing.positions, 1, mixing.heads)
         scale = exact.weight.new_ones(mixing.channels)
-        offset, row_sum_scale = _by_channel(exact(ones * 0), mixing), None
+        offset, row_sum_scale = by_channel(exact(ones * 0), mixing), None
         if post is not None:
             alpha, beta = _coefficients(post)
             scale, offset = alpha, alpha * offset + beta
@@ -173,7 +173,7 @@ class FoldedTokenMixing(nn.Module):
             scale, row_sum_scale = scale * alpha, scale * beta
             if mixing.causal:
                 # word t sees the words 0..t in any sentence
-                offset = offset + row_sum_scale * _by_channel(exact.mix(ones), mixing)
+                offset = offset + row_sum_scale * by_channel(exact.mix(ones), mixing)
                 row_sum_scale = None
         maps = {"scale": scale, "row_sum_scale": row_sum_scale, "offset": offset}
         for name, value in maps.items():
@@ -205,7 +205,7 @@ def _coefficients(affine: Affine) -> tuple:
     return affine.alpha.double(), affine.beta.double()
 
 
-def _by_channel(x: Tensor, mixing: nn.Module) -> Tensor:
+def by_channel(x: Tensor, mixing: nn.Module) -> Tensor:
     """A number for each group of channels, N x 1 x H, to one for each channel, N x C."""
     return x.squeeze(1).repeat_interleave(mixing.channels // mixing.heads, dim=1)
 

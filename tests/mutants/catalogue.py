@@ -512,7 +512,7 @@ MUTANTS = (
     Mutant(
         "folding-forgets-the-row-sums",
         FOLDING,
-        "offset = offset + row_sum_scale * _by_channel(exact.mix(ones), mixing)",
+        "offset = offset + row_sum_scale * by_channel(exact.mix(ones), mixing)",
         "offset = offset + row_sum_scale",
     ),
     Mutant(
