@@ -57,9 +57,9 @@ def main() -> None:
     del said[""]
     soaking.record(
         "hostile_checkpoints",
-        "checkpoints with code in them, of other shapes, types, options and versions, with NaN in "
-        f"their weights, cut off and with bits flipped, by each of {len(ways.names)} ways of "
-        "loading: refused in one line or loaded exactly, never run",
+        "checkpoints with code in them, of other shapes, types, options and versions, with weights "
+        "that are NaN or infinite, cut off and with bits flipped, by each of "
+        f"{len(ways.names)} ways of loading: refused in one line or loaded exactly, never run",
         f"{files:,} files, {loads:,} loads",
         lost,
         {"ways": ways.names, "groups": counts, "said": dict(said.most_common(SHOWN))},
