@@ -157,7 +157,9 @@ def gated(results: Results) -> Table:
         runs = of_system(results, label, "de") or of_table(results, label.removesuffix("-3"))
         shares = [100 * repeating[r["row"]]["repeats"] for r in runs if r["row"] in repeating]
         cells = [f"{runs[0]['parameters'] / 1e6:.2f}", f"{runs[0]['recipe']['updates']:,}"]
-        cells += [spread([r["cost"]["cpu_minutes"] for r in runs], 0)]
+        # a training that was killed has lost what it cost until then: its file says from_update
+        whole = [r["cost"] for r in runs if "from_update" not in r["cost"]]
+        cells += [spread([cost["cpu_minutes"] for cost in whole], 0)]
         cells += [", ".join(str(r["recipe"]["seed"]) for r in runs)]
         cells += [spread([r["valid_nll"]["last"] for r in runs], 2)]
         for name in ("valid", *TESTS.values()):
