@@ -73,7 +73,7 @@ def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
     }
 
 
-def average_checkpoints(paths: List[Path], output: Path) -> None:
+def average_checkpoints(paths: List[Path], output: Path, float16: bool = False) -> None:
     """Write a checkpoint whose weights are the mean of those of *paths*.
 
     Sums are kept in float64, and the tensors of a file are read one after the other: memory is that
@@ -81,8 +81,12 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
     would be rounded to 16 bits. Matrices that are shared stay so. The rest of the file is that of
     the first, without the state of the optimizer, which means nothing for a mean.
 
+    Args:
+        float16: write weights of float16, half the size. A model computes in float32 with them.
+
     Raises:
-        UserError: if the checkpoints have different parameters, or what
+        UserError: if the checkpoints have different parameters, if a weight overflows float16, or
+            what
             :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` and ``save_checkpoint`` raise.
     """
     result = load_checkpoint(paths[0], mapped=True)
@@ -108,6 +112,8 @@ def average_checkpoints(paths: List[Path], output: Path) -> None:
     for name, mean in means.items():
         if mean.is_floating_point():
             dtype = torch.promote_types(first[name].dtype, torch.float32)
-            means[name] = (mean / len(paths)).to(dtype)
+            means[name] = (mean / len(paths)).to(torch.float16 if float16 else dtype)
+            if means[name].isinf().any():
+                raise UserError(f"{paths[0]}: {name} overflows float16: leave out --float16")
     result["model"] = {name: means[owner] for name, owner in owners.items()}
     save_checkpoint(result, output)

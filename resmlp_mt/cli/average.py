@@ -25,6 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--num-update-checkpoints", **WHOLE, help=help)
     help = "the highest epoch or update to take"
     parser.add_argument("--checkpoint-upper-bound", **WHOLE, help=help)
+    help = "write weights of float16, half the size, to share a model"
+    parser.add_argument("--float16", action="store_true", help=help)
 
 
 def run(args: Namespace) -> None:
@@ -46,5 +48,5 @@ def run(args: Namespace) -> None:
     paths = args.inputs
     if by is not None:
         paths = last_checkpoints(args.inputs[0], last, by, args.checkpoint_upper_bound)
-    average_checkpoints(paths, args.output)
+    average_checkpoints(paths, args.output, args.float16)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

@@ -73,6 +73,15 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
     assert torch.allclose(averaged["embed"].double(), mean, atol=1e-6)
     assert averaged["out"].data_ptr() == averaged["embed"].data_ptr()
 
+    average_checkpoints(paths, tmp_path / "small.pt", float16=True)
+    small = torch.load(tmp_path / "small.pt")["model"]
+    assert small["embed"].dtype == torch.float16 and torch.equal(small["embed"], mean.half())
+    assert small["out"].data_ptr() == small["embed"].data_ptr()
+
+    torch.save({"model": {"embed": torch.tensor([70000.0])}}, tmp_path / "large.pt")
+    with pytest.raises(UserError, match="large.pt: embed overflows float16"):
+        average_checkpoints([tmp_path / "large.pt"], tmp_path / "no.pt", float16=True)
+
     apart = {"embed": shared, "version": torch.ones(1), "out": shared.clone()}
     torch.save({"model": apart}, paths[3])
     with pytest.raises(UserError, match="checkpoint3.pt and .*different parameters"):
@@ -90,6 +99,7 @@ def test_the_command(tmp_path):
         ((tmp_path, by_epoch, 2), "checkpoint3.pt, checkpoint2.pt"),
         ((tmp_path, "--num-update-checkpoints", 2), "checkpoint_1_20.pt, checkpoint_1_10.pt"),
         ((tmp_path, by_epoch, 1, bound, 2), "checkpoint2.pt"),
+        ((tmp_path / "checkpoint3.pt", "--float16"), "checkpoint3.pt"),
     ):
         said = resmlp("average", "--inputs", *words, "--output", out)
         assert said.status == 0 and said.out.startswith(f"{out}: mean of {names}")
