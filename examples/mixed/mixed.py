@@ -3,14 +3,16 @@
 
     python examples/mixed/mixed.py corpus [--from DIR] [--test PREF]
     python examples/mixed/mixed.py train gated --cpu-minutes 60
-    python examples/mixed/mixed.py score gated conv transformer --cpu-minutes 60
+    python examples/mixed/mixed.py score transformer conv gated --cpu-minutes 60
+    python examples/mixed/mixed.py publish gated --cpu-minutes 60
 
-A training that is there resumes, up to more minutes too. All is in --out, the scores are beside
-this file. README.md has the results.
+A training that is there resumes, up to more minutes too. All is in --out, the scores and the
+published model are beside this file. README.md has the results.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,13 +29,16 @@ from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
 from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
 from resmlp_mt.provenance import count_parameters, versions  # noqa: E402
-from resmlp_mt.text.lines import read_text, write_lines  # noqa: E402
+from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
 from resmlp_mt.train.log import read_curve  # noqa: E402
 from resmlp_mt.train.recipe import load_recipe  # noqa: E402
 
 SOURCE, TARGET = "en", "de"
 RECIPE = HERE / "recipe.toml"
 RESULTS = HERE / "results"
+MODEL = HERE / "model"
+EVERYDAY = HERE / "everyday"  # a hundred sentences that are not in the corpus
+READ = 30  # of them stand in the card of the model
 # architectures by the name of the system; the first of those that are scored is the baseline
 SYSTEMS = {
     "transformer": "transformer",
@@ -119,6 +124,19 @@ def progress(run: Path) -> List[dict]:
     return read_json(path) if path.exists() else []
 
 
+def stage_within(args: argparse.Namespace, system: str) -> dict:
+    """The last stage of a system within ``--cpu-minutes``.
+
+    Raises:
+        UserError: if there is none.
+    """
+    run = run_folder(args, system)
+    stages = [s for s in progress(run) if s["cpu_minutes"] <= args.cpu_minutes]
+    if not stages:
+        raise UserError(f"{run}: no stage within {args.cpu_minutes:g} CPU minutes: train first")
+    return stages[-1]
+
+
 def train(args: argparse.Namespace) -> None:
     """Stage by stage, until the CPU minutes are used up; each leaves ``model.UPDATES.pt``."""
     recipe = load_recipe(str(RECIPE))
@@ -140,16 +158,24 @@ def train(args: argparse.Namespace) -> None:
             write_json(run / "progress.json", stages)
 
 
-def translate(args: argparse.Namespace, model: Path, prefix: Path, lenpen: float) -> List[str]:
-    """Translations of ``PREFIX.en``, kept beside the model."""
-    output = Path(f"{model}.{prefix.name}.lenpen-{lenpen:g}.{TARGET}")
+def translate(args: argparse.Namespace, path: Path, prefix: Path, lenpen: float) -> List[str]:
+    """Translations of ``PREFIX.en`` by a checkpoint or a published folder, kept in --out."""
+    folder = args.out / "translations" / (path.parent.name if path.is_file() else path.name)
+    make_folder(folder)
+    output = folder / f"{path.stem}.{prefix.name}.lenpen-{lenpen:g}.{TARGET}"
     if not output.exists():
+        data = ("--data", args.out / "data" / "data-bin") if path.is_file() else ()
         resmlp_mt(
-            *("translate", "--path", model, "--data", args.out / "data" / "data-bin", "--cpu"),
-            *("--beam", load_recipe(str(RECIPE)).beam, "--lenpen", lenpen, "--threads", 1),
+            *("translate", "--path", path, *data, "--cpu", "--threads", 1),
+            *("--beam", load_recipe(str(RECIPE)).beam, "--lenpen", lenpen),
             *("--input", f"{prefix}.{SOURCE}", "--output", output),
         )
     return read_text(output)
+
+
+def tests(args: argparse.Namespace) -> Dict[str, Path]:
+    """The prefixes of the test sets by name."""
+    return {**sets(args.out / "text", "test"), EVERYDAY.name: EVERYDAY}
 
 
 def scored(hypotheses: List[str], prefix: Path) -> dict:
@@ -160,41 +186,45 @@ def scored(hypotheses: List[str], prefix: Path) -> dict:
     return {**score(hypotheses, references, TARGET), **counted(hypotheses, references)}
 
 
+def command(args: argparse.Namespace) -> str:
+    return (
+        f"python examples/mixed/mixed.py {args.action} {' '.join(args.systems)} "
+        f"--cpu-minutes {args.cpu_minutes:g} --seed {args.seed}"
+    )
+
+
+def result_file(args: argparse.Namespace, system: str) -> Path:
+    return RESULTS / f"{system}.{args.seed}.{args.cpu_minutes:g}.json"
+
+
 def score(args: argparse.Namespace) -> None:
     """``results/SYSTEM.SEED.MINUTES.json`` of each system, against the first of them."""
-    text = args.out / "text"
     valid = args.out / "data" / "text" / "valid"
     make_folder(RESULTS)
     baseline: Optional[Dict[str, List[str]]] = None
     for system in args.systems:
-        run = run_folder(args, system)
-        stages = [s for s in progress(run) if s["cpu_minutes"] <= args.cpu_minutes]
-        if not stages:
-            raise UserError(f"{run}: no stage within {args.cpu_minutes:g} CPU minutes: train first")
-        stage = stages[-1]
+        stage, run = stage_within(args, system), run_folder(args, system)
         model = run / f"model.{stage['updates']}.pt"
         found = {}
         for lenpen in load_recipe(str(RECIPE)).lenpen:
             found[lenpen] = scored(translate(args, model, valid, lenpen), valid)
         lenpen = max(found, key=lambda value: found[value]["bleu"])
-        lines = {n: translate(args, model, p, lenpen) for n, p in sets(text, "test").items()}
-        scores = {name: scored(lines[name], text / f"test.{name}") for name in lines}
+        lines = {n: translate(args, model, p, lenpen) for n, p in tests(args).items()}
+        scores = {name: scored(lines[name], prefix) for name, prefix in tests(args).items()}
         two_in_a_line = {}
-        for name, prefix in sets(text, "pairs").items():
+        for name, prefix in sets(args.out / "text", "pairs").items():
             together = scored(translate(args, model, prefix, lenpen), prefix)
             alone = scored(by_twos(lines[name]), prefix)
             two_in_a_line[name] = {"alone": alone, "together": together}
         against = {}
         if baseline is not None:
-            references = {name: side(text / f"test.{name}", TARGET) for name in lines}
+            references = {name: side(prefix, TARGET) for name, prefix in tests(args).items()}
             against = {n: tested(baseline[n], lines[n], references[n]) for n in lines}
         curve = read_curve(run / "checkpoints" / "train.log")["valid"]
         curve = [point for point in curve if point[0] <= stage["updates"]]
-        minutes = f"{args.cpu_minutes:g}"
         result = {
             "system": system,
-            "command": f"python examples/mixed/mixed.py score {' '.join(args.systems)} "
-            f"--cpu-minutes {minutes} --seed {args.seed}",
+            "command": command(args),
             "versions": versions(),
             "seed": args.seed,
             "arch": SYSTEMS[system],
@@ -208,8 +238,38 @@ def score(args: argparse.Namespace) -> None:
             "two_in_a_line": two_in_a_line,
             "against": {"system": args.systems[0], **against} if against else {},
         }
-        write_json(RESULTS / f"{system}.{args.seed}.{minutes}.json", result)
+        write_json(result_file(args, system), result)
         baseline = baseline or lines
+
+
+def publish(args: argparse.Namespace) -> None:
+    """``model/``: the weights of a scored system in float16, and all else that translates. Its own
+    scores are in ``results/model.json``."""
+    (system,) = args.systems
+    path = result_file(args, system)
+    if not path.exists():
+        raise UserError(f"{path}: no such file: score {system} first")
+    result, stage = read_json(path), stage_within(args, system)
+    make_folder(MODEL)
+    resmlp_mt(
+        *("average", "--inputs", run_folder(args, system) / f"model.{stage['updates']}.pt"),
+        *("--float16", "--output", MODEL / "model.pt"),
+    )
+    for name in (f"dict.{SOURCE}.txt", f"dict.{TARGET}.txt", "spm.model", "text.json"):
+        shutil.copyfile(args.out / "data" / "data-bin" / name, MODEL / name)
+    shutil.rmtree(args.out / "translations" / MODEL.name, ignore_errors=True)
+    lines = {n: translate(args, MODEL, p, result["lenpen"]) for n, p in tests(args).items()}
+    files = [path for path in sorted(MODEL.iterdir()) if path.suffix != ".md"]
+    published = {
+        "command": command(args),
+        "versions": versions(),
+        **{key: result[key] for key in ("system", "seed", "parameters", "updates", "cpu_minutes")},
+        "lenpen": result["lenpen"],
+        "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
+        "scores": {name: scored(lines[name], prefix) for name, prefix in tests(args).items()},
+        "sentences": list(zip(side(EVERYDAY, SOURCE), lines[EVERYDAY.name]))[:READ],
+    }
+    write_json(RESULTS / "model.json", published)
 
 
 def parse_args() -> argparse.Namespace:
@@ -222,9 +282,9 @@ def parse_args() -> argparse.Namespace:
     making.add_argument(
         "--test", type=Path, nargs="*", default=[], metavar="PREF", help="further test sets"
     )
-    for name in ("train", "score"):
+    for name, systems in (("train", "+"), ("score", "+"), ("publish", 1)):
         action = actions.add_parser(name)
-        action.add_argument("systems", nargs="+", choices=list(SYSTEMS), metavar="SYSTEM")
+        action.add_argument("systems", nargs=systems, choices=list(SYSTEMS), metavar="SYSTEM")
         action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
         action.add_argument("--seed", type=int, default=1)
     for action in actions.choices.values():
@@ -236,7 +296,7 @@ def main() -> None:
     args = parse_args()
     if args.action != "corpus" and not args.cpu_minutes > 0:
         raise UserError(f"--cpu-minutes {args.cpu_minutes:g}: must be above 0")
-    {"corpus": corpus, "train": train, "score": score}[args.action](args)
+    {"corpus": corpus, "train": train, "score": score, "publish": publish}[args.action](args)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ import mixed
 import pytest
 from command import resmlp
 
+from resmlp_mt import ResMLPModel
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.files import read_json, write_json
+from resmlp_mt.text.lines import sha256_of
 
 RECIPE = """
 max-update = 9
@@ -47,6 +49,7 @@ def tiny(monkeypatch, tmp_path):
     (tmp_path / "recipe.toml").write_text(RECIPE)
     monkeypatch.setattr(mixed, "RECIPE", tmp_path / "recipe.toml")
     monkeypatch.setattr(mixed, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(mixed, "MODEL", tmp_path / "model")
     monkeypatch.setattr(mixed, "STAGE", 2)
 
     def in_this_process(*words):
@@ -108,13 +111,20 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
     assert tiny("score", "conv", "gated", "--cpu-minutes", budget) == 0
     result = read_json(tmp_path / "results" / f"gated.1.{budget:g}.json")
     assert result["updates"] == 4 and result["arch"] == "resmlp_mt_gated_6"
-    assert set(result["scores"]) == {"valid", "one", "test_2017_mscoco"}
+    assert set(result["scores"]) == {"valid", "one", "test_2017_mscoco", "everyday"}
     assert "version:" in result["scores"]["one"]["bleu_signature"]
     against = result["against"]
     bleu = against["one"]["bleu"]
     assert against["system"] == "conv" and bleu["system"] == bleu["baseline"]
     assert set(result["two_in_a_line"]) == {"one", "test_2017_mscoco"}
     assert read_json(tmp_path / "results" / f"conv.1.{budget:g}.json")["against"] == {}
+    assert tiny("publish", "gated", "--cpu-minutes", budget) == 0
+    published = read_json(tmp_path / "results" / "model.json")
+    assert set(published["scores"]) == {"one", "test_2017_mscoco", "everyday"}
+    assert published["files"]["model.pt"]["sha256"] == sha256_of(tmp_path / "model" / "model.pt")
+    assert len(published["sentences"]) == 30
+    # weights of float16, in a folder that translates by itself
+    assert ResMLPModel.from_pretrained(tmp_path / "model").translate("man") is not None
 
 
 @pytest.mark.parametrize(
@@ -123,6 +133,7 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
         (["corpus", "--from", "."], "valid.NAME.en"),
         (["score", "gated", "--cpu-minutes", "5"], "train first"),
         (["train", "gated", "--cpu-minutes", "0"], "--cpu-minutes 0"),
+        (["publish", "gated", "--cpu-minutes", "5"], "score gated first"),
     ],
 )
 def test_refused(tiny, words, said, capsys):
