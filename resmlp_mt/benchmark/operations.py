@@ -36,7 +36,7 @@ class Operations(TorchDispatchMode):
         name = func._schema.name.partition("::")[2]
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         made = [x for x in tree_leaves(out) if isinstance(x, Tensor)]
-        if _waits(name, func, given, made):
+        if _waits(name, func, args, given, made):
             self.waits[name] += 1
         elif not func._schema.is_mutable and made and _shared(made, given):
             self.views[name] += 1
@@ -50,11 +50,13 @@ def _shared(some, others) -> bool:
     return all(x.untyped_storage().data_ptr() in memory for x in some)
 
 
-def _waits(name: str, func, given, made) -> bool:
+def _waits(name: str, func, args, given, made) -> bool:
     if name in _WAITS or (name == "repeat_interleave" and func._overloadname != "self_int"):
         return True
     if name in _COPIES:
         return made[0].device.type == "cpu" and any(x.device.type != "cpu" for x in given)
-    # the size of what a mask chooses is known when the mask is
-    masks = [x for x in given[1:] if x.dtype in (torch.bool, torch.uint8)]
-    return name in ("index", "index_put", "index_put_") and bool(masks)
+    if name in ("index", "index_put", "index_put_"):
+        # the size of what a mask chooses is known when the mask is
+        indices = [x for x in tree_leaves(args[1]) if isinstance(x, Tensor)]
+        return any(x.dtype in (torch.bool, torch.uint8) for x in indices)
+    return False

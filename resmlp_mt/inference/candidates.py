@@ -20,15 +20,15 @@ def in_chunks(x: Tensor) -> bool:
 
 
 def log_normalizer(logits: Tensor) -> Tensor:
-    """``log sum_v exp(logits[r, v])``: R x V to R."""
+    """``log sum_v exp(logits[r, v])``: R x V to R x 1."""
     rows, words = logits.shape
     if not in_chunks(logits):
-        return torch.logsumexp(logits, dim=1)
-    out = logits.new_empty(rows)
+        return torch.logsumexp(logits, dim=1, keepdim=True)
+    out = logits.new_empty(rows, 1)
     for chunk, some in zip(
         logits.split(max(1, CHUNK // words)), out.split(max(1, CHUNK // words)), strict=True
     ):
-        torch.logsumexp(chunk, dim=1, out=some)
+        torch.logsumexp(chunk, dim=1, keepdim=True, out=some)
     return out
 
 
@@ -52,26 +52,26 @@ def top_words(logits: Tensor, k: int) -> Tuple[Tensor, Tensor]:
 
 
 def best_continuations(
-    logits: Tensor, scores: Tensor, first_rows: Tensor, count: int
+    logits: Tensor, scores: Tensor, first_candidates: Tensor, count: int
 ) -> Tuple[Tensor, Tensor]:
     """The best ways for the hypotheses of B sentences to go on.
 
     Args:
         logits: R x V, grouped by sentence; changed.
-        scores: R; added to those of each row.
-        first_rows: B x 1; of each sentence.
+        scores: R x 1; added to those of each row.
+        first_candidates: B x 1; of each sentence, its first row with word 0.
         count: how many for each sentence.
 
     Returns:
         scores, the highest first, and candidates, ``row * V + word``, B x *count* both.
     """
-    sentences, vocabulary = len(first_rows), logits.size(1)
+    sentences = len(first_candidates)
     if not in_chunks(logits):
-        found = logits.add_(scores.unsqueeze(1)).view(sentences, -1)
+        found = logits.add_(scores).view(sentences, -1)
         best, places = found.topk(count, dim=1)
-        return best, places + first_rows * vocabulary
+        return best, places + first_candidates
     found, words = top_words(logits, count)
-    found = (found + scores.unsqueeze(1)).view(sentences, -1)
+    found = (found + scores).view(sentences, -1)
     best, places = found.topk(count, dim=1)
     words = words.view(sentences, -1).gather(1, places)
-    return best, (places // count + first_rows) * vocabulary + words
+    return best, places // count * logits.size(1) + first_candidates + words

@@ -21,7 +21,7 @@ from resmlp_mt.inference.candidates import (
     in_chunks,
     log_normalizer,
 )
-from resmlp_mt.inference.hypotheses import Fetched, Hypotheses
+from resmlp_mt.inference.hypotheses import Fetched, Hypotheses, best_going_on
 from resmlp_mt.modules.decoding_memory import DecodingMemory
 
 # on a GPU, steps between two questions which sentences are done: each is a wait
@@ -80,7 +80,7 @@ class ResMLPGenerator(SequenceGenerator):
         if lost:
             sentences = sample["id"][lost].tolist() if "id" in sample else lost
             raise NotFinite(sentences, [self._name(sample, number) for number in lost])
-        return found.results(self.eos, self.len_penalty if self.normalize_scores else None)
+        return found.results(self.len_penalty if self.normalize_scores else None)
 
     def _name(self, sample: dict, number: int) -> str:
         """The number of a sentence in the data, where the batch has it, and its first words."""
@@ -118,23 +118,24 @@ class ResMLPGenerator(SequenceGenerator):
         state: dict = {}
         memory = DecodingMemory.of(state, self.constant_shape)
         memory.need_attention = False
-        found = Hypotheses(sentences, beam, max_len + 1, self.vocab_size, first_word, device)
+        found = Hypotheses(
+            sentences, beam, max_len + 1, self.vocab_size, first_word, self.eos, device
+        )
         for step in range(max_len + 1):
             memory.begin(found.words, step + 1, model.decoder.max_target_positions, encoder_out)
-            found.begin()
             self._step(model.decoder, state, found, step >= self.min_len, step == max_len)
             # a CPU answers at once, and fewer rows are less work for it; a GPU has to be waited
             # for, and other shapes are other graphs
             constant = memory.history.constant
             if step < self.min_len or (constant and step % ASK_EVERY):
                 continue
-            left = [n for n, done in enumerate(found.done()) if not done]
+            left = [n for n, done in enumerate(found.done(step + 1)) if not done]
             if not left:
                 break
             if len(left) <= len(found.left) / 2 if constant else len(left) < len(found.left):
                 left = torch.tensor(left, device=device)
                 memory.go_on(found.keep(left), left, beam)
-        return found.fetch()
+        return found.fetch(step + 1)
 
     def _step(self, decoder, state: dict, found: Hypotheses, may_end: bool, is_last: bool) -> None:
         """The next word of every row.
@@ -152,28 +153,25 @@ class ResMLPGenerator(SequenceGenerator):
         logits = self._logits(decoder, features)
         normalizer = log_normalizer(logits)
         found.add_normalizers(step, normalizer)
-        scores, first_rows = found.scores - normalizer, found.first_rows
         if is_last:
-            best = (logits[:, self.eos] + scores).view(len(first_rows), -1)
-            best, rows = best.topk(best.size(1), dim=1)
-            candidates = (first_rows + rows) * self.vocab_size + self.eos
-            found.finish(step, best.ne(-torch.inf), candidates, best)
-            return
+            logits[:, : self.eos].fill_(-torch.inf)
+            logits[:, self.eos + 1 :].fill_(-torch.inf)
         logits[:, self.pad].fill_(-torch.inf)
         if self.unk_penalty:
             logits[:, self.unk] -= self.unk_penalty
         if not may_end:
             logits[:, self.eos].fill_(-torch.inf)
-        best, candidates = best_continuations(logits, scores, first_rows, 2 * beam)
+        best, candidates = best_continuations(
+            logits, found.scores - normalizer, found.first_candidates, 2 * beam
+        )
+        found.add(step, candidates, best)
         if may_end:
-            ends = candidates.remainder(self.vocab_size).eq(self.eos) & best.ne(-torch.inf)
-            found.finish(step, ends[:, :beam], candidates[:, :beam], best[:, :beam])
-            # the best that do not end; a row ends at most once, so that enough are left
-            going_on = ends.sort(dim=1, stable=True).indices[:, :beam]
+            going_on = best_going_on(found.end(step, candidates, best), beam)
             best, candidates = best.gather(1, going_on), candidates.gather(1, going_on)
         else:
             best, candidates = best[:, :beam], candidates[:, :beam]
-        memory.go_on(found.go_on(step, candidates.reshape(-1), best.reshape(-1)), None, beam)
+        if not is_last:
+            memory.go_on(found.go_on(candidates, best), None, beam)
 
     def _logits(self, decoder, features: Tensor) -> Tensor:
         """R x C to R x V scores in float32.

@@ -9,10 +9,10 @@ operation costs a launch and a value a wait, on a GPU, they are made for many po
 a step then has the same shapes and the same memory whatever its position.
 """
 
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 # below so many rows to be summed, looking for those that beams share costs more than it saves
@@ -26,12 +26,12 @@ class Bags(NamedTuple):
 
     Attributes:
         rows: E; numbers of buffer rows, those of the first sum first.
-        positions: E; the position whose input each row is. None: the history's own.
+        positions: E; the position whose input each row is.
         offsets: n; where each sum's entries begin.
     """
 
     rows: Tensor
-    positions: Optional[Tensor]
+    positions: Tensor
     offsets: Tensor
 
 
@@ -50,7 +50,6 @@ class BeamHistory:
         index: R x W; row of the buffers that holds hypothesis r's input at a position. There is
             room for W positions, t < W. W = t + 1 if the history is not *constant*. Row 0, which is
             zero, stands at positions after the newest.
-        positions: P; the positions that :meth:`weighted_sum` asks the weights of.
         beam: that many neighbouring hypotheses are of one sentence (1: nothing is known of it).
     """
 
@@ -58,14 +57,16 @@ class BeamHistory:
         self.constant = constant
         self.beam = 1
         self.position: Optional[Tensor] = None
-        self.positions: Optional[Tensor] = None
         self.index: Optional[Tensor] = None
         self._newest: Optional[Tensor] = None  # R; the rows of the newest position
         self._length = 0
         self._rows = 1  # written, row 0 among them
         self._room = 0  # rows of the buffers
         self._buffers: Dict[int, Tensor] = {}
-        self._bags: Optional[Tuple[Bags, Optional[Bags]]] = None
+        self._bags: Optional[List[Bags]] = None
+        self._mixings: Dict[int, nn.Module] = {}  # those that have been seen
+        self._matrices: Optional[Tensor] = None  # the A of each of them
+        self._weights: Dict[int, Tuple[Tensor, ...]] = {}  # of the newest position, by bags
 
     def __len__(self) -> int:
         """How many positions have begun."""
@@ -96,13 +97,15 @@ class BeamHistory:
         self._length += 1
         self._rows += hypotheses
         if not self.constant:
-            self.positions, self._bags = torch.arange(room, device=device), None
+            self._bags = None
         elif self._bags is None or self._bags[0].rows.numel() != self.index.numel():
-            self.positions = torch.arange(room, device=device).repeat(hypotheses)
             self._bags = self._each_by_itself()
+        if self._mixings:
+            self._stack_matrices(limit)
 
     def advance(self) -> None:
         """Begin the next position: give each of R hypotheses a new row."""
+        self._weights = {}
         self.position.add_(1)
         self._newest.add_(len(self._newest))
         self.index.index_copy_(1, self.position, self._newest.unsqueeze(1))
@@ -117,28 +120,29 @@ class BeamHistory:
         else:
             self.index = moved
 
-    def weighted_sum(self, layer: int, x: Tensor, weights: Tensor) -> Tensor:
-        """Store the newest inputs of one layer and sum its inputs over each hypothesis's past.
+    def weighted_sum(self, mixing: nn.Module, x: Tensor) -> Tensor:
+        """Store the newest inputs of a sublayer, and sum its inputs over each hypothesis's past,
+        weighted by the newest row of its A.
 
         Args:
-            layer: a number that is the layer's own.
+            mixing: a :class:`~resmlp_mt.modules.token_mixing.TokenMixing`.
             x: R x C.
-            weights: H x P, a weight for each of :attr:`positions` and group of C / H channels.
-                Those of positions after the newest may be any finite numbers.
 
         Returns:
             R x C.
         """
-        past = self._write(layer, x)
-        if weights.dtype != x.dtype:  # under autocast
-            weights = weights.to(x.dtype)
+        past = self._write(id(mixing), x)
         if self._bags is None:
             self._bags = self._collect()
-        own, shared = self._bags
-        y = self._sum(past, weights, own)
-        if shared is not None:
-            by_sentence = y.view(-1, self.beam, y.size(1))
-            by_sentence.add_(self._sum(past, weights, shared).unsqueeze(1))
+        if id(mixing) not in self._weights:
+            self._look_up(mixing)
+        weights = self._weights[id(mixing)]
+        y, *shared = (
+            self._sum(past, some, bags, mixing.heads)
+            for some, bags in zip(weights, self._bags, strict=True)
+        )
+        for sums in shared:
+            y.view(-1, self.beam, y.size(1)).add_(sums.unsqueeze(1))
         return y
 
     def recent(self, layer: int, x: Tensor, count: int) -> Tensor:
@@ -187,13 +191,36 @@ class BeamHistory:
         buffer[self._rows - len(x) : self._rows] = x  # a tenth of the time on a CPU
         return buffer
 
-    def _each_by_itself(self) -> Tuple[Bags, None]:
+    def _stack_matrices(self, limit: int) -> None:
+        """Put together the A of all sublayers, for more positions than there are."""
+        room = 0 if self._matrices is None else self._matrices.size(-1)
+        if room < self._length:
+            room = min(max(BUCKET, 2 * room), limit)
+            matrices = [mixing.matrix(room) for mixing in self._mixings.values()]
+            self._matrices = torch.stack(matrices)
+
+    def _look_up(self, mixing: nn.Module) -> None:
+        """Set the weights of the newest position: at once for all sublayers but at the first word,
+        when they are not known."""
+        if id(mixing) in self._mixings:
+            numbers, matrices = list(self._mixings), self._matrices
+        else:
+            self._mixings[id(mixing)] = mixing
+            numbers, matrices = [id(mixing)], mixing.matrix(self.index.size(1)).unsqueeze(0)
+        rows = (
+            matrices[:, :, self.position, bags.positions].flatten(1).unbind() for bags in self._bags
+        )
+        self._weights.update(zip(numbers, zip(*rows, strict=True), strict=True))
+
+    def _each_by_itself(self) -> List[Bags]:
         hypotheses, width = self.index.shape
         offsets = torch.arange(0, hypotheses * width, width, device=self.index.device)
-        positions = None if self.constant else self.positions.repeat(hypotheses)
-        return Bags(self.index.view(-1), positions, offsets), None
+        return [Bags(self.index.view(-1), self._positions().repeat(hypotheses), offsets)]
 
-    def _collect(self) -> Tuple[Bags, Optional[Bags]]:
+    def _positions(self) -> Tensor:
+        return torch.arange(self.index.size(1), device=self.index.device)
+
+    def _collect(self) -> List[Bags]:
         """The newest position's sums: one for each hypothesis.
 
         Where beams share words, also one for each sentence, to be added to those of all its beams.
@@ -205,28 +232,25 @@ class BeamHistory:
         beams = self.index.view(-1, self.beam, width)
         shared = (beams == beams[:, :1]).all(dim=1)  # B x W
         own = ~shared.repeat_interleave(self.beam, dim=0)
-        return (
-            self._select(own, self.index, self.positions),
-            self._select(shared, beams[:, 0], self.positions),
-        )
+        return [self._select(own, self.index), self._select(shared, beams[:, 0])]
 
-    @staticmethod
-    def _select(chosen: Tensor, rows: Tensor, positions: Tensor) -> Bags:
+    def _select(self, chosen: Tensor, rows: Tensor) -> Bags:
         counts = chosen.sum(dim=1)
-        return Bags(rows[chosen], positions.expand_as(chosen)[chosen], counts.cumsum(0) - counts)
+        positions = self._positions().expand_as(chosen)[chosen]
+        return Bags(rows[chosen], positions, counts.cumsum(0) - counts)
 
     @staticmethod
-    def _sum(past: Tensor, weights: Tensor, bags: Bags) -> Tensor:
-        rows, offsets, heads = bags.rows, bags.offsets, weights.size(0)
+    def _sum(past: Tensor, weights: Tensor, bags: Bags, heads: int) -> Tensor:
+        """The sums of *bags*, n x C, of rows with H E *weights*, those of the first head first."""
+        if weights.dtype != past.dtype:  # under autocast
+            weights = weights.to(past.dtype)
+        rows, offsets = bags.rows, bags.offsets
         if heads > 1:
             # a row of H groups is H rows of one group
             past = past.view(past.size(0) * heads, -1)
             groups = torch.arange(heads, device=rows.device).unsqueeze(1)
             rows = (rows * heads + groups).view(-1)
             offsets = (offsets + bags.rows.numel() * groups).view(-1)
-        if bags.positions is not None:
-            weights = weights.index_select(1, bags.positions)
-        weights = weights.view(-1)
         y = F.embedding_bag(rows, past, offsets, per_sample_weights=weights, mode="sum")
         if heads > 1:
             y = y.view(heads, -1, y.size(1)).transpose(0, 1).reshape(-1, heads * y.size(1))

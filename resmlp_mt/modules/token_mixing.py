@@ -70,11 +70,6 @@ class TokenMixing(nn.Module):
         width = -(-length // 8) * 8
         return self.weight[:, :length, :width].tril()[:, :, :length]
 
-    def row(self, position: Tensor, positions: Tensor) -> Tensor:
-        """The weights with which a decoder's position, one number, looks at P positions, H x P;
-        those of positions after it have no meaning."""
-        return self.weight[:, position, positions]
-
     def forward(
         self,
         x: Tensor,
@@ -105,9 +100,7 @@ class TokenMixing(nn.Module):
     def mix(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
         """``A x`` alone; arguments as in :meth:`forward`."""
         if history is not None:
-            # the newest row of A, over each hypothesis's own past
-            weights = self.row(history.position, history.positions)
-            return history.weighted_sum(id(self), x, weights)
+            return history.weighted_sum(self, x)
         length, batch, channels = x.shape
         a = self.matrix(length)
         if self.heads == 1:
@@ -146,10 +139,6 @@ class ToeplitzTokenMixing(TokenMixing):
             w = self.weight[:, centre - length + 1 : centre + length]
         # w holds distances 1 - T .. T - 1; row t reads w[t], w[t - 1], ... counted from T - 1
         return w.flip(-1).unfold(-1, length, 1).flip(-2)
-
-    def row(self, position: Tensor, positions: Tensor) -> Tensor:
-        # the distances to positions after it are negative: any weight will do
-        return self.weight[:, position - positions]
 
 
 MATRICES = {"linear": TokenMixing, "toeplitz": ToeplitzTokenMixing}

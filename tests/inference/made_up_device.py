@@ -70,10 +70,11 @@ def test_training_folding_and_decoding(kind, fake):
         encoder_out, state = model.encoder(source), {}
         memory = DecodingMemory.of(state)
         memory.need_attention = False
-        found = Hypotheses(3, 3, STEPS, len(dictionary), dictionary.eos(), source.device)
+        found = Hypotheses(
+            3, 3, STEPS, len(dictionary), dictionary.eos(), dictionary.eos(), source.device
+        )
         for step in range(STEPS):
             memory.begin(found.words, step + 1, 24, encoder_out)
-            found.begin()
             generator._step(model.decoder, state, found, step > 1, step == STEPS - 1)
     assert memory.history.constant
     assert (found.words.device.type, found.words.shape) == (DEVICE, (9,))

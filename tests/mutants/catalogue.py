@@ -218,9 +218,9 @@ MUTANTS = (
     ),
     Mutant(
         "wrong-row-while-decoding",
-        TOKEN_MIXING,
-        "return self.weight[:, position, positions]",
-        "return self.weight[:, position - 1, positions]",
+        BEAM_HISTORY,
+        "matrices[:, :, self.position, bags.positions]",
+        "matrices[:, :, self.position - 1, bags.positions]",
     ),
     Mutant(
         "bias-left-out",
@@ -247,10 +247,10 @@ MUTANTS = (
         "return w.unfold(-1, length, 1).flip(-2)",
     ),
     Mutant(
-        "toeplitz-row-reversed-while-decoding",
-        TOKEN_MIXING,
-        "return self.weight[:, position - positions]",
-        "return self.weight[:, positions]",
+        "column-for-a-row-while-decoding",
+        BEAM_HISTORY,
+        "matrices[:, :, self.position, bags.positions]",
+        "matrices[:, :, bags.positions, self.position]",
     ),
     Mutant(
         "window-of-a-convolution-shifted",
@@ -381,10 +381,8 @@ MUTANTS = (
     Mutant(
         "heads-swapped-while-decoding",
         BEAM_HISTORY,
-        """        weights = weights.view(-1)
-""",
-        """        weights = weights.flip(0).reshape(-1)
-""",
+        "groups = torch.arange(heads, device=rows.device).unsqueeze(1)",
+        "groups = torch.arange(heads, device=rows.device).unsqueeze(1).flip(0)",
     ),
     Mutant(
         "memory-of-the-wrong-sentence",
@@ -448,14 +446,14 @@ MUTANTS = (
     Mutant(
         "scores-not-normalized-over-words",
         GENERATOR,
-        "scores, first_rows = found.scores - normalizer, found.first_rows",
-        "scores, first_rows = found.scores, found.first_rows",
+        "logits, found.scores - normalizer, found.first_candidates, 2 * beam",
+        "logits, found.scores, found.first_candidates, 2 * beam",
     ),
     Mutant(
         "length-penalty-counts-a-word-less",
         HYPOTHESES,
-        "[(n + 1) ** length_penalty for",
-        "[max(n, 1) ** length_penalty for",
+        "[length**length_penalty for",
+        "[max(length - 1, 1) ** length_penalty for",
     ),
     Mutant(
         "worst-hypothesis-first",
@@ -466,16 +464,14 @@ MUTANTS = (
     Mutant(
         "words-of-another-hypothesis",
         HYPOTHESES,
-        "rows = torch.where(self.steps > t, before, rows)",
-        "rows = torch.where(self.steps > t, rows, rows)",
+        "rows = torch.where(steps > t, self.rows[t][rows], rows)",
+        "rows = torch.where(steps > t, rows, rows)",
     ),
     Mutant(
         "sentences-not-finite-vanish",
         HYPOTHESES,
-        """        return sorted(lost)
-""",
-        """        return []
-""",
+        "return (lost & in_time).any(dim=0).nonzero().view(-1).tolist()",
+        "return []",
     ),
     # dropout
     Mutant(
