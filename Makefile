@@ -15,7 +15,7 @@ demo: env
 	$(RUN) examples/quickstart/run.py
 
 test: env lint
-	$(RUN) -m pytest -n 2 --dist loadfile
+	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 soak: env
 	$(RUN) tests/soak/soaking.py

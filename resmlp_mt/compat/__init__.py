@@ -7,6 +7,7 @@ Importing this package repairs fairseq and registers our model.
 from importlib import import_module
 
 from resmlp_mt.compat.quiet import ignore_old_scripting, logging_as_before
+from resmlp_mt.compat.slow_imports import imported_when_called
 
 REPAIRS = (
     "addresses",
@@ -28,6 +29,6 @@ REPAIRS = (
 )
 
 ignore_old_scripting()
-with logging_as_before():
+with logging_as_before(), imported_when_called():
     for name in REPAIRS:
         import_module(f"{__name__}.{name}")
