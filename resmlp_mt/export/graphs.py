@@ -12,7 +12,7 @@ from resmlp_mt.export.sequences import NewestWord, WholeSentence
 from resmlp_mt.inference.folding import unchanged
 
 BLOCK = 64  # words whose maximum is taken together, as in resmlp_mt.inference.candidates
-LOWEST = float(np.finfo(np.float32).min)
+LOWEST = float(np.finfo(np.float16).min)  # of a score: no word, no position
 
 
 def encoder_graph(model: nn.Module, precision: str, metadata: Dict[str, str]) -> bytes:
@@ -151,45 +151,62 @@ def output_layer(
 ) -> None:
     """The best continuations: scores of all words never leave the graph.
 
-    The *count* best words of a row are in the blocks with the highest maxima. Two more blocks are
-    looked at than that, because two words are excluded: padding, and the end of sentence at the
-    first position.
+    The *count* best of a sentence are in its blocks of words with the highest maxima. One block
+    more for each row is looked at, because the first has words that are excluded.
     """
-    layer, dictionary = decoder.output_projection, decoder.dictionary
-    size = layer.out_features
-    blocks = -(-size // BLOCK)
-    weight = np.zeros((layer.in_features, blocks * BLOCK), np.float32)
-    weight[:, :size] = array(layer.weight).T
-    bias = np.full(blocks * BLOCK, LOWEST, np.float32)
-    bias[:size] = 0 if layer.bias is None else array(layer.bias)
-    logits = graph.product(x, weight, bias)
-    scores = graph.op("LogSoftmax", logits, axis=-1)
-    end = graph.op("Gather", scores, graph.constant(dictionary.eos(), "int32"), axis=2)
+    scores = graph.op("LogSoftmax", logits_of(graph, x, decoder.output_projection), axis=-1)
+    end = graph.op("Gather", scores, graph.constant(decoder.dictionary.eos(), "int32"), axis=2)
     graph.output(graph.op("Add", end, totals), "end_scores", "float32", ["sentences", "rows"])
 
-    count = graph.cast(count, "int64")
-    by_block = graph.reshape(scores, 0, 0, blocks, BLOCK)
+    by_block = graph.reshape(scores, 0, 0, -1, BLOCK)
     best = graph.op("ReduceMax", by_block, graph.constant([3]), keepdims=0)
-    kept = graph.op("Add", count, graph.constant([2]))
-    kept = graph.op("Min", kept, graph.constant([blocks]))
-    _, kept_blocks = graph.op("TopK", best, kept, axis=2, outputs=2)
-    first = graph.op("Mul", kept_blocks, graph.constant(BLOCK))
-    first = graph.op("Unsqueeze", first, graph.constant([3]))
-    ids = graph.op("Add", first, graph.constant(np.arange(BLOCK)))
-    ids = graph.reshape(ids, 0, 0, -1)  # B x J x (kept BLOCK)
-    found = graph.op("GatherElements", scores, ids, axis=2)
-    start = graph.op("Equal", position, graph.constant([0], "int32"))
-    no_end = graph.op("And", graph.op("Equal", ids, graph.constant(dictionary.eos())), start)
-    excluded = graph.op("Or", graph.op("Equal", ids, graph.constant(dictionary.pad())), no_end)
-    found = graph.op("Where", excluded, graph.constant(-np.inf, "float32"), found)
-    found, places = graph.op("TopK", found, count, axis=2, outputs=2)
-    ids = graph.op("GatherElements", ids, places, axis=2)
-    found = graph.op("Add", found, graph.op("Unsqueeze", totals, graph.constant([2])))
+    best = graph.op("Add", best, graph.op("Unsqueeze", totals, graph.constant([2])))
+    blocks, width = graph.size(best, 2), graph.size(scores, 2)  # of a row; and its words
+    best = graph.reshape(best, 0, -1)
+    count = graph.cast(count, "int64")
+    kept = graph.op("Add", count, graph.size(totals, 1))
+    kept = graph.op("Min", kept, graph.size(best, 1))
+    _, kept = graph.op("TopK", best, kept, axis=1, outputs=2)  # B x K
+    rows, places = graph.op("Div", kept, blocks), graph.op("Mod", kept, blocks)
 
-    found, ids = graph.reshape(found, 0, -1), graph.reshape(ids, 0, -1)
-    found, places = graph.op("TopK", found, count, axis=1, outputs=2)
-    shape = ["sentences", "candidates"]
+    of_blocks = graph.reshape(scores, 0, -1, BLOCK)
+    last = graph.constant([-1])
+    found = graph.op("GatherND", of_blocks, graph.op("Unsqueeze", kept, last), batch_dims=1)
+    before = graph.op("GatherElements", totals, rows, axis=1)
+    found = graph.op("Add", found, graph.op("Unsqueeze", before, last))
+    found = graph.op("Add", found, exclusions(graph, places, position, decoder.dictionary))
+    found, places = graph.op("TopK", graph.reshape(found, 0, -1), count, axis=1, outputs=2)
+
+    shape, size = ["sentences", "candidates"], graph.constant(BLOCK)
     graph.output(found, "scores", "float32", shape)
-    ids = graph.op("GatherElements", ids, places, axis=1)
-    graph.output(graph.cast(ids, "int32"), "candidates", "int32", shape)
-    graph.output(graph.cast(graph.op("Div", places, count), "int32"), "parents", "int32", shape)
+    kept = graph.op("GatherElements", kept, graph.op("Div", places, size), axis=1)
+    words = graph.op("Add", graph.op("Mul", kept, size), graph.op("Mod", places, size))
+    graph.output(graph.cast(graph.op("Mod", words, width), "int32"), "candidates", "int32", shape)
+    graph.output(graph.cast(graph.op("Div", words, width), "int32"), "parents", "int32", shape)
+
+
+def logits_of(graph: Graph, x: Name, layer: nn.Linear) -> Name:
+    """The logits of all words and of some more that cannot be, so that there are whole blocks."""
+    size = layer.out_features
+    width = -(-size // BLOCK) * BLOCK
+    weight = np.zeros((layer.in_features, width), np.float32)
+    weight[:, :size] = array(layer.weight).T
+    bias = np.full(width, LOWEST, np.float32)
+    bias[:size] = 0 if layer.bias is None else array(layer.bias)
+    if graph.precision != "int8":  # as one channel more: a sum over all logits takes longer
+        x = graph.op("Pad", x, graph.constant([0, 0, 0, 0, 0, 1]), graph.constant(1, "float32"))
+        weight, bias = np.concatenate([weight, bias[None]]), None
+    return graph.product(x, weight, bias)
+
+
+def exclusions(graph: Graph, blocks: Name, position: Name, dictionary) -> Name:
+    """What is added to the scores of *blocks* (B x K): the padding is no word, and a sentence does
+    not end before its first one. B x K x BLOCK."""
+    table = np.zeros((2, 2, BLOCK), np.float32)  # of the first position or another, the first
+    table[:, 0, dictionary.pad()] = -np.inf  # block or another
+    table[0, 0, dictionary.eos()] = -np.inf
+    one = graph.constant(1)
+    later = graph.op("Min", graph.cast(position, "int64"), one)
+    of_position = graph.op("Gather", graph.constant(table, "float32"), later)
+    of_position = graph.op("Squeeze", of_position, graph.constant([0]))
+    return graph.op("Gather", of_position, graph.op("Min", blocks, one))
