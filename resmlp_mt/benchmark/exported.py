@@ -41,7 +41,7 @@ class ExportedSystem:
         sources = [[word for word in row if word != self.padding] for row in rows]
 
         def translate() -> int:
-            found = self.model.search(sources, self.beam, self.length_penalty, 0, words)
+            found = self.model.search(sources, None, self.beam, self.length_penalty, 0, words)
             lengths = {len(tokens) for hypotheses in found for _, tokens, _ in hypotheses}
             if lengths != {words}:
                 raise RuntimeError(f"{self.name}: {lengths} words, asked for {words}")

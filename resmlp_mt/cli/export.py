@@ -58,6 +58,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--lenpen", type=number, default=0.6, metavar="X", help="default of the folder: 0.6"
     )
     parser.add_argument(
+        "--shortlist",
+        type=Path,
+        metavar="DATA",
+        help="binary data of the training: the folder gets a list of the likely target subwords of "
+        "each source subword, which its runtime uses when it is asked to",
+    )
+    parser.add_argument(
         "--verify",
         type=Path,
         metavar="FILE",
@@ -87,7 +94,7 @@ def run(args: Namespace) -> None:
         cpu=True,
     )
     lines = None if args.verify is None else read_text(args.verify)
-    found = export(options, args.out, args.precision, lines)
+    found = export(options, args.out, args.precision, lines, args.shortlist)
     size = sum(path.stat().st_size for path in args.out.iterdir()) / 1e6
     print(f"{args.out}: {size:.1f} MB, {args.precision}")
     print(

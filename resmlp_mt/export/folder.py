@@ -17,13 +17,20 @@ from resmlp_mt.export.card import card
 from resmlp_mt.export.graphs import encoder_graph, step_graph
 from resmlp_mt.export.mixing import window_of
 from resmlp_mt.export.normalisation import substitutions
+from resmlp_mt.export.shortlist import read_pairs, shortlist
 from resmlp_mt.export.verification import verify
 from resmlp_mt.models.model import ResMLPModel
 from resmlp_mt.provenance import versions
 from resmlp_mt.translate.translator import SearchOptions, Translator
 
 
-def export(options: SearchOptions, out: Path, precision: str, lines: Optional[List[str]]) -> dict:
+def export(
+    options: SearchOptions,
+    out: Path,
+    precision: str,
+    lines: Optional[List[str]],
+    training: Optional[Path] = None,
+) -> dict:
     """Write a model as a folder that needs neither fairseq nor PyTorch, whole or not at all.
 
     Args:
@@ -31,6 +38,7 @@ def export(options: SearchOptions, out: Path, precision: str, lines: Optional[Li
         out: the folder, which must not be there.
         precision: one of :data:`resmlp_mt.export.onnx_graph.PRECISIONS`.
         lines: text to compare translations of, None: made-up sentences.
+        training: folder of binary data to make a shortlist of; None: no shortlist.
 
     Returns:
         what :func:`resmlp_mt.export.verification.verify` finds.
@@ -42,7 +50,8 @@ def export(options: SearchOptions, out: Path, precision: str, lines: Optional[Li
     check_free(out)
     if len(options.paths) > 1:
         raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
-    return export_model(Translator(options, torch.device("cpu")), out, precision, lines)
+    translator = Translator(options, torch.device("cpu"))
+    return export_model(translator, out, precision, lines, training)
 
 
 def check_free(out: Path) -> None:
@@ -55,12 +64,19 @@ def check_free(out: Path) -> None:
 
 
 def export_model(
-    translator: Translator, out: Path, precision: str, lines: Optional[List[str]]
+    translator: Translator,
+    out: Path,
+    precision: str,
+    lines: Optional[List[str]],
+    training: Optional[Path] = None,
 ) -> dict:
     """:func:`export` of a model that is loaded."""
     model = translator.models[0].float()
     check_model(model, translator.options.paths[0])
     with whole_folder(out) as folder:
+        if training is not None:
+            text = shortlist(*read_pairs(translator.task, training), *_symbols(translator.task))
+            (folder / runtime.SHORTLIST).write_text(text, encoding="utf-8", newline="\n")
         write_model(translator, model, folder, precision)
         found = verify(translator, folder, precision, lines)
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -84,7 +100,7 @@ def check_model(model, path: Path) -> None:
 
 
 def write_model(translator: Translator, model, folder: Path, precision: str) -> None:
-    """Everything but the model card."""
+    """Everything but the shortlist, which the graphs serve if it is there, and the model card."""
     settings, task = translator.options.text_settings(), translator.task
     forth = task.cfg.source_lang != settings.target_lang
     languages = [task.cfg.source_lang, task.cfg.target_lang]
@@ -102,15 +118,13 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         "window": window_of(model),
     }
     metadata = {"config": json.dumps(sizes)}
-    step, states = step_graph(model, precision, metadata)
+    listed = (folder / runtime.SHORTLIST).exists()
+    step, states = step_graph(model, precision, metadata, listed)
     (folder / "step.onnx").write_bytes(step)
-    (folder / "encoder.onnx").write_bytes(encoder_graph(model, precision, metadata))
+    (folder / "encoder.onnx").write_bytes(encoder_graph(model, precision, metadata, listed))
     shutil.copyfile(settings.subword_model, folder / "spm.model")
-    for name, dictionary in (
-        ("source.txt", task.source_dictionary),
-        ("target.txt", task.target_dictionary),
-    ):
-        text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
+    for name, symbols in zip(("source.txt", "target.txt"), _symbols(task)):
+        text = "".join(f"{symbol}\n" for symbol in symbols)
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     shutil.copyfile(runtime.__file__, folder / "runtime.py")
     searched = ("beam", "lenpen", "max_len_a", "max_len_b")
@@ -124,6 +138,10 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
     }
     text = json.dumps(config, indent=1) + "\n"  # in ASCII: a rule may have half a character pair
     (folder / "config.json").write_text(text, encoding="utf-8")
+
+
+def _symbols(task) -> tuple:
+    return task.source_dictionary.symbols, task.target_dictionary.symbols
 
 
 def _described(path: Path) -> Dict[str, object]:

@@ -8,19 +8,22 @@ from torch import nn
 
 from resmlp_mt.export.mixing import mixing_branch
 from resmlp_mt.export.onnx_graph import Graph, Name, array
+from resmlp_mt.export.output import LOWEST, best_continuations, give_shortlist, logits_of
 from resmlp_mt.export.sequences import NewestWord, WholeSentence
 from resmlp_mt.inference.folding import unchanged
 
-BLOCK = 64  # words whose maximum is taken together, as in resmlp_mt.inference.candidates
-LOWEST = float(np.finfo(np.float16).min)  # of a score: no word, no position
 
-
-def encoder_graph(model: nn.Module, precision: str, metadata: Dict[str, str]) -> bytes:
+def encoder_graph(
+    model: nn.Module, precision: str, metadata: Dict[str, str], shortlist: bool = False
+) -> bytes:
     """B sentences of S words, padded on the right, to what the decoder reads of them.
 
     Input: ``words``, int32, B x S. Outputs: ``states`` (B x S x C), ``mask`` (B x 1 x 1 x S, added
     to the scores of attention), and for each decoder layer l ``keys.l`` (B x H x C / H x S) and
     ``values.l`` (B x H x S x C / H).
+
+    Args:
+        shortlist: whether there are the input and the outputs of :func:`give_shortlist`, too.
     """
     encoder, graph = model.encoder, Graph("encoder", precision)
     words = graph.input("words", "int32", ["sentences", "length"])
@@ -47,10 +50,14 @@ def encoder_graph(model: nn.Module, precision: str, metadata: Dict[str, str]) ->
             by_head = graph.reshape(graph.linear(x, projection), 0, 0, heads, each)
             by_head = graph.transpose(by_head, *order)
             graph.output(by_head, f"{name}.{number}", "float32", ["sentences", heads, *shape])
+    if shortlist:
+        give_shortlist(graph, model.decoder.output_projection)
     return graph.build(metadata)
 
 
-def step_graph(model: nn.Module, precision: str, metadata: Dict[str, str]) -> Tuple[bytes, list]:
+def step_graph(
+    model: nn.Module, precision: str, metadata: Dict[str, str], shortlist: bool = False
+) -> Tuple[bytes, list]:
     """One decoding step of J hypotheses of B sentences, with the best continuations.
 
     Inputs: ``words`` (int32, B x J), those of :class:`NewestWord`, ``totals`` (B x J, scores so
@@ -58,6 +65,10 @@ def step_graph(model: nn.Module, precision: str, metadata: Dict[str, str]) -> Tu
     Outputs: ``scores``, ``candidates`` (int32), ``parents`` (int32): B x count, the best first;
     ``end_scores`` (B x J, of the end of sentence), ``attention`` (B x J x S, of the last layer,
     mean of the heads), ``new.i``.
+
+    Args:
+        shortlist: whether there are the inputs that :func:`give_shortlist` gives, too. Candidates
+            are places in the list then.
 
     Returns:
         the file, and the shape of each state.
@@ -77,7 +88,8 @@ def step_graph(model: nn.Module, precision: str, metadata: Dict[str, str]) -> Tu
     x = final_norm(graph, x, decoder.layer_norm)
     if decoder.project_out_dim is not None:
         x = graph.linear(x, decoder.project_out_dim)
-    output_layer(graph, x, decoder, sequence.position, totals, count)
+    logits = logits_of(graph, x, decoder.output_projection, shortlist)
+    best_continuations(graph, logits, decoder.dictionary, sequence.position, totals, count)
     return graph.build(metadata), sequence.states
 
 
@@ -144,69 +156,3 @@ def attend(graph: Graph, x: Name, branch: nn.Module, number: int, mask: Name) ->
 def final_norm(graph: Graph, x: Name, norm: nn.Module) -> Name:
     """The map after a stack, where folding has left it."""
     return x if norm is None else graph.layer_norm(x, norm)
-
-
-def output_layer(
-    graph: Graph, x: Name, decoder: nn.Module, position: Name, totals: Name, count: Name
-) -> None:
-    """The best continuations: scores of all words never leave the graph.
-
-    The *count* best of a sentence are in its blocks of words with the highest maxima. One block
-    more for each row is looked at, because the first has words that are excluded.
-    """
-    scores = graph.op("LogSoftmax", logits_of(graph, x, decoder.output_projection), axis=-1)
-    end = graph.op("Gather", scores, graph.constant(decoder.dictionary.eos(), "int32"), axis=2)
-    graph.output(graph.op("Add", end, totals), "end_scores", "float32", ["sentences", "rows"])
-
-    by_block = graph.reshape(scores, 0, 0, -1, BLOCK)
-    best = graph.op("ReduceMax", by_block, graph.constant([3]), keepdims=0)
-    best = graph.op("Add", best, graph.op("Unsqueeze", totals, graph.constant([2])))
-    blocks, width = graph.size(best, 2), graph.size(scores, 2)  # of a row; and its words
-    best = graph.reshape(best, 0, -1)
-    count = graph.cast(count, "int64")
-    kept = graph.op("Add", count, graph.size(totals, 1))
-    kept = graph.op("Min", kept, graph.size(best, 1))
-    _, kept = graph.op("TopK", best, kept, axis=1, outputs=2)  # B x K
-    rows, places = graph.op("Div", kept, blocks), graph.op("Mod", kept, blocks)
-
-    of_blocks = graph.reshape(scores, 0, -1, BLOCK)
-    last = graph.constant([-1])
-    found = graph.op("GatherND", of_blocks, graph.op("Unsqueeze", kept, last), batch_dims=1)
-    before = graph.op("GatherElements", totals, rows, axis=1)
-    found = graph.op("Add", found, graph.op("Unsqueeze", before, last))
-    found = graph.op("Add", found, exclusions(graph, places, position, decoder.dictionary))
-    found, places = graph.op("TopK", graph.reshape(found, 0, -1), count, axis=1, outputs=2)
-
-    shape, size = ["sentences", "candidates"], graph.constant(BLOCK)
-    graph.output(found, "scores", "float32", shape)
-    kept = graph.op("GatherElements", kept, graph.op("Div", places, size), axis=1)
-    words = graph.op("Add", graph.op("Mul", kept, size), graph.op("Mod", places, size))
-    graph.output(graph.cast(graph.op("Mod", words, width), "int32"), "candidates", "int32", shape)
-    graph.output(graph.cast(graph.op("Div", words, width), "int32"), "parents", "int32", shape)
-
-
-def logits_of(graph: Graph, x: Name, layer: nn.Linear) -> Name:
-    """The logits of all words and of some more that cannot be, so that there are whole blocks."""
-    size = layer.out_features
-    width = -(-size // BLOCK) * BLOCK
-    weight = np.zeros((layer.in_features, width), np.float32)
-    weight[:, :size] = array(layer.weight).T
-    bias = np.full(width, LOWEST, np.float32)
-    bias[:size] = 0 if layer.bias is None else array(layer.bias)
-    if graph.precision != "int8":  # as one channel more: a sum over all logits takes longer
-        x = graph.op("Pad", x, graph.constant([0, 0, 0, 0, 0, 1]), graph.constant(1, "float32"))
-        weight, bias = np.concatenate([weight, bias[None]]), None
-    return graph.product(x, weight, bias)
-
-
-def exclusions(graph: Graph, blocks: Name, position: Name, dictionary) -> Name:
-    """What is added to the scores of *blocks* (B x K): the padding is no word, and a sentence does
-    not end before its first one. B x K x BLOCK."""
-    table = np.zeros((2, 2, BLOCK), np.float32)  # of the first position or another, the first
-    table[:, 0, dictionary.pad()] = -np.inf  # block or another
-    table[0, 0, dictionary.eos()] = -np.inf
-    one = graph.constant(1)
-    later = graph.op("Min", graph.cast(position, "int64"), one)
-    of_position = graph.op("Gather", graph.constant(table, "float32"), later)
-    of_position = graph.op("Squeeze", of_position, graph.constant([0]))
-    return graph.op("Gather", of_position, graph.op("Min", blocks, one))

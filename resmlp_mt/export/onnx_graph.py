@@ -16,7 +16,13 @@ PRECISIONS = ("float32", "float16", "int8")
 Name = str  # of a value in the graph
 Shape = Sequence[Union[int, str]]  # a string is a size that is known when the graph runs
 
-_TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
+_TYPES = {
+    "bool": TensorProto.BOOL,
+    "float32": TensorProto.FLOAT,
+    "int8": TensorProto.INT8,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+}
 _ACTIVATIONS = {
     activation_function("relu"): ("Relu", {}),
     activation_function("gelu"): ("Gelu", {}),
@@ -55,6 +61,11 @@ class Graph:
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], list(shape)))
         return name
 
+    def optional(self, name: Name, value: np.ndarray, shape: Shape) -> Name:
+        """An input that is *value* unless it is given."""
+        self._weights.append(numpy_helper.from_array(value, name))
+        return self.input(name, str(value.dtype), shape)
+
     def output(self, value: Name, name: Name, kind: str, shape: Shape) -> None:
         """Give *value*, which a node has made, out of the graph under another name."""
         self._renamed[value] = name
@@ -69,6 +80,18 @@ class Graph:
             self._nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
             self._known[key] = names[0] if outputs == 1 else names
         return self._known[key]
+
+    def either(self, condition: Name, first: Callable[[], Name], second: Callable[[], Name]):
+        """What *first* computes if *condition* holds, else what *second* does: both add nodes."""
+        branches = {}
+        for name, compute in (("then_branch", first), ("else_branch", second)):
+            outside, known, self._nodes = self._nodes, dict(self._known), []
+            value = helper.make_empty_tensor_value_info(compute())
+            branches[name] = helper.make_graph(self._nodes, name, [], [value])
+            self._nodes, self._known = outside, known
+        name = self._new("If")
+        self._nodes.append(helper.make_node("If", [condition], [name], **branches))
+        return name
 
     def constant(self, value, kind: str = "int64") -> Name:
         """A small array; equal ones are stored once."""
@@ -141,12 +164,15 @@ class Graph:
         return y if bias is None else self.add(y, bias)
 
     def _quantized_product(self, x: Name, weight: np.ndarray, bias: Optional[np.ndarray]) -> Name:
-        """Weights of 8 bits with a scale for each output channel; *x* is quantized as it comes."""
+        """Weights of 8 bits with a scale for each output channel."""
         rounded, scale = quantize(weight, axis=0)
-        stored = [self._store(rounded), self._store(scale), ""]
-        if bias is not None:
-            stored.append(self.constant(bias, "float32"))
-        return self.op("DynamicQuantizeMatMul", x, *stored, domain="com.microsoft")
+        bias = [] if bias is None else [self.constant(bias, "float32")]
+        return self.integer_product(x, self._store(rounded), self._store(scale), *bias)
+
+    def integer_product(self, x: Name, weight: Name, scale: Name, *bias: Name) -> Name:
+        """``x weight scale + bias`` in integers; *x* is quantized as it comes."""
+        inputs = (x, weight, scale, "", *bias)
+        return self.op("DynamicQuantizeMatMul", *inputs, domain="com.microsoft")
 
     def look_up(self, table: np.ndarray, words: Name) -> Name:
         """Rows of a V x C table: ... to ... x C."""

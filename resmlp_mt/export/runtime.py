@@ -11,6 +11,7 @@ other file. The search is the beam search of fairseq.
 """
 
 import argparse
+import functools
 import hashlib
 import itertools
 import json
@@ -19,7 +20,7 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import onnxruntime
@@ -30,6 +31,8 @@ BOS, PAD, EOS, UNKNOWN = range(4)  # the first words of every dictionary of fair
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word, in SentencePiece
 FILES = ("encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt")
+SHORTLIST = "shortlist.txt"  # in a folder that was exported with one
+BLOCK = 64  # words that the output layer takes together
 CHUNK = 2048  # lines that are sorted by length together
 ROOM = 8  # positions by which the memory of past words grows
 
@@ -71,7 +74,8 @@ class Translator:
     def __init__(self, folder, threads: Optional[int] = None):
         folder = Path(folder)
         self.config = config = _read_config(folder)
-        data = {name: _read_checked(folder, name, config["files"][name]) for name in FILES}
+        names = FILES + ((SHORTLIST,) if SHORTLIST in config["files"] else ())
+        data = {name: _read_checked(folder, name, config["files"][name]) for name in names}
         try:
             self.model = Model(data.pop("encoder.onnx"), data.pop("step.onnx"), config, threads)
             self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
@@ -86,6 +90,7 @@ class Translator:
             reason = " ".join(str(error).split())[:200]
             raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
         self._numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
+        self._shortlist_file = data.get(SHORTLIST)
 
     def _check_sizes(self) -> None:
         config = self.config
@@ -155,6 +160,7 @@ class Translator:
         max_tokens: int = 4096,
         truncate: bool = False,
         return_attention: bool = False,
+        shortlist: bool = False,
     ) -> List[List[Hypothesis]]:
         """
         Args:
@@ -164,10 +170,11 @@ class Translator:
             max_tokens: source subwords of a batch, padding included.
             truncate: translate the beginning of a sentence that is too long for the model.
             return_attention: give the hypotheses their attention.
+            shortlist: choose from the likely subwords of a batch only. Scores are among these.
 
         Raises:
             TranslationError: a sentence that is too long; an option with an impossible value;
-                scores that are not finite.
+                a folder without a shortlist; scores that are not finite.
         """
         given = {"beam": beam, "lenpen": lenpen, "max_len_a": max_len_a, "max_len_b": max_len_b}
         options = {k: self.config["search"][k] if v is None else v for k, v in given.items()}
@@ -189,16 +196,61 @@ class Translator:
         results: List[List[Hypothesis]] = [[] for _ in sources]
         for batch in _batches([len(ids) for ids in encoded], max_tokens):
             batched = [encoded[i] for i in batch]
-            found = self.model.search(batched, attention=return_attention, **options)
+            listed = self.shortlist.words(batched) if shortlist else None
+            found = self.model.search(batched, listed, attention=return_attention, **options)
             for i, hypotheses in zip(batch, found):
                 results[i] = [self._hypothesis(*one) for one in hypotheses[:nbest]]
         return results
+
+    @functools.cached_property
+    def shortlist(self) -> "Shortlist":
+        """
+        Raises:
+            TranslationError: if the folder has none, or a damaged one.
+        """
+        if self._shortlist_file is None:
+            raise TranslationError(f"no {SHORTLIST} in the model: export it with --shortlist")
+        return Shortlist(self._shortlist_file, self._numbers, self.target_pieces)
 
     def _hypothesis(self, score: float, tokens: np.ndarray, attention) -> Hypothesis:
         pieces = [self.target_pieces[token] for token in tokens]
         # fairseq prints no <s>
         words = (piece for piece, token in zip(pieces, tokens) if token != BOS)
         return Hypothesis(one_line("".join(words).replace(SPACE, " ")), score, pieces, attention)
+
+
+class Shortlist:
+    """The likely target subwords of each source subword.
+
+    Args:
+        data: the file. A line has a source subword, a tab, and its target subwords after spaces.
+            Those of the line without a source subword are for every sentence.
+        source: numbers of the source subwords.
+        target: the target subwords.
+
+    Raises:
+        TranslationError: for another file.
+    """
+
+    def __init__(self, data: bytes, source: Dict[str, int], target: List[str]):
+        numbers = {piece: number for number, piece in enumerate(target)}
+        self._of_word: Dict[int, np.ndarray] = {}
+        try:
+            for line in data.decode("utf-8").splitlines():
+                piece, listed = line.split("\t")
+                words = np.array([numbers[other] for other in listed.split(" ") if other], np.int32)
+                self._of_word[source[piece] if piece else EOS] = words
+        except (ValueError, KeyError):
+            raise TranslationError(f"{SHORTLIST} does not fit the model: export again") from None
+
+    def words(self, sources: Sequence[Sequence[int]]) -> np.ndarray:
+        """What the sentences of a batch may become: sorted, the special words first, and as many
+        -1 as it takes to fill the last block."""
+        none = np.zeros(0, np.int32)
+        read = {word for source in sources for word in source}
+        listed = [self._of_word.get(word, none) for word in read]
+        words = np.unique(np.concatenate([np.arange(len(SPECIAL), dtype=np.int32), *listed]))
+        return np.pad(words, (0, -len(words) % BLOCK), constant_values=-1)
 
 
 class Model:
@@ -220,6 +272,7 @@ class Model:
     def search(
         self,
         sources: Sequence[Sequence[int]],
+        listed: Optional[np.ndarray],
         beam: int,
         lenpen: float,
         max_len_a: float,
@@ -230,12 +283,15 @@ class Model:
         the attention (or None) of its hypotheses, the best first.
 
         A hypothesis is a row: a sentence has one at the first word, later *beam*.
+
+        Args:
+            listed: the words to choose from, None: all.
         """
         count, length = len(sources), max(map(len, sources))
         words = np.full((count, length), PAD, np.int32)
         for row, source in zip(words, sources):
             row[: len(source)] = source
-        encoded = self.encode(words)
+        encoded = self.encode(words, listed)
         del encoded["states"]
         memory = Memory(encoded, self.config, beam)
         limit = min(int(max_len_a * length + max_len_b), self.config["positions"][1] - 1)
@@ -254,6 +310,7 @@ class Model:
                 history["attention"] = _append(history["attention"], out["attention"])
             if step < limit:
                 scores, words, parents = out["scores"], out["candidates"], out["parents"]
+                words = words if listed is None else listed[words]
             else:
                 parents = np.argsort(-out["end_scores"], axis=1, kind="stable")
                 scores = np.take_along_axis(out["end_scores"], parents, 1)
@@ -287,10 +344,11 @@ class Model:
             history["tokens"] = _append(history["tokens"], newest)
         return [sorted(found, key=lambda one: -one[0]) for found in finished]
 
-    def encode(self, words: np.ndarray) -> dict:
+    def encode(self, words: np.ndarray, listed: Optional[np.ndarray] = None) -> dict:
         """What the decoder reads of B sentences of S words, and the ``states``."""
         names = [output.name for output in self.encoder.get_outputs()]
-        return dict(zip(names, self.encoder.run(names, {"words": words})))
+        feed = {"words": words} if listed is None else {"words": words, "shortlist": listed}
+        return dict(zip(names, self.encoder.run(names, feed)))
 
     def run_step(self, newest, totals, memory, step: int, count: int, attention=False) -> dict:
         """One decoding step, which *memory* takes up.
@@ -378,7 +436,10 @@ class Memory:
 
     def keep(self, sentences: np.ndarray) -> None:
         """Drop all but these of the sentences that are left."""
-        self.encoded = {name: x[sentences] for name, x in self.encoded.items()}
+        self.encoded = {
+            name: x if name.startswith("output.") else x[sentences]
+            for name, x in self.encoded.items()
+        }
         self.past = [x[:, sentences] for x in self.past]
         self.reads, self.positions = self.reads[sentences], self.positions[sentences]
 
@@ -449,6 +510,8 @@ def _read_config(folder: Path) -> dict:
 def _read_checked(folder: Path, name: str, listed: dict) -> bytes:
     """A file of the folder, if it is what config.json says."""
     path = folder / name
+    if path.resolve().parent != folder.resolve():
+        raise TranslationError(f"{path} is a link to another folder: refused")
     try:
         data = path.read_bytes() if path.stat().st_size == listed.get("bytes") else b""
     except OSError as error:
@@ -497,9 +560,8 @@ def _main(args) -> None:
     ready = time.perf_counter()
     lines = _read_lines(args.input)
     options = {name: getattr(args, name) for name in ("beam", "lenpen", "max_len_a", "max_len_b")}
-    found = translator.stream(
-        lines, nbest=args.nbest, max_tokens=args.max_tokens, truncate=args.truncate, **options
-    )
+    options.update({name: getattr(args, name) for name in ("nbest", "max_tokens", "truncate")})
+    found = translator.stream(lines, shortlist=args.shortlist, **options)
     temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
     try:
         with open(temporary or os.dup(1), "w", encoding="utf-8", newline="\n") as output:
@@ -535,6 +597,9 @@ def main() -> int:
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="of a batch")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
     parser.add_argument("--truncate", action="store_true", help="cut lines that are too long")
+    parser.add_argument(
+        "--shortlist", action="store_true", help="choose from the likely subwords: faster"
+    )
     try:
         _main(parser.parse_args())
     except TranslationError as error:

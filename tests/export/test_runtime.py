@@ -183,6 +183,18 @@ def test_path_out_of_the_folder(made, tmp_path):
     refused(folder)
 
 
+def test_links(made, tmp_path):
+    """A file of the folder may be a link inside it, but not to another folder."""
+    folder = tmp_path / "bad"
+    shutil.copytree(made, folder)
+    (folder / "step.onnx").rename(folder / "other.onnx")
+    (folder / "step.onnx").symlink_to("other.onnx")
+    assert Translator(folder).translate(LINES) == Translator(made).translate(LINES)
+    (folder / "step.onnx").unlink()
+    (folder / "step.onnx").symlink_to(made / "step.onnx")
+    assert "link to another folder" in refused(folder)
+
+
 def refused(folder: Path) -> str:
     """One line that says what is wrong."""
     with pytest.raises(TranslationError) as error:
