@@ -28,7 +28,7 @@ COPIED = ("resmlp_mt", "tests", "scripts", "examples", "setup.py", "pyproject.to
 TESTS = ("tests/reference", "tests/modules", "tests/models", "tests/inference")
 # how a report begins with an assertion that fails, or pytest.raises without the error
 ASSERTIONS = ("AssertionError", "assert", "Failed: DID NOT RAISE")
-ENOUGH = 10  # failed tests, after which no more are run
+ENOUGH = 3  # failed tests, after which no more are run
 UNCHANGED = Mutant("(unchanged)", "resmlp_mt/__init__.py", "", "")
 
 
@@ -98,7 +98,9 @@ def test(mutant: Mutant, root: Path) -> Result:
             (folder / mutant.file).write_text(mutated(mutant, root), encoding="utf-8")
         report = folder / "report.xml"
         environment = {**os.environ, "PYTHONPATH": name, "OMP_NUM_THREADS": "1"}
-        pytest = (sys.executable, "-m", "pytest", *TESTS, f"--maxfail={ENOUGH}")
+        # first the reference, or the tests of the room of the mutant if that is inference
+        tests = reversed(TESTS) if "/inference/" in mutant.file else TESTS
+        pytest = (sys.executable, "-m", "pytest", *tests, f"--maxfail={ENOUGH}")
         pytest += ("-p", "no:cacheprovider", "--assert=plain", f"--junit-xml={report}")
         done = subprocess.run(pytest, cwd=folder, env=environment, capture_output=True, text=True)
         if done.returncode not in (0, 1) or not report.exists():
