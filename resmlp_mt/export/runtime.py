@@ -296,7 +296,7 @@ class Model:
         memory = Memory(encoded, self.config, beam)
         limit = min(int(max_len_a * length + max_len_b), self.config["positions"][1] - 1)
         finished: List[list] = [[] for _ in sources]
-        left = np.arange(count)  # the sentences that are not done
+        left, done = np.arange(count), np.zeros(count, bool)  # the sentences that are not dropped
         newest = np.full((count, 1), EOS, np.int32)
         totals = np.zeros((count, 1), np.float32)
         history = {"tokens": np.zeros((count, 1, 0), np.int32)}
@@ -316,26 +316,29 @@ class Model:
                 scores = np.take_along_axis(out["end_scores"], parents, 1)
                 words = np.full_like(parents, EOS)
             ends = (words == EOS) & (scores != -np.inf)
-            for place, rank in zip(*np.nonzero(ends[:, :beam])):
-                hypotheses, row = finished[left[place]], parents[place, rank]
-                if len(hypotheses) < beam:
-                    score = scores[place, rank] / np.float32((step + 1) ** lenpen)
-                    weights = None
-                    if attention:
-                        weights = history["attention"][place, row, :, : len(sources[left[place]])]
-                    words_so_far = history["tokens"][place, row]
-                    hypotheses.append((float(score), words_so_far, weights))
-            done = np.array([len(finished[sentence]) == beam for sentence in left])
-            if step == limit or done.all():
-                break
-            # the best that do not end; a row ends at most once, so that there are enough
-            order = np.argsort(ends, axis=1, kind="stable")[:, :beam]
-            totals, newest, parents = (
-                np.take_along_axis(x, order, 1) for x in (scores, words, parents)
-            )
+            if ends.any():
+                for place, rank in np.argwhere(ends[:, :beam]):
+                    hypotheses, row = finished[left[place]], parents[place, rank]
+                    if len(hypotheses) < beam:
+                        score = scores[place, rank] / np.float32((step + 1) ** lenpen)
+                        weights = None
+                        if attention:
+                            size = len(sources[left[place]])
+                            weights = history["attention"][place, row, :, :size]
+                        words_so_far = history["tokens"][place, row]
+                        hypotheses.append((float(score), words_so_far, weights))
+                        done[place] = len(hypotheses) == beam
+                if step == limit or done.all():
+                    break
+                # those that end last; a row ends at most once, so that there are enough
+                order = np.argsort(ends, axis=1, kind="stable")
+                each = np.arange(len(left))[:, None]
+                scores, words, parents = (x[each, order] for x in (scores, words, parents))
+            totals, newest, parents = (x[:, :beam] for x in (scores, words, parents))
             if 8 * done.sum() >= len(done):  # a copy of the rest costs as much as steps of a few
                 kept = np.flatnonzero(~done)
                 left, totals, newest, parents = (x[kept] for x in (left, totals, newest, parents))
+                done = done[kept]
                 history = {name: x[kept] for name, x in history.items()}
                 memory.keep(kept)
             memory.follow(parents)
@@ -409,7 +412,7 @@ class Memory:
             self.reads[:, :, first : first + self.beam] = 0
         else:
             if self.used + rows > self.reads.shape[2]:
-                self._clear()
+                self._make_room()
             first, self.used = self.used, self.used + rows
         for number, past in enumerate(self.past):
             past[:, :, first : first + rows] = out[f"new.{number}"]
@@ -417,10 +420,17 @@ class Memory:
         each = np.arange(rows)
         self.reads[:, each, first + each] = 1
 
-    def _clear(self) -> None:
-        """Move the slots that some hypothesis reads to the front, and see that there is room."""
+    def _make_room(self) -> None:
+        """Move the slots that some hypothesis reads to the front, or have more of them."""
         read = self.reads.any(axis=1)
-        self.used = used = int(read.sum(axis=1).max(initial=0))
+        used = int(read.sum(axis=1).max(initial=0))
+        if used > read.shape[1] - ROOM * self.beam // 2:
+            more = ROOM * self.beam
+            self.past = [_with_room(x, 2, more) for x in self.past]
+            self.reads = _with_room(self.reads, 2, more)
+            self.positions = _with_room(self.positions, 1, more)
+            return
+        self.used = used
         kept = np.argsort(~read, axis=1, kind="stable")[:, :used]
         sentence = np.arange(len(kept))[:, None]
         for past in self.past:
@@ -428,11 +438,6 @@ class Memory:
         self.positions[:, :used] = np.take_along_axis(self.positions, kept, 1)
         self.reads[:, :, :used] = np.take_along_axis(self.reads, kept[:, None], 2)
         self.reads[:, :, used:] = 0
-        if used > read.shape[1] - ROOM * self.beam // 2:
-            more = ROOM * self.beam
-            self.past = [_with_room(x, 2, more) for x in self.past]
-            self.reads = _with_room(self.reads, 2, more)
-            self.positions = _with_room(self.positions, 1, more)
 
     def keep(self, sentences: np.ndarray) -> None:
         """Drop all but these of the sentences that are left."""
