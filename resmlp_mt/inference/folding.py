@@ -29,6 +29,7 @@ from resmlp_mt.modules.convolutional_mixing import (
 )
 from resmlp_mt.modules.gated_mixing import GatedTokenMixing
 from resmlp_mt.modules.mlp_mixing import MlpTokenMixing
+from resmlp_mt.modules.padding import zero_padding
 from resmlp_mt.modules.token_mixing import TokenMixing
 
 
@@ -191,8 +192,7 @@ class FoldedTokenMixing(nn.Module):
             h = x * self.scale
         else:
             h = torch.addcmul(self.row_sum_scale, x, self.scale)
-        if padding_mask is not None:
-            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+        h = zero_padding(h, padding_mask)
         if history is None:
             offset = self.offset[: len(x)].unsqueeze(1)  # T x 1 x C
         else:
@@ -330,8 +330,7 @@ class FoldedConvBranch(FoldedBranch):
         fold_after_(taps, branch.post)
 
     def mix(self, x, padding_mask, history):
-        if padding_mask is not None:
-            x = x.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+        x = zero_padding(x, padding_mask)
         y = self.mixing(x, history)
         if self.mixing.inside_bias is None:
             return y

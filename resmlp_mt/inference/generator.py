@@ -116,7 +116,9 @@ class ResMLPGenerator(SequenceGenerator):
         model, beam = self.model.single_model, self.beam_size
         encoder_out = model.encoder.forward_torchscript(net_input)
         state: dict = {}
-        memory = DecodingMemory.of(state, self.constant_shape)
+        # other shapes are other graphs
+        constant = True if model.decoder.compiled else self.constant_shape
+        memory = DecodingMemory.of(state, constant)
         memory.need_attention = False
         found = Hypotheses(
             sentences, beam, max_len + 1, self.vocab_size, first_word, self.eos, device

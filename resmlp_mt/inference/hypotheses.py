@@ -102,7 +102,7 @@ class Hypotheses:
         return rows
 
     def _set_first_candidates(self, rows: int) -> None:
-        first = torch.arange(len(self.left), device=self._left.device)
+        first = torch.arange(len(self._left), device=self._left.device)
         self.first_candidates = (first * (rows * self.vocabulary)).unsqueeze(1)
 
     def fetch(self, steps: int) -> "Fetched":

@@ -14,6 +14,7 @@ from resmlp_mt.inference.precision import PRECISIONS
 from resmlp_mt.modules.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 
 NORMALIZATIONS = ("affine", "layernorm")
+COMPILED = ("none", "training", "generation")
 
 
 @dataclass
@@ -78,6 +79,13 @@ class ResMLPConfig(TransformerConfig):
             "give it by --model-overrides"
         },
     )
+    torch_compile: ChoiceEnum(COMPILED) = field(
+        default="none",
+        metadata={
+            "help": "what torch.compile is for: none, training (with fairseq-train), or generation "
+            "(give it by --model-overrides)"
+        },
+    )
     folded: bool = field(
         default=False,
         metadata={
@@ -127,6 +135,7 @@ def check_config(cfg: ResMLPConfig) -> None:
         ("--token-mixing", cfg.token_mixing, TOKEN_MIXING),
         ("--normalization", cfg.normalization, NORMALIZATIONS),
         ("--inference-precision", cfg.inference_precision, PRECISIONS),
+        ("--torch-compile", cfg.torch_compile, COMPILED),
     ):
         if str(value) not in choices:
             raise UserError(f"{option} {value}: choose one of {', '.join(choices)}")
@@ -136,6 +145,10 @@ def check_config(cfg: ResMLPConfig) -> None:
             if option.type is float and not _is_number(value):
                 name = prefix + option.name.replace("_", "-")
                 raise UserError(f"--{name} {value!r}: must be a number")
+    if str(cfg.torch_compile) == "generation" and str(cfg.inference_precision) == "int8":
+        raise UserError(
+            "torch_compile generation: it cannot compile inference_precision int8: leave one out"
+        )
     if cfg.token_mixing_reach < 0 or (cfg.token_mixing_reach and cfg.folded):
         raise UserError(
             f"token_mixing_reach {cfg.token_mixing_reach}: give a number of positions, for a "

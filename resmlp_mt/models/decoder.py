@@ -2,6 +2,7 @@
 
 from typing import Dict, List, Optional, Tuple
 
+import torch
 from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
@@ -9,10 +10,10 @@ from torch import Tensor
 from resmlp_mt.errors import check_length
 from resmlp_mt.models.encoder import wrap_layer
 from resmlp_mt.models.padding import turn_back, turn_right
-from resmlp_mt.modules.attention import hide_padding
 from resmlp_mt.modules.branches import build_norm
 from resmlp_mt.modules.decoding_memory import DecodingMemory
 from resmlp_mt.modules.layers import ResMLPDecoderLayer
+from resmlp_mt.modules.padding import hide_padding
 
 
 class ResMLPDecoder(TransformerDecoderBase):
@@ -33,6 +34,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         if not cfg.no_decoder_final_norm:
             # in the place, and under the name, of the Transformer's final LayerNorm
             self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)
+        self.compiled = False
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(cfg, ResMLPDecoderLayer(cfg, no_encoder_attn))
@@ -104,6 +106,16 @@ class ResMLPDecoder(TransformerDecoderBase):
             R x C.
         """
         return self._features(words, None, incremental_state)[0]
+
+    def compile_newest_features_(self) -> None:
+        """Compile :meth:`newest_features` when it is called, as CUDA graphs on a GPU."""
+        if self.compiled:
+            return
+        cuda = self.embed_tokens.weight.device.type == "cuda"
+        self.newest_features = torch.compile(
+            self.newest_features, dynamic=True, mode="reduce-overhead" if cuda else None
+        )
+        self.compiled = True
 
     def _features(
         self,

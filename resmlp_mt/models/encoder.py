@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from resmlp_mt.errors import check_length
 from resmlp_mt.models.padding import turn_back, turn_right
-from resmlp_mt.modules.attention import is_known_empty
 from resmlp_mt.modules.branches import build_norm
 from resmlp_mt.modules.layers import ResMLPEncoderLayer
+from resmlp_mt.modules.padding import is_known_empty, zero_padding
 
 
 def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
@@ -75,8 +75,7 @@ class ResMLPEncoder(TransformerEncoderBase):
         padding = tokens.eq(self.padding_idx)
         if is_known_empty(padding):
             padding = None
-        else:
-            x = x.masked_fill(padding.t().unsqueeze(-1), 0)
+        x = zero_padding(x, padding)
         states = [x]
         for layer in self.layers:
             x = layer(x, padding)

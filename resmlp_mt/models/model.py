@@ -48,6 +48,9 @@ class ResMLPModel(TransformerModelBase):
         model = super().build_model(cfg, task)
         model.inference_precision = cfg.inference_precision
         model.token_mixing_reach = cfg.token_mixing_reach
+        model.torch_compile = str(cfg.torch_compile)
+        if model.torch_compile == "training":
+            model.compile()  # only what is called as a whole: not the encoder and decoder alone
         if cfg.folded:
             fold_(model)
         return model
@@ -96,9 +99,11 @@ class ResMLPModel(TransformerModelBase):
 
     def prepare_for_inference_(self, cfg):
         """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps,
-        and take on ``--inference-precision``."""
+        and take on ``--inference-precision`` and ``--torch-compile``."""
         super().prepare_for_inference_(cfg)
         if self.token_mixing_reach and not is_folded(self):
             extend_token_mixing_(self, self.token_mixing_reach)
         fold_(self)
         set_precision_(self, str(self.inference_precision))
+        if self.torch_compile == "generation":
+            self.decoder.compile_newest_features_()

@@ -10,7 +10,7 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor
 
-from resmlp_mt.modules.attention import is_known_empty
+from resmlp_mt.modules.padding import is_known_empty
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:

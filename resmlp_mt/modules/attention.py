@@ -47,27 +47,6 @@ def attend(
     return F.dropout(weights.to(values.dtype), dropout) @ values, weights
 
 
-def is_known_empty(mask: Tensor) -> bool:
-    """Whether no position is marked, where the host can say so at no cost: on a CPU, and not in a
-    graph that is compiled or exported, which has to be right for any sentences."""
-    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
-
-
-def hide_padding(padding_mask: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
-    """What :func:`attend` adds to the scores: B x S, True at padding, to B x 1 x 1 x S, or None
-    where it is known that there is no padding.
-
-    Rows begin at multiples of 8 numbers, as the attention kernels of a GPU ask for. Others would
-    be copied at each call.
-    """
-    if padding_mask is None or is_known_empty(padding_mask):
-        return None
-    batch, length = padding_mask.shape
-    width = -(-length // 8) * 8
-    mask = torch.zeros(batch, width, dtype=dtype, device=padding_mask.device)[:, :length]
-    return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]
-
-
 def attend_to_source(
     attention: nn.Module,
     query: Tensor,
@@ -82,7 +61,7 @@ def attend_to_source(
             the dropout are used.
         query: T x B x C, projected but not scaled.
         encoder_out: S x B x C.
-        mask: what :func:`hide_padding` gave, or None.
+        mask: what :func:`~resmlp_mt.modules.padding.hide_padding` gave, or None.
         need_weights: also return the weights.
 
     Returns:

@@ -64,6 +64,8 @@ class BeamHistory:
         self._room = 0  # rows of the buffers
         self._buffers: Dict[int, Tensor] = {}
         self._bags: Optional[List[Bags]] = None
+        self._layout: Optional[Tuple[Tensor, Tensor]] = None  # positions and offsets of bags
+        self._layout_of: Optional[torch.Size] = None  # the index
         self._mixings: Dict[int, nn.Module] = {}  # those that have been seen
         self._matrices: Optional[Tensor] = None  # the A of each of them
         self._weights: Dict[int, Tuple[Tensor, ...]] = {}  # of the newest position, by bags
@@ -96,10 +98,9 @@ class BeamHistory:
         self._make_rows(self._rows + ahead * hypotheses)
         self._length += 1
         self._rows += hypotheses
-        if not self.constant:
-            self._bags = None
-        elif self._bags is None or self._bags[0].rows.numel() != self.index.numel():
-            self._bags = self._each_by_itself()
+        self._bags = None
+        if self.constant and self._layout_of != self.index.shape:
+            self._layout, self._layout_of = self._lay_out(), self.index.shape
         if self._mixings:
             self._stack_matrices(limit)
 
@@ -213,9 +214,14 @@ class BeamHistory:
         self._weights.update(zip(numbers, zip(*rows, strict=True), strict=True))
 
     def _each_by_itself(self) -> List[Bags]:
+        layout = self._layout if self.constant else self._lay_out()
+        return [Bags(self.index.view(-1), *layout)]
+
+    def _lay_out(self) -> Tuple[Tensor, Tensor]:
+        """Positions and offsets of a bag for each hypothesis."""
         hypotheses, width = self.index.shape
         offsets = torch.arange(0, hypotheses * width, width, device=self.index.device)
-        return [Bags(self.index.view(-1), self._positions().repeat(hypotheses), offsets)]
+        return self._positions().repeat(hypotheses), offsets
 
     def _positions(self) -> Tensor:
         return torch.arange(self.index.size(1), device=self.index.device)
@@ -226,7 +232,7 @@ class BeamHistory:
         Where beams share words, also one for each sentence, to be added to those of all its beams.
         """
         hypotheses, width = self.index.shape
-        if self.beam == 1 or hypotheses * width < SHARE_FROM:
+        if self.constant or self.beam == 1 or hypotheses * width < SHARE_FROM:
             return self._each_by_itself()
         # beams of a sentence meet in a common ancestor, and before it their rows are the same
         beams = self.index.view(-1, self.beam, width)

@@ -17,6 +17,7 @@ from resmlp_mt.modules.attention import attend_to_source
 from resmlp_mt.modules.beam_history import BeamHistory
 from resmlp_mt.modules.dropout import Dropout
 from resmlp_mt.modules.mixing_kinds import build_token_mixing
+from resmlp_mt.modules.padding import zero_padding
 from resmlp_mt.modules.recomputation import compose
 from resmlp_mt.modules.source_memory import SourceMemory
 
@@ -55,10 +56,8 @@ class TokenMixingBranch(Branch):
             padding_mask: B x T, True at padding, or None if there is none.
             history: the past of word-by-word decoding.
         """
-        h = self.pre(x)
-        if padding_mask is not None:
-            # beta is not 0 after training: without this, padding would reach every position
-            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+        # beta is not 0 after training: padding would reach every position
+        h = zero_padding(self.pre(x), padding_mask)
         y = self.mixing(h, history, padding_mask)
         return x + self.dropout(self.post(y))
 

@@ -9,6 +9,7 @@ from typing import Callable, Optional
 from torch import Tensor, nn
 
 from resmlp_mt.modules.beam_history import BeamHistory
+from resmlp_mt.modules.padding import zero_padding
 from resmlp_mt.modules.token_mixing import ToeplitzTokenMixing
 
 
@@ -69,7 +70,6 @@ class GatedTokenMixing(nn.Module):
             the shape of *x*.
         """
         value, gate = self.value_gate(x).chunk(2, dim=-1)
-        if padding_mask is not None:
-            # the bias of W_v would reach every position
-            value = value.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+        # the bias of W_v would reach every position
+        value = zero_padding(value, padding_mask)
         return self.output(self.toeplitz(value, history) * self.activation(gate))

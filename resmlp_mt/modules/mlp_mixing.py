@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.modules.beam_history import BeamHistory
+from resmlp_mt.modules.padding import zero_padding
 from resmlp_mt.modules.token_mixing import TokenMixing
 
 
@@ -73,9 +74,7 @@ class MlpTokenMixing(nn.Module):
         y = None
         for first, second in zip(self.first, self.second):
             hidden = self.activation(first(x, history))
-            if padding_mask is not None:
-                # otherwise a sentence would use more units the longer its neighbours are
-                hidden = hidden.masked_fill(padding_mask.t().unsqueeze(-1), 0)
-            part = second(hidden, history)
+            # otherwise a sentence would use more units the longer its neighbours are
+            part = second(zero_padding(hidden, padding_mask), history)
             y = part if y is None else y + part
         return y

@@ -9,7 +9,8 @@ from typing import Dict, Optional, Tuple
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.modules.attention import attend, dropout_of, hide_padding, split_heads
+from resmlp_mt.modules.attention import attend, dropout_of, split_heads
+from resmlp_mt.modules.padding import hide_padding
 
 # finished sentences are cleared away when they take up this share of the memory: each clearing
 # copies what is left, and so costs at most as much as a few steps over the dead ones

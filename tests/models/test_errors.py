@@ -22,6 +22,8 @@ NOT_OURS = (
         ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
         ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
         ({"inference_precision": "int4"}, "--inference-precision int4: choose one of"),
+        ({"torch_compile": "always"}, "--torch-compile always: choose one of none"),
+        ({"torch_compile": "generation", "inference_precision": "int8"}, "leave one out"),
         ({"token_mixing_heads": 5}, "--token-mixing-heads 5 does not divide the 16 channels"),
         ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
         ({"token_mixing_heads": 0}, "--token-mixing-heads 0"),

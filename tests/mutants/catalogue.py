@@ -34,6 +34,7 @@ GENERATOR = "resmlp_mt/inference/generator.py"
 HYPOTHESES = "resmlp_mt/inference/hypotheses.py"
 LAYERS = "resmlp_mt/modules/layers.py"
 LONG_SENTENCES = "resmlp_mt/inference/long_sentences.py"
+MODULES_PADDING = "resmlp_mt/modules/padding.py"
 PADDING = "resmlp_mt/models/padding.py"
 SOURCE_MEMORY = "resmlp_mt/modules/source_memory.py"
 RECOMPUTATION = "resmlp_mt/modules/recomputation.py"
@@ -119,8 +120,8 @@ MUTANTS = (
     Mutant(
         "no-affine-before-token-mixing",
         BRANCHES,
-        "h = self.pre(x)",
-        "h = x",
+        "h = zero_padding(self.pre(x), padding_mask)",
+        "h = zero_padding(x, padding_mask)",
     ),
     Mutant(
         "no-affine-before-feed-forward",
@@ -291,8 +292,8 @@ MUTANTS = (
     Mutant(
         "values-at-padding",
         GATED,
-        "            value = value.masked_fill(padding_mask.t().unsqueeze(-1), 0)\n",
-        "            pass\n",
+        "value = zero_padding(value, padding_mask)",
+        "pass",
     ),
     Mutant(
         "map-before-not-in-the-gate-where-folded",
@@ -309,7 +310,7 @@ MUTANTS = (
     ),
     Mutant(
         "attention-sees-padding",
-        ATTENTION,
+        MODULES_PADDING,
         'return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]',
         "return mask[:, None, None]",
     ),
@@ -323,26 +324,20 @@ MUTANTS = (
     Mutant(
         "padding-not-zeroed",
         BRANCHES,
-        """            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
-""",
-        """            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 1)
-""",
+        "h = zero_padding(self.pre(x), padding_mask)",
+        "h = self.pre(x)",
     ),
     Mutant(
         "padding-not-zeroed-where-folded",
         FOLDING,
-        """            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 0)
-""",
-        """            h = h.masked_fill(padding_mask.t().unsqueeze(-1), 1)
-""",
+        "h = zero_padding(h, padding_mask)",
+        "pass",
     ),
     Mutant(
         "padding-not-zeroed-before-a-folded-convolution",
         FOLDING,
-        """            x = x.masked_fill(padding_mask.t().unsqueeze(-1), 0)
-""",
-        """            x = x.masked_fill(padding_mask.t().unsqueeze(-1), 1)
-""",
+        "x = zero_padding(x, padding_mask)",
+        "pass",
     ),
     Mutant(
         "padding-not-moved",
@@ -381,8 +376,8 @@ MUTANTS = (
     Mutant(
         "heads-swapped-while-decoding",
         BEAM_HISTORY,
-        "groups = torch.arange(heads, device=rows.device).unsqueeze(1)",
-        "groups = torch.arange(heads, device=rows.device).unsqueeze(1).flip(0)",
+        "rows = (rows * heads + groups).view(-1)",
+        "rows = (rows * heads + groups.flip(0)).view(-1)",
     ),
     Mutant(
         "memory-of-the-wrong-sentence",
