@@ -88,6 +88,7 @@ def install_everywhere(pins: List[Pin], uv: Path, folder: Path) -> List[str]:
                 *("--python", sys.executable, "--python-version", python),
                 *("--python-platform", platform, "--target", folder / name, "-r", wanted),
                 UV_CACHE_DIR=str(folder / "cache"),
+                MACOSX_DEPLOYMENT_TARGET="14.0",  # the first that onnxruntime has wheels for
             )
             if done.returncode:
                 lost.append(f"{name}: {last_line(done.stderr)}")
