@@ -89,6 +89,24 @@ def sixteen_bits() -> Table:
     return ["", "updates (skipped)", "loss, first .. last", "headroom"], rows
 
 
+def parts_for_a_gpu() -> Table:
+    """What each part of ``benchmark gpu`` gave on a CPU."""
+    found = read_json(RESULTS / "gpu-on-a-cpu.json")
+    agreement, step = found["agreement"], found["step"]
+    apart = max(max(kind["logits"], kind["gradients"]) for kind in agreement.values())
+    trained = [f"{name} {of['updates']}" for name, of in found["training"].items()]
+    operations = step["work"] + step["views"] + step["waits"]
+    modes = next(iter(found["speed"].values()))
+    rows = [
+        ["agreement", f"{len(agreement)} kinds of token mixing, at most {apart:.1e} apart"],
+        ["training", f"updates: {', '.join(trained)}"],
+        ["step", f"{operations:.1f} operations, {step['waits']:.2f} waits"],
+        ["speed", f"{', '.join(modes)} in {' and '.join(found['speed'])}"],
+        ["fsdp", f"not run: {found['fsdp']['not_run']}"],
+    ]
+    return ["part", "on a CPU"], rows
+
+
 def memory() -> Table:
     found = read_json(RESULTS / "memory.json")
     rows = [
@@ -225,6 +243,7 @@ TABLES = {
     "training": training,
     "memory": memory,
     "16 bits": sixteen_bits,
+    "parts for a gpu": parts_for_a_gpu,
     "architectures": architectures,
     "shares": shares,
     "wmt14 chain": chain,

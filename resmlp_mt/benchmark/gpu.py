@@ -5,17 +5,21 @@
   how far the states stay below the largest number of float16
 * step: operations and waits of a decoding step, and its share of the rate of matrix products
 * speed: ``decode``, ``train`` and ``memory`` in 16 bits
+* fsdp: updates with ``--ddp-backend fully_sharded`` and one process, the losses against those
+  without
 """
 
 import time
 import warnings
 from argparse import Namespace
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from importlib.util import find_spec
 from typing import Dict, Iterator, List, Optional
 from unittest import mock
 
 import torch
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed import fsdp_enable_wrap, fsdp_wrap
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.trainer import Trainer
 from torch import Tensor, nn
@@ -136,8 +140,10 @@ def training(args) -> Dict[str, dict]:
     return {precision: _train(args, precision) for precision in precisions(args.device)}
 
 
-def _train(args, precision: str) -> dict:
+def _train(args, precision: str, sharded: bool = False) -> dict:
     switches = ["--fp16"] if precision == "float16" else []
+    if sharded:
+        switches = [*switches, "--ddp-backend", "fully_sharded"]
     if args.device == "cpu":
         switches = [*switches, "--cpu", "--fp16-no-flatten-grads"]
     words = " ".join([args.arch_options, *RECIPE, *switches])
@@ -149,7 +155,9 @@ def _train(args, precision: str) -> dict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of hydra, about fairseq's use of it
         cfg = convert_namespace_to_omegaconf(pair.options[0])
-    model, criterion = pair.build(0), pair.task.build_criterion(cfg.criterion)
+    with fsdp_enable_wrap(cfg.distributed_training) if sharded else nullcontext():
+        model = fsdp_wrap(pair.build(0)) if sharded else pair.build(0)
+    criterion = pair.task.build_criterion(cfg.criterion)
     largest = Largest(model)
     trainer = Trainer(cfg, pair.task, model, criterion)
     trainer.begin_epoch(1)
@@ -312,6 +320,24 @@ def speed(args) -> Dict[str, Dict[str, Report]]:
     return found
 
 
+# ------------------------------------------------------------------------------------ fsdp
+
+
+def fsdp(args) -> dict:
+    """The losses of some updates by FSDP and without it, or why they were not made."""
+    if args.device != "cuda":
+        return {"not_run": "fairscale, by which fairseq does it, needs CUDA"}
+    if find_spec("fairscale") is None:
+        return {"not_run": "pip install fairscale, by which fairseq does it"}
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("nccl", store=store, rank=0, world_size=1)
+    try:
+        sharded = _train(args, "float32", sharded=True)
+    finally:
+        torch.distributed.destroy_process_group()
+    return {"losses": sharded["losses"], "without": _train(args, "float32")["losses"]}
+
+
 # ------------------------------------------------------------------------------------ all
 
 
@@ -363,6 +389,15 @@ def step_table(found: dict) -> Table:
     return Table("A decoding step", header, [row])
 
 
+def fsdp_table(found: dict) -> Table:
+    title = "Training by FSDP, one process"
+    if "not_run" in found:
+        return Table(title, ["not run"], [[found["not_run"]]])
+    apart = [abs(a - b) for a, b in zip(found["losses"], found["without"], strict=True)]
+    loss = f"{found['losses'][0]:.3f} .. {found['losses'][-1]:.3f}"
+    return Table(title, ["loss", "from that without"], [[loss, f"{max(apart):.3f}"]])
+
+
 def main(args) -> Report:
     """The parts that ``args.parts`` names."""
     result, shown = {}, []
@@ -386,4 +421,7 @@ def main(args) -> Report:
             for table in [table for report in reports.values() for table in report.tables]:
                 table.title = f"{dtype}. {table.title}"
                 shown.append(table)
+    if "fsdp" in args.parts:
+        found = result["fsdp"] = fsdp(args)
+        shown.append(fsdp_table(found))
     return Report(result, shown)

@@ -9,8 +9,8 @@ Modes:
     train     time of full training steps
     memory    activations kept by a training step, and memory of decoding, by length
     gpu       what to know of a card before a large training: whether it agrees with the CPU,
-              training in each precision, operations and waits of a decoding step, and the other
-              modes in 16 bits (--device cpu tries it without a card)
+              training in each precision, operations and waits of a decoding step, the other
+              modes in 16 bits, and training by FSDP (--device cpu tries it without a card)
 
 Every time is a median, with its lowest and highest repeat. Leave the machine alone while it runs,
 and set --threads to the number of free cores. Weights and words are random. The number of words is
@@ -36,7 +36,7 @@ DEFAULTS = {
     "source_length": ([25], [5]),
     "target_length": ([25], [10]),
 }
-PARTS = ("agreement", "training", "step", "speed")
+PARTS = ("agreement", "training", "step", "speed", "fsdp")
 MEMORY_LENGTHS = ([25, 50, 100, 200], [5, 10])
 
 

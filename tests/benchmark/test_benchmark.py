@@ -152,6 +152,7 @@ def test_gpu_on_a_cpu(tmp_path):
     assert losses["float32"] == pytest.approx(losses["float16"], abs=0.05)
     assert found["step"]["work"] > 30 and found["step"]["waits"] < 1
     assert {"decode", "train", "memory"} == set(found["speed"]["bfloat16"])
+    assert "CUDA" in found["fsdp"]["not_run"]
 
 
 def test_a_device_that_disagrees_is_refused(monkeypatch):
