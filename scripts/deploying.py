@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Exported models beside PyTorch: the same translations, BLEU of int8, sizes, speed, memory.
+"""Exported models beside fairseq-generate: the same translations, BLEU of int8, sizes.
 
     python scripts/deploying.py --model NAME CHECKPOINT DATA --test NAME SOURCE TARGET --out FILE
 
-Both options may be given several times. The first test counts the translations that are the same,
-with beam 1 and 4. The others are scored alone. It is the result file behind docs/deploying.md.
+Both options may be given several times. DATA is binary data whose subset test is the first test:
+the translations that are the same are counted there, with beam 1 and 4. The others are scored
+alone. It is a result file behind docs/deploying.md.
 """
 
 import argparse
+import math
+import re
 import shlex
 import subprocess
 import sys
@@ -26,36 +29,59 @@ from resmlp_mt.export.folder import export
 from resmlp_mt.export.runtime import Translator as Exported
 from resmlp_mt.files import write_json
 from resmlp_mt.provenance import versions
-from resmlp_mt.text.lines import one_line, read_parallel
-from resmlp_mt.translate.translator import SearchOptions, Translator
+from resmlp_mt.text.lines import read_parallel
+from resmlp_mt.train.programs import USER_DIR, program
+from resmlp_mt.translate.translator import SearchOptions
 
 PRECISIONS = ("float32", "int8")
-BATCH = 100  # sentences that PyTorch translates together
 LINES = 20_000  # that the memory is watched over
 
 
 def same_translations(options: SearchOptions, exported: Exported, lines: list) -> dict:
-    """How many lines have the translation that fairseq's search in PyTorch gives them."""
+    """How many lines have the translation of fairseq-generate, and the scores of the others."""
+    languages = exported.config["languages"]
+    sources = [exported.pieces(line) for line in lines]
     found = {}
     for beam in (1, 4):
-        translator = Translator(replace(options, beam=beam), torch.device("cpu"))
-        pieces = [translator.encode(line).split() for line in lines]
-        order = sorted(range(len(lines)), key=lambda i: -len(pieces[i]))
-        theirs = {}
-        for start in range(0, len(order), BATCH):
-            batch = order[start : start + BATCH]
-            theirs.update(zip(batch, translator.nbest([pieces[i] for i in batch])))
-        ours = [one[0] for one in exported.search(pieces, beam=beam)]
-        best = [theirs[i][0] for i in range(len(lines))]
-        same = [one_line(a.text) == b.text for a, b in zip(best, ours)]
-        gaps = [abs(a.score - b.score) for a, b, s in zip(best, ours, same) if s]
-        found[f"beam {beam}"] = {"same": sum(same), "of": len(same), "scores_apart": max(gaps)}
+        theirs = fairseq_generate(replace(options, beam=beam), languages)
+        if [theirs[i]["S"] for i in range(len(theirs))] != [" ".join(one) for one in sources]:
+            raise UserError(f"{options.data}: its subset test is not the first --test: give that")
+        ours = [one[0] for one in exported.search(sources, beam=beam)]
+        apart, other = 0.0, []
+        for line, hypothesis in enumerate(ours):
+            score, pieces = theirs[line]["H"].split("\t")
+            score = float(score) * math.log(2)  # fairseq-generate prints it to the base of 2
+            if pieces == " ".join(hypothesis.pieces):
+                apart = max(apart, abs(score - hypothesis.score))
+            else:
+                other.append({"line": line + 1, "fairseq": score, "exported": hypothesis.score})
+        same = len(ours) - len(other)
+        found[f"beam {beam}"] = {
+            "same": same,
+            "of": len(ours),
+            "scores_apart": apart,
+            "other": other,
+        }
     return found
 
 
-def scores(exported: Exported, pairs: list) -> dict:
+def fairseq_generate(options: SearchOptions, languages: list) -> dict:
+    """What it prints of each sentence of the subset test: ``S`` the source, ``H`` the best score
+    and its pieces."""
+    words = [program("fairseq-generate"), options.data, "--user-dir", USER_DIR]
+    words += ["--path", options.paths[0], "--beam", options.beam, "--lenpen", options.lenpen]
+    words += ["--max-len-a", options.max_len_a, "--max-len-b", options.max_len_b, "--cpu"]
+    words += ["--max-tokens", options.max_tokens, "-s", languages[0], "-t", languages[1]]
+    done = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True)
+    found: dict = {}
+    for kind, sentence, said in re.findall(r"^([SH])-(\d+)\t(.*)$", done.stdout, re.MULTILINE):
+        found.setdefault(int(sentence), {})[kind] = said
+    return found
+
+
+def scores(exported: Exported, pairs: list, **options) -> dict:
     sources, references = zip(*pairs)
-    translated = exported.translate(sources)
+    translated = exported.translate(sources, **options)
     bleu = BLEU()
     return {
         "bleu": round(bleu.corpus_score(translated, [references]).score, 2),
@@ -64,42 +90,26 @@ def scores(exported: Exported, pairs: list) -> dict:
     }
 
 
-def speed(folder: Path, lines: list) -> dict:
-    """Words of the source a second of one thread, with beam 1, and one sentence at a time with
-    beam 4, in seconds of the CPU."""
-    exported = Exported(folder, threads=1)
-    exported.translate(lines[:10])
-    start = time.process_time()
-    exported.translate(lines, beam=1)
-    taken, each = time.process_time() - start, []
-    for line in lines[:100]:
-        start = time.process_time()
-        exported.translate([line])
-        each.append(1000 * (time.process_time() - start))
-    each.sort()
-    return {
-        "words_a_second": sum(len(line.split()) for line in lines) / taken,
-        "sentence_ms": {"median": each[len(each) // 2], "95%": each[len(each) * 95 // 100]},
-    }
+def memory(program: list, lines: list) -> dict:
+    """MB of a program, at its highest in each quarter of 20,000 lines.
 
-
-def memory(folder: Path, lines: list) -> dict:
-    """MB of the program, at its highest in each quarter of 20,000 lines."""
+    Args:
+        program: its words; the names of the text and of the file to write follow.
+        lines: which are repeated.
+    """
     text = (lines * (LINES // len(lines) + 1))[:LINES]
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "source"
         source.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
-        words = [sys.executable, folder / "runtime.py", "--input", source, "--beam", 1]
-        words += ["--threads", 1, "--output", Path(name) / "target"]
+        words = [*program, "--input", source, "--output", Path(name) / "target"]
         seen = []
-        with subprocess.Popen(list(map(str, words)), stderr=subprocess.DEVNULL) as program:
-            process = psutil.Process(program.pid)
-            while program.poll() is None:
-                with_peak = process.memory_info().rss / 1e6
-                seen.append(with_peak)
+        with subprocess.Popen(list(map(str, words)), stderr=subprocess.DEVNULL) as running:
+            process = psutil.Process(running.pid)
+            while running.poll() is None:
+                seen.append(process.memory_info().rss / 1e6)
                 time.sleep(0.05)
-        if program.returncode:
-            raise UserError(f"{folder / 'runtime.py'}: status {program.returncode}")
+        if running.returncode:
+            raise UserError(f"{program}: status {running.returncode}")
     quarter = len(seen) // 4
     return {"lines": LINES, "peak_mb": [max(seen[i * quarter :][:quarter]) for i in range(4)]}
 
@@ -111,16 +121,16 @@ def check(name: str, checkpoint: Path, data: Path, tests: dict, work: Path) -> d
     found = {"tests": {test: {} for test in tests}, "megabytes": {}}
     for precision in PRECISIONS:
         folder = work / f"{name}.{precision}"
-        found[f"beside PyTorch {precision}"] = export(options, folder, precision, lines[:50])
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        found["megabytes"][precision] = size / 1e6
+        found[f"beside PyTorch {precision}"] = export(options, folder, precision, lines[:50], data)
+        sizes = {path.name: path.stat().st_size / 1e6 for path in folder.iterdir()}
+        found["megabytes"][precision] = sum(sizes.values())
         exported = Exported(folder, threads=1)
         if precision == "float32":
             found.update(same_translations(options, exported, lines))
         for test, pairs in tests.items():
-            found["tests"][test][precision] = scores(exported, pairs)
-        found[f"speed {precision}"] = speed(folder, lines)
-    found["memory int8"] = memory(work / f"{name}.int8", lines)
+            of_test = found["tests"][test]
+            of_test[precision] = scores(exported, pairs)
+            of_test[f"{precision}, shortlist"] = scores(exported, pairs, shortlist=True)
     return found
 
 
