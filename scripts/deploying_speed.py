@@ -2,10 +2,10 @@
 """An exported model beside a Transformer in CTranslate2, from text to text: speed and memory.
 
     python scripts/deploying_speed.py --model CHECKPOINT --transformer CHECKPOINT --data DATA \\
-        --source FILE --threads N --out FILE
+        --source FILE [--threads N] [--memory] --out FILE
 
 Both models are of one folder of binary data. All systems translate the same lines in turn, in
-batches by tokens, and then one line at a time. A system with a shortlist has that of the export.
+batches by tokens, and then one line at a time. The memory is measured by a run of its own. A system with a shortlist has that of the export.
 It is a result file behind docs/deploying.md.
 """
 
@@ -122,6 +122,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--lines", type=int, default=500, help="how many of the source")
+    help = "of the whole programs on 20,000 lines, in place of the speed"
+    parser.add_argument("--memory", action="store_true", help=help)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     lines = read_text(args.source)[: args.lines]
@@ -150,6 +152,10 @@ def main() -> None:
             programs[f"ours, {precision}"] = command
             command = [sys.executable, "-c", PROGRAM, "--model", converted, "--spm", spm]
             programs[f"CTranslate2, {precision}"] = command
+        if args.memory:
+            result["memory"] = {name: memory(words, lines) for name, words in programs.items()}
+            write_json(args.out, result)
+            return
         tokens = {system: translate(lines) for system, translate in systems.items()}
         runs = {system: partial(translate, lines) for system, translate in systems.items()}
         seconds = alternate(runs, 1, args.repeats)
@@ -161,9 +167,6 @@ def main() -> None:
                 "sentence_ms": one_by_one(translate, lines[:ONE_BY_ONE]),
             }
         write_json(args.out, result)
-        if args.threads == 1:
-            result["memory"] = {name: memory(words, lines) for name, words in programs.items()}
-            write_json(args.out, result)
 
 
 if __name__ == "__main__":
