@@ -5,8 +5,8 @@
         --source FILE [--threads N] [--memory] --out FILE
 
 Both models are of one folder of binary data. All systems translate the same lines in turn, in
-batches by tokens, and then one line at a time. The memory is measured by a run of its own. A system with a shortlist has that of the export.
-It is a result file behind docs/deploying.md.
+batches by tokens, and then one line at a time. A system with a shortlist has that of the export.
+The memory is measured by a run of its own. These are result files behind docs/deploying.md.
 """
 
 import argparse
