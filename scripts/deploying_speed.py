@@ -53,7 +53,7 @@ subwords = sentencepiece.SentencePieceProcessor(model_file=args.spm)
 with open(args.input, encoding="utf-8") as lines, open(args.output, "w") as output:
     while chunk := list(itertools.islice(lines, 2048)):
         found = translator.translate_batch(
-            subwords.encode(chunk, out_type=str), beam_size=1, max_decoding_length=200,
+            subwords.encode(chunk, out_type=str), beam_size=1, max_decoding_length=100,
             max_batch_size=4096, batch_type="tokens")
         output.writelines(subwords.decode(one.hypotheses[0]) + "\\n" for one in found)
 """
