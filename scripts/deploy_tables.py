@@ -40,35 +40,30 @@ def bleu() -> Table:
     return ["model, test", *kinds], rows
 
 
-def _texts() -> dict:
-    return {n: read_json(RESULTS / f"deploying-speed-{n}.json") for n in (1, 2)}
+TEXTS = {
+    "gated-3, 1 thread": "deploying-speed-1.json",
+    "resmlp-3, 1 thread": "deploying-speed-resmlp-1.json",
+    "gated-3, 2 threads": "deploying-speed-2.json",
+}
 
 
 def text() -> Table:
-    found = _texts()
+    """Ours and CTranslate2, and how many times its tokens a second and which part of its time for
+    a sentence that is."""
     rows = []
-    for system in found[1]["systems"]:
-        row = [system]
-        for of_threads in found.values():
-            one = of_threads["systems"][system]
-            row.append(number(one["tokens_per_second"]))
-            row += [number(one["sentence_ms"][which]) for which in ("median", "95%")]
-        rows.append(row)
-    each = ["tokens/s", "one sentence, ms", "95%"]
-    return ["system", *(f"{name}, {n} threads" for n in found for name in each)], rows
-
-
-def ratios() -> Table:
-    """How many times the tokens of CTranslate2 a second, and which part of its time for one
-    sentence."""
-    rows = []
-    for threads, found in _texts().items():
+    for setting, name in TEXTS.items():
+        systems = read_json(RESULTS / name)["systems"]
         for kind in (f"{p}{ending}" for p in PRECISIONS for ending in ("", ", shortlist")):
-            ours, theirs = (found["systems"][f"{x}, {kind}"] for x in ("ours", "CTranslate2"))
-            speed = ours["tokens_per_second"] / theirs["tokens_per_second"]
-            part = ours["sentence_ms"]["median"] / theirs["sentence_ms"]["median"]
-            rows.append([f"{kind}, {threads} threads", f"{speed:.2f}", f"{part:.2f}"])
-    return ["", "batches: times its tokens/s", "one sentence: part of its time"], rows
+            both = [systems[f"{system}, {kind}"] for system in ("ours", "CTranslate2")]
+            ours, theirs = (one["tokens_per_second"] for one in both)
+            row = [f"{setting}, {kind}", number(ours), number(theirs), f"{ours / theirs:.2f}"]
+            for one in both:
+                times = one["sentence_ms"]
+                row.append(f"{number(times['median'])} ({number(times['95%'])})")
+            mine, other = (one["sentence_ms"]["median"] for one in both)
+            rows.append([*row, f"{mine / other:.2f}"])
+    head = ["", "tokens/s", "CTranslate2", "times", "one sentence, ms (95%)", "CTranslate2", "part"]
+    return head, rows
 
 
 def memory() -> Table:
@@ -108,7 +103,6 @@ TABLES = {
     "exported models": models,
     "exported bleu": bleu,
     "exported text": text,
-    "exported ratios": ratios,
     "exported memory": memory,
     "exported decoding": decoding,
 }

@@ -13,11 +13,10 @@ import argparse
 import shlex
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Callable, List
+from typing import Callable, Dict, List
 
 import ctranslate2
 import sentencepiece
@@ -105,14 +104,17 @@ def convert(options: SearchOptions, vmap: Path, precision: str, out: Path) -> No
         converter.convert(str(out), vmap=str(vmap), quantization=quantization)
 
 
-def one_by_one(translate: Translate, lines: List[str]) -> dict:
-    """Milliseconds of a line."""
-    taken = []
+def one_by_one(systems: Dict[str, Translate], lines: List[str]) -> Dict[str, dict]:
+    """Milliseconds of a line: all systems in turn, the median of three times."""
+    taken: Dict[str, List[float]] = {system: [] for system in systems}
     for line in lines:
-        start = time.perf_counter()
-        translate([line])
-        taken.append(1000 * (time.perf_counter() - start))
-    return {"median": median(taken), "95%": sorted(taken)[len(taken) * 95 // 100]}
+        runs = {system: partial(translate, [line]) for system, translate in systems.items()}
+        for system, seconds in alternate(runs, 0, 3).items():
+            taken[system].append(1000 * median(seconds))
+    return {
+        system: {"median": median(times), "95%": sorted(times)[len(times) * 95 // 100]}
+        for system, times in taken.items()
+    }
 
 
 def main() -> None:
@@ -159,12 +161,13 @@ def main() -> None:
         tokens = {system: translate(lines) for system, translate in systems.items()}
         runs = {system: partial(translate, lines) for system, translate in systems.items()}
         seconds = alternate(runs, 1, args.repeats)
-        for system, translate in systems.items():
+        each = one_by_one(systems, lines[:ONE_BY_ONE])
+        for system in systems:
             result["systems"][system] = {
                 "seconds": seconds[system],
                 "tokens": tokens[system],
                 "tokens_per_second": tokens[system] / median(seconds[system]),
-                "sentence_ms": one_by_one(translate, lines[:ONE_BY_ONE]),
+                "sentence_ms": each[system],
             }
         write_json(args.out, result)
 
