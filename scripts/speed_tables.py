@@ -107,6 +107,17 @@ def parts_for_a_gpu() -> Table:
     return ["part", "on a CPU"], rows
 
 
+def compiled() -> Table:
+    """A small model with and without ``--torch-compile``."""
+    rows = []
+    for setting, name in (("training step", "train"), ("decoding step", "decode")):
+        found = columns(f"compile-{name}")
+        ours, plain = found["resmlp_mt_tiny"], found["resmlp_mt_tiny (baseline)"]
+        cells = [milliseconds(plain), milliseconds(ours), spread_text(Spread(**ours["speed"]))]
+        rows.append([setting, *cells])
+    return ["", "ms", "compiled, ms", "times faster"], rows
+
+
 def memory() -> Table:
     found = read_json(RESULTS / "memory.json")
     rows = [
@@ -243,6 +254,7 @@ TABLES = {
     "training": training,
     "memory": memory,
     "16 bits": sixteen_bits,
+    "compiled": compiled,
     "parts for a gpu": parts_for_a_gpu,
     "architectures": architectures,
     "shares": shares,
