@@ -83,7 +83,8 @@ def decoding() -> Table:
                 line["columns"][f"{system} {precision}"]["ms_a_step"]["median"]
                 for system in ("exported", "CTranslate2")
             )
-            setting = f"{SIZES[size]}, {sentences} x {line['beam']}, {threads} threads"
+            cores = "1 thread" if threads == 1 else f"{threads} threads"
+            setting = f"{SIZES[size]}, {sentences} x {line['beam']}, {cores}"
             rows.append(
                 [f"{setting}, {precision}", number(ours), number(theirs), f"{theirs / ours:.2f}"]
             )
