@@ -96,16 +96,24 @@ def test(mutant: Mutant, root: Path) -> Result:
         copy_tree(root, folder)
         if mutant is not UNCHANGED:
             (folder / mutant.file).write_text(mutated(mutant, root), encoding="utf-8")
-        report = folder / "report.xml"
-        environment = {**os.environ, "PYTHONPATH": name, "OMP_NUM_THREADS": "1"}
-        # first the reference, or the tests of the room of the mutant if that is inference
-        tests = reversed(TESTS) if "/inference/" in mutant.file else TESTS
-        pytest = (sys.executable, "-m", "pytest", *tests, f"--maxfail={ENOUGH}")
-        pytest += ("-p", "no:cacheprovider", "--assert=plain", f"--junit-xml={report}")
-        done = subprocess.run(pytest, cwd=folder, env=environment, capture_output=True, text=True)
-        if done.returncode not in (0, 1) or not report.exists():
-            return Result(Counter(), 0, (done.stdout + done.stderr).strip().split("\n")[-1])
-        return read_report(report)
+        result = run_tests(folder, mutant, ENOUGH)
+        if result.other and not result.failures:  # an assertion may fail after them
+            result = run_tests(folder, mutant, 0)
+        return result
+
+
+def run_tests(folder: Path, mutant: Mutant, enough: int) -> Result:
+    """Run the tests in *folder* until *enough* have failed, or all of them if it is 0."""
+    report = folder / "report.xml"
+    environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
+    # first the reference, or the tests of the room of the mutant if that is inference
+    tests = reversed(TESTS) if "/inference/" in mutant.file else TESTS
+    pytest = (sys.executable, "-m", "pytest", *tests, f"--maxfail={enough}")
+    pytest += ("-p", "no:cacheprovider", "--assert=plain", f"--junit-xml={report}")
+    done = subprocess.run(pytest, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode not in (0, 1) or not report.exists():
+        return Result(Counter(), 0, (done.stdout + done.stderr).strip().split("\n")[-1])
+    return read_report(report)
 
 
 def read_report(path: Path) -> Result:
