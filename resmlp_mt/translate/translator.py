@@ -5,6 +5,7 @@ ensemble, which averages probabilities at each word.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -333,7 +334,7 @@ def _task_options(state: dict):
     try:
         # older checkpoints have all options in one namespace
         options = state["cfg"]["task"] if state.get("args") is None else vars(state["args"])
-        return options if hasattr(options, "get") else {}
+        return options if isinstance(options, Mapping) else {}
     except (KeyError, TypeError):
         return {}
 

@@ -199,6 +199,8 @@ def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
     torch.save(state, bad / "zz.pt")
     state["cfg"]["task"]["_name"] = "language_modeling"
     torch.save(state, bad / "lm.pt")
+    state["cfg"]["task"] = []
+    torch.save(state, bad / "no_task.pt")
     state = load(world.checkpoint)
     state["model"].popitem()
     torch.save(state, bad / "unfit.pt")
@@ -212,6 +214,7 @@ def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
     refuse("cut.pt is damaged", source, out, path=bad / "cut.pt")
     refuse("none.pt: No such file", source, out, path=bad / "none.pt")
     refuse("its task is language_modeling", source, out, path=bad / "lm.pt")
+    refuse("its task is None", source, out, path=bad / "no_task.pt")
     refuse("unfit.pt does not fit the model", source, out, path=bad / "unfit.pt")
     refuse("zz.pt translates xx-zz, but", source, out, path=f"{ours}{bad / 'zz.pt'}")
     refuse(f"bad has no {FILE}", source, out, data=bad)
