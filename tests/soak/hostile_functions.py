@@ -94,7 +94,9 @@ class Functions:
             decoded = "".join(pieces).replace("▁", " ").strip()
             normal = model.processor.normalize(one_line(line)).replace("▁", " ").strip()
             assert decoded == normal
-            assert letters(decoded) == letters(line)
+            # SentencePiece knows newer letters than Python does
+            if all(unicodedata.category(c) != "Cn" for c in line):
+                assert letters(decoded) == letters(line)
             assert model.encode(decoded) == encoded
 
     def cleaning(self, source: str, target: str) -> None:
