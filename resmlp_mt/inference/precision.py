@@ -1,5 +1,6 @@
 """The arithmetic of generation: the checkpoint's own, bfloat16, or int8 on a CPU."""
 
+import os
 import warnings
 
 import torch
@@ -36,7 +37,8 @@ def has_products_of_int8() -> bool:
     """Whether the CPU has instructions for them, and PyTorch the two engines that use these."""
     engines = torch.backends.quantized.supported_engines
     known = getattr(torch.cpu, "_is_vnni_supported", lambda: False)
-    return "fbgemm" in engines and "onednn" in engines and known()
+    limited = "ONEDNN_MAX_CPU_ISA" in os.environ  # then oneDNN may not use them
+    return "fbgemm" in engines and "onednn" in engines and known() and not limited
 
 
 class Int8Linear(nn.Module):

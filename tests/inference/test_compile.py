@@ -1,5 +1,6 @@
 """``--torch-compile``: the same translations and gradients, by a few graphs."""
 
+import os
 import shutil
 from functools import partial
 
@@ -56,6 +57,7 @@ def test_graphs_of_other_batches(without_kernels):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="on a CPU kernels need a compiler of C++")
+@pytest.mark.skipif("ATEN_CPU_CAPABILITY" in os.environ, reason="kernels are for the CPU itself")
 def test_kernels():
     assert check_translations(2, [(3, 5)]) == 2
 
