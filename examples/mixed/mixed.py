@@ -199,7 +199,7 @@ def result_file(args: argparse.Namespace, system: str) -> Path:
 
 def score(args: argparse.Namespace) -> None:
     """``results/SYSTEM.SEED.MINUTES.json`` of each system, against the first of them."""
-    valid = args.out / "data" / "text" / "valid"
+    valid, prefixes = args.out / "data" / "text" / "valid", tests(args)
     make_folder(RESULTS)
     baseline: Optional[Dict[str, List[str]]] = None
     for system in args.systems:
@@ -209,8 +209,8 @@ def score(args: argparse.Namespace) -> None:
         for lenpen in load_recipe(str(RECIPE)).lenpen:
             found[lenpen] = scored(translate(args, model, valid, lenpen), valid)
         lenpen = max(found, key=lambda value: found[value]["bleu"])
-        lines = {n: translate(args, model, p, lenpen) for n, p in tests(args).items()}
-        scores = {name: scored(lines[name], prefix) for name, prefix in tests(args).items()}
+        lines = {n: translate(args, model, p, lenpen) for n, p in prefixes.items()}
+        scores = {name: scored(lines[name], prefix) for name, prefix in prefixes.items()}
         two_in_a_line = {}
         for name, prefix in sets(args.out / "text", "pairs").items():
             together = scored(translate(args, model, prefix, lenpen), prefix)
@@ -218,8 +218,10 @@ def score(args: argparse.Namespace) -> None:
             two_in_a_line[name] = {"alone": alone, "together": together}
         against = {}
         if baseline is not None:
-            references = {name: side(prefix, TARGET) for name, prefix in tests(args).items()}
-            against = {n: tested(baseline[n], lines[n], references[n]) for n in lines}
+            against = {
+                name: tested(baseline[name], lines[name], side(prefix, TARGET))
+                for name, prefix in prefixes.items()
+            }
         curve = read_curve(run / "checkpoints" / "train.log")["valid"]
         curve = [point for point in curve if point[0] <= stage["updates"]]
         result = {
@@ -249,7 +251,7 @@ def publish(args: argparse.Namespace) -> None:
     path = result_file(args, system)
     if not path.exists():
         raise UserError(f"{path}: no such file: score {system} first")
-    result, stage = read_json(path), stage_within(args, system)
+    result, stage, prefixes = read_json(path), stage_within(args, system), tests(args)
     make_folder(MODEL)
     resmlp_mt(
         *("average", "--inputs", run_folder(args, system) / f"model.{stage['updates']}.pt"),
@@ -258,7 +260,7 @@ def publish(args: argparse.Namespace) -> None:
     for name in (f"dict.{SOURCE}.txt", f"dict.{TARGET}.txt", "spm.model", "text.json"):
         shutil.copyfile(args.out / "data" / "data-bin" / name, MODEL / name)
     shutil.rmtree(args.out / "translations" / MODEL.name, ignore_errors=True)
-    lines = {n: translate(args, MODEL, p, result["lenpen"]) for n, p in tests(args).items()}
+    lines = {n: translate(args, MODEL, p, result["lenpen"]) for n, p in prefixes.items()}
     files = [path for path in sorted(MODEL.iterdir()) if path.suffix != ".md"]
     published = {
         "command": command(args),
@@ -266,7 +268,7 @@ def publish(args: argparse.Namespace) -> None:
         **{key: result[key] for key in ("system", "seed", "parameters", "updates", "cpu_minutes")},
         "lenpen": result["lenpen"],
         "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
-        "scores": {name: scored(lines[name], prefix) for name, prefix in tests(args).items()},
+        "scores": {name: scored(lines[name], prefix) for name, prefix in prefixes.items()},
         "sentences": list(zip(side(EVERYDAY, SOURCE), lines[EVERYDAY.name]))[:READ],
     }
     write_json(RESULTS / "model.json", published)

@@ -86,8 +86,8 @@ def average_checkpoints(paths: List[Path], output: Path, float16: bool = False) 
 
     Raises:
         UserError: if the checkpoints have different parameters, if a weight overflows float16, or
-            what
-            :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` and ``save_checkpoint`` raise.
+            what :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` and ``save_checkpoint``
+            raise.
     """
     result = load_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)
