@@ -46,6 +46,7 @@ SYSTEMS = {
     "gated": "resmlp_mt_gated_6",
     "toeplitz": "resmlp_mt_toeplitz_6",
     "resmlp": "resmlp_mt_6",
+    "gated-longer": "resmlp_mt_gated_6",  # on text that has pairs of sentences in one line, too
 }
 STAGE = 500  # updates between two looks at the CPU minutes; the recipe saves twice as often
 
@@ -80,8 +81,8 @@ def by_twos(lines: List[str]) -> List[str]:
 
 
 def corpus(args: argparse.Namespace) -> None:
-    """``OUT/data``, the test sets as ``OUT/text/test.NAME.LANG``, and their lines two by two as
-    ``OUT/text/pairs.NAME.LANG``."""
+    """``OUT/data``, the test sets as ``OUT/text/test.NAME.LANG``, their lines two by two as
+    ``OUT/text/pairs.NAME.LANG``, and ``OUT/longer``."""
     if args.folder is None:
         os.environ["MTDATA_RECIPES"] = str(HERE)
         recipe = ("--recipe", "mixed_en_de", "--limit", 200000, "--vocab-size", 8000)
@@ -112,6 +113,26 @@ def corpus(args: argparse.Namespace) -> None:
             *("--testpref", ",".join(str(text / f"test.{name}") for name in tests)),
             *("--out", args.out / "data"),
         )
+    longer_lines(args.out)
+
+
+def longer_lines(out: Path) -> None:
+    """``OUT/longer``: the data with a quarter as many lines again, each made of two of its own."""
+    text, longer = out / "data" / "text", out / "text" / "longer"
+    source, target = (text / f"train.{language}" for language in (SOURCE, TARGET))
+    resmlp_mt(
+        *("concatenate", "--source", source, "--target", target),
+        *("--most", 2, "--share", 0.25, "--output-prefix", longer),
+    )
+    resmlp_mt(
+        *("prepare", "-s", SOURCE, "-t", TARGET, "--trainpref", longer),
+        *("--validpref", text / "valid", "--out", out / "longer"),
+        *("--subword-model", out / "data" / "data-bin" / "spm.model"),
+    )
+
+
+def data_bin(args: argparse.Namespace, system: str) -> Path:
+    return args.out / ("longer" if system.endswith("-longer") else "data") / "data-bin"
 
 
 def run_folder(args: argparse.Namespace, system: str) -> Path:
@@ -146,7 +167,7 @@ def train(args: argparse.Namespace) -> None:
         while not stages or stages[-1]["cpu_minutes"] < args.cpu_minutes:
             updates = STAGE * (len(stages) + 1)
             resmlp_mt(
-                *("train", args.out / "data" / "data-bin", "--out", checkpoints),
+                *("train", data_bin(args, system), "--out", checkpoints),
                 *("--arch", SYSTEMS[system], "--recipe", RECIPE, "--seed", args.seed),
                 *("--precision", "bf16", "--max-tokens", 1024, "--threads", 1),
                 *("--max-update", updates, "--", "--cpu"),
@@ -158,15 +179,18 @@ def train(args: argparse.Namespace) -> None:
             write_json(run / "progress.json", stages)
 
 
-def translate(args: argparse.Namespace, path: Path, prefix: Path, lenpen: float) -> List[str]:
-    """Translations of ``PREFIX.en`` by a checkpoint or a published folder, kept in --out."""
+def translate(
+    args: argparse.Namespace, path: Path, prefix: Path, lenpen: float, data: Optional[Path] = None
+) -> List[str]:
+    """Translations of ``PREFIX.en``, kept in --out, by a checkpoint and its data-bin or by a
+    published folder."""
     folder = args.out / "translations" / (path.parent.name if path.is_file() else path.name)
     make_folder(folder)
     output = folder / f"{path.stem}.{prefix.name}.lenpen-{lenpen:g}.{TARGET}"
     if not output.exists():
-        data = ("--data", args.out / "data" / "data-bin") if path.is_file() else ()
         resmlp_mt(
-            *("translate", "--path", path, *data, "--cpu", "--threads", 1),
+            *("translate", "--path", path, *(("--data", data) if data else ())),
+            *("--cpu", "--threads", 1),
             *("--beam", load_recipe(str(RECIPE)).beam, "--lenpen", lenpen),
             *("--input", f"{prefix}.{SOURCE}", "--output", output),
         )
@@ -205,15 +229,16 @@ def score(args: argparse.Namespace) -> None:
     for system in args.systems:
         stage, run = stage_within(args, system), run_folder(args, system)
         model = run / f"model.{stage['updates']}.pt"
+        data = data_bin(args, system)
         found = {}
         for lenpen in load_recipe(str(RECIPE)).lenpen:
-            found[lenpen] = scored(translate(args, model, valid, lenpen), valid)
+            found[lenpen] = scored(translate(args, model, valid, lenpen, data), valid)
         lenpen = max(found, key=lambda value: found[value]["bleu"])
-        lines = {n: translate(args, model, p, lenpen) for n, p in prefixes.items()}
+        lines = {n: translate(args, model, p, lenpen, data) for n, p in prefixes.items()}
         scores = {name: scored(lines[name], prefix) for name, prefix in prefixes.items()}
         two_in_a_line = {}
         for name, prefix in sets(args.out / "text", "pairs").items():
-            together = scored(translate(args, model, prefix, lenpen), prefix)
+            together = scored(translate(args, model, prefix, lenpen, data), prefix)
             alone = scored(by_twos(lines[name]), prefix)
             two_in_a_line[name] = {"alone": alone, "together": together}
         against = {}
@@ -258,7 +283,7 @@ def publish(args: argparse.Namespace) -> None:
         *("--float16", "--output", MODEL / "model.pt"),
     )
     for name in (f"dict.{SOURCE}.txt", f"dict.{TARGET}.txt", "spm.model", "text.json"):
-        shutil.copyfile(args.out / "data" / "data-bin" / name, MODEL / name)
+        shutil.copyfile(data_bin(args, system) / name, MODEL / name)
     shutil.rmtree(args.out / "translations" / MODEL.name, ignore_errors=True)
     lines = {n: translate(args, MODEL, p, result["lenpen"]) for n, p in prefixes.items()}
     files = [path for path in sorted(MODEL.iterdir()) if path.suffix != ".md"]

@@ -97,6 +97,12 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
     twos = [f"{a} {b}" for a, b in zip(lines[::2], lines[1::2])]
     assert (text / "pairs.one.de").read_text().splitlines() == twos
     assert len((text / "valid.en").read_text().splitlines()) == 12
+    data, longer = ((tmp_path / "out" / name) for name in ("data", "longer"))
+    lines, more = ((f / "text" / "train.en").read_text().splitlines() for f in (data, longer))
+    assert more[: len(lines)] == lines and len(more) == len(lines) * 5 // 4
+    assert (longer / "data-bin" / "spm.model").read_bytes() == (
+        data / "data-bin" / "spm.model"
+    ).read_bytes()
     assert tiny("train", "gated", "--cpu-minutes", 0.001) == 0
     run = tmp_path / "out" / "gated.1"
     (stage,) = read_json(run / "progress.json")
@@ -106,18 +112,18 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
         assert tiny("train", "gated", "--cpu-minutes", minutes + 0.5) == 0
     first, second = read_json(run / "progress.json")
     assert first == stage and second == {"updates": 4, "cpu_minutes": minutes + 1}
-    shutil.copytree(run, run.with_name("conv.1"))
+    shutil.copytree(run, run.with_name("gated-longer.1"))
     budget = second["cpu_minutes"] + 1
-    assert tiny("score", "conv", "gated", "--cpu-minutes", budget) == 0
+    assert tiny("score", "gated-longer", "gated", "--cpu-minutes", budget) == 0
     result = read_json(tmp_path / "results" / f"gated.1.{budget:g}.json")
     assert result["updates"] == 4 and result["arch"] == "resmlp_mt_gated_6"
     assert set(result["scores"]) == {"valid", "one", "test_2017_mscoco", "everyday"}
     assert "version:" in result["scores"]["one"]["bleu_signature"]
     against = result["against"]
     bleu = against["one"]["bleu"]
-    assert against["system"] == "conv" and bleu["system"] == bleu["baseline"]
+    assert against["system"] == "gated-longer" and bleu["system"] == bleu["baseline"]
     assert set(result["two_in_a_line"]) == {"one", "test_2017_mscoco"}
-    assert read_json(tmp_path / "results" / f"conv.1.{budget:g}.json")["against"] == {}
+    assert read_json(tmp_path / "results" / f"gated-longer.1.{budget:g}.json")["against"] == {}
     assert tiny("publish", "gated", "--cpu-minutes", budget) == 0
     published = read_json(tmp_path / "results" / "model.json")
     assert set(published["scores"]) == {"one", "test_2017_mscoco", "everyday"}
