@@ -48,6 +48,7 @@ SYSTEMS = {
     "resmlp": "resmlp_mt_6",
     "gated-longer": "resmlp_mt_gated_6",  # on text that has pairs of sentences in one line, too
 }
+EDGES = (5, 10, 20, 30)  # words of the longest source of a bucket, all test sets together
 STAGE = 500  # updates between two looks at the CPU minutes; the recipe saves twice as often
 
 
@@ -210,6 +211,18 @@ def scored(hypotheses: List[str], prefix: Path) -> dict:
     return {**score(hypotheses, references, TARGET), **counted(hypotheses, references)}
 
 
+def by_length(lines: Dict[str, List[str]], prefixes: Dict[str, Path]) -> List[dict]:
+    """BLEU by the words of the source, of all test sets together."""
+    from resmlp_mt.score.by_length import bleu_by_length
+
+    together = [line for name in prefixes for line in lines[name]]
+    sources, references = (
+        [line for prefix in prefixes.values() for line in side(prefix, language)]
+        for language in (SOURCE, TARGET)
+    )
+    return bleu_by_length(together, references, sources, EDGES, TARGET)
+
+
 def command(args: argparse.Namespace) -> str:
     return (
         f"python examples/mixed/mixed.py {args.action} {' '.join(args.systems)} "
@@ -262,6 +275,7 @@ def score(args: argparse.Namespace) -> None:
             "lenpen": lenpen,
             "valid_curve": curve,
             "scores": {"valid": found[lenpen], **scores},
+            "by_length": by_length(lines, prefixes),
             "two_in_a_line": two_in_a_line,
             "against": {"system": args.systems[0], **against} if against else {},
         }
