@@ -82,8 +82,8 @@ def by_twos(lines: List[str]) -> List[str]:
 
 
 def corpus(args: argparse.Namespace) -> None:
-    """``OUT/data``, the test sets as ``OUT/text/test.NAME.LANG``, their lines two by two as
-    ``OUT/text/pairs.NAME.LANG``, and ``OUT/longer``."""
+    """``OUT/data``, the test sets as ``OUT/text/test.NAME.LANG``, the lines of those of the corpus
+    two by two as ``OUT/text/pairs.NAME.LANG``, and ``OUT/longer``."""
     if args.folder is None:
         os.environ["MTDATA_RECIPES"] = str(HERE)
         recipe = ("--recipe", "mixed_en_de", "--limit", 200000, "--vocab-size", 8000)
@@ -96,14 +96,15 @@ def corpus(args: argparse.Namespace) -> None:
                 f"--from {args.folder}: needs train.{SOURCE}, valid.NAME.{SOURCE}, "
                 f"test.NAME.{SOURCE}, and the same in {TARGET}, each plain or .gz"
             )
-    tests |= {prefix.name.partition(".")[0]: prefix for prefix in args.test}
+    further = {prefix.name.partition(".")[0]: prefix for prefix in args.test}
     text = args.out / "text"
     make_folder(text)
     for language in (SOURCE, TARGET):
-        for name, prefix in tests.items():
+        for name, prefix in {**tests, **further}.items():
             lines = side(prefix, language)
             write_lines(text / f"test.{name}.{language}", lines)
-            write_lines(text / f"pairs.{name}.{language}", by_twos(lines))
+            if name not in further:
+                write_lines(text / f"pairs.{name}.{language}", by_twos(lines))
         if args.folder is not None:
             lines = [line for prefix in valid.values() for line in side(prefix, language)]
             write_lines(text / f"valid.{language}", lines)
