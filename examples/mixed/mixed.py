@@ -192,7 +192,7 @@ def translate(
     if not output.exists():
         resmlp_mt(
             *("translate", "--path", path, *(("--data", data) if data else ())),
-            *("--cpu", "--threads", 1),
+            *("--cpu", "--threads", 1, "--truncate"),
             *("--beam", load_recipe(str(RECIPE)).beam, "--lenpen", lenpen),
             *("--input", f"{prefix}.{SOURCE}", "--output", output),
         )
