@@ -3,14 +3,13 @@
 From a file without one (of ``--no-save-optimizer-state``, averaged, pruned) fairseq 0.12 takes the
 weights and the place in the data, says nothing, and counts updates from 0: warm-up and the sums of
 Adagrad begin again in the middle of a run. From a state that is NaN all weights are NaN after one
-update, and are saved. It can go when ``Trainer.load_checkpoint`` refuses both
+update, and are saved. One of other shapes ends the first update with an error of PyTorch. It can go when ``Trainer.load_checkpoint`` refuses both
 (test_cli_errors.py, test_hostile_checkpoints.py).
 """
 
-from typing import Dict
-
 from fairseq.optim import FairseqOptimizer
 from fairseq.trainer import Trainer
+from torch import Tensor
 
 from resmlp_mt.compat.checkpoint_file import check_finite
 from resmlp_mt.compat.replacing import replace_once
@@ -33,16 +32,25 @@ def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kw
             "--finetune-from-model takes its weights alone (and --reset-optimizer its place in "
             "the data, too)"
         )
-    check_finite(_optimizer_state(self.optimizer), filename)
+    _check_state(self.optimizer, filename)
     return extra_state
 
 
-def _optimizer_state(optimizer: FairseqOptimizer) -> Dict[str, object]:
-    """What the optimizer keeps for each parameter, tensors or not, by names to tell a user."""
+def _check_state(optimizer: FairseqOptimizer, path: str) -> None:
+    """What the optimizer keeps for each parameter, tensors or not: whether it can go on from it.
+
+    Raises:
+        UserError: if it cannot.
+    """
     # a composite optimizer has no state of its own, but those of its parts
-    of_parameters = getattr(optimizer.optimizer, "state", {}).values()
-    return {
-        f"optimizer state {number}.{name}": value
-        for number, values in enumerate(of_parameters)
-        for name, value in values.items()
-    }
+    of_parameters = getattr(optimizer.optimizer, "state", {})
+    for number, (parameter, values) in enumerate(of_parameters.items()):
+        check_finite({f"optimizer state {number}.{name}": v for name, v in values.items()}, path)
+        for name, value in values.items():
+            # a step is a scalar, and Adafactor keeps sums of rows and columns
+            alike = isinstance(value, Tensor) and value.dim() == parameter.dim()
+            if alike and value.shape != parameter.shape:
+                raise UserError(
+                    f"{path}: optimizer state {number}.{name} has shape {tuple(value.shape)}, its "
+                    f"parameter {tuple(parameter.shape)}: give an earlier checkpoint"
+                )

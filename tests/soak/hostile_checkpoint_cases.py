@@ -304,12 +304,13 @@ def weights(state: dict) -> Iterator[Case]:
 
 
 def optimizers(state: dict) -> Iterator[Case]:
-    """The state of the optimizer is NaN: the weights are not, and load."""
+    """The state of the optimizer is NaN or of another shape: the weights are not, and load."""
     sums = state["last_optimizer_state"]["state"][2]["sum"]
     wrong = {value: sums.clone() for value in ("nan", "inf")}
     for value, changed in wrong.items():
         changed.view(-1)[-1] = float(value)
     wrong["a tensor repeated"] = torch.ones(1).expand(16)
+    wrong["a tensor twice as long"] = torch.cat([sums, sums])
     for name, value in wrong.items():
 
         def change(changed: dict, value=value) -> None:
