@@ -11,12 +11,14 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Callable, Iterator, List, Sequence, Union
 
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
+from tqdm import tqdm
 
 LONG = 900.0  # seconds; PyTorch gives up on a silent peer after 1,800
 
@@ -42,6 +44,8 @@ class Forked:
             os.dup2(output, 1)
             os.dup2(output, 2)
             sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
+            # killed while it draws a bar, it would keep the lock that processes share
+            tqdm.set_lock(threading.RLock())
             function()
 
         self._process = multiprocessing.get_context("fork").Process(target=run)
