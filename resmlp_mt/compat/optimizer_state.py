@@ -3,8 +3,9 @@
 From a file without one (of ``--no-save-optimizer-state``, averaged, pruned) fairseq 0.12 takes the
 weights and the place in the data, says nothing, and counts updates from 0: warm-up and the sums of
 Adagrad begin again in the middle of a run. From a state that is NaN all weights are NaN after one
-update, and are saved. One of other shapes ends the first update with an error of PyTorch. It can go when ``Trainer.load_checkpoint`` refuses both
-(test_cli_errors.py, test_hostile_checkpoints.py).
+update, and are saved. From one of other shapes the first update ends with an error of PyTorch. It
+can go when ``Trainer.load_checkpoint`` refuses all three (test_cli_errors.py,
+test_hostile_checkpoints.py).
 """
 
 from fairseq.optim import FairseqOptimizer
