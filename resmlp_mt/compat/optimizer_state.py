@@ -16,6 +16,12 @@ from resmlp_mt.compat.checkpoint_file import check_finite
 from resmlp_mt.compat.replacing import replace_once
 from resmlp_mt.errors import UserError
 
+# what the optimizers of PyTorch and fairseq keep of each weight; the rest has shapes of its own
+_LIKE_THE_WEIGHTS = {
+    *("sum", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf"),
+    *("momentum_buffer", "square_avg", "acc_delta"),
+}
+
 
 @replace_once(Trainer, "load_checkpoint")
 def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kwargs):
@@ -48,8 +54,7 @@ def _check_state(optimizer: FairseqOptimizer, path: str) -> None:
     for number, (parameter, values) in enumerate(of_parameters.items()):
         check_finite({f"optimizer state {number}.{name}": v for name, v in values.items()}, path)
         for name, value in values.items():
-            # a step is a scalar, and Adafactor keeps sums of rows and columns
-            alike = isinstance(value, Tensor) and value.dim() == parameter.dim()
+            alike = isinstance(value, Tensor) and name in _LIKE_THE_WEIGHTS
             if alike and value.shape != parameter.shape:
                 raise UserError(
                     f"{path}: optimizer state {number}.{name} has shape {tuple(value.shape)}, its "

@@ -310,7 +310,7 @@ def optimizers(state: dict) -> Iterator[Case]:
     for value, changed in wrong.items():
         changed.view(-1)[-1] = float(value)
     wrong["a tensor repeated"] = torch.ones(1).expand(16)
-    wrong["a tensor twice as long"] = torch.cat([sums, sums])
+    wrong["a tensor of another shape"] = torch.stack([sums, sums])
     for name, value in wrong.items():
 
         def change(changed: dict, value=value) -> None:
