@@ -1,7 +1,5 @@
 """``--torch-compile``: the same translations and gradients, by a few graphs."""
 
-import os
-import shutil
 from functools import partial
 
 import pytest
@@ -54,12 +52,6 @@ def test_graphs_of_200_words(without_kernels):
 
 def test_graphs_of_other_batches(without_kernels):
     assert check_translations(4, [(3, 5, 4), (7, 2, 2, 6), (9, 9, 9, 9, 9)]) <= 4
-
-
-@pytest.mark.skipif(shutil.which("g++") is None, reason="on a CPU kernels need a compiler of C++")
-@pytest.mark.skipif("ATEN_CPU_CAPABILITY" in os.environ, reason="kernels are for the CPU itself")
-def test_kernels():
-    assert check_translations(2, [(3, 5)]) == 2
 
 
 def test_training(without_kernels):
