@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[1:1] = [str(ROOT / folder) for folder in (".", "examples/multi30k", "tests/soak")]
 
 import deploy_tables  # noqa: E402
+import mixed_tables  # noqa: E402
 import soaking  # noqa: E402
 import speed_tables  # noqa: E402
 from study import result_files  # noqa: E402
@@ -43,29 +44,23 @@ def texts() -> Texts:
     results = result_files.load()
     makers = {**study_tables.TABLES, **study_tables.FRONT}
     found = {name: make(results) for name, make in makers.items()}
-    for tables in (speed_tables, deploy_tables):
+    for tables in (speed_tables, deploy_tables, mixed_tables):
         found |= {name: make() for name, make in tables.TABLES.items()}
     found["what is tested"] = soaking.table(soaking.load())
-    found |= quickstart()
+    found["quickstart cost"] = quickstart()
     found["browser"] = browser()
     found["warm-up"] = warm_up(soaking.load()["stability"]["details"]["trainings"])
     return {name: markdown(table) for name, table in found.items()}
 
 
-def quickstart() -> Texts:
-    """The score and three translations of the quickstart."""
+def quickstart() -> str:
+    """What the quickstart took, and its score."""
     result = read_json(ROOT / "examples" / "quickstart" / "result.json")
-    shortest = sorted(result["sentences"], key=lambda some: len(some["source"]))[:3]
-    rows = [[some["source"], some["translated"]] for some in shortest]
-    scores = result["scores"]
-    head = ["source", f"translation (sacreBLEU {scores['bleu']:.1f} on all)"]
-    minutes = result["cost"]
-    cost = (
+    scores, minutes = result["scores"], result["cost"]
+    return (
         f"{minutes['wall_minutes']:.1f} minutes on two cores ({minutes['cpu_minutes']:.1f} CPU "
         f"minutes) give sacreBLEU {scores['bleu']:.1f} and chrF {scores['chrf']:.1f}"
     )
-    short = f"{minutes['wall_minutes']:.0f}"
-    return {"quickstart": (head, rows), "quickstart cost": cost, "quickstart minutes": short}
 
 
 def warm_up(trainings: List[dict]) -> str:
@@ -115,7 +110,9 @@ def browser() -> tuple:
 def pages() -> List[Path]:
     """The Markdown files of the repository."""
     found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("scripts/**/*.md")]
-    return sorted([*found, *ROOT.glob("examples/*/*.md"), *ROOT.glob("examples/*/study/*.md")])
+    for folder in ("*", "*/study", "*/model"):
+        found += ROOT.glob(f"examples/{folder}/*.md")
+    return sorted(found)
 
 
 def marks(text: str) -> List[str]:

@@ -1,12 +1,14 @@
 """The example of the larger corpus, on a hundred lines, and its result files."""
 
 import gzip
+import shlex
 import shutil
 from unittest import mock
 
 import mixed
 import pytest
 from command import resmlp
+from road.pages import blocks
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.cli.terminal import run_main
@@ -51,6 +53,9 @@ def tiny(monkeypatch, tmp_path):
     monkeypatch.setattr(mixed, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(mixed, "MODEL", tmp_path / "model")
     monkeypatch.setattr(mixed, "STAGE", 2)
+    monkeypatch.setattr(mixed, "EVERYDAY", tmp_path / "everyday")
+    for language in ("en", "de"):
+        (tmp_path / f"everyday.{language}").write_text("a dog runs\n" * 4)
 
     def in_this_process(*words):
         words = [60 if word == 8000 else 64 if word == 1024 else word for word in words]
@@ -122,16 +127,37 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
     against = result["against"]
     bleu = against["one"]["bleu"]
     assert against["system"] == "gated-longer" and bleu["system"] == bleu["baseline"]
-    assert sum(bucket["sentences"] for bucket in result["by_length"]) == 6 + 6 + 100
+    assert sum(bucket["sentences"] for bucket in result["by_length"]) == 6 + 6 + 4
     assert set(result["two_in_a_line"]) == {"one"}
     assert read_json(tmp_path / "results" / f"gated-longer.1.{budget:g}.json")["against"] == {}
     assert tiny("publish", "gated", "--cpu-minutes", budget) == 0
     published = read_json(tmp_path / "results" / "model.json")
     assert set(published["scores"]) == {"one", "test_2017_mscoco", "everyday"}
     assert published["files"]["model.pt"]["sha256"] == sha256_of(tmp_path / "model" / "model.pt")
-    assert len(published["sentences"]) == 30
+    assert len(published["sentences"]) == 4
     # weights of float16, in a folder that translates by itself
     assert ResMLPModel.from_pretrained(tmp_path / "model").translate("man") is not None
+
+
+def test_the_published_model_has_the_scores_of_its_card(monkeypatch, tmp_path):
+    """The files are those of the result file. The commands of the card translate and score a
+    hundred sentences as it says. Another CPU rounds otherwise, and changes a line or two."""
+    published = read_json(mixed.RESULTS / "model.json")
+    for name, file in published["files"].items():
+        assert sha256_of(mixed.MODEL / name) == file["sha256"]
+    (tmp_path / "examples").symlink_to(mixed.HERE.parent)
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks(mixed.MODEL / "README.md")
+    translate, score = (shlex.split(line)[1:] for line in block.text.splitlines())
+    assert translate[-4:-2] == ["--lenpen", f"{published['lenpen']:g}"]
+    for words in (translate, score):
+        assert resmlp(*words).status == 0
+    lines = (tmp_path / translate[-1]).read_text(encoding="utf-8").splitlines()
+    same = [line == said for line, (_, said) in zip(lines, published["sentences"])]
+    assert len(lines) == 100 and sum(same) >= 25
+    for metric in ("bleu", "chrf"):
+        found = mixed.scored(lines, mixed.EVERYDAY)[metric]
+        assert abs(found - published["scores"]["everyday"][metric]) < 1.5
 
 
 @pytest.mark.parametrize(

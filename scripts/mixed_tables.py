@@ -1,0 +1,150 @@
+"""Tables of examples/mixed/README.md and of the card of its model, from its result files."""
+
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+from study.tables import gain, percent
+
+from resmlp_mt.files import read_json
+from resmlp_mt.score.by_length import words_label
+
+Table = Tuple[List[str], List[List[str]]]
+MIXED = Path(__file__).resolve().parents[1] / "examples" / "mixed"
+RESULTS = MIXED / "results"
+# test sets: in the domains of the corpus, out of them, our own
+TESTS = ("tatoeba", "suttacentral", "ossdocs", "newstest2014", "everyday")
+IN_DOMAIN = TESTS[:3]
+NAMES = {
+    "transformer": "Transformer",
+    "conv": "`resmlp_mt_conv_6`",
+    "gated": "`resmlp_mt_gated_6`",
+    "toeplitz": "`resmlp_mt_toeplitz_6`",
+    "resmlp": "`resmlp_mt_6`",
+    "gated-longer": "`resmlp_mt_gated_6`, longer lines",
+}
+
+
+def results() -> List[dict]:
+    """Every scored system, by budget, then in the order of ``NAMES``, then by seed."""
+    found = [read_json(path) for path in RESULTS.glob("*.*.*.json")]
+    order = list(NAMES)
+    return sorted(found, key=lambda r: (r["budget_minutes"], order.index(r["system"]), r["seed"]))
+
+
+def bleu() -> Table:
+    """sacreBLEU by test set and what the first system of the budget has less."""
+    rows = []
+    for r in results():
+        row = [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
+        row += [f"{r['parameters'] / 1e6:.2f}", f"{r['updates']:,}"]
+        row += [f"{r['scores']['valid']['bleu']:.1f}"]
+        for name in TESTS:
+            more = f" ({gain(r['against'][name])})" if r["against"] else ""
+            row.append(f"{r['scores'][name]['bleu']:.1f}{more}")
+        rows.append(row)
+    head = ["CPU minutes", "system", "seed", "parameters, M", "updates", "validation"]
+    return [*head, *TESTS], rows
+
+
+def summary() -> str:
+    """Mean of the test sets in the domains, the gate against the Transformer at its budget."""
+    transformer = next(r for r in results() if r["system"] == "transformer")
+    gated = next(
+        r
+        for r in results()
+        if (r["system"], r["budget_minutes"]) == ("gated", transformer["budget_minutes"])
+    )
+    means = [
+        sum(r["scores"][name]["bleu"] for name in IN_DOMAIN) / len(IN_DOMAIN)
+        for r in (gated, transformer)
+    ]
+    return f"{means[0]:.1f} against {means[1]:.1f}"
+
+
+def more() -> Table:
+    """chrF, lines that repeat and words against the references."""
+    rows = []
+    for r in results():
+        row = [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
+        for name in TESTS:
+            score = r["scores"][name]
+            row.append(
+                f"{score['chrf']:.1f}, {percent(score['repeats'])}, {percent(score['words'])}"
+            )
+        rows.append(row)
+    return ["CPU minutes", "system", "seed", *TESTS], rows
+
+
+def by_length() -> Table:
+    """sacreBLEU of sentences of a length, all test sets together."""
+    rows, head = [], []
+    for r in results():
+        head = [f"{words_label(b)} words ({b['sentences']:,})" for b in r["by_length"]]
+        row = [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
+        rows.append([*row, *(f"{bucket['bleu']:.1f}" for bucket in r["by_length"])])
+    return ["CPU minutes", "system", "seed", *head], rows
+
+
+def two_in_a_line() -> Table:
+    """sacreBLEU of the same sentences, translated alone and two in a line."""
+    rows = []
+    for r in results():
+        row = [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
+        for name in IN_DOMAIN:
+            found = r["two_in_a_line"][name]
+            alone, together = (found[way]["bleu"] for way in ("alone", "together"))
+            row.append(f"{alone:.1f}, {together:.1f}")
+        rows.append(row)
+    return ["CPU minutes", "system", "seed", *IN_DOMAIN], rows
+
+
+def model() -> dict:
+    return read_json(RESULTS / "model.json")
+
+
+def model_scores() -> Table:
+    rows = []
+    for name in TESTS:
+        score = model()["scores"][name]
+        rows.append([name, f"{score['bleu']:.1f}", f"{score['chrf']:.1f}"])
+    return ["test set", "sacreBLEU", "chrF"], rows
+
+
+def model_signatures() -> str:
+    score = model()["scores"][TESTS[0]]
+    return f"`{score['bleu_signature']}`, `{score['chrf_signature']}`"
+
+
+def model_files() -> Table:
+    rows = [
+        [f"`{name}`", f"{file['bytes']:,}", f"`{file['sha256']}`"]
+        for name, file in model()["files"].items()
+    ]
+    return ["file", "bytes", "SHA-256"], rows
+
+
+def model_sentences() -> Table:
+    return ["source", "translation"], [list(pair) for pair in model()["sentences"]]
+
+
+def model_training() -> str:
+    made = model()
+    return (
+        f"{made['updates']:,} updates in {made['cpu_minutes']:.0f} CPU minutes of one core, "
+        f"{made['parameters'] / 1e6:.2f} million parameters, seed {made['seed']}. The "
+        f"validation set chose a length penalty of {made['lenpen']:g}"
+    )
+
+
+TABLES: Dict[str, callable] = {
+    "mixed": bleu,
+    "mixed summary": summary,
+    "mixed more": more,
+    "mixed by length": by_length,
+    "mixed two in a line": two_in_a_line,
+    "model scores": model_scores,
+    "model signatures": model_signatures,
+    "model files": model_files,
+    "model sentences": model_sentences,
+    "model training": model_training,
+}
