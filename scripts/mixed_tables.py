@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Dict, List, Tuple
 
+import speed_tables
 from study.tables import gain, percent
 
+from resmlp_mt.benchmark.timing import Spread, spread_text
 from resmlp_mt.files import read_json
 from resmlp_mt.score.by_length import words_label
 
@@ -85,6 +87,22 @@ def by_length() -> Table:
     return ["CPU minutes", "system", "seed", *head], rows
 
 
+def _named(arch: str) -> str:
+    return arch.capitalize() if arch == "transformer" else f"`{arch}`"
+
+
+def decoding() -> Table:
+    """Milliseconds a step of the gate and of another model of its size, and the ratio."""
+    rows = []
+    for path in sorted(RESULTS.glob("decoding-*.json")):
+        for line in read_json(path)["lines"]:
+            (_, gated), (name, other) = line["columns"].items()
+            row = [_named(name), str(line["target_words"])]
+            row += [speed_tables.milliseconds(other), speed_tables.milliseconds(gated)]
+            rows.append([*row, spread_text(Spread(**gated["speed"]))])
+    return ["beside", "words", "its ms a step", "ms a step of the gate", "times as fast"], rows
+
+
 def two_in_a_line() -> Table:
     """sacreBLEU of the same sentences, translated alone and two in a line."""
     rows = []
@@ -141,6 +159,7 @@ TABLES: Dict[str, callable] = {
     "mixed summary": summary,
     "mixed more": more,
     "mixed by length": by_length,
+    "mixed decoding": decoding,
     "mixed two in a line": two_in_a_line,
     "model scores": model_scores,
     "model signatures": model_signatures,
