@@ -261,6 +261,8 @@ def score(args: argparse.Namespace) -> None:
                 name: tested(baseline[name], lines[name], side(prefix, TARGET))
                 for name, prefix in prefixes.items()
             }
+        options = read_json(run / "checkpoints" / "train.json")["settings"]
+        del options["--save-dir"]  # says nothing elsewhere
         curve = read_curve(run / "checkpoints" / "train.log")["valid"]
         curve = [point for point in curve if point[0] <= stage["updates"]]
         result = {
@@ -269,7 +271,7 @@ def score(args: argparse.Namespace) -> None:
             "versions": versions(),
             "seed": args.seed,
             "arch": SYSTEMS[system],
-            "train_options": read_json(run / "checkpoints" / "train.json")["settings"],
+            "train_options": options,
             "parameters": count_parameters(load_checkpoint(model)["model"]),
             "budget_minutes": args.cpu_minutes,
             **stage,
