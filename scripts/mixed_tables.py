@@ -33,11 +33,15 @@ def results() -> List[dict]:
     return sorted(found, key=lambda r: (r["budget_minutes"], order.index(r["system"]), r["seed"]))
 
 
+def _heading(r: dict) -> List[str]:
+    return [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
+
+
 def bleu() -> Table:
-    """sacreBLEU by test set and what the first system of the budget has less."""
+    """sacreBLEU by test set and the gain on the first system of the budget."""
     rows = []
     for r in results():
-        row = [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
+        row = _heading(r)
         row += [f"{r['parameters'] / 1e6:.2f}", f"{r['updates']:,}"]
         row += [f"{r['scores']['valid']['bleu']:.1f}"]
         for name in TESTS:
@@ -67,7 +71,7 @@ def more() -> Table:
     """chrF, lines that repeat and words against the references."""
     rows = []
     for r in results():
-        row = [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
+        row = _heading(r)
         for name in TESTS:
             score = r["scores"][name]
             row.append(
@@ -82,8 +86,7 @@ def by_length() -> Table:
     rows, head = [], []
     for r in results():
         head = [f"{words_label(b)} words ({b['sentences']:,})" for b in r["by_length"]]
-        row = [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
-        rows.append([*row, *(f"{bucket['bleu']:.1f}" for bucket in r["by_length"])])
+        rows.append([*_heading(r), *(f"{bucket['bleu']:.1f}" for bucket in r["by_length"])])
     return ["CPU minutes", "system", "seed", *head], rows
 
 
@@ -107,7 +110,7 @@ def two_in_a_line() -> Table:
     """sacreBLEU of the same sentences, translated alone and two in a line."""
     rows = []
     for r in results():
-        row = [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
+        row = _heading(r)
         for name in IN_DOMAIN:
             found = r["two_in_a_line"][name]
             alone, together = (found[way]["bleu"] for way in ("alone", "together"))
