@@ -6,7 +6,6 @@ from typing import Dict, List, Tuple
 import speed_tables
 from study.tables import gain, percent
 
-from resmlp_mt.benchmark.timing import Spread, spread_text
 from resmlp_mt.files import read_json
 from resmlp_mt.score.by_length import words_label
 
@@ -102,7 +101,7 @@ def decoding() -> Table:
             (_, gated), (name, other) = line["columns"].items()
             row = [_named(name), str(line["target_words"])]
             row += [speed_tables.milliseconds(other), speed_tables.milliseconds(gated)]
-            rows.append([*row, spread_text(Spread(**gated["speed"]))])
+            rows.append([*row, speed_tables.speeds(gated)[0]])
     return ["beside", "words", "its ms a step", "ms a step of the gate", "times as fast"], rows
 
 
