@@ -14,7 +14,7 @@ OURS, THEIRS = "resmlp_mt_6", "transformer"
 
 
 def lines(name: str) -> List[dict]:
-    """A line for each setting that a file of ``decode``, ``train`` or ``shares`` has."""
+    """A line for each setting that a file of ``decode`` or ``train`` has."""
     return read_json(RESULTS / f"{name}.json")["lines"]
 
 
@@ -144,16 +144,6 @@ def architectures() -> Table:
     return [*head, "training, ms a step", "speed", "counted"], rows
 
 
-def shares() -> Table:
-    found = columns("shares-64")
-    rows = [
-        [part, *(number(column.get("ms_by_part", {}).get(part)) for column in found.values())]
-        for part in found[OURS]["ms_by_part"]
-    ]
-    rows.append(["all", *map(milliseconds, found.values())])
-    return ["", *found], rows
-
-
 def front() -> Table:
     """The comparison with the Transformer for the front page."""
     settings = {
@@ -257,7 +247,6 @@ TABLES = {
     "compiled": compiled,
     "parts for a gpu": parts_for_a_gpu,
     "architectures": architectures,
-    "shares": shares,
     "wmt14 chain": chain,
     "wmt14 prepare": preparing,
     "wmt14 projection": projection,

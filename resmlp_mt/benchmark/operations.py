@@ -35,6 +35,7 @@ class Operations(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         name = func._schema.name.partition("::")[2]
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        given = [x for x in given if not x.is_mkldnn]  # a packed weight, whose memory is hidden
         made = [x for x in tree_leaves(out) if isinstance(x, Tensor)]
         if _waits(name, func, args, given, made):
             self.waits[name] += 1

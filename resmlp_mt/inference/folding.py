@@ -124,9 +124,6 @@ def _fold_final_(model) -> None:
         untied = nn.Linear(output.in_features, output.out_features, bias=False, device="meta")
         untied.weight = output.weight
         fold_before_(untied, decoder.layer_norm)
-        if untied.weight.device.type == "cpu":
-            # C x V in memory: read a tenth faster for the few rows of a single sentence
-            untied.weight = nn.Parameter(untied.weight.detach().t().contiguous().t())
         decoder.output_projection = untied
     else:
         return  # adaptive softmax: one map before many clusters stays as it is

@@ -22,6 +22,7 @@ from resmlp_mt.inference.candidates import (
     log_normalizer,
 )
 from resmlp_mt.inference.hypotheses import Fetched, Hypotheses, best_going_on
+from resmlp_mt.inference.packing import PackedLinear
 from resmlp_mt.modules.decoding_memory import DecodingMemory
 
 # on a GPU, steps between two questions which sentences are done: each is a wait
@@ -193,7 +194,8 @@ class ResMLPGenerator(SequenceGenerator):
             self._logits_memory = buffer
         out = buffer[:rows]
         if (
-            type(layer) is nn.Linear
+            isinstance(layer, nn.Linear)
+            and not (isinstance(layer, PackedLinear) and layer.reads_packed(features))
             and features.dtype == layer.weight.dtype == torch.float32
             and not torch.is_autocast_enabled(features.device.type)
         ):

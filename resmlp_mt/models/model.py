@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import fold_, is_folded
 from resmlp_mt.inference.long_sentences import extend_token_mixing_, widen_token_mixing_
+from resmlp_mt.inference.packing import can_pack, pack_
 from resmlp_mt.inference.precision import set_precision_
 from resmlp_mt.models.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.models.decoder import ResMLPDecoder
@@ -107,3 +108,5 @@ class ResMLPModel(TransformerModelBase):
         set_precision_(self, str(self.inference_precision))
         if self.torch_compile == "generation":
             self.decoder.compile_newest_features_()
+        elif can_pack(self):
+            pack_(self)

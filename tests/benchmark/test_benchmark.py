@@ -21,6 +21,7 @@ from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread, alternate, ratio, spread
 from resmlp_mt.benchmark.work import multiply_adds
 from resmlp_mt.cli import benchmark
+from resmlp_mt.inference.packing import PackedLinear
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
 
 SMALL = (
@@ -63,6 +64,8 @@ def test_multiply_adds_by_hand():
     heads = torch.zeros(1, 2, 7, 4)
     attention = torch.nn.functional.scaled_dot_product_attention
     assert multiply_adds(lambda: attention(heads, heads, heads)) == 2 * 2 * 7 * 7 * 4
+    with torch.no_grad():
+        assert multiply_adds(lambda: PackedLinear(linear)(x)) == 2 * 3 * 5
 
 
 def test_held_bytes():

@@ -5,10 +5,10 @@
 
 It makes an environment for each (scripts/make_env.sh; those that are complete in build/envs, or in
 the folder of --envs, are used as they are) and runs the tests of the plugin, the models, the
-repairs of fairseq and the kernels of torch.compile in it. Each writes a checkpoint of every layout
-of the parameters with what its model answers, and loads those of all the others and those kept in
-tests/fixtures: the answers must be the same. With the CUDA builds of PyTorch an environment takes
-some 6 GB.
+repairs of fairseq, the packed products and the kernels of torch.compile in it. Each writes a
+checkpoint of every layout of the parameters with what its model answers, and loads those of all the
+others and those kept in tests/fixtures: the answers must be the same. With the CUDA builds of
+PyTorch an environment takes some 6 GB.
 """
 
 import argparse
@@ -27,7 +27,8 @@ from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 MAKE = ROOT / "tests" / "fixtures" / "make.py"
-TESTS = ("tests/plugin", "tests/models", "tests/compat", "tests/inference/compiled_kernels.py")
+TESTS = ("tests/plugin", "tests/models", "tests/compat", "tests/inference/test_packing.py")
+TESTS += ("tests/inference/compiled_kernels.py",)
 # Python, and PyTorch: the floor of setup.py, the pinned version, the newest at this writing
 ENVIRONMENTS = (("3.11", "2.10.0"), ("3.11", "2.13.0"), ("3.12", "2.13.0"), ("3.13", "2.15.0"))
 
