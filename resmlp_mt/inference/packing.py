@@ -1,8 +1,9 @@
-"""Linear layers in float32 on a CPU, with the weight in the layout that oneDNN multiplies by.
+"""Linear layers on a CPU, with the weight in the layout that oneDNN multiplies by.
 
 PyTorch multiplies float32 matrices by MKL. For the few rows of a single sentence MKL reads the
 weight at a quarter of the speed of the memory, and on CPUs of another maker than Intel it is half
-as fast as oneDNN for any number of rows.
+as fast as oneDNN for any number of rows. bfloat16 matrices are multiplied by oneDNN, but the weight
+is brought into its layout at each product.
 """
 
 import platform
@@ -16,11 +17,23 @@ from torch import Tensor, nn
 FEW = 16  # rows of a single sentence: as many as beams
 
 
+@cache
+def has_products_of(dtype: torch.dtype) -> bool:
+    """Whether oneDNN is there, on an x86 CPU, and multiplies matrices of that type."""
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    if not x86 or not torch.backends.mkldnn.is_available():
+        return False
+    if dtype == torch.bfloat16:
+        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return dtype == torch.float32
+
+
 def can_pack(model: nn.Module) -> bool:
-    """Whether the weights are float32 on an x86 CPU, and oneDNN is there and not switched off."""
-    weight, engine = next(model.parameters()), torch.backends.mkldnn
-    here = weight.device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
-    return here and weight.dtype == torch.float32 and engine.is_available() and engine.enabled
+    """Whether there are packed products for the weights of *model*, and they are not switched
+    off."""
+    weight = next(model.parameters())
+    here = weight.device.type == "cpu" and torch.backends.mkldnn.enabled
+    return here and has_products_of(weight.dtype)
 
 
 def pack_(model: nn.Module) -> None:
@@ -34,8 +47,8 @@ def pack_(model: nn.Module) -> None:
 class PackedLinear(nn.Linear):
     """A linear layer that keeps its weight a second time, packed, from its first use on.
 
-    The packed one is read where no gradient is asked for and all is float32 on a CPU. A layer that
-    is moved, converted or copied packs again; one whose weight is changed in place does not.
+    The packed one is read on a CPU where no gradient is asked for. A layer that is moved, converted
+    or copied packs again. One whose weight is changed in place does not.
 
     Args:
         linear: the layer; its parameters are shared, not copied.
@@ -57,10 +70,12 @@ class PackedLinear(nn.Linear):
 
     def reads_packed(self, x: Tensor) -> bool:
         """Whether the product with *x* is one of the packed weight."""
-        here = x.device.type == "cpu" and x.dtype == self.weight.dtype == torch.float32
-        if not here or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or x.device.type != "cpu":
             return False
-        return x.numel() <= FEW * self.in_features or not made_by_intel()
+        if x.dtype != self.weight.dtype or not has_products_of(x.dtype):
+            return False
+        few = x.numel() <= FEW * self.in_features
+        return few or x.dtype == torch.bfloat16 or not made_by_intel()
 
     def _apply(self, *args, **kwargs):
         self._packed = None
@@ -72,7 +87,7 @@ class PackedLinear(nn.Linear):
 
 @cache
 def made_by_intel() -> bool:
-    """Whether Intel made the CPU, where MKL is the faster one for many rows."""
+    """Whether Intel made the CPU, for which MKL is made."""
     try:
         return "GenuineIntel" in Path("/proc/cpuinfo").read_text()
     except OSError:

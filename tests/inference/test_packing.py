@@ -15,7 +15,7 @@ from resmlp_mt.inference.packing import FEW, PackedLinear, can_pack
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
 pytestmark = pytest.mark.skipif(
-    not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN"
+    not packing.has_products_of(torch.float32), reason="no oneDNN for this CPU"
 )
 
 
@@ -98,6 +98,19 @@ def test_packs_again(linear, change, packed_products):
         changed = change(layer)
         assert gap(changed(x), expected) == 0
     assert packed_products == [4, 4] and changed.state_dict().keys() == {"weight", "bias"}
+
+
+@pytest.mark.skipif(
+    not packing.has_products_of(torch.bfloat16), reason="no products of bfloat16 on this CPU"
+)
+@pytest.mark.parametrize("rows", [4, 100])
+@torch.no_grad()
+def test_bfloat16(linear, rows, packed_products, monkeypatch):
+    on_a_cpu(monkeypatch, intel=True)
+    layer, x = PackedLinear(linear.bfloat16()), torch.randn(rows, 24).bfloat16()
+    found = layer(x)
+    assert found.dtype == torch.bfloat16 and gap(found.float(), linear(x).float()) < 0.02
+    assert can_pack(linear) and packed_products == [rows]
 
 
 @torch.no_grad()
