@@ -1,5 +1,6 @@
 """What a mode found: tables for the terminal, one JSON file, pictures."""
 
+import os
 import platform
 import re
 import shlex
@@ -57,6 +58,10 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
+# of the variables by which OpenMP and oneDNN are told how to use a CPU
+THREADING = ("OMP_", "GOMP_", "KMP_", "MKL_", "ONEDNN_", "ATEN_")
+
+
 def machine(args) -> dict:
     """What the numbers depend on beside the models."""
     try:
@@ -71,6 +76,7 @@ def machine(args) -> dict:
         "dtype": args.dtype,
         "float32_products": torch.get_float32_matmul_precision(),
         "device": args.device,
+        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(THREADING)},
     }
     if args.device == "cuda":
         found["gpu"] = torch.cuda.get_device_name()
