@@ -8,8 +8,8 @@ from resmlp_mt.benchmark.timing import number
 from resmlp_mt.files import read_json
 
 Table = Tuple[List[str], List[List[str]]]
-# settings of `resmlp-mt benchmark decode`: 6 + 6 layers of 512 channels, 3 + 3 of 256; threads
-SETTINGS = [("mid", 64, 1), ("mid", 64, 2), ("mid", 1, 1), ("base", 1, 1)]
+# of `resmlp-mt benchmark decode`: 6 + 6 layers of 512 channels, 3 + 3 of 256; sentences
+SETTINGS = [("mid", 64), ("mid", 1), ("base", 1)]
 SIZES = {"base": "6 + 6 layers, 512", "mid": "3 + 3 layers, 256"}
 PRECISIONS = ("float32", "int8")
 
@@ -41,9 +41,9 @@ def bleu() -> Table:
 
 
 TEXTS = {
-    "gated-3, 1 thread": "deploying-speed-1.json",
-    "resmlp-3, 1 thread": "deploying-speed-resmlp-1.json",
-    "gated-3, 2 threads": "deploying-speed-2.json",
+    "gated-3": "deploying-speed-1.json",
+    "resmlp-3": "deploying-speed-resmlp-1.json",
+    "mixed": "deploying-speed-mixed-1.json",
 }
 
 
@@ -75,16 +75,15 @@ def memory() -> Table:
 
 def decoding() -> Table:
     rows = []
-    for size, sentences, threads in SETTINGS:
-        path = RESULTS / f"deploy-{size}-{sentences}-{threads}.json"
+    for size, sentences in SETTINGS:
+        path = RESULTS / f"deploy-{size}-{sentences}-1.json"
         line = read_json(path)["lines"][0]
         for precision in PRECISIONS:
             ours, theirs = (
                 line["columns"][f"{system} {precision}"]["ms_a_step"]["median"]
                 for system in ("exported", "CTranslate2")
             )
-            cores = "1 thread" if threads == 1 else f"{threads} threads"
-            setting = f"{SIZES[size]}, {sentences} x {line['beam']}, {cores}"
+            setting = f"{SIZES[size]}, {sentences} x {line['beam']}"
             rows.append(
                 [f"{setting}, {precision}", number(ours), number(theirs), f"{theirs / ours:.2f}"]
             )

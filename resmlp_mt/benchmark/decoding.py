@@ -24,8 +24,6 @@ from resmlp_mt.benchmark.timing import (
 from resmlp_mt.benchmark.work import multiply_adds
 
 LENGTH_PENALTY = 0.6  # the same number of words everywhere, so that it changes no ranking
-# seconds; the threads of an engine wait actively after its work, in the way of the next one
-PAUSE = 0.5
 NOTES = [
     "speed: how many times faster than the baseline, repeat by repeat: median (lowest .. highest)",
     "counted: what the speed would be if every multiply-add took the same time",
@@ -98,8 +96,7 @@ def measure(systems: list, batch: dict, words: int, args, bar: tqdm) -> dict:
     runs = {name: partial(run, name) for name in translating}
     synchronize = synchronizer(args.device)
     clock = time.process_time if args.cpu_time else time.perf_counter
-    pause = PAUSE if args.ctranslate2 or args.exported else 0.0
-    seconds = alternate(runs, args.warmup, args.repeats, synchronize, bar.update, clock, pause)
+    seconds = alternate(runs, args.warmup, args.repeats, synchronize, bar.update, clock)
     work = [multiply_adds(translating[system.name]) for system in systems[:2]]
     sentences, source = batch["net_input"]["src_tokens"].shape
     line = {

@@ -78,7 +78,6 @@ def alternate(
     synchronize: Callable[[], None] = nothing,
     after_each: Callable[[], object] = nothing,
     clock: Callable[[], float] = time.perf_counter,
-    pause: float = 0.0,
 ) -> Dict[str, List[float]]:
     """Run all in turn, A B A B ...
 
@@ -89,7 +88,6 @@ def alternate(
         synchronize: waits for the device, before and after each run.
         after_each: called after every run, outside its time.
         clock: what time it is, in seconds.
-        pause: seconds of rest before each run.
 
     Returns:
         the seconds of each, one number a repeat.
@@ -97,7 +95,6 @@ def alternate(
     seconds: Dict[str, List[float]] = {name: [] for name in runs}
     for round_number in range(warmup + repeats):
         for name, run in runs.items():
-            time.sleep(pause)
             synchronize()
             start = clock()
             run()

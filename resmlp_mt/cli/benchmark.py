@@ -74,7 +74,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--precision", **several, choices=("bfloat16", "int8"), help=help)
     help = "our model exported to ONNX Runtime (pip install resmlp-mt[export])"
     add("--exported", **several, choices=("float32", "int8"), help=help)
-    help = "the baseline converted to CTranslate2 (pip install ctranslate2)"
+    help = (
+        "the baseline converted to CTranslate2 (pip install ctranslate2). Several threads of it "
+        "and those of PyTorch slow each other down: set OMP_WAIT_POLICY=active, and measure our "
+        "model in a run without it"
+    )
     add("--ctranslate2", **several, choices=("float32", "float16", "bfloat16", "int8"), help=help)
 
     add = parser.add_argument_group("gpu").add_argument
