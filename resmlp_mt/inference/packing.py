@@ -13,8 +13,12 @@ from typing import Optional
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 FEW = 16  # rows of a single sentence: as many as beams
+# Rows of a product. PyTorch keeps what oneDNN has made for each number of rows, half a megabyte and
+# more, for a thousand of them. Other numbers are cut and filled up to one of these.
+ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256)
 
 
 @cache
@@ -66,7 +70,16 @@ class PackedLinear(nn.Linear):
         if self._packed is None:
             weight = self.weight.detach().contiguous()
             self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, FEW)
-        return torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
+        parts = [self._product(some) for some in x.reshape(-1, self.in_features).split(ROWS[-1])]
+        y = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return y.view(*x.shape[:-1], self.out_features)
+
+    def _product(self, x: Tensor) -> Tensor:
+        """R x C to R x C', R at most the last of :data:`ROWS`."""
+        rows = next(rows for rows in ROWS if rows >= len(x))
+        filled = F.pad(x, (0, 0, 0, rows - len(x))) if rows > len(x) else x
+        y = torch.ops.mkldnn._linear_pointwise(filled, self._packed, self.bias, "none", [], "")
+        return y[: len(x)]
 
     def reads_packed(self, x: Tensor) -> bool:
         """Whether the product with *x* is one of the packed weight."""

@@ -31,7 +31,7 @@ def packed_products(monkeypatch):
     rows, multiply = [], torch.ops.mkldnn._linear_pointwise
 
     def counted(x, *others):
-        rows.append(x.numel() // x.size(-1))
+        rows.append(len(x))
         return multiply(x, *others)
 
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
@@ -42,15 +42,23 @@ def on_a_cpu(monkeypatch, intel):
     monkeypatch.setattr(packing, "made_by_intel", lambda: intel)
 
 
-@pytest.mark.parametrize("shape", [(1, 24), (4, 24), (100, 24), (7, 5, 24)])
+@pytest.mark.parametrize(
+    "shape, products",
+    [
+        *(((1, 24), [1]), ((4, 24), [4]), ((100, 24), [128]), ((7, 5, 24), [48])),
+        *(((0, 24), [1]), ((2, 300, 24), [256, 256, 96])),
+    ],
+)
 @pytest.mark.parametrize("bias", [True, False])
-def test_is_the_linear_layer(shape, bias, packed_products, monkeypatch):
+def test_is_the_linear_layer(shape, products, bias, packed_products, monkeypatch):
+    """In products of few different numbers of rows: PyTorch remembers each number."""
     on_a_cpu(monkeypatch, intel=False)
     torch.manual_seed(1)
     linear, x = nn.Linear(24, 40, bias=bias), torch.randn(shape)
     with torch.no_grad():
-        assert gap(PackedLinear(linear)(x), linear(x)) < 1e-5
-    assert packed_products == [x.numel() // 24]
+        found, expected = PackedLinear(linear)(x), linear(x)
+    assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-5)
+    assert packed_products == products
 
 
 def test_every_linear_layer_of_a_prepared_model(packed_products):
@@ -103,7 +111,7 @@ def test_packs_again(linear, change, packed_products):
 @pytest.mark.skipif(
     not packing.has_products_of(torch.bfloat16), reason="no products of bfloat16 on this CPU"
 )
-@pytest.mark.parametrize("rows", [4, 100])
+@pytest.mark.parametrize("rows", [4, 128])
 @torch.no_grad()
 def test_bfloat16(linear, rows, packed_products, monkeypatch):
     on_a_cpu(monkeypatch, intel=True)
