@@ -18,7 +18,7 @@ from torch.nn import functional as F
 FEW = 16  # rows of a single sentence: as many as beams
 # Rows of a product. PyTorch keeps what oneDNN has made for each number of rows, half a megabyte and
 # more, for a thousand of them. Other numbers are cut and filled up to one of these.
-ROWS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256)
+ROWS = (1, 4, 8, 16, 32, 64, 128, 192, 256)
 
 
 @cache
