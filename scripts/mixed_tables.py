@@ -21,6 +21,7 @@ NAMES = {
     "gated": "`resmlp_mt_gated_6`",
     "toeplitz": "`resmlp_mt_toeplitz_6`",
     "resmlp": "`resmlp_mt_6`",
+    "transformer-longer": "Transformer, longer lines",
     "gated-longer": "`resmlp_mt_gated_6`, longer lines",
 }
 

@@ -22,7 +22,7 @@ from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import write_lines
 
-SENTENCES = 20_000
+SENTENCES = 80_000
 SLACK_MB = 3  # what the allocator may still gain once all sizes of batches have been seen
 SECOND, LAST = 1, 3  # quarters
 Held = Dict[str, List[float]]  # the most in each quarter of the sentences
