@@ -23,6 +23,11 @@ def columns(name: str) -> Dict[str, dict]:
     return lines(name)[0]["columns"]
 
 
+def decoded(line: dict) -> str:
+    """Sentences, beam and words of a line of ``decode``."""
+    return f"{line['sentences']} x {line['beam']}, {line['target_words']}"
+
+
 def milliseconds(column: dict) -> str:
     return number(column["ms_a_step"]["median"])
 
@@ -48,7 +53,7 @@ def decoding() -> Table:
     files = [f"decode-{name}" for name in ("25", "25-ctranslate2", "100", "200")]
     for name in (*files, "decode-1", "decode-1-ctranslate2", "decode-1-tiny"):
         for line in lines(name):
-            setting = f"{line['sentences']} x {line['beam']}, {line['target_words']}"
+            setting = decoded(line)
             for label, column in line["columns"].items():
                 if "ctranslate2" in name and not label.startswith("CTranslate2"):
                     continue
@@ -181,7 +186,7 @@ def intel() -> Table:
         found = list(line["columns"].values())
         setting = "training, 12 + 12" if "12" in name else "training, 6 + 6"
         if "decode" in name:
-            setting = f"{line['sentences']} x {line['beam']}, {line['target_words']}"
+            setting = decoded(line)
         rows.append([setting, *map(milliseconds, found[:2]), *speeds(found[0])])
     return ["", "ours, ms a step", "Transformer", "speed", "counted"], rows
 

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-FEW = 16  # rows of a single sentence: as many as beams
+from resmlp_mt.inference.precision import FEW, replace_linear_layers_
+
 # Rows of a product. PyTorch keeps what oneDNN has made for each number of rows, half a megabyte and
 # more, for a thousand of them. Other numbers are cut and filled up to one of these.
 ROWS = (1, 4, 8, 16, 32, 64, 128, 192, 256)
@@ -42,10 +43,7 @@ def can_pack(model: nn.Module) -> bool:
 
 def pack_(model: nn.Module) -> None:
     """Put a :class:`PackedLinear` in the place of every linear layer, for inference."""
-    for parent in list(model.modules()):
-        for name, layer in list(parent.named_children()):
-            if type(layer) is nn.Linear:
-                setattr(parent, name, PackedLinear(layer))
+    replace_linear_layers_(model, PackedLinear)
 
 
 class PackedLinear(nn.Linear):

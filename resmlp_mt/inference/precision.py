@@ -2,13 +2,16 @@
 
 import os
 import warnings
+from typing import Callable
 
 import torch
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 
-FEW = 16  # rows for which fbgemm is the faster engine: one sentence has as many as beams
+# Rows of one sentence: as many as beams. For so few fbgemm is the faster engine of int8, and oneDNN
+# that of float32 on a CPU of Intel.
+FEW = 16
 PRECISIONS = ("checkpoint", "bfloat16", "int8")
 
 
@@ -31,6 +34,14 @@ def set_precision_(model: nn.Module, precision: str) -> None:
         if device.type != "cpu":
             raise UserError(f"inference_precision int8 is for a CPU, not for {device}: add --cpu")
         _quantize_(model.float())
+
+
+def replace_linear_layers_(model: nn.Module, make: Callable[[nn.Linear], nn.Module]) -> None:
+    """Put what *make* gives of a layer in the place of every linear layer."""
+    for parent in list(model.modules()):
+        for name, layer in list(parent.named_children()):
+            if type(layer) is nn.Linear:
+                setattr(parent, name, make(layer))
 
 
 def has_products_of_int8() -> bool:
@@ -93,7 +104,4 @@ def _quantize_(model: nn.Module) -> None:
                 inplace=True,
             )
             return
-        for parent in list(model.modules()):
-            for name, layer in list(parent.named_children()):
-                if type(layer) is nn.Linear:
-                    setattr(parent, name, Int8Linear(layer))
+        replace_linear_layers_(model, Int8Linear)
