@@ -22,6 +22,7 @@ NAMES = {
     "toeplitz": "`resmlp_mt_toeplitz_6`",
     "resmlp": "`resmlp_mt_6`",
     "transformer-longer": "Transformer, longer lines",
+    "conv-longer": "`resmlp_mt_conv_6`, longer lines",
     "gated-longer": "`resmlp_mt_gated_6`, longer lines",
 }
 

@@ -48,6 +48,7 @@ SYSTEMS = {
     "resmlp": "resmlp_mt_6",
     # on text that has pairs of sentences in one line, too
     "transformer-longer": "transformer",
+    "conv-longer": "resmlp_mt_conv_6",
     "gated-longer": "resmlp_mt_gated_6",
 }
 EDGES = (5, 10, 20, 30)  # words of the longest source of a bucket, all test sets together
