@@ -4,6 +4,7 @@
     python examples/mixed/mixed.py corpus [--from DIR] [--test PREF]
     python examples/mixed/mixed.py train gated --cpu-minutes 60
     python examples/mixed/mixed.py score transformer conv gated --cpu-minutes 60
+    python examples/mixed/mixed.py speed conv gated --cpu-minutes 60
     python examples/mixed/mixed.py publish gated --cpu-minutes 60
 
 A training that is there resumes, up to more minutes too. All is in --out, the scores and the
@@ -15,7 +16,9 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Dict, List, Optional
 
 HERE = Path(__file__).resolve().parent
@@ -52,6 +55,7 @@ SYSTEMS = {
     "gated-longer": "resmlp_mt_gated_6",
 }
 EDGES = (5, 10, 20, 30)  # words of the longest source of a bucket, all test sets together
+LINES, TOKENS = 500, 4096  # whose speed is measured; source subwords of a batch
 STAGE = 500  # updates between two looks at the CPU minutes; the recipe saves twice as often
 
 
@@ -289,6 +293,63 @@ def score(args: argparse.Namespace) -> None:
         baseline = baseline or lines
 
 
+def speed(args: argparse.Namespace) -> None:
+    """``results/speed.json``: the systems in turn translate the first lines of each test set of the
+    corpus, from text to text. Ratios are of the times of the first system."""
+    import torch
+
+    from resmlp_mt.benchmark.report import machine
+    from resmlp_mt.benchmark.timing import alternate, ratio
+    from resmlp_mt.translate.translator import SearchOptions, Translator
+
+    torch.set_num_threads(args.threads)
+    systems, updates = {}, {}
+    for system in args.systems:
+        updates[system] = stage_within(args, system)["updates"]
+        model = run_folder(args, system) / f"model.{updates[system]}.pt"
+        options = SearchOptions(
+            (model,), data_bin(args, system), lenpen=1.0, max_tokens=TOKENS, cpu=True
+        )
+        systems[system] = Translator(options, torch.device("cpu"))
+    tests = {}
+    for name in sets(args.out / "text", "pairs"):
+        lines = side(args.out / "text" / f"test.{name}", SOURCE)[:LINES]
+        runs = {system: partial(tokens_written, each, lines) for system, each in systems.items()}
+        written = {system: run() for system, run in runs.items()}
+        seconds = alternate(runs, 0, args.repeats)
+        first = seconds[args.systems[0]]
+        tests[name] = {
+            system: {
+                "seconds": taken,
+                "tokens": written[system],
+                "sentences_per_second": len(lines) / median(taken),
+                "speed": ratio(first, taken)._asdict(),
+            }
+            for system, taken in seconds.items()
+        }
+    result = {
+        "command": f"{command(args)} --threads {args.threads} --repeats {args.repeats}",
+        "versions": versions(),
+        "machine": machine(argparse.Namespace(dtype="float32", device="cpu")),
+        "updates": updates,
+        "lines": LINES,
+        "max_tokens": TOKENS,
+        "tests": tests,
+    }
+    make_folder(RESULTS)
+    write_json(RESULTS / "speed.json", result)
+
+
+def tokens_written(translator, lines: List[str]) -> int:
+    """Translate *lines*, and count what the best hypotheses have, ends included."""
+    from resmlp_mt.translate.translator import by_length
+
+    sources = [translator.encode(line).split()[: translator.positions - 1] for line in lines]
+    batches = by_length(range(len(sources)), list(map(len, sources)), TOKENS)
+    found = (translator.search([sources[i] for i in batch]) for batch in batches)
+    return sum(len(one[0]["tokens"]) for hypotheses in found for one in hypotheses)
+
+
 def publish(args: argparse.Namespace) -> None:
     """``model/``: the weights of a scored system in float16, and all else that translates. Its own
     scores are in ``results/model.json``."""
@@ -329,11 +390,13 @@ def parse_args() -> argparse.Namespace:
     making.add_argument(
         "--test", type=Path, nargs="*", default=[], metavar="PREF", help="further test sets"
     )
-    for name, systems in (("train", "+"), ("score", "+"), ("publish", 1)):
+    for name, systems in (("train", "+"), ("score", "+"), ("speed", "+"), ("publish", 1)):
         action = actions.add_parser(name)
         action.add_argument("systems", nargs=systems, choices=list(SYSTEMS), metavar="SYSTEM")
         action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
         action.add_argument("--seed", type=int, default=1)
+    actions.choices["speed"].add_argument("--threads", type=int, default=2)
+    actions.choices["speed"].add_argument("--repeats", type=int, default=5)
     for action in actions.choices.values():
         action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
     return parser.parse_args()
@@ -343,7 +406,8 @@ def main() -> None:
     args = parse_args()
     if args.action != "corpus" and not args.cpu_minutes > 0:
         raise UserError(f"--cpu-minutes {args.cpu_minutes:g}: must be above 0")
-    {"corpus": corpus, "train": train, "score": score, "publish": publish}[args.action](args)
+    run = {"corpus": corpus, "train": train, "score": score, "speed": speed, "publish": publish}
+    run[args.action](args)
 
 
 if __name__ == "__main__":

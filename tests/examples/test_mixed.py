@@ -1,14 +1,18 @@
 """The example of the larger corpus, on a hundred lines, and its result files."""
 
 import gzip
+import re
 import shlex
 import shutil
+import subprocess
+import sys
 from unittest import mock
 
 import mixed
 import pytest
+import torch
 from command import resmlp
-from road.pages import blocks
+from road.pages import ROOT, blocks
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.cli.terminal import run_main
@@ -130,6 +134,13 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
     assert sum(bucket["sentences"] for bucket in result["by_length"]) == 6 + 6 + 4
     assert set(result["two_in_a_line"]) == {"one"}
     assert read_json(tmp_path / "results" / f"gated-longer.1.{budget:g}.json")["against"] == {}
+    timed = ("--cpu-minutes", budget, "--threads", torch.get_num_threads(), "--repeats", 2)
+    assert tiny("speed", "gated-longer", "gated", *timed) == 0
+    speed = read_json(tmp_path / "results" / "speed.json")
+    assert speed["updates"] == {"gated-longer": 4, "gated": 4} and set(speed["tests"]) == {"one"}
+    first, second = speed["tests"]["one"].values()
+    assert len(second["seconds"]) == 2 and min(first["tokens"], second["tokens"]) > 0
+    assert first["speed"] == {"median": 1, "low": 1, "high": 1} != second["speed"]
     assert tiny("publish", "gated", "--cpu-minutes", budget) == 0
     published = read_json(tmp_path / "results" / "model.json")
     assert set(published["scores"]) == {"one", "test_2017_mscoco", "everyday"}
@@ -137,6 +148,16 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
     assert len(published["sentences"]) == 4
     # weights of float16, in a folder that translates by itself
     assert ResMLPModel.from_pretrained(tmp_path / "model").translate("man") is not None
+
+
+def test_the_readme_translates_with_the_published_model():
+    """Its block, as it stands there."""
+    (block,) = [b for b in blocks(ROOT / "README.md") if "from_pretrained" in b.text]
+    promised = re.search(r"print\(line\)  # (.*)", block.text)[1]
+    done = subprocess.run(
+        [sys.executable, "-c", block.text], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{promised}\n"
 
 
 def test_the_published_model_has_the_scores_of_its_card(monkeypatch, tmp_path):
