@@ -1,6 +1,6 @@
 """Tables of docs/deploying.md, from the files in results/."""
 
-from typing import List, Tuple
+from typing import Dict, List, Tuple
 
 from speed_tables import RESULTS
 
@@ -92,15 +92,40 @@ def decoding() -> Table:
 
 def environments() -> Table:
     found = read_json(RESULTS / "deploying-environments.json")["environments"]
-    head = ["Python", "MB installed", "from start to translation, s of CPU"]
-    return head, [
-        [one["python"], f"{one['megabytes']:.0f}", f"{one['cpu_seconds']:.2f}"] for one in found
-    ]
+    head = ["Python", "onnxruntime", "MB installed", "from start to translation, s of CPU"]
+    rows = []
+    for one in found:
+        row = [one["python"], one["packages"]["onnxruntime"], f"{one['megabytes']:.0f}"]
+        rows.append([*row, f"{one['cpu_seconds']:.2f}"])
+    return head, rows
+
+
+def kinds() -> Table:
+    """Exported models of every kind of token mixing beside fairseq-generate."""
+    found: Dict[str, List[dict]] = {}
+    for model in read_json(RESULTS / "deploying-kinds.json")["models"]:
+        found.setdefault(model["kind"], []).append(model)
+    rows = []
+    for kind, models in found.items():
+        row, apart = [f"`{kind}`", str(len(models))], 0.0
+        for beam in ("beam 1", "beam 4"):
+            same, lines = (sum(one[beam][what] for one in models) for what in ("same", "of"))
+            apart = max(apart, *(one[beam]["scores_apart"] for one in models))
+            row.append(f"{same:,} of {lines:,}")
+        rows.append([*row, f"{apart:.0e}"])
+    return [
+        "token mixing",
+        "models",
+        "same, beam 1",
+        "same, beam 4",
+        "scores differ by at most",
+    ], rows
 
 
 TABLES = {
     "exported environments": environments,
     "exported models": models,
+    "exported kinds": kinds,
     "exported bleu": bleu,
     "exported text": text,
     "exported memory": memory,

@@ -1,11 +1,12 @@
 """Tables of examples/mixed/README.md and of the card of its model, from its result files."""
 
 from pathlib import Path
+from statistics import median
 from typing import Dict, List, Tuple
 
-import speed_tables
 from study.tables import gain, percent
 
+from resmlp_mt.benchmark.timing import Spread, spread_text
 from resmlp_mt.files import read_json
 from resmlp_mt.score.by_length import words_label
 
@@ -54,16 +55,16 @@ def bleu() -> Table:
 
 
 def summary() -> str:
-    """Mean of the test sets in the domains, at the budget of the Transformer."""
-    budget = next(r["budget_minutes"] for r in results() if r["system"] == "transformer")
+    """Mean of the test sets in the domains, at the largest budget."""
+    budget = results()[-1]["budget_minutes"]
     means = {
-        r["system"]: sum(r["scores"][name]["bleu"] for name in IN_DOMAIN) / len(IN_DOMAIN)
+        r["arch"]: sum(r["scores"][name]["bleu"] for name in IN_DOMAIN) / len(IN_DOMAIN)
         for r in results()
         if r["budget_minutes"] == budget
     }
     return (
-        f"{means['conv']:.1f} with convolutions and {means['gated']:.1f} with a gate against "
-        f"{means['transformer']:.1f}"
+        f"{means['resmlp_mt_conv_6']:.1f} with convolutions, {means['resmlp_mt_gated_6']:.1f} with "
+        f"a gate, {means['transformer']:.1f} of the Transformer, after {budget:g} CPU minutes each"
     )
 
 
@@ -90,20 +91,16 @@ def by_length() -> Table:
     return ["CPU minutes", "system", "seed", *head], rows
 
 
-def _named(arch: str) -> str:
-    return arch.capitalize() if arch == "transformer" else f"`{arch}`"
-
-
 def decoding() -> Table:
-    """Milliseconds a step of the gate and of another model of its size, and the ratio."""
+    """Text to text, the systems in turn."""
     rows = []
-    for path in sorted(RESULTS.glob("decoding-*.json")):
-        for line in read_json(path)["lines"]:
-            (_, gated), (name, other) = line["columns"].items()
-            row = [_named(name), str(line["target_words"])]
-            row += [speed_tables.milliseconds(other), speed_tables.milliseconds(gated)]
-            rows.append([*row, speed_tables.speeds(gated)[0]])
-    return ["beside", "words", "its ms a step", "ms a step of the gate", "times as fast"], rows
+    for test in IN_DOMAIN:
+        for system, found in read_json(RESULTS / "speed.json")["tests"][test].items():
+            tokens = found["tokens"] / median(found["seconds"])
+            row = [test, NAMES[system], f"{found['sentences_per_second']:.0f}", f"{tokens:,.0f}"]
+            rows.append([*row, spread_text(Spread(**found["speed"]))])
+    head = ["test set", "system", "sentences a second", "subwords a second", "times as fast"]
+    return head, rows
 
 
 def two_in_a_line() -> Table:
@@ -117,6 +114,15 @@ def two_in_a_line() -> Table:
             row.append(f"{alone:.1f}, {together:.1f}")
         rows.append(row)
     return ["CPU minutes", "system", "seed", *IN_DOMAIN], rows
+
+
+def trials() -> Table:
+    """Short trainings of other forms and another learning rate."""
+    rows = [
+        [one["trial"], f"{one['updates']:,}", f"{one['nll']:.2f}", f"{one['cpu_minutes']:.1f}"]
+        for one in read_json(RESULTS / "trials.json")["trials"]
+    ]
+    return ["trial", "updates", "validation nll, bits a subword", "CPU minutes"], rows
 
 
 def model() -> dict:
@@ -164,6 +170,7 @@ TABLES: Dict[str, callable] = {
     "mixed by length": by_length,
     "mixed decoding": decoding,
     "mixed two in a line": two_in_a_line,
+    "mixed trials": trials,
     "model scores": model_scores,
     "model signatures": model_signatures,
     "model files": model_files,

@@ -146,8 +146,9 @@ function showLayers(config) {
   const select = byId("layer");
   const options = result.mixing.flatMap((layer, number) =>
     (layer[0] ?? [null]).map((_, head, heads) => {
-      const name = heads.length > 1 ? `${number + 1}, head ${head + 1}` : `${number + 1}`;
-      return element("option", { value: `${number} ${head}` }, `${name} of ${config.layers[1]}`);
+      const name = `${number + 1} of ${config.layers[1]}`;
+      const which = heads.length > 1 ? `, head ${head + 1} of ${heads.length}` : "";
+      return element("option", { value: `${number} ${head}` }, name + which);
     }),
   );
   select.replaceChildren(...options);
