@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from hashlib import sha256
 from pathlib import Path
 
 PACKAGES = ("numpy", "onnxruntime", "sentencepiece")
@@ -77,15 +78,18 @@ def main() -> None:
     parser.add_argument("exported", type=Path, help="folder that resmlp-mt export made")
     parser.add_argument("--out", type=Path, required=True, help="JSON file")
     args = parser.parse_args()
-    config = json.loads((args.exported / "config.json").read_text(encoding="utf-8"))
-    kept = {"environments": []}
+    config = (args.exported / "config.json").read_bytes()
+    of_model = {"precision": json.loads(config)["precision"], "config": sha256(config).hexdigest()}
+    kept = {**of_model, "environments": []}
     if args.out.exists():
         kept = json.loads(args.out.read_text(encoding="utf-8"))
+    if any(kept.get(name) != value for name, value in of_model.items()):
+        sys.exit(f"{args.out} is of another model than {args.exported}: delete it")
     row = measure(args.exported)
     others = [one for one in kept["environments"] if one["python"] != row["python"]]
     result = {
         "command": f"python3 {' '.join(sys.argv)}",
-        "precision": config["precision"],
+        **of_model,
         "line": LINE.strip(),
         "runs": RUNS,
         "environments": sorted(
