@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 from deploying import same_translations
 
+from resmlp_mt.cli.arguments import WHOLE, Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.export.folder import export
 from resmlp_mt.export.runtime import Translator as Exported
@@ -64,10 +65,10 @@ def train(kind: str, normalization: str, tied: bool, args: argparse.Namespace, o
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Parser(description=__doc__.split("\n")[0])
     for name in ("data", "source", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=300, help="of each training")
+    parser.add_argument("--updates", **WHOLE, default=300, help="of each training")
     args = parser.parse_args()
     torch.set_num_threads(1)
     lines = read_text(args.source)

@@ -28,6 +28,7 @@ from study.measures import counted, tested  # noqa: E402
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints  # noqa: E402
 from resmlp_mt.checkpoints.loading import load_checkpoint  # noqa: E402
+from resmlp_mt.cli.arguments import WHOLE, Parser  # noqa: E402
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
 from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
@@ -381,9 +382,7 @@ def publish(args: argparse.Namespace) -> None:
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     actions = parser.add_subparsers(dest="action", required=True)
     making = actions.add_parser("corpus", help="prepare the corpus, downloaded by mtdata or given")
     making.add_argument("--from", type=Path, dest="folder", metavar="DIR")
@@ -395,8 +394,9 @@ def parse_args() -> argparse.Namespace:
         action.add_argument("systems", nargs=systems, choices=list(SYSTEMS), metavar="SYSTEM")
         action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
         action.add_argument("--seed", type=int, default=1)
-    actions.choices["speed"].add_argument("--threads", type=int, default=2)
-    actions.choices["speed"].add_argument("--repeats", type=int, default=5)
+    timing = actions.choices["speed"].add_argument
+    timing("--threads", **WHOLE, default=2, help="CPU threads")
+    timing("--repeats", **WHOLE, default=5, help="timed runs of each system")
     for action in actions.choices.values():
         action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
     return parser.parse_args()

@@ -188,6 +188,8 @@ def test_the_published_model_has_the_scores_of_its_card(monkeypatch, tmp_path):
         (["score", "gated", "--cpu-minutes", "5"], "train first"),
         (["train", "gated", "--cpu-minutes", "0"], "--cpu-minutes 0"),
         (["publish", "gated", "--cpu-minutes", "5"], "score gated first"),
+        (["speed", "gated", "--cpu-minutes", "5", "--threads", "0"], "--threads: must be at least"),
+        (["speed", "gated", "--cpu-minutes", "5", "--repeats", "0"], "--repeats: must be at least"),
     ],
 )
 def test_refused(tiny, words, said, capsys):
