@@ -25,6 +25,8 @@ NAMES = {
     "transformer-longer": "Transformer, longer lines",
     "conv-longer": "`resmlp_mt_conv_6`, longer lines",
     "gated-longer": "`resmlp_mt_gated_6`, longer lines",
+    "transformer-longer-decayed": "Transformer, longer lines, rate to 0",
+    "gated-longer-decayed": "`resmlp_mt_gated_6`, longer lines, rate to 0",
 }
 
 

@@ -54,7 +54,11 @@ SYSTEMS = {
     "transformer-longer": "transformer",
     "conv-longer": "resmlp_mt_conv_6",
     "gated-longer": "resmlp_mt_gated_6",
+    # the same, whose learning rate falls to 0 over the last tenth of the updates
+    "transformer-longer-decayed": "transformer",
+    "gated-longer-decayed": "resmlp_mt_gated_6",
 }
+DECAYED = "-decayed"
 EDGES = (5, 10, 20, 30)  # words of the longest source of a bucket, all test sets together
 LINES, TOKENS = 500, 4096  # whose speed is measured; source subwords of a batch
 STAGE = 500  # updates between two looks at the CPU minutes; the recipe saves twice as often
@@ -142,11 +146,13 @@ def longer_lines(out: Path) -> None:
 
 
 def data_bin(args: argparse.Namespace, system: str) -> Path:
-    return args.out / ("longer" if system.endswith("-longer") else "data") / "data-bin"
+    return args.out / ("longer" if "-longer" in system else "data") / "data-bin"
 
 
 def run_folder(args: argparse.Namespace, system: str) -> Path:
-    return args.out / f"{system}.{args.seed}"
+    """A training without an end has one folder, one that ends has one for each budget."""
+    budget = f".{args.cpu_minutes:g}" if system.endswith(DECAYED) else ""
+    return args.out / f"{system}.{args.seed}{budget}"
 
 
 def progress(run: Path) -> List[dict]:
@@ -155,38 +161,85 @@ def progress(run: Path) -> List[dict]:
     return read_json(path) if path.exists() else []
 
 
-def stage_within(args: argparse.Namespace, system: str) -> dict:
-    """The last stage of a system within ``--cpu-minutes``.
+def stage_within(args: argparse.Namespace, system: str, share: float = 1) -> dict:
+    """The last stage of a system within a share of ``--cpu-minutes``.
 
     Raises:
         UserError: if there is none.
     """
-    run = run_folder(args, system)
-    stages = [s for s in progress(run) if s["cpu_minutes"] <= args.cpu_minutes]
+    run, minutes = run_folder(args, system), share * args.cpu_minutes
+    stages = [s for s in progress(run) if s["cpu_minutes"] <= minutes]
     if not stages:
-        raise UserError(f"{run}: no stage within {args.cpu_minutes:g} CPU minutes: train first")
+        raise UserError(f"{run}: no stage within {minutes:g} CPU minutes: train first")
     return stages[-1]
 
 
 def train(args: argparse.Namespace) -> None:
-    """Stage by stage, until the CPU minutes are used up; each leaves ``model.UPDATES.pt``."""
-    recipe = load_recipe(str(RECIPE))
+    """Each system until the CPU minutes are used up."""
     for system in args.systems:
-        run = run_folder(args, system)
-        stages, checkpoints = progress(run), run / "checkpoints"
-        while not stages or stages[-1]["cpu_minutes"] < args.cpu_minutes:
-            updates = STAGE * (len(stages) + 1)
-            resmlp_mt(
-                *("train", data_bin(args, system), "--out", checkpoints),
-                *("--arch", SYSTEMS[system], "--recipe", RECIPE, "--seed", args.seed),
-                *("--precision", "bf16", "--max-tokens", 1024, "--threads", 1),
-                *("--max-update", updates, "--", "--cpu"),
-            )
-            paths = final_checkpoints(checkpoints, recipe.average_count, recipe.average_by)
-            average_checkpoints(paths, run / f"model.{updates}.pt")
-            minutes = read_json(checkpoints / "cost.json")["cpu_minutes"]
-            stages.append({"updates": updates, "cpu_minutes": minutes})
-            write_json(run / "progress.json", stages)
+        if system.endswith(DECAYED):
+            decay(args, system)
+        else:
+            train_stages(args, system, args.cpu_minutes)
+
+
+def train_stages(args: argparse.Namespace, system: str, cpu_minutes: float) -> None:
+    """Stage by stage, until the minutes are used up; each leaves ``model.UPDATES.pt``."""
+    run = run_folder(args, system)
+    stages = progress(run)
+    while not stages or stages[-1]["cpu_minutes"] < cpu_minutes:
+        updates = STAGE * (len(stages) + 1)
+        minutes = train_until(args, system, updates)
+        stages.append({"updates": updates, "cpu_minutes": minutes})
+        write_json(run / "progress.json", stages)
+
+
+def train_until(args: argparse.Namespace, system: str, updates: int, *options) -> float:
+    """Train or resume until so many updates, leave ``model.UPDATES.pt``, and return the CPU minutes
+    that the folder took from its beginning."""
+    run, recipe = run_folder(args, system), load_recipe(str(RECIPE))
+    checkpoints = run / "checkpoints"
+    resmlp_mt(
+        *("train", data_bin(args, system), "--out", checkpoints),
+        *("--arch", SYSTEMS[system], "--recipe", RECIPE, "--seed", args.seed),
+        *("--precision", "bf16", "--max-tokens", 1024, "--threads", 1),
+        *("--max-update", updates, "--", "--cpu", *options),
+    )
+    paths = final_checkpoints(checkpoints, recipe.average_count, recipe.average_by)
+    average_checkpoints(paths, run / f"model.{updates}.pt")
+    return read_json(checkpoints / "cost.json")["cpu_minutes"]
+
+
+def decay(args: argparse.Namespace, system: str) -> None:
+    """From where the undecayed system is after nine tenths of the minutes, a ninth as many updates
+    again, over which the learning rate falls to 0.
+
+    Raises:
+        UserError: if the undecayed system went on, and the checkpoint is gone.
+    """
+    run, endless = run_folder(args, system), system.removesuffix(DECAYED)
+    if progress(run):
+        return
+    train_stages(args, endless, 0.9 * args.cpu_minutes)
+    stage = stage_within(args, endless, 0.9)
+    start = stage["updates"]
+    end = start + STAGE * max(1, start // 9 // STAGE)
+    checkpoints = run_folder(args, endless) / "checkpoints"
+    there = list(checkpoints.glob(f"checkpoint_*_{start}.pt"))
+    if not there:  # the recipe keeps the last three
+        raise UserError(
+            f"{checkpoints}: the checkpoint of update {start:,} is gone, because the training went "
+            f"on: give more --cpu-minutes than {args.cpu_minutes:g}, or another --out"
+        )
+    (optimizer,) = load_checkpoint(there[0])["last_optimizer_state"]["param_groups"]
+    minutes = train_until(
+        *(args, system, end),
+        *("--continue-once", there[0], "--reset-lr-scheduler"),
+        *("--lr-scheduler", "polynomial_decay", "--lr", optimizer["lr"]),
+        *("--warmup-updates", start, "--total-num-update", end),
+    )
+    minutes += stage["cpu_minutes"]
+    write_json(run / "progress.json", [{"updates": end, "cpu_minutes": minutes}])
 
 
 def translate(

@@ -99,6 +99,9 @@ class Training:
         self.options = self._options()
         self._find_devices()
         begun = self.folder.begun
+        for start in self.options.get("--continue-once", []) if begun is None else []:
+            if not Path(start).is_file():  # fairseq would begin with random weights
+                raise UserError(f"--continue-once {start}: no such file: give a checkpoint")
         if self.max_tokens is None and begun is not None:
             self.max_tokens = int(begun["settings"]["--max-tokens"][0])
         positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]

@@ -11,6 +11,7 @@ from unittest import mock
 import mixed
 import pytest
 import torch
+from cli import values
 from command import resmlp
 from road.pages import ROOT, blocks
 
@@ -44,6 +45,7 @@ warmup-updates = 2
 save-interval-updates = 2
 no-epoch-checkpoints = true
 log-format = "json"
+log-interval = 1
 num-workers = 0
 [options.resmlp_mt]
 """
@@ -96,6 +98,26 @@ def trained_longer(command, data, out, checkpoints, *words):
     write_json(checkpoints / "cost.json", {**cost, "cpu_minutes": cost["cpu_minutes"] + 1})
 
 
+def falls_to_0(tiny, endless, budget):
+    """From the stage within nine tenths of the budget, from the rate that was there."""
+    words = ("gated-longer-decayed", "--cpu-minutes", budget)
+    assert tiny("train", *words) == tiny("train", *words) == 0  # the second has nothing to do
+    run = endless.with_name(f"gated-longer-decayed.1.{budget:g}")
+    before = read_json(endless / "progress.json")[0]
+    (stage,) = read_json(run / "progress.json")
+    assert stage["updates"] == 4 and before["updates"] == 2
+    assert before["cpu_minutes"] < stage["cpu_minutes"] < before["cpu_minutes"] + 0.5
+    rates = values((run / "checkpoints" / "train.log").read_text(), "lr")
+    assert len(rates) == 2 and 0.001 > rates[0] > rates[1] == 0
+    assert tiny("score", *words) == 0
+    result = read_json(mixed.RESULTS / f"gated-longer-decayed.1.{budget:g}.json")
+    assert result["updates"] == 4 and result["train_options"]["--warmup-updates"] == ["2"]
+    (endless / "checkpoints" / "checkpoint_1_2.pt").rename(endless / "kept")
+    shutil.rmtree(run)
+    assert tiny("train", *words) == 1 and not run.exists()
+    (endless / "kept").rename(endless / "checkpoints" / "checkpoint_1_2.pt")
+
+
 def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
     news = hundred_lines / "test_2017_mscoco"
     assert tiny("corpus", "--from", corpus, "--test", news) == 0
@@ -121,7 +143,9 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path):
         assert tiny("train", "gated", "--cpu-minutes", minutes + 0.5) == 0
     first, second = read_json(run / "progress.json")
     assert first == stage and second == {"updates": 4, "cpu_minutes": minutes + 1}
-    shutil.copytree(run, run.with_name("gated-longer.1"))
+    longer_run = run.with_name("gated-longer.1")
+    shutil.copytree(run, longer_run)
+    falls_to_0(tiny, longer_run, (minutes + 0.5) / 0.9)
     budget = second["cpu_minutes"] + 1
     assert tiny("score", "gated-longer", "gated", "--cpu-minutes", budget) == 0
     result = read_json(tmp_path / "results" / f"gated.1.{budget:g}.json")

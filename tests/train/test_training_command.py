@@ -99,6 +99,7 @@ REFUSED = [
     (["--", "--update-freq", 2], "--update-freq after --: write --max-tokens"),
     (["--", "--amp"], "divides the gradients by the loss scale twice"),
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
+    (["--", "--continue-once", "gone.pt"], "--continue-once gone.pt: no such file"),
     (["--", "--no-such"], "unrecognized arguments: --no-such"),
     (["--gpus", 2, "--", "--cpu"], "on a CPU training takes one process"),
     (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
