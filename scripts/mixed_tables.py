@@ -1,13 +1,13 @@
 """Tables of examples/mixed/README.md and of the card of its model, from its result files."""
 
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Dict, List, Tuple
 
 from study.tables import gain, percent
 
 from resmlp_mt.benchmark.timing import Spread, spread_text
-from resmlp_mt.files import read_json
+from resmlp_mt.files import make_folder, read_json
 from resmlp_mt.score.by_length import words_label
 
 Table = Tuple[List[str], List[List[str]]]
@@ -56,17 +56,33 @@ def bleu() -> Table:
     return [*head, *TESTS], rows
 
 
+def _means() -> Dict[Tuple[float, bool], Dict[str, float]]:
+    """By budget, and whether the learning rate falls to 0: the mean of the test sets in the domains
+    of each system with longer lines. Budgets of one system are left out."""
+    means: Dict[Tuple[float, bool], Dict[str, float]] = {}
+    for r in results():
+        system, longer, decayed = r["system"].partition("-longer")
+        if longer:
+            bleu = [r["scores"][name]["bleu"] for name in IN_DOMAIN]
+            means.setdefault((r["budget_minutes"], bool(decayed)), {})[system] = mean(bleu)
+    return {key: found for key, found in means.items() if len(found) > 1}
+
+
+def means() -> Table:
+    heads = {"transformer": "Transformer", "conv": "convolutions", "gated": "gate"}
+    rows = []
+    for (budget, decayed), found in _means().items():
+        cells = [f"{found[name]:.1f}" if name in found else "" for name in heads]
+        rows.append([f"{budget:g}{', rate to 0' if decayed else ''}", *cells])
+    return ["CPU minutes", *heads.values()], rows
+
+
 def summary() -> str:
-    """Mean of the test sets in the domains, at the largest budget."""
-    budget = results()[-1]["budget_minutes"]
-    means = {
-        r["arch"]: sum(r["scores"][name]["bleu"] for name in IN_DOMAIN) / len(IN_DOMAIN)
-        for r in results()
-        if r["budget_minutes"] == budget
-    }
+    """The gate and the Transformer at the largest budget."""
+    (budget, _), found = list(_means().items())[-1]
     return (
-        f"{means['resmlp_mt_conv_6']:.1f} with convolutions, {means['resmlp_mt_gated_6']:.1f} with "
-        f"a gate, {means['transformer']:.1f} of the Transformer, after {budget:g} CPU minutes each"
+        f"{found['gated']:.1f} with a gate, {found['transformer']:.1f} of the Transformer, after "
+        f"{budget:g} CPU minutes each"
     )
 
 
@@ -82,6 +98,26 @@ def more() -> Table:
             )
         rows.append(row)
     return ["CPU minutes", "system", "seed", *TESTS], rows
+
+
+def draw(folder: Path) -> List[Path]:
+    """Validation nll by CPU minutes of the systems with longer lines, each in its longest
+    training. The first updates are left out: they would make the rest of the lines flat."""
+    from study.draw import draw_lines
+
+    from resmlp_mt.pictures.style import save
+
+    lines = {}
+    for r in results():
+        if "longer" in r["system"]:
+            minutes = r["cpu_minutes"] / r["updates"]
+            points = [(update * minutes, nll) for update, nll in r["valid_curve"]]
+            lines[NAMES[r["system"]].partition(",")[0].strip("`")] = [p for p in points if p[1] < 4]
+    title = "English to German, 256 channels, one core each"
+    figure = draw_lines(lines, "CPU minutes", "validation nll (bits a subword)", title)
+    make_folder(folder)
+    save(figure, folder / "curves.png")
+    return [folder / "curves.png"]
 
 
 def by_length() -> Table:
@@ -168,6 +204,7 @@ def model_training() -> str:
 TABLES: Dict[str, callable] = {
     "mixed": bleu,
     "mixed summary": summary,
+    "mixed means": means,
     "mixed more": more,
     "mixed by length": by_length,
     "mixed decoding": decoding,

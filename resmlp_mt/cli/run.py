@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
         print(work.describe())
         return
     result = work.run()
-    print(f"model: {args.out / 'model'}")
+    print(f"model: {args.out / 'model'}, length penalty {result['lenpen']['chosen']:g}")
     for split, scores in result["scores"].items():
         print(f"{split}: BLEU {scores['bleu']:.2f} {scores['bleu_signature']}")
         print(f"{split}: chrF {scores['chrf']:.2f} {scores['chrf_signature']}")

@@ -14,6 +14,7 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 def after_the_readme(installed, tmp_path_factory):
     """A folder in which the README has been followed: ``text/`` and ``run/`` are there."""
     folder = tmp_path_factory.mktemp("readme")
+    (folder / "examples").symlink_to(ROOT / "examples")
     write_text(folder / "text")
     _follow(ROOT / "README.md", installed, folder)
     return folder
@@ -42,7 +43,7 @@ def test_page(name, installed, after_the_readme, tmp_path):
     if not any(b.language in ("sh", "python") and not b.reason for b in blocks(page)):
         return
     folder = tmp_path / "here"
-    shutil.copytree(after_the_readme, folder)
+    shutil.copytree(after_the_readme, folder, symlinks=True)
     (folder / "scripts").symlink_to(ROOT / "scripts")
     _follow(page, installed, folder, done_before=blocks(ROOT / "README.md"))
 
