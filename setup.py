@@ -60,6 +60,7 @@ setup(
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "filelock",  # one process in a results folder
         "numpy",
+        "regex",
         "sacrebleu>=2.3",
         "sacremoses>=0.2",
         "sentencepiece>=0.2",

@@ -18,8 +18,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY
-
 from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
@@ -31,7 +29,7 @@ from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.text.lines import read_text, sha256_of
 from resmlp_mt.text.settings import FILE, MODEL, TextSettings
 from resmlp_mt.train.log import read_curve
-from resmlp_mt.train.recipe import Recipe, parse_options
+from resmlp_mt.train.recipe import Recipe
 from resmlp_mt.train.training import Training
 from resmlp_mt.translate.driver import translate
 from resmlp_mt.translate.translator import SearchOptions
@@ -72,10 +70,6 @@ class Run:
     search: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        # before hours of preparing and training
-        if self.arch not in ARCH_MODEL_NAME_REGISTRY:
-            raise UserError(f"--arch {self.arch}: fairseq has no architecture of that name")
-        parse_options(self.training.get("fairseq_options", []))
         if (self.preparation is None) == (self.data is None):
             raise UserError("give either text to prepare or --data, a folder that is prepared")
         self.out = Path(self.out)
@@ -83,6 +77,7 @@ class Run:
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)
         self.max_update = self.max_update or self.recipe.max_update
+        self._planned_training()  # its options are refused before hours of preparing
 
     @property
     def data_bin(self) -> Path:
@@ -104,6 +99,7 @@ class Run:
             UserError: what the steps raise; results of other options in the folder, or another
                 process that works in it.
         """
+        self._planned_training().check_machine()
         with ResultsFolder(self.out, self._options(), STEPS) as folder:
             if self.preparation is not None:
                 _announce(1, "prepare")
@@ -147,6 +143,11 @@ class Run:
             **self.training,
             **more,
         )
+
+    def _planned_training(self) -> Training:
+        source, target, _ = self._languages_and_tests()
+        languages = {"source_lang": source, "target_lang": target}
+        return self._new_training(self.out / "checkpoints", **languages, planned=True)
 
     def _train(self, folder: Path) -> None:
         self._new_training(folder).run()
@@ -225,6 +226,7 @@ class Run:
             hypotheses = read_text(translations / f"{test}.{settings.target_lang}")
             scores[test] = self._score(test, hypotheses)
         curve = read_curve(checkpoints / "train.log")["valid"]
+        nll = [nll for _, nll in curve]
         weights = load_checkpoint(self.out / "model" / "model.pt")["model"]
         return {
             "recipe": {
@@ -239,7 +241,8 @@ class Run:
                 "lenpen": self.lenpen,
                 "seed": self.training.get("seed", 1),
             },
-            "valid_nll": {"last": curve[-1][1], "best": min(nll for _, nll in curve)},
+            # none with --disable-validation or another --log-format
+            "valid_nll": {"last": nll[-1], "best": min(nll)} if nll else None,
             "valid_curve": curve,
             "parameters": count_parameters(weights),
             "cost": read_json(checkpoints / "cost.json"),
@@ -257,10 +260,7 @@ class Run:
         if self.preparation is not None:
             lines += ["# text, subwords and pieces, then the binary data"]
             lines += map(shlex.join, self.preparation.commands())
-        training = self._new_training(
-            checkpoints, source_lang=source, target_lang=target, planned=True
-        )
-        lines += ["# train", training.describe()]
+        lines += ["# train", self._planned_training().describe()]
         lines += ["# average", shlex.join(["mkdir", "-p", str(model), str(translations)])]
         by, count = self.recipe.average_by, self.recipe.average_count
         if count == 1:

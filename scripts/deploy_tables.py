@@ -18,17 +18,25 @@ def _models() -> dict:
     return read_json(RESULTS / "deploying.json")["models"]
 
 
+SAME = ["same, beam 1", "same, beam 4", "scores differ by at most"]
+
+
+def _same(models: List[dict]) -> List[str]:
+    """The cells below SAME: translations of some models together."""
+    row, apart = [], 0.0
+    for beam in ("beam 1", "beam 4"):
+        same, lines = (sum(one[beam][what] for one in models) for what in ("same", "of"))
+        apart = max(apart, *(one[beam]["scores_apart"] for one in models))
+        row.append(f"{same:,} of {lines:,}")
+    return [*row, f"{apart:.0e}"]
+
+
 def models() -> Table:
     rows = []
     for name, of_model in _models().items():
-        row = [name]
-        for beam in ("beam 1", "beam 4"):
-            row.append(f"{of_model[beam]['same']:,} of {of_model[beam]['of']:,}")
-        row.append(f"{max(of_model[b]['scores_apart'] for b in ('beam 1', 'beam 4')):.0e}")
-        row += [f"{of_model['megabytes'][precision]:.1f}" for precision in PRECISIONS]
-        rows.append(row)
-    head = ["model", "same, beam 1", "same, beam 4", "scores differ by at most"]
-    return [*head, "MB, float32", "int8"], rows
+        megabytes = [f"{of_model['megabytes'][precision]:.1f}" for precision in PRECISIONS]
+        rows.append([name, *_same([of_model]), *megabytes])
+    return ["model", *SAME, "MB, float32", "int8"], rows
 
 
 def bleu() -> Table:
@@ -105,21 +113,8 @@ def kinds() -> Table:
     found: Dict[str, List[dict]] = {}
     for model in read_json(RESULTS / "deploying-kinds.json")["models"]:
         found.setdefault(model["kind"], []).append(model)
-    rows = []
-    for kind, models in found.items():
-        row, apart = [f"`{kind}`", str(len(models))], 0.0
-        for beam in ("beam 1", "beam 4"):
-            same, lines = (sum(one[beam][what] for one in models) for what in ("same", "of"))
-            apart = max(apart, *(one[beam]["scores_apart"] for one in models))
-            row.append(f"{same:,} of {lines:,}")
-        rows.append([*row, f"{apart:.0e}"])
-    return [
-        "token mixing",
-        "models",
-        "same, beam 1",
-        "same, beam 4",
-        "scores differ by at most",
-    ], rows
+    rows = [[f"`{kind}`", str(len(models)), *_same(models)] for kind, models in found.items()]
+    return ["token mixing", "models", *SAME], rows
 
 
 TABLES = {

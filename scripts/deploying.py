@@ -21,7 +21,6 @@ from pathlib import Path
 
 import psutil
 import torch
-from sacrebleu.metrics import BLEU, CHRF
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
@@ -29,6 +28,7 @@ from resmlp_mt.export.folder import export
 from resmlp_mt.export.runtime import Translator as Exported
 from resmlp_mt.files import write_json
 from resmlp_mt.provenance import versions
+from resmlp_mt.score.sacre import score
 from resmlp_mt.text.lines import read_parallel
 from resmlp_mt.train.programs import USER_DIR, program
 from resmlp_mt.translate.translator import SearchOptions
@@ -81,13 +81,8 @@ def fairseq_generate(options: SearchOptions, languages: list) -> dict:
 
 def scores(exported: Exported, pairs: list, **options) -> dict:
     sources, references = zip(*pairs)
-    translated = exported.translate(sources, **options)
-    bleu = BLEU()
-    return {
-        "bleu": round(bleu.corpus_score(translated, [references]).score, 2),
-        "chrf": round(CHRF().corpus_score(translated, [references]).score, 2),
-        "signature": str(bleu.get_signature()),
-    }
+    language = exported.config["languages"][1]
+    return score(exported.translate(sources, **options), references, language)
 
 
 def memory(program: list, lines: list) -> dict:

@@ -11,7 +11,9 @@ nothing but the standard library.
 import argparse
 import json
 import platform
+import re
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
@@ -88,12 +90,12 @@ def main() -> None:
     row = measure(args.exported)
     others = [one for one in kept["environments"] if one["python"] != row["python"]]
     result = {
-        "command": f"python3 {' '.join(sys.argv)}",
+        "command": shlex.join(["python3", *sys.argv]),
         **of_model,
         "line": LINE.strip(),
         "runs": RUNS,
         "environments": sorted(
-            [*others, row], key=lambda one: [int(n) for n in one["python"].split(".")]
+            [*others, row], key=lambda one: list(map(int, re.findall(r"\d+", one["python"])))
         ),
     }
     args.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

@@ -28,6 +28,7 @@ from resmlp_mt.benchmark.converted import save_checkpoint
 from resmlp_mt.benchmark.report import machine
 from resmlp_mt.benchmark.timing import alternate
 from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.cli.arguments import WHOLE, Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.export.folder import export
 from resmlp_mt.export.runtime import SHORTLIST
@@ -118,12 +119,12 @@ def one_by_one(systems: Dict[str, Translate], lines: List[str]) -> Dict[str, dic
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Parser(description=__doc__.split("\n")[0])
     for name in ("model", "transformer", "data", "source", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--lines", type=int, default=500, help="how many of the source")
+    parser.add_argument("--threads", **WHOLE, default=1)
+    parser.add_argument("--repeats", **WHOLE, default=5)
+    parser.add_argument("--lines", **WHOLE, default=500, help="how many of the source")
     help = "of the whole programs on 20,000 lines, in place of the speed"
     parser.add_argument("--memory", action="store_true", help=help)
     args = parser.parse_args()

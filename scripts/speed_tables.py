@@ -86,14 +86,15 @@ def megabytes_and_ratio(line: dict, kind: str) -> List[str]:
 
 def sixteen_bits() -> Table:
     """The first updates at the recipe of the paper, in float32 and in float16."""
+    from resmlp_mt.benchmark.gpu import least_headroom, loss_range
+
     rows = []
     found = read_json(RESULTS / "gpu-training-on-a-cpu.json")["training"]
     for precision in ("float32", "float16"):
         column = found[precision]
-        losses = [loss for loss in column["losses"] if loss is not None]
-        name, headroom = min(column["headroom"].items(), key=lambda item: item[1])
+        name, headroom = least_headroom(column["headroom"])
         cells = [precision, f"{column['updates']} ({column['skipped']})"]
-        cells.append(f"{losses[0]:.2f} .. {losses[-1]:.2f}")
+        cells.append(loss_range(column["losses"]))
         rows.append([*cells, f"{number(headroom)} (`{name}`)"])
     return ["", "updates (skipped)", "loss, first .. last", "headroom"], rows
 

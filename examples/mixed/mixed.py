@@ -58,7 +58,7 @@ SYSTEMS = {
     "transformer-longer-decayed": "transformer",
     "gated-longer-decayed": "resmlp_mt_gated_6",
 }
-DECAYED = "-decayed"
+DECAYED, ENDLESS = "-decayed", 9  # parts of the training before the one in which it falls
 EDGES = (5, 10, 20, 30)  # words of the longest source of a bucket, all test sets together
 LINES, TOKENS = 500, 4096  # whose speed is measured; source subwords of a batch
 STAGE = 500  # updates between two looks at the CPU minutes; the recipe saves twice as often
@@ -170,7 +170,9 @@ def stage_within(args: argparse.Namespace, system: str, share: float = 1) -> dic
     run, minutes = run_folder(args, system), share * args.cpu_minutes
     stages = [s for s in progress(run) if s["cpu_minutes"] <= minutes]
     if not stages:
-        raise UserError(f"{run}: no stage within {minutes:g} CPU minutes: train first")
+        raise UserError(
+            f"{run}: no stage within {minutes:g} CPU minutes: train first, or give more"
+        )
     return stages[-1]
 
 
@@ -215,15 +217,21 @@ def decay(args: argparse.Namespace, system: str) -> None:
     again, over which the learning rate falls to 0.
 
     Raises:
-        UserError: if the undecayed system went on, and the checkpoint is gone.
+        UserError: for few minutes; if the undecayed system went on, and the checkpoint is gone.
     """
     run, endless = run_folder(args, system), system.removesuffix(DECAYED)
     if progress(run):
         return
-    train_stages(args, endless, 0.9 * args.cpu_minutes)
-    stage = stage_within(args, endless, 0.9)
+    share = ENDLESS / (ENDLESS + 1)
+    train_stages(args, endless, share * args.cpu_minutes)
+    stage = stage_within(args, endless, share)
     start = stage["updates"]
-    end = start + STAGE * max(1, start // 9 // STAGE)
+    end = start + start // ENDLESS // STAGE * STAGE
+    if end == start:
+        raise UserError(
+            f"--cpu-minutes {args.cpu_minutes:g}: {start:,} updates before the learning rate falls "
+            f"are less than {ENDLESS * STAGE:,}: give more"
+        )
     checkpoints = run_folder(args, endless) / "checkpoints"
     there = list(checkpoints.glob(f"checkpoint_*_{start}.pt"))
     if not there:  # the recipe keeps the last three

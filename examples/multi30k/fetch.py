@@ -10,6 +10,7 @@ import shutil
 import sys
 import urllib.error
 import urllib.request
+import zlib
 from pathlib import Path
 from typing import Sequence
 
@@ -34,7 +35,7 @@ def fetch_file(url: str, output: Path) -> None:
             with gzip.open(temporary) as file:
                 while file.read(1 << 20):
                     pass
-    except (urllib.error.URLError, OSError, EOFError) as error:
+    except (urllib.error.URLError, OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "reason", error)
         raise UserError(
             f"{url}: {reason}: check the network, or name a folder that has the files"

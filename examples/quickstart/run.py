@@ -8,6 +8,7 @@ Everything is made here, without a download. README.md beside this file shows wh
 
 import argparse
 import random
+import shlex
 import sys
 from pathlib import Path
 from typing import List
@@ -32,6 +33,12 @@ def write_corpus(args, folder: Path) -> None:
     for split, pairs in grammar.generate(args.seed, sizes).items():
         for language, side in zip(("en", "de"), zip(*pairs)):
             write_lines(folder / f"{split}.{language}", side)
+
+
+def command() -> str:
+    """What was typed: ``make demo`` gives no options."""
+    words = sys.argv[1:]
+    return shlex.join(["python", "examples/quickstart/run.py", *words]) if words else "make demo"
 
 
 def run_words(args, corpus: Path) -> list:
@@ -143,7 +150,7 @@ def main() -> None:
         if resmlp_mt(["run", *words]):
             raise UserError("resmlp-mt run failed: its error is above")
         result = found(args.out / "run", corpus, args.seed)
-        write_json(args.out / "result.json", {"command": "make demo", **result})
+        write_json(args.out / "result.json", {"command": command(), **result})
         pictures = draw(args.out / "result.json", args.out / "pictures")
     print("\nHeld-out sentences, in neither language part of the training corpus:\n")
     show_translations(result["sentences"])

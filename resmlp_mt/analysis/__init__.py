@@ -1,1 +1,1 @@
-"""What can be read off a trained model: matrices, sparsity, pruning, attention, lengths."""
+"""What can be read off a trained model: matrices, sparsity, pruning, attention."""

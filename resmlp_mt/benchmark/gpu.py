@@ -14,7 +14,7 @@ import warnings
 from argparse import Namespace
 from contextlib import ExitStack, nullcontext
 from importlib.util import find_spec
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional, Tuple
 from unittest import mock
 
 import torch
@@ -358,19 +358,29 @@ def agreement_table(found: Dict[str, dict]) -> Table:
     return Table("Differences to the CPU, by kind of token mixing", header, rows)
 
 
+def loss_range(losses: List[Optional[float]]) -> str:
+    """The first and the last that is not of an update that was skipped."""
+    made = [loss for loss in losses if loss is not None]
+    return f"{made[0]:.2f} .. {made[-1]:.2f}" if made else "none"
+
+
+def least_headroom(headroom: Dict[str, float]) -> Tuple[str, float]:
+    """The layer whose states come nearest to the largest number of float16."""
+    return min(headroom.items(), key=lambda item: item[1])
+
+
 def training_table(found: Dict[str, dict]) -> Table:
     rows = []
     for precision, of_precision in found.items():
         pairs = zip(of_precision["losses"], found["float32"]["losses"], strict=True)
         apart = [abs(a - b) for a, b in pairs if a is not None and b is not None]
-        losses = [loss for loss in of_precision["losses"] if loss is not None]
-        name, headroom = min(of_precision["headroom"].items(), key=lambda item: item[1])
+        name, headroom = least_headroom(of_precision["headroom"])
         rows.append(
             [
                 precision,
                 f"{of_precision['updates']} ({of_precision['skipped']})",
-                f"{losses[0]:.3f} .. {losses[-1]:.3f}",
-                f"{max(apart):.3f}",
+                loss_range(of_precision["losses"]),
+                f"{max(apart):.3f}" if apart else "none",
                 f"{number(headroom)} ({name})",
             ]
         )

@@ -1,18 +1,16 @@
 """The two models that are compared: the same sizes, one dictionary, random weights."""
 
-import contextlib
-import io
 import shlex
 from argparse import Namespace
 from typing import Dict, List
 
 import torch
-from fairseq import options as fairseq_options
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
 from resmlp_mt.benchmark.sentences import build_task
 from resmlp_mt.errors import UserError
+from resmlp_mt.train.training import parse_training_options
 
 _SIDES = ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")
 SIZES = [f"{side}_{size}" for side in ("encoder", "decoder") for size in _SIDES]
@@ -28,15 +26,15 @@ def complete(flag: str, arch: str, words: List[str]) -> Namespace:
     if arch not in ARCH_MODEL_REGISTRY:
         ours = [name for name, model in ARCH_MODEL_NAME_REGISTRY.items() if model == "resmlp_mt"]
         raise UserError(f"{flag} {arch}: choose transformer or one of {', '.join(sorted(ours))}")
-    errors = io.StringIO()
+    return parse_training_options(["data", "--arch", arch, *words], f"{flag}-options for {arch}")
+
+
+def split(flag: str, options: str) -> List[str]:
+    """Words as a shell splits them."""
     try:
-        with contextlib.redirect_stderr(errors):
-            parser = fairseq_options.get_training_parser()
-            command = ["data", "--arch", arch, *words]
-            return fairseq_options.parse_args_and_arch(parser, input_args=command)
-    except SystemExit:
-        message = errors.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-        raise UserError(f"{flag}-options for {arch}: {message}") from None
+        return shlex.split(options)
+    except ValueError as error:
+        raise UserError(f"{flag} {options}: {error}") from None
 
 
 class Pair:
@@ -67,11 +65,11 @@ class Pair:
             words.append("--share-all-embeddings")
         else:
             words.append("--share-decoder-input-output-embed")
-        ours = complete("--arch", args.arch, [*words, *shlex.split(args.arch_options)])
+        ours = complete("--arch", args.arch, [*words, *split("--arch-options", args.arch_options)])
         if args.baseline == "transformer":
             for name in SIZES + _DROPOUTS:
                 words += [f"--{name.replace('_', '-')}", str(getattr(ours, name))]
-        words += shlex.split(args.baseline_options)
+        words += split("--baseline-options", args.baseline_options)
         self.options = ours, complete("--baseline", args.baseline, words)
         for options in self.options:
             _check_positions(options, source, target)

@@ -55,11 +55,13 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 def search_options(args: argparse.Namespace, nbest: int):
     """A :class:`~resmlp_mt.translate.driver.SearchOptions` of a command line."""
     import ast
+    import json
 
     from resmlp_mt.translate.driver import SearchOptions
 
     try:
         overrides = dict(ast.literal_eval(args.model_overrides))
+        json.dumps(overrides)  # as the folder of finished parts stores them
     except (ValueError, TypeError, SyntaxError):
         raise UserError(
             f"--model-overrides {args.model_overrides}: write it like {{'name': 'value'}}"

@@ -15,6 +15,7 @@ import functools
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import sys
@@ -182,6 +183,12 @@ class Translator:
         if not 1 <= options["beam"] <= most or not 1 <= nbest <= options["beam"]:
             raise TranslationError(
                 f"beam {options['beam']}, nbest {nbest}: give 1 <= nbest <= beam <= {most}"
+            )
+        numbers = [options[name] for name in ("lenpen", "max_len_a", "max_len_b")]
+        if not all(map(math.isfinite, numbers)) or numbers[1] < 0 or numbers[2] < 1:
+            raise TranslationError(
+                f"lenpen {numbers[0]}, max_len_a {numbers[1]}, max_len_b {numbers[2]}: give finite "
+                "numbers, max_len_a of at least 0 and max_len_b of at least 1"
             )
         limit = self.config["positions"][0] - 1
         encoded = []
@@ -614,7 +621,8 @@ def main() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except OSError as error:
-        print(f"runtime.py: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""  # none where the disk is full
+        print(f"runtime.py: error: {where}{error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("runtime.py: stopped", file=sys.stderr)

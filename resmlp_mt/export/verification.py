@@ -9,11 +9,12 @@ import torch
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export import runtime
-from resmlp_mt.translate.translator import Translator
+from resmlp_mt.translate.translator import Translator, by_length
 
 STEPS = 10
 TOLERANCE = 1e-3  # of float32, whose differences are those of rounding
 SENTENCES, SEED = 20, 1
+BATCH_TOKENS = 4096
 
 
 def verify(
@@ -44,7 +45,12 @@ def verify(
         if sources != [translator.encode(line).split()[:limit] for line in lines]:
             raise UserError("the exported text settings split the lines in another way: report it")
         sources = [source for source in sources if source]
-    best = [one[0] for one in translator.nbest(sources)]
+        if not sources:
+            raise UserError("--verify: the file has no line with a word: give another")
+    best: list = [None] * len(sources)
+    for batch in by_length(range(len(sources)), list(map(len, sources)), BATCH_TOKENS):
+        for i, hypotheses in zip(batch, translator.nbest([sources[i] for i in batch])):
+            best[i] = hypotheses[0]
     found = [one[0] for one in exported.search(sources, nbest=1)]
     same = [a.text == b.text for a, b in zip(best, found)]
     gaps = [abs(a.score - b.score) for a, b, s in zip(best, found, same) if s]

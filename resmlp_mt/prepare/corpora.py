@@ -214,7 +214,7 @@ class Contents(NamedTuple):
 
 
 def inspect(corpora: Corpora, threads: int) -> Dict[str, Contents]:
-    """Read every file once: its lines are counted, its checksum is taken.
+    """Count the lines of every file, and take its checksum.
 
     Args:
         corpora: whose files are there.

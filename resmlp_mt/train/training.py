@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Dict, List, Optional
@@ -43,6 +44,28 @@ _OURS = {
     "that Adagrad learns ever less as the scale grows",
     "--bf16": "--precision: --bf16 of fairseq is for TPUs only",
 }
+
+
+def parse_training_options(words: List[str], failure: str) -> Namespace:
+    """What ``fairseq-train`` makes of its command line.
+
+    Args:
+        words: the command line.
+        failure: the beginning of the message if it makes nothing of them.
+
+    Raises:
+        UserError: with the last line of what fairseq said.
+    """
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            parser = fairseq_options.get_training_parser()
+            return fairseq_options.parse_args_and_arch(parser, input_args=words)
+    except SystemExit as done:
+        if not done.code:  # --help
+            raise
+        message = errors.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        raise UserError(f"{failure}: {message}") from None
 
 
 @dataclass
@@ -105,7 +128,8 @@ class Training:
         if self.max_tokens is None and begun is not None:
             self.max_tokens = int(begun["settings"]["--max-tokens"][0])
         positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]
-        longest = max(int(words[0]) if words else 1 for words in positions)
+        # what is no number is refused below, by the parser of fairseq
+        longest = max(int(w[0]) if w and w[0].isdecimal() else 1 for w in positions)
         self.share = share_tokens(self.tokens, self.devices, self.max_tokens, longest)
         self._parse()
         if not self.planned:
@@ -163,15 +187,8 @@ class Training:
     def _parse(self) -> None:
         """Let the parser of fairseq-train read the command line, before anything is written."""
         words = self.command()
-        words = words[words.index(str(self.data)) :]
-        errors = io.StringIO()
-        try:
-            with contextlib.redirect_stderr(errors):
-                parser = fairseq_options.get_training_parser()
-                fairseq_options.parse_args_and_arch(parser, input_args=words)
-        except SystemExit:
-            message = errors.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-            raise UserError(f"fairseq-train does not take these options: {message}") from None
+        words = words[words.index("--user-dir") - 1 :]  # DATA stands before it
+        parse_training_options(words, "fairseq-train does not take these options")
 
     @property
     def _settings(self) -> dict:
@@ -219,7 +236,7 @@ class Training:
             UserError: if the GPUs are not there, another process works in the folder, its
                 checkpoints cannot be resumed from, or fairseq-train fails.
         """
-        self._check_machine()
+        self.check_machine()
         make_folder(self.out)
         if self.devices.node_rank > 0:  # the first node has the folder
             log = self.out / f"train.node-{self.devices.node_rank}.log"
@@ -240,7 +257,11 @@ class Training:
                 log = self.out / "train.log"
                 run_command("fairseq-train", self.command(), log, bar.show, self.environment)
 
-    def _check_machine(self) -> None:
+    def check_machine(self) -> None:
+        """
+        Raises:
+            UserError: if it has fewer GPUs than are asked for, or no address of the first node.
+        """
         gpus, here = self.devices.gpus, torch.cuda.device_count()
         if "--cpu" not in self.options and here < gpus:
             raise UserError(

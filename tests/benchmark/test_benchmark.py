@@ -204,6 +204,7 @@ def test_refusals(tmp_path):
     cases = [
         (["--arch", "nope"], "--arch nope: choose transformer or one of resmlp_mt_12"),
         (["--arch-options=--nope 1"], "--arch-options for resmlp_mt_tiny: unrecognized arguments"),
+        (["--arch-options='"], "--arch-options ': No closing quotation"),
         (["--arch-options=--dropout much"], "argument --dropout: invalid float value"),
         (["--baseline-options=--encoder-attention-heads 3"], "transformer: "),
         (["--positions", 10], "--target-length 10: with its end of sentence that is 11 tokens"),

@@ -43,13 +43,15 @@ def test_every_file_is_fetched_once(home, tmp_path):
     fetch(tmp_path / "corpus", ("en", "de"))
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "no deflate stream"])
 def test_a_bad_transfer_leaves_nothing(home, tmp_path, damage):
     bad = home / "val.de.gz"
     if damage == "missing":
         bad.unlink()
-    else:
+    elif damage == "cut":
         bad.write_bytes(bad.read_bytes()[:-6])
+    else:
+        bad.write_bytes(bad.read_bytes()[:10] + b"\xff" * 20)
     with pytest.raises(UserError, match="val.de.gz"):
         fetch(tmp_path / "cache", ("en", "de"))
     assert not list((tmp_path / "cache").glob("val.de*"))

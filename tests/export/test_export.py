@@ -165,6 +165,11 @@ def test_what_cannot_be_exported(data, plain, tmp_path, changed, message):
 def test_other_checkpoints(plain, tmp_path):
     two = replace(plain.options, paths=plain.options.paths * 2)
     refused(partial(export, two), tmp_path, "an ensemble cannot be exported")
+
+    def blank(out, precision, _):
+        export_model(plain.translator, out, precision, ["", " "])
+
+    refused(blank, tmp_path, "--verify: the file has no line with a word")
     (tmp_path / "out").mkdir()
     refused(partial(export, plain.options), tmp_path, "name a folder that is not there")
     with pytest.raises(UserError, match="another model"):

@@ -73,6 +73,8 @@ def test_without_torch(made, tmp_path):
         (b"", (), "standard input: empty file"),
         (b"red " * 99, (), r"sentence 1: \d+ pieces, but the model takes 39"),
         (b"red\n", ("--beam", 0), "beam 0, nbest 1"),
+        (b"red\n", ("--max-len-b", -1), "max_len_b -1: give finite"),
+        (b"red\n", ("--lenpen", "nan"), "lenpen nan"),
         (b"red\n", ("--output", "/nowhere/out"), "/nowhere/out"),
     ],
 )

@@ -92,15 +92,34 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     refused("run holds results made with seed = 1", *other.split())
 
 
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("--arch perceptron", "there is no such architecture"),
+        ("--gpus 3 --tokens 1000", "1000 tokens an update are no multiple of 3 GPUs"),
+        ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
+    ],
+)
+def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_corpus(tmp_path / "text", "de", "en")
+    road, _, _ = words_of("de", "en").replace("--cpu", "").partition(" -- ")
+    refused(said, *f"{road} {words}".split())
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("source, target, packed", [("en", "fr", True), ("de", "am", False)])
 def test_other_pairs(source, target, packed, tmp_path, monkeypatch):
     """Gzip files, and a pair in another script."""
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", source, target, packed)
     words = words_of(source, target).replace("text/test", "text/test,text/more")
+    words += " --disable-validation" * packed
     said = resmlp(*words.split())
     assert said.status == 0, said.err
     assert set(scores(tmp_path)) == {"test", "test1"}
+    result = json.loads((tmp_path / "run" / "scores.json").read_text(encoding="utf-8"))
+    assert (result["valid_nll"] is None) == packed
     lines = (tmp_path / "run" / "translations" / f"test1.{target}").read_text(encoding="utf-8")
     assert len(lines.splitlines()) == 5
 

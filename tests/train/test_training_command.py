@@ -100,6 +100,7 @@ REFUSED = [
     (["--", "--amp"], "divides the gradients by the loss scale twice"),
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
     (["--", "--continue-once", "gone.pt"], "--continue-once gone.pt: no such file"),
+    (["--", "--max-source-positions", "256.5"], "argument --max-source-positions: invalid int"),
     (["--", "--no-such"], "unrecognized arguments: --no-such"),
     (["--gpus", 2, "--", "--cpu"], "on a CPU training takes one process"),
     (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),

@@ -231,6 +231,7 @@ def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
         (("--lenpen", "nan"), "--lenpen: must be a number, not nan"),
         (("--max-len-a", -1), "--max-len-a -1.0: must be at least 0"),
         (("--model-overrides", "{"), "--model-overrides {"),
+        (("--model-overrides", "{'a': {1}}"), "write it like"),
         (("--model-overrides", "{'inference_precision': 'int7'}"), "int7"),
         (("--fp16",), "--fp16: needs a GPU"),
         (("--num-shards", 2, "--shard-id", 2), "the id of a shard is a number from 0 to 1"),
