@@ -163,6 +163,15 @@ def trials() -> Table:
     return ["trial", "updates", "validation nll, bits a subword", "CPU minutes"], rows
 
 
+def last_stretch() -> str:
+    """What the last updates gave with a learning rate that fell to 0, and without."""
+    endless, decayed = read_json(RESULTS / "trials.json")["trials"][-2:]
+    return (
+        f"{decayed['nll']:.2f} bits a subword in place of {endless['nll']:.2f} after "
+        f"{decayed['updates']:,} updates"
+    )
+
+
 def model() -> dict:
     return read_json(RESULTS / "model.json")
 
@@ -210,6 +219,7 @@ TABLES: Dict[str, callable] = {
     "mixed decoding": decoding,
     "mixed two in a line": two_in_a_line,
     "mixed trials": trials,
+    "last stretch": last_stretch,
     "model scores": model_scores,
     "model signatures": model_signatures,
     "model files": model_files,
