@@ -27,7 +27,7 @@ _BLOCK = re.compile(
 
 def _updates(option) -> str:
     """So few that a page is fast. What stands above 100,000 keeps its order."""
-    return f"--{option[1]}-update{option[2]} {6 + int(option[3]) // 100_000}"
+    return f"--{option[1]}-update{option[2]} {int(option[3]) // 100_000 or 6}"
 
 
 # a stand-in for each size: numbers, and the architecture, whose name is one
