@@ -77,7 +77,8 @@ class Run:
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)
         self.max_update = self.max_update or self.recipe.max_update
-        self._planned_training()  # its options are refused before hours of preparing
+        if not self._trained:
+            self._planned_training("checkpoints.partial")  # refused before hours of preparing
 
     @property
     def data_bin(self) -> Path:
@@ -99,7 +100,8 @@ class Run:
             UserError: what the steps raise; results of other options in the folder, or another
                 process that works in it.
         """
-        self._planned_training().check_machine()
+        if not self._trained:
+            self._planned_training("checkpoints.partial").check_machine()
         with ResultsFolder(self.out, self._options(), STEPS) as folder:
             if self.preparation is not None:
                 _announce(1, "prepare")
@@ -144,10 +146,15 @@ class Run:
             **more,
         )
 
-    def _planned_training(self) -> Training:
+    @property
+    def _trained(self) -> bool:
+        """Then the rest may run on another machine, without its GPUs."""
+        return (self.out / "checkpoints").is_dir()
+
+    def _planned_training(self, folder: str) -> Training:
         source, target, _ = self._languages_and_tests()
         languages = {"source_lang": source, "target_lang": target}
-        return self._new_training(self.out / "checkpoints", **languages, planned=True)
+        return self._new_training(self.out / folder, **languages, planned=True)
 
     def _train(self, folder: Path) -> None:
         self._new_training(folder).run()
@@ -260,7 +267,7 @@ class Run:
         if self.preparation is not None:
             lines += ["# text, subwords and pieces, then the binary data"]
             lines += map(shlex.join, self.preparation.commands())
-        lines += ["# train", self._planned_training().describe()]
+        lines += ["# train", self._planned_training("checkpoints").describe()]
         lines += ["# average", shlex.join(["mkdir", "-p", str(model), str(translations)])]
         by, count = self.recipe.average_by, self.recipe.average_count
         if count == 1:

@@ -92,6 +92,13 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     refused("run holds results made with seed = 1", *other.split())
 
 
+def test_a_finished_training_needs_no_gpu(german, monkeypatch):
+    """Its translations and scores may be made on a machine that could not train it."""
+    monkeypatch.chdir(german[0])
+    said = resmlp(*words_of("de", "en").replace(" -- ", " --gpus 64 -- ").split())
+    assert said.status == 0, said.err
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
