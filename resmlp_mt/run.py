@@ -77,8 +77,11 @@ class Run:
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)
         self.max_update = self.max_update or self.recipe.max_update
-        if not self._trained:
-            self._planned_training("checkpoints.partial")  # refused before hours of preparing
+        # a finished training needs nothing: the rest may run on a machine without its GPUs
+        self._left_to_train: Optional[Training] = None
+        if not (self.out / "checkpoints").is_dir():
+            # its options are refused before hours of preparing
+            self._left_to_train = self._planned_training("checkpoints.partial")
 
     @property
     def data_bin(self) -> Path:
@@ -100,8 +103,8 @@ class Run:
             UserError: what the steps raise; results of other options in the folder, or another
                 process that works in it.
         """
-        if not self._trained:
-            self._planned_training("checkpoints.partial").check_machine()
+        if self._left_to_train is not None:
+            self._left_to_train.check_machine()
         with ResultsFolder(self.out, self._options(), STEPS) as folder:
             if self.preparation is not None:
                 _announce(1, "prepare")
@@ -145,11 +148,6 @@ class Run:
             **self.training,
             **more,
         )
-
-    @property
-    def _trained(self) -> bool:
-        """Then the rest may run on another machine, without its GPUs."""
-        return (self.out / "checkpoints").is_dir()
 
     def _planned_training(self, folder: str) -> Training:
         source, target, _ = self._languages_and_tests()

@@ -14,7 +14,6 @@ from resmlp_mt.translate.translator import Translator, by_length
 STEPS = 10
 TOLERANCE = 1e-3  # of float32, whose differences are those of rounding
 SENTENCES, SEED = 20, 1
-BATCH_TOKENS = 4096
 
 
 def verify(
@@ -48,10 +47,11 @@ def verify(
         if not sources:
             raise UserError("--verify: the file has no line with a word: give another")
     best: list = [None] * len(sources)
-    for batch in by_length(range(len(sources)), list(map(len, sources)), BATCH_TOKENS):
+    max_tokens = translator.options.max_tokens
+    for batch in by_length(range(len(sources)), list(map(len, sources)), max_tokens):
         for i, hypotheses in zip(batch, translator.nbest([sources[i] for i in batch])):
             best[i] = hypotheses[0]
-    found = [one[0] for one in exported.search(sources, nbest=1)]
+    found = [one[0] for one in exported.search(sources, nbest=1, max_tokens=max_tokens)]
     same = [a.text == b.text for a, b in zip(best, found)]
     gaps = [abs(a.score - b.score) for a, b, s in zip(best, found, same) if s]
     states, steps = compare_states(translator, exported, sources[0], found[0].pieces)
