@@ -43,7 +43,7 @@ RESULTS = HERE / "results"
 MODEL = HERE / "model"
 EVERYDAY = HERE / "everyday"  # a hundred sentences that are not in the corpus
 READ = 30  # of them stand in the card of the model
-# architectures by the name of the system; the first of those that are scored is the baseline
+# architectures by the name of the system
 SYSTEMS = {
     "transformer": "transformer",
     "conv": "resmlp_mt_conv_6",
@@ -305,10 +305,10 @@ def result_file(args: argparse.Namespace, system: str) -> Path:
 
 
 def score(args: argparse.Namespace) -> None:
-    """``results/SYSTEM.SEED.MINUTES.json`` of each system, against the first of them."""
+    """``results/SYSTEM.SEED.MINUTES.json`` of each system, against each that is named before it."""
     valid, prefixes = args.out / "data" / "text" / "valid", tests(args)
     make_folder(RESULTS)
-    baseline: Optional[Dict[str, List[str]]] = None
+    before: Dict[str, Dict[str, List[str]]] = {}
     for system in args.systems:
         stage, run = stage_within(args, system), run_folder(args, system)
         model = run / f"model.{stage['updates']}.pt"
@@ -324,12 +324,13 @@ def score(args: argparse.Namespace) -> None:
             together = scored(translate(args, model, prefix, lenpen, data), prefix)
             alone = scored(by_twos(lines[name]), prefix)
             two_in_a_line[name] = {"alone": alone, "together": together}
-        against = {}
-        if baseline is not None:
-            against = {
+        against = {
+            other: {
                 name: tested(baseline[name], lines[name], side(prefix, TARGET))
                 for name, prefix in prefixes.items()
             }
+            for other, baseline in before.items()
+        }
         options = read_json(run / "checkpoints" / "train.json")["settings"]
         del options["--save-dir"]  # says nothing elsewhere
         curve = read_curve(run / "checkpoints" / "train.log")["valid"]
@@ -349,10 +350,10 @@ def score(args: argparse.Namespace) -> None:
             "scores": {"valid": found[lenpen], **scores},
             "by_length": by_length(lines, prefixes),
             "two_in_a_line": two_in_a_line,
-            "against": {"system": args.systems[0], **against} if against else {},
+            "against": against,
         }
         write_json(result_file(args, system), result)
-        baseline = baseline or lines
+        before[system] = lines
 
 
 def speed(args: argparse.Namespace) -> None:

@@ -154,14 +154,15 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path, monkey
     shutil.copytree(run, longer_run)
     falls_to_0(tiny, longer_run, minutes + 0.5, monkeypatch, capsys)
     budget = second["cpu_minutes"] + 1
-    assert tiny("score", "gated-longer", "gated", "--cpu-minutes", budget) == 0
+    shutil.copytree(run, run.with_name("conv.1"))
+    assert tiny("score", "gated-longer", "conv", "gated", "--cpu-minutes", budget) == 0
     result = read_json(tmp_path / "results" / f"gated.1.{budget:g}.json")
     assert result["updates"] == 4 and result["arch"] == "resmlp_mt_gated_6"
     assert set(result["scores"]) == {"valid", "one", "test_2017_mscoco", "everyday"}
     assert "version:" in result["scores"]["one"]["bleu_signature"]
-    against = result["against"]
-    bleu = against["one"]["bleu"]
-    assert against["system"] == "gated-longer" and bleu["system"] == bleu["baseline"]
+    assert list(result["against"]) == ["gated-longer", "conv"]
+    bleu = result["against"]["gated-longer"]["one"]["bleu"]
+    assert bleu["system"] == bleu["baseline"]
     assert sum(bucket["sentences"] for bucket in result["by_length"]) == 6 + 6 + 4
     assert set(result["two_in_a_line"]) == {"one"}
     assert read_json(tmp_path / "results" / f"gated-longer.1.{budget:g}.json")["against"] == {}
