@@ -151,6 +151,26 @@ def decoding() -> Table:
     return head, rows
 
 
+def gate() -> Table:
+    """The gain of the gate on the convolutions of the same text, minutes and seed, and the lines of
+    both that repeat."""
+    scored = {(r["system"], r["budget_minutes"], r["seed"]): r for r in results()}
+    rows = []
+    for (system, budget, seed), gated in scored.items():
+        other = system.replace("gated", "conv")
+        if other == system or other not in gated["against"]:
+            continue
+        test, both = gated["against"][other], (gated, scored[other, budget, seed])
+        means = [mean(r["scores"][name]["bleu"] for name in IN_DOMAIN) for r in both]
+        repeats = [", ".join(percent(r["scores"][n]["repeats"]) for n in IN_DOMAIN) for r in both]
+        lines = "longer" if "-longer" in system else "single"
+        row = [f"{budget:g}", lines, str(seed), *(gain(test[name]) for name in IN_DOMAIN)]
+        row += [f"{means[0] - means[1]:+.1f}", *(gain(test[name]) for name in TESTS[3:])]
+        rows.append([*row, *repeats])
+    head = ["CPU minutes", "lines", "seed", *IN_DOMAIN, "mean of the three", *TESTS[3:]]
+    return [*head, "gate, % that repeat", "convolutions, % that repeat"], rows
+
+
 def two_in_a_line() -> Table:
     """sacreBLEU of the same sentences, translated alone and two in a line."""
     rows = []
@@ -228,6 +248,7 @@ TABLES: Dict[str, callable] = {
     "mixed means": means,
     "mixed more": more,
     "mixed by length": by_length,
+    "mixed gate": gate,
     "mixed decoding": decoding,
     "mixed two in a line": two_in_a_line,
     "mixed trials": trials,
