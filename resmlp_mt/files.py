@@ -193,6 +193,9 @@ class ResultsFolder:
     def _check(self, options: dict) -> None:
         manifest = self.root / "manifest.json"
         if not self._finished_any():
+            if manifest.exists() and read_json(manifest) != json.loads(json.dumps(options)):
+                for begun in self.root.glob("*.partial"):  # a step must not resume from it
+                    shutil.rmtree(begun)
             write_json(manifest, options)
         elif not manifest.exists():
             raise UserError(f"{self.root} holds folders of something else: choose an empty folder")

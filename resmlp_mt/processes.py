@@ -41,7 +41,7 @@ class Workers:
     Args:
         count: how many.
         initializer, arguments: called once in each, to load what its items need. What the
-            initializer raises is raised by :meth:`map`.
+            initializer raises is raised by :meth:`map`, with ``"here"`` by the constructor.
         method: ``"fork"`` is quick, because a forked process has the modules of this one. With
             ``"spawn"`` the processes may use a GPU and the threads of PyTorch. With ``"here"``
             the work is done in this process.

@@ -28,14 +28,15 @@ from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.text.lines import read_text, sha256_of
 from resmlp_mt.text.settings import FILE, MODEL, TextSettings
+from resmlp_mt.train.folder import HARMLESS
 from resmlp_mt.train.log import read_curve
-from resmlp_mt.train.recipe import Recipe
+from resmlp_mt.train.programs import USER_DIR
+from resmlp_mt.train.recipe import Recipe, command_line, parse_options
 from resmlp_mt.train.training import Training
 from resmlp_mt.translate.driver import translate
 from resmlp_mt.translate.translator import SearchOptions
 
 STEPS = 5
-USER_DIR = Path(__file__).parent
 
 
 @dataclass
@@ -125,7 +126,9 @@ class Run:
             data = self.preparation.options
         else:
             data = {path.name: sha256_of(path) for path in self.data_bin.glob("dict.*.txt")}
-        names = ("seed", "tokens", "precision", "fairseq_options")
+        names = ("seed", "tokens", "max_tokens", "precision")
+        fairseq = parse_options(self.training.get("fairseq_options", []))
+        matter = {name: values for name, values in fairseq.items() if name not in HARMLESS}
         return {
             **{f"data {name}": value for name, value in data.items()},
             "arch": self.arch,
@@ -136,6 +139,7 @@ class Run:
             "beam": self.beam,
             "lenpen": self.lenpen,
             **{name: self.training[name] for name in names if name in self.training},
+            "fairseq_options": command_line(matter),
         }
 
     def _new_training(self, folder: Path, **more) -> Training:
@@ -276,12 +280,14 @@ class Run:
         lines += [shlex.join([*average, "--output", str(model / "model.pt")])]
         needed = (f"dict.{source}.txt", f"dict.{target}.txt", FILE, MODEL)
         lines += [shlex.join(["cp", *(str(self.data_bin / name) for name in needed), str(model)])]
-        lines += ["# translate and score the validation set with each length penalty"]
-        commands = self._generate_and_score("valid", source, target)
-        penalties = " ".join(f"{lenpen:g}" for lenpen in self.lenpen)
-        lines += [f"for lenpen in {penalties}; do", *(f"    {line}" for line in commands), "done"]
-        lines += ["# translate and score the test sets with the best of them"]
+        if len(self.lenpen) > 1:
+            lines += ["# translate and score the validation set with each length penalty"]
+            penalties = " ".join(f"{lenpen:g}" for lenpen in self.lenpen)
+            commands = self._generate_and_score("valid", source, target)
+            lines += [f"for lenpen in {penalties}; do", *(f"    {c}" for c in commands), "done"]
+            lines += ["# set lenpen to the one with the highest BLEU"]
         lines += [f"lenpen={self.lenpen[0]:g}"]
+        lines += ["# translate and score the test sets"]
         for test in tests:
             lines += self._generate_and_score(test, source, target)
         return "\n".join(lines)

@@ -41,13 +41,9 @@ def _heading(r: dict) -> List[str]:
     return [f"{r['budget_minutes']:g}", NAMES[r["system"]], str(r["seed"])]
 
 
-def _against(r: dict, kind: str) -> Dict[str, dict]:
-    """The tests by test set of a system against the Transformer or the convolutions; none, if they
-    were not scored with it."""
-    for other, found in r["against"].items():
-        if other.partition("-")[0] == kind:
-            return found
-    return {}
+def _against_transformer(r: dict) -> Dict[str, dict]:
+    """The tests by test set of a system against the Transformer that was scored with it, if any."""
+    return next((test for other, test in r["against"].items() if "transformer" in other), {})
 
 
 def bleu() -> Table:
@@ -57,7 +53,7 @@ def bleu() -> Table:
         row = _heading(r)
         row += [f"{r['parameters'] / 1e6:.2f}", f"{r['updates']:,}"]
         row += [f"{r['scores']['valid']['bleu']:.1f}"]
-        against = _against(r, "transformer")
+        against = _against_transformer(r)
         for name in TESTS:
             more = f" ({gain(against[name])})" if against else ""
             row.append(f"{r['scores'][name]['bleu']:.1f}{more}")

@@ -108,7 +108,12 @@ def corpus(args: argparse.Namespace) -> None:
                 f"--from {args.folder}: needs train.{SOURCE}, valid.NAME.{SOURCE}, "
                 f"test.NAME.{SOURCE}, and the same in {TARGET}, each plain or .gz"
             )
-    further = {prefix.name.partition(".")[0]: prefix for prefix in args.test}
+    further: Dict[str, Path] = {}
+    for prefix in args.test:
+        name = prefix.name.partition(".")[0]
+        if name in {**tests, **further}:
+            raise UserError(f"--test {prefix}: there is a test set {name} already: rename the file")
+        further[name] = prefix
     text = args.out / "text"
     make_folder(text)
     for language in (SOURCE, TARGET):

@@ -287,9 +287,9 @@ def _search(task, model, beam: int, batch: dict, words: int):
     return lambda: task.inference_step(generator, [model], batch)
 
 
-def matrix_rate(args, size: int = 0) -> float:
+def matrix_rate(args) -> float:
     """Operations a second in a square product, the best of five."""
-    size = size or (8192 if args.device == "cuda" else 1024)
+    size = 8192 if args.device == "cuda" else 1024
     a, b = (
         torch.randn(size, size, device=args.device, dtype=getattr(torch, args.dtype))
         for _ in range(2)

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 
 from resmlp_mt.errors import UserError
 
@@ -29,4 +30,16 @@ def number(text: str) -> float:
     return value
 
 
+def language_pair(text: str) -> str:
+    """The type of an option that is two languages."""
+    if not re.fullmatch(r"[A-Za-z_]+-[A-Za-z_-]+", text):
+        raise argparse.ArgumentTypeError(f"{text}: give two languages, such as de-en")
+    return text
+
+
 WHOLE = {"type": count, "metavar": "N"}  # an option that is a whole number
+LANGUAGE_PAIR = {
+    "type": language_pair,
+    "metavar": "SRC-TGT",
+    "help": "such as de-en. The target language chooses the tokenizer",
+}

@@ -109,6 +109,8 @@ def complete(args: Namespace) -> Namespace:
         raise UserError(
             f"--data: its sentences have their own lengths: leave out --data or {option}"
         )
+    if args.warmup < 0:
+        raise UserError(f"--warmup {args.warmup}: must be at least 0")
     if args.mode != "decode" and (args.precision or args.exported or args.ctranslate2):
         raise UserError(
             f"{args.mode}: --precision, --exported and --ctranslate2 are for decode: leave them out"

@@ -15,6 +15,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.cli.translate import checkpoint_paths
 from resmlp_mt.errors import UserError
 
 
@@ -83,10 +84,9 @@ def run(args: Namespace) -> None:
     from resmlp_mt.text.lines import read_text
     from resmlp_mt.translate.translator import SearchOptions
 
-    paths = [Path(path) for path in args.checkpoint.split(":")]
-    paths = [path / "model.pt" if path.is_dir() else path for path in paths]
+    paths = checkpoint_paths(args.checkpoint)
     options = SearchOptions(
-        paths=tuple(paths),
+        paths=paths,
         data=args.data or paths[0].parent,
         spm=args.spm,
         beam=args.beam,

@@ -11,7 +11,7 @@ resmlp-mt plot KIND --help shows the options of each kind.
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.cli.arguments import LANGUAGE_PAIR, WHOLE, number
 from resmlp_mt.errors import UserError
 
 KINDS = {
@@ -68,6 +68,7 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         help = "translations, one a line, or a log of fairseq-generate"
         add("systems", nargs="+", metavar="NAME=FILE", help=help)
         add("--references", **file, required=True, help="references, one sentence a line")
+        add("--language-pair", "-l", **LANGUAGE_PAIR)
         add("--source", **file, help="count the words of this text (default: of the references)")
         help = "longest sentence of each bucket but the last (default: 10 20 30 40 50 60)"
         edges = (10, 20, 30, 40, 50, 60)

@@ -20,8 +20,7 @@ from resmlp_mt.cli.arguments import WHOLE, number
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
 from resmlp_mt.cli.train import add_training_options
 from resmlp_mt.errors import UserError
-
-TRAINING_RECIPES = ("paper", "small")
+from resmlp_mt.train.recipe import NAMES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +51,7 @@ def split_recipes(args: argparse.Namespace) -> str:
     """
     kinds = {"to train with": [], "of corpora": []}
     for name in args.recipe:
-        trains = name in TRAINING_RECIPES or name.endswith(".toml")
+        trains = name in NAMES or name.endswith(".toml")
         kinds["to train with" if trains else "of corpora"].append(name)
     for kind, names in kinds.items():
         if len(names) > 1:

@@ -10,12 +10,11 @@ options are those of the program sacrebleu, with the tokenized BLEU of the paper
 """
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import List
 
-from resmlp_mt.cli.arguments import WHOLE
+from resmlp_mt.cli.arguments import LANGUAGE_PAIR, WHOLE
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, write_json
 
@@ -27,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--references", "-r", **files, required=True, metavar="REF", help=help)
     help = "translations, a file for each system, - is standard input (default: -)"
     add("--input", "-i", **files, default=[Path("-")], metavar="SYS", help=help)
-    help = "such as de-en. The target language chooses the tokenizer"
-    add("--language-pair", "-l", metavar="SRC-TGT", help=help)
+    add("--language-pair", "-l", **LANGUAGE_PAIR)
     metrics = {"choices": ("bleu", "chrf", "ter"), "default": ("bleu", "chrf")}
     add("--metrics", "-m", nargs="+", **metrics, help="metrics (default: bleu chrf)")
     help = "tokenizer for BLEU (default: by language zh, ja-mecab, ko-mecab, or 13a)"
@@ -53,13 +51,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_options(args: argparse.Namespace) -> None:
     """Refuse what can be refused before anything is read."""
-    if args.language_pair and not re.fullmatch(r"[A-Za-z_]+-[A-Za-z_-]+", args.language_pair):
-        raise UserError(f"-l {args.language_pair}: give two languages, such as de-en")
     if [*args.references, *args.input].count(Path("-")) > 1:
         raise UserError("only one file can be standard input (-)")
     twice = next((path for path in args.input if args.input.count(path) > 1), None)
     if twice:
         raise UserError(f"-i: {twice} is given twice: give each system once")
+    for test in ("paired_bs", "paired_ar"):
+        if getattr(args, f"{test}_n") and not getattr(args, test):
+            option = "--" + test.replace("_", "-")
+            raise UserError(f"{option}-n: give {option} too")
     if args.json:
         check_output(args.json)
 

@@ -17,6 +17,7 @@ A line ends at the line feed. A line without a word gives an empty one.
 import argparse
 import sys
 from pathlib import Path
+from typing import Tuple
 
 from resmlp_mt.cli.arguments import WHOLE, count, number
 from resmlp_mt.errors import UserError
@@ -52,6 +53,12 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model-overrides", default="{}", metavar="DICT", help=help)
 
 
+def checkpoint_paths(text: str) -> Tuple[Path, ...]:
+    """The checkpoints of ``--path``; a folder is that of a run or a published model."""
+    paths = map(Path, text.split(":"))
+    return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
+
+
 def search_options(args: argparse.Namespace, nbest: int):
     """A :class:`~resmlp_mt.translate.driver.SearchOptions` of a command line."""
     import ast
@@ -66,12 +73,11 @@ def search_options(args: argparse.Namespace, nbest: int):
         raise UserError(
             f"--model-overrides {args.model_overrides}: write it like {{'name': 'value'}}"
         ) from None
-    paths = [Path(path) for path in args.path.split(":")]
-    paths = [path / "model.pt" if path.is_dir() else path for path in paths]
+    paths = checkpoint_paths(args.path)
     same = ("spm", "beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
     same += ("max_tokens", "fp16", "cpu", "threads", "processes")
     return SearchOptions(
-        paths=tuple(paths),
+        paths=paths,
         data=args.data or paths[0].parent,
         nbest=nbest,
         overrides=overrides,

@@ -147,8 +147,11 @@ class Translator:
         """The hypotheses of each line, the best first, in order: a chunk of lines at a time is in
         memory. Arguments as of :meth:`translate`."""
         lines = iter(lines)
-        while chunk := list(itertools.islice(lines, CHUNK)):
-            yield from self.search([self.pieces(line) for line in chunk], **options)
+        for first in itertools.count(1, CHUNK):
+            chunk = list(itertools.islice(lines, CHUNK))
+            if not chunk:
+                return
+            yield from self.search([self.pieces(line) for line in chunk], first=first, **options)
 
     def search(
         self,
@@ -162,6 +165,7 @@ class Translator:
         truncate: bool = False,
         return_attention: bool = False,
         shortlist: bool = False,
+        first: int = 1,
     ) -> List[List[Hypothesis]]:
         """
         Args:
@@ -172,6 +176,7 @@ class Translator:
             truncate: translate the beginning of a sentence that is too long for the model.
             return_attention: give the hypotheses their attention.
             shortlist: choose from the likely subwords of a batch only. Scores are among these.
+            first: number of the first sentence, for errors.
 
         Raises:
             TranslationError: a sentence that is too long; an option with an impossible value;
@@ -192,10 +197,10 @@ class Translator:
             )
         limit = self.config["positions"][0] - 1
         encoded = []
-        for number, source in enumerate(sources):
+        for number, source in enumerate(sources, first):
             if len(source) > limit and not truncate:
                 raise TranslationError(
-                    f"sentence {number + 1}: {len(source)} pieces, but the model takes {limit}: "
+                    f"sentence {number}: {len(source)} pieces, but the model takes {limit}: "
                     "split or shorten it, or translate its beginning alone (truncate)"
                 )
             ids = [self._numbers.get(piece, UNKNOWN) for piece in source[:limit]]

@@ -19,6 +19,7 @@ from resmlp_mt.pictures.matrices import arrange, draw_matrices
 from resmlp_mt.pictures.rows import draw_rows
 from resmlp_mt.pictures.sparsity import draw_sparsity
 from resmlp_mt.score.by_length import bleu_by_length
+from resmlp_mt.score.evaluation import target_language
 from resmlp_mt.score.generated import read_systems
 from resmlp_mt.text.lines import check_same_lines, read_text
 
@@ -82,8 +83,9 @@ def length(args: Namespace) -> Figure:
     if args.source is not None:
         side, by = "source", read_text(args.source)
         check_same_lines(args.source, len(by), args.references, len(references))
+    target = target_language(args.language_pair)
     found = {
-        name: bleu_by_length(hypotheses, references, by, args.edges)
+        name: bleu_by_length(hypotheses, references, by, args.edges, target)
         for name, hypotheses in read_systems(files, args.references, references).items()
     }
     return draw_by_length(found, side, _title(args, "BLEU by sentence length"), args.baseline)

@@ -155,10 +155,10 @@ def color(number: int) -> str:
     return COLORS[number % len(COLORS)]
 
 
-def look(number: int, marked: bool = True) -> dict:
+def look(number: int) -> dict:
     """Colour, marker and dash of a line. The dash changes each time that the colours repeat."""
     dash = DASHES[number // len(COLORS) % len(DASHES)]
-    marker = MARKERS[number % len(MARKERS)] if marked else ""
+    marker = MARKERS[number % len(MARKERS)]
     return {"color": color(number), "marker": marker, "linestyle": dash}
 
 

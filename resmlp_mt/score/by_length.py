@@ -14,12 +14,11 @@ def bleu_by_length(
     by: Sequence[str],
     edges: Sequence[int] = EDGES,
     target_lang: Optional[str] = None,
-    tokenize: Optional[str] = None,
 ) -> List[dict]:
     """sacreBLEU of each bucket of sentences.
 
     Args:
-        hypotheses, references, target_lang, tokenize: as for :func:`resmlp_mt.score.sacre.score`.
+        hypotheses, references, target_lang: as for :func:`resmlp_mt.score.sacre.score`.
         by: the sentences whose lengths count, the sources or the references.
         edges: longest sentence of each bucket, in words, which white space separates. One more
             bucket takes all longer sentences.
@@ -48,7 +47,7 @@ def bleu_by_length(
         bleu = None
         if bucket:
             chosen = [[lines[i] for i in bucket] for lines in (hypotheses, *references)]
-            bleu = score(chosen[0], chosen[1:], target_lang, ("bleu",), tokenize)["bleu"]
+            bleu = score(chosen[0], chosen[1:], target_lang, ("bleu",))["bleu"]
         rows.append({"from": low, "to": high, "sentences": len(bucket), "bleu": bleu})
     return rows
 

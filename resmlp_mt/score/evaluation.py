@@ -31,6 +31,11 @@ TABLE_5 = {
 }
 
 
+def target_language(language_pair: Optional[str]) -> Optional[str]:
+    """``en`` of ``de-en``."""
+    return language_pair.split("-", 1)[1] if language_pair else None
+
+
 def evaluate(
     systems: Mapping[str, Sequence[str]],
     references: Sequence[Sequence[str]],
@@ -60,7 +65,7 @@ def evaluate(
         UserError: what the functions for each part raise; *tokenized* without a language pair or
             with several references.
     """
-    target_lang = language_pair.split("-", 1)[1] if language_pair else None
+    target_lang = target_language(language_pair)
     if tokenized and not target_lang:
         raise UserError("--tokenized needs the languages: give -l, such as -l de-en")
     if tokenized and len(references) > 1:

@@ -113,13 +113,18 @@ def make_metrics(
     }
 
 
+def tokenized_as(language: str) -> str:
+    """The name by which sacreBLEU knows a language: ``zh`` for ``zh_CN``."""
+    return re.split("[-_]", language)[0]
+
+
 def _bleu(target_lang: Optional[str], tokenize: Optional[str]) -> Metric:
     bleu = METRICS["BLEU"]
     if tokenize is not None and tokenize not in bleu.TOKENIZERS:
         raise UserError(
             f"-tok {tokenize}: no such tokenizer: choose from {' '.join(bleu.TOKENIZERS)}"
         )
-    language = re.split("[-_]", target_lang or "")[0]  # zh of zh_CN
+    language = tokenized_as(target_lang or "")
     try:
         return bleu(tokenize=tokenize) if tokenize else bleu(trg_lang=language)
     except (RuntimeError, ImportError) as error:

@@ -55,7 +55,7 @@ class Devices:
         return self.gpus * self.nodes
 
     def __str__(self) -> str:
-        return f"{self.processes} GPU{'s' * (self.processes > 1)}"
+        return f"{self.processes} process{'es' * (self.processes > 1)}"
 
 
 @dataclass(frozen=True)

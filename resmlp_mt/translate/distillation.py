@@ -17,6 +17,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_options, make_folder, read_json, whole_file, write_json
 from resmlp_mt.processes import Workers, usable_cores
 from resmlp_mt.provenance import versions
+from resmlp_mt.score.sacre import tokenized_as
 from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of
 from resmlp_mt.translate.driver import SearchOptions, search
 from resmlp_mt.translate.parts import Parts, Text, read_chunk
@@ -68,7 +69,7 @@ def distill(
         "corpus": [text.digest for text in texts],
     }
     # before hours of work: its tokenizer may be missing
-    metric = _sentence_bleu(languages[1]) if interpolate else None
+    metric = sentence_bleu(languages[1]) if interpolate else None
     make_folder(manifest.parent)
     made = _made_before(manifest, outputs, made_with)
     if made is not None:
@@ -177,10 +178,10 @@ def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
     return named
 
 
-def _sentence_bleu(language: str) -> BLEU:
+def sentence_bleu(language: str) -> BLEU:
     try:
-        return BLEU(trg_lang=language, effective_order=True)
-    except RuntimeError as error:  # a tokenizer that is not installed
+        return BLEU(trg_lang=tokenized_as(language), effective_order=True)
+    except (RuntimeError, ImportError) as error:  # a tokenizer that is not installed
         raise UserError(f"sacreBLEU for {language}: {' '.join(str(error).split())}") from None
 
 

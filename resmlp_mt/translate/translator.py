@@ -231,14 +231,17 @@ class Translator:
 
         A sentence whose scores are not finite has one that says so, and does not touch the others.
         """
+        searched = range(len(batch))
         try:
             found = self.search(batch)
         except NotFinite as error:
             lost = set(error.sentences)
-            rest = [i for i in range(len(batch)) if i not in lost]
-            of_rest = dict(zip(rest, self.search([batch[i] for i in rest]) if rest else []))
-            found = [of_rest.get(i, []) for i in range(len(batch))]
-        longest = max(map(len, batch)) + 1  # the end of sentence counts
+            searched = [i for i in range(len(batch)) if i not in lost]
+            of_rest = self.search([batch[i] for i in searched]) if searched else []
+            by_number = dict(zip(searched, of_rest))
+            found = [by_number.get(i, []) for i in range(len(batch))]
+        # the longest of those that were searched together; the end of sentence counts
+        longest = max((len(batch[i]) for i in searched), default=0) + 1
         limit = int(self.options.max_len_a * longest + self.options.max_len_b)
         limit = min(limit, self.generator.max_len - 1)
         return [

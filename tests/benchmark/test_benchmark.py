@@ -208,6 +208,7 @@ def test_refusals(tmp_path):
         (["--arch-options=--dropout much"], "argument --dropout: invalid float value"),
         (["--baseline-options=--encoder-attention-heads 3"], "transformer: "),
         (["--positions", 10], "--target-length 10: with its end of sentence that is 11 tokens"),
+        (["--warmup", -1], "--warmup -1: must be at least 0"),
         (["--threads", 0], "--threads: must be at least 1"),
         (["--target-length", 5, 0], "--target-length: must be at least 1"),
         (["--beam", 500], "--vocabulary 1000: must be at least 1004"),

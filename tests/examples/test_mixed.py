@@ -1,11 +1,8 @@
 """The example of the larger corpus, on a hundred lines, and its result files."""
 
 import gzip
-import re
 import shlex
 import shutil
-import subprocess
-import sys
 from unittest import mock
 
 import mixed
@@ -13,7 +10,7 @@ import pytest
 import torch
 from cli import values
 from command import resmlp
-from road.pages import ROOT, blocks
+from road.pages import blocks
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.cli.terminal import run_main
@@ -128,6 +125,8 @@ def falls_to_0(tiny, endless, minutes, monkeypatch, capsys):
 def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path, monkeypatch, capsys):
     news = hundred_lines / "test_2017_mscoco"
     assert tiny("corpus", "--from", corpus, "--test", news) == 0
+    assert tiny("corpus", "--from", corpus, "--test", news, tmp_path / "one.news") == 1
+    assert "one.news: there is a test set one already" in capsys.readouterr().err
     text = tmp_path / "out" / "text"
     with gzip.open(corpus / "test.one.de.gz", "rt") as file:
         lines = file.read().splitlines()
@@ -180,16 +179,6 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path, monkey
     assert len(published["sentences"]) == 4
     # weights of float16, in a folder that translates by itself
     assert ResMLPModel.from_pretrained(tmp_path / "model").translate("man") is not None
-
-
-def test_the_readme_translates_with_the_published_model():
-    """Its block, as it stands there."""
-    (block,) = [b for b in blocks(ROOT / "README.md") if "from_pretrained" in b.text]
-    promised = re.search(r"print\(line\)  # (.*)", block.text)[1]
-    done = subprocess.run(
-        [sys.executable, "-c", block.text], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"{promised}\n"
 
 
 def test_the_published_model_has_the_scores_of_its_card(monkeypatch, tmp_path):

@@ -10,37 +10,15 @@ from resmlp_mt.errors import UserError
 
 FOUND = tables.texts()
 PAGES = {path: path.read_text(encoding="utf-8") for path in tables.pages()}
-MARKS = [(path, name) for path, text in PAGES.items() for name in tables.marks(text)]
 
 
-def label(value):
-    return value if isinstance(value, str) else str(value.relative_to(tables.ROOT))
-
-
-@pytest.mark.parametrize("path", PAGES, ids=label)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(tables.ROOT)))
 def test_every_mark_is_as_the_results_say(path):
     assert tables.fill(PAGES[path], FOUND) == PAGES[path]
 
 
 def test_every_table_stands_in_a_page():
-    assert {name for _, name in MARKS} == set(FOUND)
-
-
-@pytest.mark.parametrize("path, name", MARKS, ids=label)
-def test_no_change_goes_unnoticed(path, name):
-    """A digit of each kind changed, and two rows swapped: what is rebuilt is the text before."""
-    text = PAGES[path]
-    block = re.search(rf"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.DOTALL)[1]
-    digits = {digit: block.index(digit) for digit in "0123456789" if digit in block}
-    changed = [block[:i] + "1234567890"[int(d)] + block[i + 1 :] for d, i in digits.items()]
-    lines = block.split("\n")
-    if len(lines) > 5:
-        changed.append("\n".join([*lines[:-3], lines[-2], lines[-3], lines[-1]]))
-    assert changed
-    for other in changed:
-        assert other != block
-        damaged = text.replace(f"<!-- {name} -->{block}", f"<!-- {name} -->{other}")
-        assert tables.fill(damaged, FOUND) == text != damaged
+    assert {name for text in PAGES.values() for name in tables.marks(text)} == set(FOUND)
 
 
 def test_no_table_of_results_is_without_marks():

@@ -14,6 +14,7 @@ import pytest
 from exported_models import LINES, damaged, write_checkpoint, write_data
 
 from resmlp_mt.cli.main import main
+from resmlp_mt.export import runtime
 from resmlp_mt.export.runtime import TranslationError, Translator
 
 # Python that finds neither PyTorch nor anything of ours, and runs the program that follows
@@ -80,14 +81,19 @@ def test_without_torch(made, tmp_path):
 )
 def test_errors_of_the_program(made, monkeypatch, capsysbinary, text, words, message):
     """One line on standard error, status 1, no output."""
-    from resmlp_mt.export import runtime
-
     monkeypatch.setattr(runtime, "__file__", str(made / "runtime.py"))
     monkeypatch.setattr(sys, "argv", ["runtime.py", *map(str, words)])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert runtime.main() == 1
     out, err = capsysbinary.readouterr()
     assert out == b"" and re.fullmatch(rf"runtime\.py: error: .*{message}.*\n", err.decode())
+
+
+def test_the_line_that_is_too_long(made, monkeypatch):
+    """Its number counts from the beginning of the text."""
+    monkeypatch.setattr(runtime, "CHUNK", 2)
+    with pytest.raises(TranslationError, match="sentence 5: .* pieces"):
+        Translator(made).translate([*LINES[:1] * 4, "red " * 99])
 
 
 def test_truncate(made):

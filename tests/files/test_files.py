@@ -129,13 +129,28 @@ def test_options_may_change_until_a_step_has_finished(tmp_path):
     assert read_json(tmp_path / "manifest.json") == {"vocab_size": 90}
 
 
+@pytest.mark.parametrize("second", ["fr", "de"])
+def test_what_a_step_began_is_of_its_options(tmp_path, second):
+    """Half a download of German is no part of one of French."""
+    found = []
+
+    def interrupted(folder):
+        (folder / "half").write_text("German")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), ResultsFolder(tmp_path, {"to": "de"}, 1) as results:
+        results.step("corpora", "fetch", interrupted, resumable=True)
+    with ResultsFolder(tmp_path, {"to": second}, 1) as results:
+        results.step("corpora", "fetch", lambda folder: found.extend(folder.iterdir()), True)
+    assert [path.name for path in found] == ([] if second == "fr" else ["half"])
+
+
 def test_other_options_do_not_resume_from_a_checkpoint(tmp_path):
     """A training that was stopped has nothing but its partial folder."""
     partial = tmp_path / "train.partial"
-    partial.mkdir()
     for rate in (1, 2):  # nothing was trained yet
         with ResultsFolder(tmp_path, {"lr": rate}, 1):
-            pass
+            partial.mkdir(exist_ok=True)
     (partial / "checkpoint_last.pt").write_bytes(b"")
     with ResultsFolder(tmp_path, {"lr": 2}, 1):
         pass

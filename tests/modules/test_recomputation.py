@@ -80,7 +80,7 @@ def held_after(function) -> int:
     return sum(event.self_cpu_memory_usage for event in profile.events())
 
 
-def test_what_a_feed_forward_branch_keeps(monkeypatch):
+def test_what_a_feed_forward_branch_keeps():
     """Its input, B's output, C's output and a mask of bytes: not GELU's result, nor Aff's."""
     model, _ = build_model(encoder_embed_dim=32, encoder_ffn_embed_dim=128, dropout=0.1)
     branch = model.encoder.layers[0].feed_forward.train()

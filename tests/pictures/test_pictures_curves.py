@@ -128,6 +128,16 @@ def test_bleu_by_length(texts):
         assert drawn("length", *words, "--title", title).get_suptitle() == title
 
 
+def test_bleu_by_length_of_a_language_without_spaces(tmp_path):
+    lines = ["我们今天去公园散步。", "他的父亲是一名医生。"]
+    (tmp_path / "ref").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "hyp").write_text("\n".join(lines).replace("父亲", "母亲"), encoding="utf-8")
+    words = (f"a={tmp_path / 'hyp'}", "--references", tmp_path / "ref")
+    (line,) = drawn("length", *words, "-l", "en-zh").axes[0].lines
+    assert line.get_ydata()[0] > 50
+    refused("-l: zh: give two languages", "plot", "length", *words, "-l", "zh", "-o", "a.png")
+
+
 def test_bleu_by_length_as_differences(texts):
     words = [f"same={texts / 'ref'}", f"shorter={texts / 'hyp'}", "--references", texts / "ref"]
     whole = drawn("length", *words, "--edges", 6).axes[0].lines

@@ -88,8 +88,21 @@ def test_a_second_call_makes_nothing_again(german, monkeypatch):
 
 def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     monkeypatch.chdir(german[0])
-    other = words_of("de", "en").replace("--seed 1", "--seed 2")
-    refused("run holds results made with seed = 1", *other.split())
+    for old, new, said in (
+        ("--seed 1", "--seed 2", "seed = 1, not 2"),
+        (" -- ", " --max-tokens 512 -- ", "max_tokens = null, not 512"),
+        ("--warmup-updates 2", "--warmup-updates 3", 'fairseq_options = ["--warmup-updates", "2"'),
+    ):
+        other = words_of("de", "en").replace(old, new)
+        refused(f"run holds results made with {said}", *other.split())
+
+
+def test_options_that_change_no_result_may_differ(german, monkeypatch):
+    """A training of a GPU is translated and scored on a CPU, too."""
+    monkeypatch.chdir(german[0])
+    other = words_of("de", "en").replace(" --cpu", "").replace(" -- ", " -- --num-workers 2 ")
+    said = resmlp(*other.split())
+    assert said.status == 0, said.err
 
 
 def test_a_finished_training_needs_no_gpu(german, monkeypatch):
@@ -103,7 +116,7 @@ def test_a_finished_training_needs_no_gpu(german, monkeypatch):
     "words, said",
     [
         ("--arch perceptron", "there is no such architecture"),
-        ("--gpus 3 --tokens 1000", "1000 tokens an update are no multiple of 3 GPUs"),
+        ("--gpus 3 --tokens 1000", "1000 tokens an update are no multiple of 3 processes"),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
     ],
 )
@@ -166,13 +179,17 @@ def translations_in(log: Path) -> list:
     return [found[number] for number in range(len(found))]
 
 
-def test_the_commands_of_a_dry_run_make_the_same(german, installed, tmp_path):
+def test_the_commands_of_a_dry_run_make_the_same(german, installed, tmp_path, monkeypatch):
     folder, _ = german
     write_corpus(tmp_path / "text", "de", "en")
     words = words_of("de", "en").replace("--out run", "--dry-run --out run")
     dry = installed.shell(f"resmlp-mt {words}", tmp_path)
     assert dry.returncode == 0, dry.stderr
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "run").exists() and "for lenpen in" not in dry.stdout
+    monkeypatch.chdir(tmp_path)
+    several = resmlp(*words.replace("--lenpen 1", "--lenpen 1 2").split())
+    assert "for lenpen in 1 2; do" in several.out
+    assert "# set lenpen to the one with the highest BLEU\nlenpen=1\n" in several.out
     done = installed.shell(dry.stdout, tmp_path)
     assert done.returncode == 0, f"{dry.stdout}\n{done.stderr}"
     for path in (folder / "run" / "data" / "data-bin").iterdir():

@@ -147,10 +147,12 @@ REFUSED = [
     ("no Moses tokenizer for language 'xx'", (*HYP, "-l", "en-xx", "--tokenized")),
     ("--tokenized needs the languages", (*HYP, "--tokenized")),
     ("one reference", ("--references", "ref", "src", "-i", "hyp", "-l", "en-de", "--tokenized")),
-    ("-l de: give two languages", (*HYP, "-l", "de")),
+    ("-l: de: give two languages", (*HYP, "-l", "de")),
     ("-tok moses: no such tokenizer", (*HYP, "-tok", "moses")),
     ("give two or more", (*HYP, "--paired-bs")),
     ("--paired-ar-n: must be at least 1", (*HYP, "base", "--paired-ar", "--paired-ar-n", 0)),
+    ("--paired-bs-n: give --paired-bs too", (*HYP, "base", "--paired-bs-n", 5)),
+    ("--paired-ar-n: give --paired-ar", (*HYP, "base", "--paired-bs", "--paired-ar-n", 5)),
     ("no/a.json has no folder", (*HYP, "--json", "no/a.json")),
     (". is a folder", (*HYP, "--json", ".")),
 ]

@@ -13,7 +13,7 @@ from resmlp_mt.score.sacre import score
 from resmlp_mt.text.lines import read_lines, write_lines
 from resmlp_mt.text.subwords import Subwords
 from resmlp_mt.translate import parts
-from resmlp_mt.translate.distillation import nearest
+from resmlp_mt.translate.distillation import nearest, sentence_bleu
 from resmlp_mt.translate.translator import Hypothesis
 
 SHORT = ("--max-len-b", 25)
@@ -204,3 +204,9 @@ def test_a_student_is_trained_on_it(world, make, tmp_path):
     log = train(tmp_path / "bin", tmp_path / "student", *options).log
     losses = values(log, "valid_loss")
     assert len(losses) == 4 and losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("language", ["zh", "zh_CN", "zh-Hans"])
+def test_interpolation_knows_the_tokenizer_of_a_language(language):
+    near = sentence_bleu(language).sentence_score("他的母亲是一名医生。", ["他的父亲是一名医生。"])
+    assert near.score > 50

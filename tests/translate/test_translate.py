@@ -148,7 +148,7 @@ def test_a_pipe_and_a_folder_with_other_files(run, refuse, source, tmp_path):
     ours, theirs = os.pipe()
     os.write(theirs, source.read_bytes())
     os.close(theirs)
-    refuse("error", source, tmp_path / "out", path=tmp_path)
+    refuse("model.pt", source, tmp_path / "out", path=tmp_path)
     assert run(f"/dev/fd/{ours}", tmp_path / "out").status == 0
     assert (tmp_path / "out").read_text() == run(source, "-").out
     assert [path.name for path in notes.parent.iterdir()] == [notes.name]
@@ -336,6 +336,16 @@ def test_scores_that_are_not_finite(run, refuse, overflowing, tmp_path):
         found = file.read().splitlines()
     alone = run("-", "-", path=overflowing, stdin=b"w01 w02\nw03\n").out.splitlines()
     assert alone[0] in found[0] and alone[1] in found[2] and "scores not finite" in found[3]
+
+
+def test_a_lost_sentence_leaves_the_length_limit_of_the_others(run, overflowing, tmp_path):
+    """They are searched again without it, and its length does not count."""
+    (tmp_path / "in").write_text(f"w01\n{'w09 ' * 14}\n")
+    limit = ("--max-len-a", 0.1, "--max-len-b", 1)  # one word for the first, three for the second
+    assert run(tmp_path / "in", tmp_path / "out", *limit, path=overflowing).status == 1
+    with gzip.open(tmp_path / "out.parts" / "000000.jsonl.gz", "rt") as file:
+        first, second = file.read().splitlines()
+    assert "length limit" in first and "scores not finite" in second
 
 
 def test_batches_by_length():

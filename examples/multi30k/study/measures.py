@@ -156,7 +156,7 @@ def tested(baseline: List[str], system: List[str], references: List[str]) -> Dic
 
 
 def compare(out: Path, made: dict, save: Save) -> None:
-    """Every system of Table 5 against the Transformer of its pair and seed: paired bootstrap."""
+    """Every row of :func:`against` and the row that it is compared with: paired bootstrap."""
     there = set(found_rows(out))
     todo = {name: other for name, other in against().items() if {name, other} <= there}
     if not todo:

@@ -83,7 +83,7 @@ def resmlp_mt(*words) -> None:
         raise UserError(said[-1].partition("error: ")[2] or said[-1])
 
 
-def concatenated(row: Row, out: Path) -> Path:
+def concatenated(out: Path) -> Path:
     """The text and, behind it, half as many pairs made of two to four of its own."""
     prefix = out / "text.concatenated" / "train"
     if not prefix.with_name("train.de").exists():
@@ -96,7 +96,7 @@ def concatenated(row: Row, out: Path) -> Path:
     return prefix
 
 
-def distilled(row: Row, out: Path) -> Path:
+def distilled(out: Path) -> Path:
     """The text with the translations of an ensemble, :data:`TEACHERS`, as its target side.
 
     Raises:
@@ -138,7 +138,7 @@ def run_options(row: Row, out: Path) -> List[str]:
         model = out / same / "model" / "spm.model"
         if not model.exists():
             raise UserError(f"{model}: no such file: first make it: python -m study run {same}")
-        words += ["--trainpref", TEXTS[row.text](row, out), "--subword-model", model]
+        words += ["--trainpref", TEXTS[row.text](out), "--subword-model", model]
     words += ["--validpref", corpus / "val", "--testpref", tests]
     words += ["--arch", row.arch, "--recipe", out / f"{row.name}.toml", "--seed", row.seed]
     words += ["--threads", 1, "--precision", precision, "--cpu", "--out", out / row.name]
