@@ -52,12 +52,13 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: if it cannot be brought to the disk or renamed.
     """
-    temporary = _own_name(str(path))
+    final = os.path.realpath(path)  # a link stays one
+    temporary = _own_name(final)
     try:
         yield Path(temporary)
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, final)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
@@ -97,13 +98,16 @@ def make_folder(path: Path) -> None:
         raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, *inputs: Path) -> None:
     """Refuse, before any work is done, the name of a file that could not be written.
 
     Raises:
-        UserError: for a folder, a device, or a file without a folder to be in.
+        UserError: for a folder, a device, a file without a folder to be in, or one of the *inputs*,
+            which would be lost.
     """
     path = Path(path)
+    if path.exists() and any(Path(each).exists() and path.samefile(each) for each in inputs):
+        raise UserError(f"{path} is the input: choose another file to write")
     if path.exists() and not path.is_file():
         wrong = "is a folder" if path.is_dir() else "is not a regular file"
     elif not path.parent.is_dir():

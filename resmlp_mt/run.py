@@ -26,7 +26,7 @@ from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.provenance import count_parameters, versions
 from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
-from resmlp_mt.text.lines import read_text, sha256_of
+from resmlp_mt.text.lines import read_text
 from resmlp_mt.text.settings import FILE, MODEL, TextSettings
 from resmlp_mt.train.folder import HARMLESS
 from resmlp_mt.train.log import read_curve
@@ -121,11 +121,11 @@ class Run:
         return result
 
     def _options(self) -> dict:
-        """Everything that the results depend on. The data folder guards its text by itself."""
+        """Everything that the results depend on."""
         if self.preparation is not None:
-            data = self.preparation.options
+            data = self.preparation.identity
         else:
-            data = {path.name: sha256_of(path) for path in self.data_bin.glob("dict.*.txt")}
+            data = read_json(self.data / "manifest.json")
         names = ("seed", "tokens", "max_tokens", "precision")
         fairseq = parse_options(self.training.get("fairseq_options", []))
         matter = {name: values for name, values in fairseq.items() if name not in HARMLESS}

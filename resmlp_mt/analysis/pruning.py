@@ -29,6 +29,7 @@ from resmlp_mt.checkpoints.inspection import (
 )
 from resmlp_mt.checkpoints.loading import save_checkpoint
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output
 
 KINDS = tuple(PARAMETERS)
 PAPERS_THRESHOLD = 0.05
@@ -159,8 +160,7 @@ def prune_checkpoint(
             *path*; what :func:`~resmlp_mt.checkpoints.loading.save_checkpoint` raises.
     """
     check_threshold(threshold)
-    if Path(output).resolve() == Path(path).resolve():
-        raise UserError(f"{output} is the input: choose another file to write")
+    check_output(output, path)
     state = load_ours(path)
     check_not_folded(state, path)
     if which is not None and "A" in which:

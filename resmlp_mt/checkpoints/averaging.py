@@ -9,6 +9,7 @@ from torch import Tensor
 
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output
 
 # the checkpoints of a run: one an epoch, and one every so many updates (--save-interval-updates)
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -85,10 +86,11 @@ def average_checkpoints(paths: List[Path], output: Path, float16: bool = False) 
         float16: write weights of float16, half the size. A model computes in float32 with them.
 
     Raises:
-        UserError: if the checkpoints have different parameters, if a weight overflows float16, or
-            what :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` and ``save_checkpoint``
-            raise.
+        UserError: if the checkpoints have different parameters, if a weight overflows float16, if
+            *output* is one of *paths*, or what
+            :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` and ``save_checkpoint`` raise.
     """
+    check_output(output, *paths)
     result = load_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)
     first = result["model"]

@@ -25,7 +25,7 @@ def fold_checkpoint(path: Path, output: Path) -> int:
             :func:`~resmlp_mt.checkpoints.inspection.load_ours` and
             :func:`~resmlp_mt.checkpoints.loading.save_checkpoint` raise.
     """
-    check_output(output)
+    check_output(output, path)
     state = load_ours(path)
     if option(state, "folded", False):
         raise UserError(f"{path} is folded already")

@@ -37,7 +37,25 @@ def language_pair(text: str) -> str:
     return text
 
 
+def length_penalty(text: str) -> float:
+    """The type of an option that is a length penalty: an exponent that no length overflows."""
+    value = number(text)
+    if not -10 <= value <= 10:
+        raise argparse.ArgumentTypeError(f"must be from -10 to 10, not {text}")
+    return value
+
+
+def seed(text: str) -> int:
+    """The type of an option that is a seed of NumPy."""
+    value = int(text)
+    if not 0 <= value < 2**32:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 4294967295, not {text}")
+    return value
+
+
 WHOLE = {"type": count, "metavar": "N"}  # an option that is a whole number
+LENPEN = {"type": length_penalty, "metavar": "X"}
+SEED = {"type": seed, "default": 1, "metavar": "N"}
 LANGUAGE_PAIR = {
     "type": language_pair,
     "metavar": "SRC-TGT",

@@ -42,9 +42,7 @@ def run(args: Namespace) -> None:
     if by is not None and args.inputs != folders[:1]:
         raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
     from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
-    from resmlp_mt.files import check_output
 
-    check_output(args.output)
     paths = args.inputs
     if by is not None:
         paths = last_checkpoints(args.inputs[0], last, by, args.checkpoint_upper_bound)

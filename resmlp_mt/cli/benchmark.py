@@ -21,7 +21,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE, count
+from resmlp_mt.cli.arguments import SEED, WHOLE, count
 from resmlp_mt.errors import UserError
 
 # value of each option that is not given: of itself, and with --quick
@@ -93,7 +93,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     help = "time of the CPU, for one thread on a machine that does other work too (decode)"
     add("--cpu-time", action="store_true", help=help)
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu)")
-    add("--seed", type=int, metavar="N", default=1, help="seed of weights and words (default: 1)")
+    add("--seed", **SEED, help="seed of weights and words (default: 1)")
     help = "folder for numbers and pictures (default: print only)"
     add("--out", type=Path, metavar="DIR", help=help)
 

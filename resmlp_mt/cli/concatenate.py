@@ -12,7 +12,7 @@ for the subwords that were learnt before.
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.cli.arguments import SEED, WHOLE, number
 from resmlp_mt.errors import UserError
 
 MOST_SHARE = 100  # so that a slip of the finger does not fill the disk
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--most", **WHOLE, default=4, help="most pairs in a line (default: 4)")
     help = "longer pairs for each pair (default: 0.5)"
     add("--share", type=number, default=0.5, metavar="X", help=help)
-    add("--seed", type=int, default=1, metavar="N", help="seed (default: 1)")
+    add("--seed", **SEED, help="seed (default: 1)")
 
 
 def run(args: argparse.Namespace) -> None:

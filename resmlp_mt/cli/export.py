@@ -14,7 +14,7 @@ It needs onnx and onnxruntime: pip install "resmlp-mt[export]".
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.cli.arguments import LENPEN, WHOLE
 from resmlp_mt.cli.translate import checkpoint_paths
 from resmlp_mt.errors import UserError
 
@@ -55,9 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="weights of 16 bits: half the size. The arithmetic stays float32",
     )
     parser.add_argument("--beam", **WHOLE, default=4, help="default of the folder: 4")
-    parser.add_argument(
-        "--lenpen", type=number, default=0.6, metavar="X", help="default of the folder: 0.6"
-    )
+    parser.add_argument("--lenpen", **LENPEN, default=0.6, help="default of the folder: 0.6")
     parser.add_argument(
         "--shortlist",
         type=Path,

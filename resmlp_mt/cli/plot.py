@@ -11,7 +11,7 @@ resmlp-mt plot KIND --help shows the options of each kind.
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import LANGUAGE_PAIR, WHOLE, number
+from resmlp_mt.cli.arguments import LANGUAGE_PAIR, LENPEN, WHOLE, number
 from resmlp_mt.errors import UserError
 
 KINDS = {
@@ -63,7 +63,7 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         add("--translation", metavar="TEXT", help=help)
         add("--layer", **WHOLE, nargs="+", help="layers of the decoder (default: the last)")
         add("--beam", **WHOLE, default=4, help="beam size (default: 4)")
-        add("--lenpen", type=number, default=0.6, metavar="X", help="length penalty (default: 0.6)")
+        add("--lenpen", **LENPEN, default=0.6, help="length penalty (default: 0.6)")
     elif kind == "length":
         help = "translations, one a line, or a log of fairseq-generate"
         add("systems", nargs="+", metavar="NAME=FILE", help=help)

@@ -16,7 +16,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.cli.arguments import SEED, WHOLE, number
 from resmlp_mt.errors import UserError
 
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help = "wmt14-en-de, wmt14-en-fr or a recipe of mtdata, in place of the text options"
     add("--recipe", metavar="NAME", help=help)
     help = "seed of the sample that subwords are learnt from (default: 1)"
-    add("--seed", type=int, default=1, metavar="N", help=help)
+    add("--seed", **SEED, help=help)
     add("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
     help = "only the first N pairs of each training corpus, to try it out"
     add("--limit", **WHOLE, help=help)
@@ -56,14 +56,15 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
     add("--vocab-size", **WHOLE, help="joint subword pieces (default: 8000)")
     help = "SentencePiece model to use, none is trained then"
     add("--subword-model", type=Path, metavar="FILE", help=help)
-    help = "share of characters in the vocabulary (default: 1, with Chinese or Japanese 0.9995)"
+    help = "share of characters in the vocabulary, from 0.98 to 1 (default: 1, with Chinese or "
+    help += "Japanese 0.9995)"
     add("--character-coverage", type=number, metavar="X", help=help)
     help = "normalise punctuation as Moses does, here and in translate (default: no)"
     add("--normalise", action=switch, default=None, help=help)
     help = "train on each pair once (default: no)"
     add("--drop-duplicates", action=switch, default=None, help=help)
     help = "leave out training pairs with more than X times as many pieces on one side "
-    help += "(default: 0, any)"
+    help += "(1 or more. Default: 0, any)"
     add("--max-ratio", type=number, metavar="X", help=help)
     help = "leave out training pairs with more pieces on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)
@@ -79,11 +80,11 @@ def preparation_of(args: argparse.Namespace, out: Path, **more):
     Raises:
         UserError: naming an option that is missing or out of range, or a missing file.
     """
-    if args.max_ratio is not None and args.max_ratio < 0:
-        raise UserError(f"--max-ratio {args.max_ratio:g}: must be 0 or more")
-    if args.character_coverage is not None and not 0 < args.character_coverage <= 1:
-        raise UserError(
-            f"--character-coverage {args.character_coverage:g}: must be above 0 and at most 1"
+    if args.max_ratio is not None and args.max_ratio != 0 and args.max_ratio < 1:
+        raise UserError(f"--max-ratio {args.max_ratio:g}: must be 0 or at least 1")
+    if args.character_coverage is not None and not 0.98 <= args.character_coverage <= 1:
+        raise UserError(  # as SentencePiece has it
+            f"--character-coverage {args.character_coverage:g}: must be from 0.98 to 1"
         )
     if args.subword_model is not None and args.vocab_size is not None:
         raise UserError("--subword-model and --vocab-size: give one or the other")

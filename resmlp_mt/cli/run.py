@@ -16,7 +16,7 @@ fetches the corpora of WMT14 by mtdata and trains with the recipe of the paper.
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE, number
+from resmlp_mt.cli.arguments import LENPEN, SEED, WHOLE
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
 from resmlp_mt.cli.train import add_training_options
 from resmlp_mt.errors import UserError
@@ -32,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help = "how to train: paper, small or a TOML file (default: small, for wmt14-* paper). "
     help += "Which corpora: wmt14-en-de, wmt14-en-fr or one of mtdata. One of each may be given"
     add("--recipe", action="append", default=[], metavar="NAME|FILE", help=help)
-    add("--seed", type=int, default=1, metavar="N", help="seed of the training (default: 1)")
+    add("--seed", **SEED, help="seed of the training (default: 1)")
     add("--beam", **WHOLE, help="beam size (default: of the recipe)")
     help = "length penalties. The validation set chooses one (default: of the recipe)"
-    add("--lenpen", type=number, nargs="+", metavar="X", help=help)
+    add("--lenpen", **LENPEN, nargs="+", help=help)
     add("--limit", **WHOLE, help="only the first N pairs of each corpus")
     add("--workers", **WHOLE, help="number of processes of prepare and translate")
     add("--cpu", action="store_true", help="do not use a GPU")

@@ -7,6 +7,8 @@ from typing import Callable
 
 from resmlp_mt.errors import UserError
 
+RESUMED = ("prepare", "train", "run", "translate", "distill")  # where they were stopped
+
 
 def run_main(main: Callable[[], None], name: str = "") -> int:
     """Call *main*.
@@ -46,7 +48,8 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         print(f"{program}: error: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\n{program}: stopped: the same command resumes it", file=sys.stderr)
+        resumes = ": the same command resumes it" if name in RESUMED else ""
+        print(f"\n{program}: stopped{resumes}", file=sys.stderr)
         return 130
     finally:
         logging.disable(logging.NOTSET)

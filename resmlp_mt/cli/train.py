@@ -20,7 +20,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE
+from resmlp_mt.cli.arguments import SEED, WHOLE
 from resmlp_mt.train.command import MAX_TOKENS, PORT, PRECISIONS, Devices
 from resmlp_mt.train.recipe import NAMES, load_recipe
 
@@ -53,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_training_options(parser)
     help = f"{', '.join(NAMES)} or a TOML file (default: small)"
     add("--recipe", default="small", metavar="NAME|FILE", help=help)
-    add("--seed", **number, default=1, help="seed (default: 1)")
+    add("--seed", **SEED, help="seed (default: 1)")
     for flag in (("--source-lang", "-s"), ("--target-lang", "-t")):
         add(*flag, metavar="LANG", help="needed if DATA has several pairs")
     add("--nodes", **WHOLE, default=1, help="number of machines (default: 1)")

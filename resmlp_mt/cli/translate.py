@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Tuple
 
-from resmlp_mt.cli.arguments import WHOLE, count, number
+from resmlp_mt.cli.arguments import LENPEN, WHOLE, count, number
 from resmlp_mt.errors import UserError
 
 
@@ -38,7 +38,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add("--beam", **WHOLE, default=4, help="beam size (default: 4)")
     help = "length penalty. Take the best on your validation set. A higher one favours longer "
     help += "translations (default: 0.6)"
-    add("--lenpen", type=number, default=0.6, metavar="X", help=help)
+    add("--lenpen", **LENPEN, default=0.6, help=help)
     add("--max-len-a", type=number, default=0.0, metavar="A", help="(default: 0)")
     help = "a translation has at most A x source + B subwords (default: 200)"
     add("--max-len-b", type=count, default=200, metavar="B", help=help)
@@ -69,6 +69,8 @@ def search_options(args: argparse.Namespace, nbest: int):
     try:
         overrides = dict(ast.literal_eval(args.model_overrides))
         json.dumps(overrides)  # as the folder of finished parts stores them
+        if not all(isinstance(name, str) for name in overrides):
+            raise TypeError
     except (ValueError, TypeError, SyntaxError):
         raise UserError(
             f"--model-overrides {args.model_overrides}: write it like {{'name': 'value'}}"

@@ -146,6 +146,8 @@ class Translator:
     def stream(self, lines: Iterable[str], **options) -> Iterator[List[Hypothesis]]:
         """The hypotheses of each line, the best first, in order: a chunk of lines at a time is in
         memory. Arguments as of :meth:`translate`."""
+        if isinstance(lines, str):
+            raise TranslationError("one str: give a list of lines")
         lines = iter(lines)
         for first in itertools.count(1, CHUNK):
             chunk = list(itertools.islice(lines, CHUNK))
@@ -189,11 +191,11 @@ class Translator:
             raise TranslationError(
                 f"beam {options['beam']}, nbest {nbest}: give 1 <= nbest <= beam <= {most}"
             )
-        numbers = [options[name] for name in ("lenpen", "max_len_a", "max_len_b")]
-        if not all(map(math.isfinite, numbers)) or numbers[1] < 0 or numbers[2] < 1:
+        lenpen, a, b = (options[name] for name in ("lenpen", "max_len_a", "max_len_b"))
+        if not (-10 <= lenpen <= 10 and 0 <= a <= 1000 and 1 <= b < math.inf):
             raise TranslationError(
-                f"lenpen {numbers[0]}, max_len_a {numbers[1]}, max_len_b {numbers[2]}: give finite "
-                "numbers, max_len_a of at least 0 and max_len_b of at least 1"
+                f"lenpen {lenpen}, max_len_a {a}, max_len_b {b}: give a lenpen from -10 to 10, a "
+                "max_len_a from 0 to 1000 and a max_len_b of at least 1"
             )
         limit = self.config["positions"][0] - 1
         encoded = []
@@ -554,6 +556,8 @@ def _session(graph: bytes, threads: Optional[int], spin: bool) -> onnxruntime.In
 
 def _read_lines(path: Optional[str]) -> List[str]:
     name = path or "standard input"
+    if not path and sys.stdin is None:
+        raise TranslationError("standard input is closed: give --input")
     data = (Path(path).read_bytes() if path else sys.stdin.buffer.read()).removeprefix(
         b"\xef\xbb\xbf"
     )
@@ -571,7 +575,24 @@ def _read_lines(path: Optional[str]) -> List[str]:
     return lines
 
 
+def _check_output(path: Optional[str], source: Optional[str]) -> None:
+    """Refuse, before any work is done, what would lose the output or the input."""
+    if path is None:
+        wrong = "standard output is closed: give --output" if sys.stdout is None else None
+    elif os.path.exists(path) and not os.path.isfile(path):
+        wrong = f"{path} is no regular file: name another"
+    elif not os.path.isdir(os.path.dirname(path) or "."):
+        wrong = f"{path} has no folder to be in: name a file in a folder that is there"
+    elif source is not None and os.path.exists(path) and os.path.samefile(path, source):
+        wrong = f"{path} is the input: choose another file to write"
+    else:
+        wrong = None
+    if wrong:
+        raise TranslationError(wrong)
+
+
 def _main(args) -> None:
+    _check_output(args.output, args.input)
     started = time.perf_counter()
     translator = Translator(Path(__file__).parent, args.threads)
     ready = time.perf_counter()
@@ -579,7 +600,8 @@ def _main(args) -> None:
     options = {name: getattr(args, name) for name in ("beam", "lenpen", "max_len_a", "max_len_b")}
     options.update({name: getattr(args, name) for name in ("nbest", "max_tokens", "truncate")})
     found = translator.stream(lines, shortlist=args.shortlist, **options)
-    temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
+    final = os.path.realpath(args.output) if args.output else None  # a link stays one
+    temporary = f"{final}.{os.getpid()}.tmp" if final else None
     try:
         with open(temporary or os.dup(1), "w", encoding="utf-8", newline="\n") as output:
             for number, hypotheses in enumerate(found, 1):
@@ -589,7 +611,7 @@ def _main(args) -> None:
                     end = "\n" if number == len(lines) else "\r"
                     print(f"{number} of {len(lines)} lines", end=end, file=sys.stderr, flush=True)
         if temporary:
-            os.replace(temporary, args.output)
+            os.replace(temporary, final)
     finally:
         if temporary and os.path.exists(temporary):
             os.remove(temporary)
@@ -617,6 +639,8 @@ def main() -> int:
     parser.add_argument(
         "--shortlist", action="store_true", help="choose from the likely subwords: faster"
     )
+    if sys.stderr is None:  # print() would write messages to standard output
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
         _main(parser.parse_args())
     except TranslationError as error:

@@ -33,7 +33,7 @@ def verify(
         ``same``, ``lines``: how many translations are.
 
     Raises:
-        UserError: if a model in float32 is not the same but for rounding.
+        UserError: if a model in float32 is not the same but for rounding, or refuses the search.
     """
     exported = runtime.Translator(folder)
     if lines is None:
@@ -51,7 +51,10 @@ def verify(
     for batch in by_length(range(len(sources)), list(map(len, sources)), max_tokens):
         for i, hypotheses in zip(batch, translator.nbest([sources[i] for i in batch])):
             best[i] = hypotheses[0]
-    found = [one[0] for one in exported.search(sources, nbest=1, max_tokens=max_tokens)]
+    try:
+        found = [one[0] for one in exported.search(sources, nbest=1, max_tokens=max_tokens)]
+    except runtime.TranslationError as error:
+        raise UserError(f"the exported model: {error}") from None
     same = [a.text == b.text for a, b in zip(best, found)]
     gaps = [abs(a.score - b.score) for a, b, s in zip(best, found, same) if s]
     states, steps = compare_states(translator, exported, sources[0], found[0].pieces)

@@ -64,7 +64,15 @@ class ResMLPModel(TransformerModelBase):
 
         A folder that ``resmlp-mt run`` has made (``OUT/model``) has the dictionaries and the
         subwords beside the model, so that its name is enough.
+
+        Raises:
+            UserError: if the checkpoint is not there.
         """
+        if not Path(model_name_or_path, checkpoint_file.split(":")[0]).is_file():
+            raise UserError(
+                f"{model_name_or_path}: no {checkpoint_file} in it: give a folder, and the name of "
+                "its checkpoint as checkpoint_file"
+            )
         subwords = Path(model_name_or_path) / "spm.model"
         if "bpe" not in kwargs and subwords.is_file():
             kwargs.update(bpe="sentencepiece", sentencepiece_model=str(subwords))

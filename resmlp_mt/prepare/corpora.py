@@ -93,6 +93,9 @@ class Corpora:
         languages = (source_lang, target_lang)
         if source_lang == target_lang:
             raise UserError(f"--source-lang and --target-lang are both {source_lang}: give two")
+        for language in languages:
+            if "." in language:  # names of fairseq's files have one behind it
+                raise UserError(f"{language}: the name of a language has no dot: rename its files")
         arguments = ["--source-lang", source_lang, "--target-lang", target_lang]
         arguments += ["--trainpref", str(trainpref), "--validpref", str(validpref)]
         train = [_by_prefix(prefix, languages) for prefix in _listed("trainpref", trainpref)]

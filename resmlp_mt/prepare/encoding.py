@@ -19,6 +19,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 from tqdm import tqdm
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.prepare.binary import WORD, DataWriter, make_dictionary
 from resmlp_mt.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.processes import Workers
@@ -154,6 +155,9 @@ def encode(
     Returns:
         what was left out, how many pairs, words and unknown words each split has, and how many
         types the dictionary.
+
+    Raises:
+        UserError: if no training pair is left.
     """
     processor = settings.subwords.processor
     sides = (settings.source_lang, settings.target_lang)
@@ -180,6 +184,11 @@ def encode(
                 kept[split] += len(encoded[0].lengths)
                 dropped += reasons
                 bar.update(len(encoded[0].lengths) + reasons.total())
+    if not kept["train"]:
+        raise UserError(
+            f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
+            "allow more --max-pieces or a larger --max-ratio"
+        )
     dictionary, numbers = make_dictionary(processor, sum(counts["train", side] for side in sides))
     for writer in writers.values():
         writer.finish(numbers)

@@ -17,6 +17,7 @@ Each folder has a ``report.json``: what was read, left out and why, and there is
 
 import shutil
 import sys
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Callable, Dict, List, Optional
@@ -95,6 +96,24 @@ class Preparation:
         if not corpora.train:
             self.options["recipe"] = recipe.name
 
+    @cached_property
+    def contents(self) -> Dict[str, Contents]:
+        """What the files that were given hold, by split; nothing where corpora are downloaded.
+
+        Raises:
+            UserError: if a file is missing, damaged, empty or not UTF-8, or sides differ in length.
+        """
+        return inspect(self.corpora, self.workers) if self.corpora.train else {}
+
+    @property
+    def identity(self) -> dict:
+        """All that the data depend on: the options and the text."""
+        digests = {
+            f"text of {split}": " ".join(digest[:16] for digest in found.sha256)
+            for split, found in self.contents.items()
+        }
+        return {**self.options, **digests}
+
     def run(self) -> Path:
         """Run the steps that are not done yet.
 
@@ -102,18 +121,13 @@ class Preparation:
             the folder ``data-bin``, or ``pieces``.
 
         Raises:
-            UserError: if a file is missing, damaged, empty or not UTF-8, or sides differ in length;
-                if the folder holds results of other options, or another process works in it.
+            UserError: what :attr:`contents` raises; if the folder holds results of other options,
+                or another process works in it.
         """
         tqdm.monitor_interval = 0  # its thread would be forked with the rest
-        text, options = self.corpora, dict(self.options)
-        if text.train:
-            # before anything is written, so that a bad file leaves nothing behind
-            contents = inspect(text, self.workers)
-            for split, found in contents.items():
-                digests = " ".join(digest[:16] for digest in found.sha256)
-                options[f"text of {split}"] = digests
-        with ResultsFolder(self.out, options, steps=3 if text.train else 4) as folder:
+        # before anything is written, so that a bad file leaves nothing behind
+        text, contents = self.corpora, self.contents
+        with ResultsFolder(self.out, self.identity, steps=3 if text.train else 4) as folder:
             if (self.out / self.last).is_dir():
                 self._report(self.last)
                 print(f"{self.out} is complete: nothing to do", file=sys.stderr)

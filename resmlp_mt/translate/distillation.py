@@ -163,6 +163,8 @@ def _writing(path: Path) -> Iterator[TextIO]:
 def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
     settings, named = options.text_settings(), [language_of(source), language_of(target)]
     languages = [settings.source_lang, settings.target_lang]
+    if Path(source).exists() and Path(target).exists() and Path(source).samefile(target):
+        raise UserError(f"--source {source} --target {target}: one file: give both sides")
     if all(languages):
         if named == languages[::-1] != languages:
             raise UserError(

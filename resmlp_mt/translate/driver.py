@@ -75,7 +75,7 @@ def translate(
     if num_shards > 1 and (to_stdout or str(source) == STDIN):
         raise UserError("--num-shards: jobs cannot share standard input or output: name files")
     if not to_stdout:
-        check_output(output)
+        check_output(output, source)
         if Path(output).suffix == ".gz":
             raise UserError(
                 f"{output}: plain text is written: leave off .gz, or pipe --output - to gzip"

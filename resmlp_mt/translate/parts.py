@@ -108,6 +108,9 @@ class Parts:
             made_with = read_json(self._manifest)
             if not isinstance(made_with, dict) or not isinstance(made_with.get("options"), dict):
                 raise UserError(f"{self._manifest} is a file of another program: move it away")
+            if self._nothing_made():
+                made_with = {"options": self._options}
+                write_json(self._manifest, made_with)
             check_options(
                 f"{self.folder} holds translations",
                 made_with["options"],
@@ -123,6 +126,12 @@ class Parts:
         if empty and (self.num_shards == 1 or not self._manifest.exists()):
             self.remove()
         self._held.close()
+
+    def _nothing_made(self) -> bool:
+        """Whether no chunk is there, as after a kill, and no other shard may be at work."""
+        shards = [path.name for path in (self.folder / "locks").iterdir()]
+        chunks = any(self.path(number).exists() for number in self.text.numbers)
+        return not chunks and shards == [f"shard.{self.shard_id}"]
 
     def _lock(self, name: str) -> Path:
         return self.folder / "locks" / name

@@ -4,6 +4,7 @@ Any checkpoint that the translation task of fairseq loads will do, ours or anoth
 ensemble, which averages probabilities at each word.
 """
 
+import argparse
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -92,6 +93,8 @@ class SearchOptions:
             if getattr(self, name) < 0:
                 option = name.replace("_", "-")
                 raise UserError(f"--{option} {getattr(self, name)}: must be at least 0")
+        if self.max_len_a > 1000:
+            raise UserError(f"--max-len-a {self.max_len_a:g}: must be at most 1000")
         if self.nbest > self.beam:
             raise UserError(
                 f"--nbest {self.nbest}: a search with --beam {self.beam} has no more hypotheses "
@@ -315,8 +318,20 @@ def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
                 f"{path} translates {'-'.join(languages)}, but {options.paths[0]} "
                 f"{'-'.join(first)}: an ensemble needs models of one language pair"
             )
+        _check_overrides(options.overrides, state, model, path)
         models.append(model)
     return models, task
+
+
+def _check_overrides(overrides: dict, state: dict, model, path: str) -> None:
+    """fairseq ignores an override that names no option."""
+    parser = argparse.ArgumentParser()
+    type(model).add_args(parser)
+    known = {action.dest for action in parser._actions}
+    known.update(*(section for section in state["cfg"].values() if isinstance(section, Mapping)))
+    for name in overrides:
+        if name not in known:
+            raise UserError(f"--model-overrides {name}: {path} has no such option")
 
 
 def _languages_of(options: SearchOptions) -> Tuple[str, str]:

@@ -119,5 +119,6 @@ def test_refusals_of_the_command(tmp_path):
         ((path, other), "different parameters"),
     ):
         refused(said, "average", "--output", out, "--inputs", *words)
+    refused("is the input", "average", "--output", other, "--inputs", path, other)
     refused("has no folder", "average", "--output", tmp_path / "no" / "out.pt", "--inputs", path)
     assert not out.exists()

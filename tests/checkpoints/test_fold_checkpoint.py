@@ -116,6 +116,9 @@ def test_refusals(trained, folded, tmp_path):
         (tmp_path / "missing.pt", "No such file or directory"),
     ):
         refused(said, "fold", path, "--output", out)
+    before = trained.path.read_bytes()
+    refused("is the input", "fold", trained.path, "--output", trained.path)
+    assert trained.path.read_bytes() == before
     refused("is a folder", "fold", trained.path, "--output", tmp_path)
     assert not out.exists()
 

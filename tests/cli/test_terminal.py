@@ -93,3 +93,12 @@ def test_how_a_command_ends(error, status, said, capsys):
     assert run_main(main) == status
     printed = capsys.readouterr().err
     assert said in printed and "Traceback" not in printed
+
+
+@pytest.mark.parametrize("name, resumes", [("train", True), ("score", False)])
+def test_what_was_stopped_says_whether_it_resumes(name, resumes, capsys):
+    def main():
+        raise KeyboardInterrupt
+
+    assert run_main(main, name) == 130
+    assert ("the same command resumes" in capsys.readouterr().err) == resumes

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -74,7 +75,8 @@ def test_without_torch(made, tmp_path):
         (b"", (), "standard input: empty file"),
         (b"red " * 99, (), r"sentence 1: \d+ pieces, but the model takes 39"),
         (b"red\n", ("--beam", 0), "beam 0, nbest 1"),
-        (b"red\n", ("--max-len-b", -1), "max_len_b -1: give finite"),
+        (b"red\n", ("--max-len-b", -1), "max_len_b -1: give a lenpen"),
+        (b"red\n", ("--lenpen", 300), "lenpen 300.0, max_len_a"),
         (b"red\n", ("--lenpen", "nan"), "lenpen nan"),
         (b"red\n", ("--output", "/nowhere/out"), "/nowhere/out"),
     ],
@@ -94,6 +96,37 @@ def test_the_line_that_is_too_long(made, monkeypatch):
     monkeypatch.setattr(runtime, "CHUNK", 2)
     with pytest.raises(TranslationError, match="sentence 5: .* pieces"):
         Translator(made).translate([*LINES[:1] * 4, "red " * 99])
+
+
+def test_the_output_is_written_to_or_refused(made, tmp_path):
+    """Nothing is lost: not the input, not what is no file; messages never stand in it."""
+    (tmp_path / "in").write_text("red\n")
+    (tmp_path / "link").symlink_to("target")
+    os.mkfifo(tmp_path / "pipe")
+    for output, said in (
+        ("in", "in is the input"),
+        ("pipe", "pipe is no regular file"),
+        (".", "is no regular file"),
+        ("no/out", "no/out has no folder"),
+    ):
+        status, out, err = bare(made, "--input", tmp_path / "in", "--output", tmp_path / output)
+        assert (status, out) == (1, b"") and said in err and "Traceback" not in err
+    assert (tmp_path / "in").read_text() == "red\n" and (tmp_path / "pipe").is_fifo()
+    assert bare(made, "--input", tmp_path / "in", "--output", tmp_path / "link")[0] == 0
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "target").exists()
+    program = [sys.executable, str(made / "runtime.py"), "--input", str(tmp_path / "in")]
+    closed = ["bash", "-c", '"$@" 2>&-', "bash", *program]
+    done = subprocess.run(closed, capture_output=True)
+    assert done.returncode == 0 and done.stdout == (tmp_path / "target").read_bytes()
+    for closing, stream, words in (("<&-", "input", program[:2]), (">&-", "output", program)):
+        shell = ["bash", "-c", f'"$@" {closing}', "bash", *words]
+        done = subprocess.run(shell, capture_output=True)
+        assert done.returncode == 1 and f"standard {stream} is closed" in done.stderr.decode()
+
+
+def test_one_str_is_no_list_of_lines(made):
+    with pytest.raises(TranslationError, match="one str"):
+        Translator(made).translate("red dog")
 
 
 def test_truncate(made):

@@ -61,6 +61,19 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "link").symlink_to("file")
+    write_json(tmp_path / "link", 1)
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "1\n"
+
+
+def test_an_output_that_is_an_input(tmp_path):
+    (tmp_path / "in").write_text("kept")
+    (tmp_path / "same").symlink_to("in")
+    with pytest.raises(UserError, match="same is the input"):
+        check_output(tmp_path / "same", tmp_path / "gone", tmp_path / "in")
+
+
 def test_outputs_that_could_not_be_written(tmp_path):
     for path, said in (
         (tmp_path, "is a folder"),

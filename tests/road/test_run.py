@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -95,6 +96,29 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     ):
         other = words_of("de", "en").replace(old, new)
         refused(f"run holds results made with {said}", *other.split())
+
+
+def test_other_text_is_refused_where_its_data_are_gone(german, tmp_path, monkeypatch):
+    """What was trained on the text before, or translated of it, is not scored with the new one."""
+    shutil.copytree(german[0], tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    prepared = f"run --data run/data {SMALL}".split()
+    assert resmlp(*prepared).status == 0
+    for name in ("test.de", "test.en", "train.de", "train.en"):
+        path = Path("text", name)
+        lines = path.read_text(encoding="utf-8").splitlines(True)
+        path.write_text("".join(lines[::-1]), encoding="utf-8")
+        if name.endswith("de"):
+            continue
+        shutil.rmtree("run/data", ignore_errors=True)
+        split = name.partition(".")[0]
+        refused(f"made with data text of {split} = ", *words_of("de", "en").split())
+        path.write_text("".join(lines), encoding="utf-8")
+        path.with_suffix(".de").write_text((german[0] / path.with_suffix(".de")).read_text("utf-8"))
+    made = dict(json.loads((german[0] / "run/data/manifest.json").read_text()))
+    shutil.copytree(german[0] / "run/data", "run/data")
+    Path("run/data/manifest.json").write_text(json.dumps({**made, "text of test": "other"}))
+    refused("made with data text of test = ", *prepared)
 
 
 def test_options_that_change_no_result_may_differ(german, monkeypatch):

@@ -184,6 +184,7 @@ def test_bad_input_ends_in_one_line(world, words, tmp_path):
     refused("empty.yy: empty file", *words(out, target=tmp_path / "empty.yy"))
     refused("has 61 lines but", *words(out, target=tmp_path / "one.yy"))
     refused("not the other way round", *words(out, source=target, target=source))
+    refused("one file: give both sides", *words(out, source=source, target=source))
     refused("choose a folder that can be written", *words(tmp_path / "one.yy" / "train"))
     refused("no.pt: No such file", *words(out, "--path", tmp_path / "no.pt"))
     assert not list(tmp_path.glob("out/*"))

@@ -3,9 +3,11 @@ all, and resumed where they were stopped."""
 
 import gzip
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -15,7 +17,7 @@ from processes import Forked
 
 from resmlp_mt.text.settings import FILE, TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
-from resmlp_mt.translate import parts
+from resmlp_mt.translate import driver, parts
 from resmlp_mt.translate.translator import by_length
 
 SHORT = ("--max-len-b", 20)
@@ -185,7 +187,7 @@ def test_the_data_says_how_its_text_was_made(world, run, refuse, tmp_path):
     assert normalised == run("-", "-", stdin=plain).out != as_it_is
 
 
-def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
+def test_bad_input_writes_nothing(world, transformer, refuse, source, tmp_path):
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "latin1").write_bytes(b"w01\nw\xe92\n")
@@ -206,6 +208,10 @@ def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
     torch.save(state, bad / "unfit.pt")
     foreign = train_subwords([f"quick brown foxes {x}" for x in "abcdefgh"], bad / "foreign", 30)
     out, ours = tmp_path / "out", f"{world.checkpoint}:"
+    shutil.copy(source, bad / "own")
+    refuse("own is the input", bad / "own", bad / "own")
+    int8 = ("--model-overrides", "{'inference_precision': 'int8'}")
+    refuse("--model-overrides inference_precision: ", source, out, *int8, path=transformer)
     refuse("latin1, line 2: invalid UTF-8", bad / "latin1", out)
     refuse("standard input, line 2: invalid UTF-8", "-", out, stdin=b"w01\n\xff\n")
     refuse("empty: empty file", bad / "empty", out)
@@ -229,9 +235,13 @@ def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
         (("--beam", 0), "--beam: must be at least 1, not 0"),
         (("--nbest", 5), "--nbest 5: a search with --beam 4 has no more"),
         (("--lenpen", "nan"), "--lenpen: must be a number, not nan"),
+        (("--lenpen", 300), "--lenpen: must be from -10 to 10, not 300"),
+        (("--max-len-a", 1e9), "--max-len-a 1e+09: must be at most 1000"),
         (("--max-len-a", -1), "--max-len-a -1.0: must be at least 0"),
         (("--model-overrides", "{"), "--model-overrides {"),
         (("--model-overrides", "{'a': {1}}"), "write it like"),
+        (("--model-overrides", "{1: 2}"), "write it like"),
+        (("--model-overrides", "{'inference_precison': 'int8'}"), "has no such option"),
         (("--model-overrides", "{'inference_precision': 'int7'}"), "int7"),
         (("--fp16",), "--fp16: needs a GPU"),
         (("--num-shards", 2, "--shard-id", 2), "the id of a shard is a number from 0 to 1"),
@@ -302,6 +312,21 @@ def test_shards_make_one_output(run, refuse, source, tmp_path, monkeypatch):
     assert "0 sentences in" in last.err and "11 lines" in last.err
     assert (tmp_path / "out").read_text() == (tmp_path / "whole").read_text()
     assert not (tmp_path / "out.parts").exists()
+
+
+@pytest.mark.parametrize("shard", [(), ("--num-shards", 2, "--shard-id", 1)])
+def test_what_was_killed_before_its_first_chunk(run, source, tmp_path, shard):
+    """It leaves the options free. Where another shard has been, it may be at work: they stay."""
+    out = tmp_path / "out"
+
+    def killed(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with mock.patch.object(driver, "search", killed):
+        Forked(lambda: run(source, out, *shard), tmp_path / "log").wait(60)
+    assert (tmp_path / "out.parts" / "manifest.json").exists()
+    other = run(source, out, "--lenpen", 1)
+    assert other.status == bool(shard) and ("made with lenpen" in other.err) == bool(shard)
 
 
 def test_several_processes_give_the_same(run, source, tmp_path):
