@@ -28,6 +28,7 @@ from resmlp_mt.text.lines import (
     read_raw_lines,
     reading,
     sha256_of,
+    without_region,
 )
 
 BLOCK = 1 << 20  # bytes read at a time
@@ -198,7 +199,7 @@ def _by_name(parts: Path, ending: str) -> Dict[str, Path]:
     found: Dict[str, Path] = {}
     for path in sorted(parts.glob("*")):
         name, _, tag = path.name.removesuffix(".gz").rpartition(".")
-        if name and tag.replace("_", "-").split("-")[0] == ending:
+        if name and without_region(tag) == ending:
             if name in found:
                 raise UserError(f"{path} and {found[name]}: two files of one corpus: remove one")
             found[name] = path

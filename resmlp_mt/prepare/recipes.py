@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Dict, Optional, Sequence
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.lines import without_region
 
 HERE = Path(__file__).parent
 MTDATA_FILE = HERE / "mtdata.recipes.wmt14.yml"
@@ -54,7 +55,7 @@ class Recipe:
         if self.character_coverage is not None:
             return self.character_coverage
         languages = (self.source_lang, self.target_lang)
-        codes = [language.replace("_", "-").split("-")[0].lower() for language in languages]
+        codes = [without_region(language).lower() for language in languages]
         return RICH_COVERAGE if any(code in RICH_SCRIPTS for code in codes) else 1.0
 
     def directed(self, source_lang: Optional[str], target_lang: Optional[str]) -> "Recipe":

@@ -1,6 +1,5 @@
 """Metrics and significance tests of sacreBLEU, with JSON values and signatures as results."""
 
-import re
 from typing import Dict, List, Mapping, Optional, Sequence, Union
 
 from sacrebleu.metrics import METRICS
@@ -8,6 +7,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.lines import without_region
 
 TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 TESTS = {"bs": "paired bootstrap", "ar": "paired approximate randomization"}
@@ -113,18 +113,13 @@ def make_metrics(
     }
 
 
-def tokenized_as(language: str) -> str:
-    """The name by which sacreBLEU knows a language: ``zh`` for ``zh_CN``."""
-    return re.split("[-_]", language)[0]
-
-
 def _bleu(target_lang: Optional[str], tokenize: Optional[str]) -> Metric:
     bleu = METRICS["BLEU"]
     if tokenize is not None and tokenize not in bleu.TOKENIZERS:
         raise UserError(
             f"-tok {tokenize}: no such tokenizer: choose from {' '.join(bleu.TOKENIZERS)}"
         )
-    language = tokenized_as(target_lang or "")
+    language = without_region(target_lang or "")
     try:
         return bleu(tokenize=tokenize) if tokenize else bleu(trg_lang=language)
     except (RuntimeError, ImportError) as error:

@@ -137,6 +137,11 @@ def language_of(path: Path) -> str:
     return Path(Path(path).name.removesuffix(".gz")).suffix[1:]
 
 
+def without_region(language: str) -> str:
+    """``zh`` of ``zh_CN`` and ``zh-Hans``."""
+    return language.replace("_", "-").partition("-")[0]
+
+
 def one_line(text: str) -> str:
     """*text* with every run of white space, line breaks of any kind and NUL as one space."""
     return " ".join(text.replace("\0", " ").split())

@@ -17,8 +17,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_options, make_folder, read_json, whole_file, write_json
 from resmlp_mt.processes import Workers, usable_cores
 from resmlp_mt.provenance import versions
-from resmlp_mt.score.sacre import tokenized_as
-from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of
+from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of, without_region
 from resmlp_mt.translate.driver import SearchOptions, search
 from resmlp_mt.translate.parts import Parts, Text, read_chunk
 from resmlp_mt.translate.translator import Hypothesis
@@ -182,7 +181,7 @@ def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
 
 def sentence_bleu(language: str) -> BLEU:
     try:
-        return BLEU(trg_lang=tokenized_as(language), effective_order=True)
+        return BLEU(trg_lang=without_region(language), effective_order=True)
     except (RuntimeError, ImportError) as error:  # a tokenizer that is not installed
         raise UserError(f"sacreBLEU for {language}: {' '.join(str(error).split())}") from None
 
