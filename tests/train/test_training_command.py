@@ -89,7 +89,7 @@ def test_variables_are_in_the_command(corpus, tmp_path):
 REFUSED = [
     (["--gpus", 3], "2048 tokens an update are no multiple of 3 processes"),
     (["--gpus", 16], "batches of 128 tokens do not hold a sentence of 256"),
-    (["--gpus", 4, "--max-tokens", 1024], "512 tokens an update on each of 4 GPUs"),
+    (["--gpus", 4, "--max-tokens", 1024], "512 tokens an update on each of 4 processes"),
     (["--gpus", 0], "--gpus: must be at least 1"),
     (["--nodes", 2, "--node-rank", 2], "--node-rank 2"),
     (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
