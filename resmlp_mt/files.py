@@ -52,13 +52,12 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: if it cannot be brought to the disk or renamed.
     """
-    final = os.path.realpath(path)  # a link stays one
-    temporary = _own_name(final)
+    temporary = _own_name(str(path))
     try:
         yield Path(temporary)
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, final)
+        os.replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
@@ -197,9 +196,6 @@ class ResultsFolder:
     def _check(self, options: dict) -> None:
         manifest = self.root / "manifest.json"
         if not self._finished_any():
-            if manifest.exists() and read_json(manifest) != json.loads(json.dumps(options)):
-                for begun in self.root.glob("*.partial"):  # a step must not resume from it
-                    shutil.rmtree(begun)
             write_json(manifest, options)
         elif not manifest.exists():
             raise UserError(f"{self.root} holds folders of something else: choose an empty folder")
@@ -208,8 +204,9 @@ class ResultsFolder:
 
     def _finished_any(self) -> bool:
         """Whether the results of a step are here, or a checkpoint of one that is resumed. Before
-        that, the options may still be changed."""
+        that, the options may still be changed. A results folder in this one guards itself."""
         folders = [path for path in self.root.iterdir() if path.is_dir()]
+        folders = [path for path in folders if not (path / "manifest.json").exists()]
         return any(path.suffix != ".partial" or any(path.glob("*.pt")) for path in folders)
 
     def step(

@@ -28,7 +28,7 @@ from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.text.lines import read_text
 from resmlp_mt.text.settings import FILE, MODEL, TextSettings
-from resmlp_mt.train.folder import HARMLESS
+from resmlp_mt.train.folder import WITHOUT_EFFECT
 from resmlp_mt.train.log import read_curve
 from resmlp_mt.train.programs import USER_DIR
 from resmlp_mt.train.recipe import Recipe, command_line, parse_options
@@ -125,10 +125,13 @@ class Run:
         if self.preparation is not None:
             data = self.preparation.identity
         else:
-            data = read_json(self.data / "manifest.json")
+            made_with = self.data / "manifest.json"
+            if not made_with.exists():
+                raise UserError(f"--data {self.data}: was not made by resmlp-mt prepare")
+            data = read_json(made_with)
         names = ("seed", "tokens", "max_tokens", "precision")
         fairseq = parse_options(self.training.get("fairseq_options", []))
-        matter = {name: values for name, values in fairseq.items() if name not in HARMLESS}
+        matter = {name: values for name, values in fairseq.items() if name not in WITHOUT_EFFECT}
         return {
             **{f"data {name}": value for name, value in data.items()},
             "arch": self.arch,

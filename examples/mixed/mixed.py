@@ -111,7 +111,7 @@ def corpus(args: argparse.Namespace) -> None:
     further: Dict[str, Path] = {}
     for prefix in args.test:
         name = prefix.name.partition(".")[0]
-        if name in {**tests, **further}:
+        if name in (EVERYDAY.name, *tests, *further):
             raise UserError(f"--test {prefix}: there is a test set {name} already: rename the file")
         further[name] = prefix
     text = args.out / "text"

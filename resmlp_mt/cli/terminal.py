@@ -7,7 +7,8 @@ from typing import Callable
 
 from resmlp_mt.errors import UserError
 
-RESUMED = ("prepare", "train", "run", "translate", "distill")  # where they were stopped
+# where they were stopped; our examples, which have no name, too
+RESUMED = ("prepare", "train", "run", "translate", "distill", "")
 
 
 def run_main(main: Callable[[], None], name: str = "") -> int:

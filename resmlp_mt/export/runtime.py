@@ -600,8 +600,7 @@ def _main(args) -> None:
     options = {name: getattr(args, name) for name in ("beam", "lenpen", "max_len_a", "max_len_b")}
     options.update({name: getattr(args, name) for name in ("nbest", "max_tokens", "truncate")})
     found = translator.stream(lines, shortlist=args.shortlist, **options)
-    final = os.path.realpath(args.output) if args.output else None  # a link stays one
-    temporary = f"{final}.{os.getpid()}.tmp" if final else None
+    temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
     try:
         with open(temporary or os.dup(1), "w", encoding="utf-8", newline="\n") as output:
             for number, hypotheses in enumerate(found, 1):
@@ -611,7 +610,7 @@ def _main(args) -> None:
                     end = "\n" if number == len(lines) else "\r"
                     print(f"{number} of {len(lines)} lines", end=end, file=sys.stderr, flush=True)
         if temporary:
-            os.replace(temporary, final)
+            os.replace(temporary, args.output)
     finally:
         if temporary and os.path.exists(temporary):
             os.remove(temporary)

@@ -1,5 +1,6 @@
 """The model, registered with fairseq."""
 
+import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -68,12 +69,15 @@ class ResMLPModel(TransformerModelBase):
         Raises:
             UserError: if the checkpoint is not there.
         """
-        if not Path(model_name_or_path, checkpoint_file.split(":")[0]).is_file():
-            raise UserError(
-                f"{model_name_or_path}: no {checkpoint_file} in it: give a folder, and the name of "
-                "its checkpoint as checkpoint_file"
-            )
-        subwords = Path(model_name_or_path) / "spm.model"
+        folder = Path(model_name_or_path)
+        for name in checkpoint_file.split(os.pathsep) if folder.is_dir() else ():
+            if not (folder / name).is_file():
+                raise UserError(f"{folder}: no {name} in it: name its checkpoint_file")
+        if folder.suffix == ".pt":
+            raise UserError(f"{folder}: give its folder, and its name as checkpoint_file")
+        if not folder.exists() and "://" not in str(model_name_or_path):
+            raise UserError(f"{folder}: no such folder")
+        subwords = folder / "spm.model"
         if "bpe" not in kwargs and subwords.is_file():
             kwargs.update(bpe="sentencepiece", sentencepiece_model=str(subwords))
         return super().from_pretrained(

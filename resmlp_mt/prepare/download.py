@@ -136,7 +136,8 @@ def resolve(recipe: Recipe) -> Dict[str, List[Entry]]:
 def download(recipe: recipes.Recipe, folder: Path) -> dict:
     """Fetch the corpora and write them into *folder* as ``mtdata get`` does.
 
-    A corpus that is complete there is left as it is.
+    A corpus that is complete there is left as it is. One of another recipe, whose download was
+    stopped, is removed.
 
     Returns:
         for the report: pairs by corpus, checksums by URL.
@@ -154,6 +155,10 @@ def download(recipe: recipes.Recipe, folder: Path) -> dict:
     everything = [(dataset.train_parts_dir, entry) for entry in entries["train"]]
     everything += [(dataset.tests_dir, entry) for entry in entries["dev"] + entries["test"]]
     pairs = {}
+    train = [str(entry.did) for entry in entries["train"]]
+    for path in Path(dataset.train_parts_dir).glob("*"):
+        if not any(name in path.name for name in train):
+            path.unlink()
     with lock(cache.root), _silent_logging():  # two processes would append to one file
         for number, (where, entry) in enumerate(everything, 1):
             name = str(entry.did)

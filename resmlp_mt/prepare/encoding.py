@@ -187,7 +187,7 @@ def encode(
     if not kept["train"]:
         raise UserError(
             f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
-            "allow more --max-pieces or a larger --max-ratio"
+            "see --max-pieces and --max-ratio"
         )
     dictionary, numbers = make_dictionary(processor, sum(counts["train", side] for side in sides))
     for writer in writers.values():

@@ -103,6 +103,7 @@ class Preparation:
         Raises:
             UserError: if a file is missing, damaged, empty or not UTF-8, or sides differ in length.
         """
+        tqdm.monitor_interval = 0  # its thread would be forked with the workers
         return inspect(self.corpora, self.workers) if self.corpora.train else {}
 
     @property
@@ -124,7 +125,6 @@ class Preparation:
             UserError: what :attr:`contents` raises; if the folder holds results of other options,
                 or another process works in it.
         """
-        tqdm.monitor_interval = 0  # its thread would be forked with the rest
         # before anything is written, so that a bad file leaves nothing behind
         text, contents = self.corpora, self.contents
         with ResultsFolder(self.out, self.identity, steps=3 if text.train else 4) as folder:

@@ -13,13 +13,17 @@ from resmlp_mt.files import read_json, whole_file, write_json
 LAST = "checkpoint_last.pt"
 _CHECKPOINT = re.compile(r"checkpoint(\d+|_\d+_\d+|_last|_best)\.pt")
 
-# what may differ when a run is resumed: the same update gives the same weights
-HARMLESS = {
-    *("--max-update", "--max-epoch", "--stop-time-hours", "--save-dir", "--save-interval-updates"),
-    *("--keep-interval-updates", "--keep-last-epochs", "--no-epoch-checkpoints"),
+# what changes no result
+WITHOUT_EFFECT = {
     *("--log-format", "--log-interval", "--tensorboard-logdir", "--wandb-project"),
     *("--num-workers", "--num-workers-valid", "--no-progress-bar", "--cpu"),
     *("--ddp-backend", "--distributed-backend", "--bucket-cap-mb", "--all-gather-list-size"),
+}
+# what may differ when a training is resumed: the same update gives the same weights
+HARMLESS = {
+    *WITHOUT_EFFECT,
+    *("--max-update", "--max-epoch", "--stop-time-hours", "--save-dir", "--save-interval-updates"),
+    *("--keep-interval-updates", "--keep-last-epochs", "--no-epoch-checkpoints"),
 }
 
 

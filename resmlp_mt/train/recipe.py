@@ -87,6 +87,10 @@ def _are_tables(value) -> bool:
     return isinstance(value, dict) and all(isinstance(table, dict) for table in value.values())
 
 
+def _are_length_penalties(value) -> bool:
+    return bool(value) and _are_numbers(value) and all(-10 <= number <= 10 for number in value)
+
+
 # each key of a recipe: what is right for it, and how a message says so
 _COUNT = (_is_count, "a whole number, at least 1")
 _KEYS = {
@@ -96,7 +100,7 @@ _KEYS = {
     "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
     "average-count": _COUNT,
     "beam": _COUNT,
-    "lenpen": (lambda value: value and _are_numbers(value), "a list of numbers"),
+    "lenpen": (_are_length_penalties, "a list of numbers from -10 to 10"),
     "options": (_are_tables, "a table for each model"),
 }
 

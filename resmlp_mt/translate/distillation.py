@@ -180,6 +180,11 @@ def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
 
 
 def sentence_bleu(language: str) -> BLEU:
+    """BLEU of a sentence, with the tokenizer of its language.
+
+    Raises:
+        UserError: if that is not installed.
+    """
     try:
         return BLEU(trg_lang=without_region(language), effective_order=True)
     except (RuntimeError, ImportError) as error:  # a tokenizer that is not installed

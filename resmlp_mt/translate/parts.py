@@ -129,9 +129,8 @@ class Parts:
 
     def _nothing_made(self) -> bool:
         """Whether no chunk is there, as after a kill, and no other shard may be at work."""
-        shards = [path.name for path in (self.folder / "locks").iterdir()]
-        chunks = any(self.path(number).exists() for number in self.text.numbers)
-        return not chunks and shards == [f"shard.{self.shard_id}"]
+        others = {path.name for path in self.folder.glob("locks/*")} - {f"shard.{self.shard_id}"}
+        return not others and not any(self.folder.glob("[0-9]*.jsonl.gz"))
 
     def _lock(self, name: str) -> Path:
         return self.folder / "locks" / name

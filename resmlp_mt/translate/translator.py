@@ -21,6 +21,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.compat.program_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.generator import NotFinite
@@ -95,6 +96,8 @@ class SearchOptions:
                 raise UserError(f"--{option} {getattr(self, name)}: must be at least 0")
         if self.max_len_a > 1000:
             raise UserError(f"--max-len-a {self.max_len_a:g}: must be at most 1000")
+        if not -10 <= self.lenpen <= 10:
+            raise UserError(f"--lenpen {self.lenpen:g}: must be from -10 to 10")
         if self.nbest > self.beam:
             raise UserError(
                 f"--nbest {self.nbest}: a search with --beam {self.beam} has no more hypotheses "
@@ -318,20 +321,28 @@ def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
                 f"{path} translates {'-'.join(languages)}, but {options.paths[0]} "
                 f"{'-'.join(first)}: an ensemble needs models of one language pair"
             )
-        _check_overrides(options.overrides, state, model, path)
         models.append(model)
+    if options.overrides:
+        _check_overrides(options, models)
     return models, task
 
 
-def _check_overrides(overrides: dict, state: dict, model, path: str) -> None:
-    """fairseq ignores an override that names no option."""
-    parser = argparse.ArgumentParser()
-    type(model).add_args(parser)
-    known = {action.dest for action in parser._actions}
-    known.update(*(section for section in state["cfg"].values() if isinstance(section, Mapping)))
-    for name in overrides:
+def _check_overrides(options: SearchOptions, models: list) -> None:
+    """fairseq ignores an override that no model of the ensemble knows."""
+    known = set()
+    for path, model in zip(options.paths, models):
+        state = load_checkpoint(path, mapped=True)
+        sections = dict(state.get("cfg") or {})
+        for section in [state.get("args"), sections, *sections.values()]:
+            mapping = isinstance(section, Mapping)
+            known.update(section if mapping else getattr(section, "__dict__", ()))
+        parser = argparse.ArgumentParser(add_help=False)  # options newer than the checkpoint
+        type(model).add_args(parser)
+        known.update(action.dest for action in parser._actions)
+    for name in options.overrides:
         if name not in known:
-            raise UserError(f"--model-overrides {name}: {path} has no such option")
+            paths = ":".join(map(str, options.paths))
+            raise UserError(f"--model-overrides {name}: no such option in {paths}: check its name")
 
 
 def _languages_of(options: SearchOptions) -> Tuple[str, str]:

@@ -61,12 +61,6 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_a_link_stays_a_link(tmp_path):
-    (tmp_path / "link").symlink_to("file")
-    write_json(tmp_path / "link", 1)
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "1\n"
-
-
 def test_an_output_that_is_an_input(tmp_path):
     (tmp_path / "in").write_text("kept")
     (tmp_path / "same").symlink_to("in")
@@ -142,20 +136,14 @@ def test_options_may_change_until_a_step_has_finished(tmp_path):
     assert read_json(tmp_path / "manifest.json") == {"vocab_size": 90}
 
 
-@pytest.mark.parametrize("second", ["fr", "de"])
-def test_what_a_step_began_is_of_its_options(tmp_path, second):
-    """Half a download of German is no part of one of French."""
-    found = []
-
-    def interrupted(folder):
-        (folder / "half").write_text("German")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), ResultsFolder(tmp_path, {"to": "de"}, 1) as results:
-        results.step("corpora", "fetch", interrupted, resumable=True)
-    with ResultsFolder(tmp_path, {"to": second}, 1) as results:
-        results.step("corpora", "fetch", lambda folder: found.extend(folder.iterdir()), True)
-    assert [path.name for path in found] == ([] if second == "fr" else ["half"])
+def test_a_results_folder_within_guards_itself(tmp_path):
+    """Its text may be mended before a step of this one has finished."""
+    for text in ("empty", "mended"):
+        with ResultsFolder(tmp_path, {"text": text}, 1), ResultsFolder(tmp_path / "data", {}, 1):
+            pass
+    with ResultsFolder(tmp_path, {"text": "mended"}, 1) as results:
+        results.step("one", "first", lambda folder: None)
+    refused('text = "mended", not "other"', tmp_path, {"text": "other"})
 
 
 def test_other_options_do_not_resume_from_a_checkpoint(tmp_path):

@@ -89,8 +89,12 @@ def test_a_sentence_without_finite_scores(trained, tmp_path):
 
 def test_hub_interface(trained, corpus):
     """from_pretrained(...).translate(...) says what fairseq-generate does, with its scores."""
-    for where in ("nowhere", trained.path):
-        with pytest.raises(UserError, match=f"{where}: no model.pt in it"):
+    for where, said in (
+        ("nowhere", "nowhere: no such folder"),
+        (trained.path, "give its folder"),
+        (trained.data, "no model.pt in it"),
+    ):
+        with pytest.raises(UserError, match=said):
             ResMLPModel.from_pretrained(where)
     hub = ResMLPModel.from_pretrained(
         str(trained.folder), "checkpoint_last.pt", data_name_or_path=str(trained.data)

@@ -12,7 +12,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from prepare_text import pairs_of
+from prepare_text import pairs_of, write_pairs
 from sacrebleu.dataset import DATASETS
 
 from resmlp_mt.errors import UserError
@@ -197,6 +197,14 @@ def test_download_to_binary_data(home, tmp_path):
         path.unlink()  # what is here need not be fetched again
     shutil.rmtree(tmp_path / "out")
     assert prepare(tmp_path) == data_bin
+
+
+def test_half_a_download_of_another_recipe_is_not_trained_on(home, tmp_path):
+    left = tmp_path / "out" / "corpora.partial" / "train-parts"
+    write_pairs(left, "Other-corpus-1-deu-eng", ("deu", "eng"), pairs_of(9, 7))
+    prepare(tmp_path)
+    assert not list((tmp_path / "out" / "corpora").glob("**/Other*"))
+    assert len((tmp_path / "out" / "text" / "train.en").read_text("utf-8").splitlines()) == 250
 
 
 def test_the_filtered_test_set_is_refused(home, tmp_path, monkeypatch):

@@ -92,6 +92,7 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     for old, new, said in (
         ("--seed 1", "--seed 2", "seed = 1, not 2"),
         (" -- ", " --max-tokens 512 -- ", "max_tokens = null, not 512"),
+        (" -- ", " -- --max-epoch 9 ", 'fairseq_options = ["--warmup-updates", "2"'),
         ("--warmup-updates 2", "--warmup-updates 3", 'fairseq_options = ["--warmup-updates", "2"'),
     ):
         other = words_of("de", "en").replace(old, new)

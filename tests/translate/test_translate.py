@@ -187,7 +187,7 @@ def test_the_data_says_how_its_text_was_made(world, run, refuse, tmp_path):
     assert normalised == run("-", "-", stdin=plain).out != as_it_is
 
 
-def test_bad_input_writes_nothing(world, transformer, refuse, source, tmp_path):
+def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_path):
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "latin1").write_bytes(b"w01\nw\xe92\n")
@@ -212,6 +212,9 @@ def test_bad_input_writes_nothing(world, transformer, refuse, source, tmp_path):
     refuse("own is the input", bad / "own", bad / "own")
     int8 = ("--model-overrides", "{'inference_precision': 'int8'}")
     refuse("--model-overrides inference_precision: ", source, out, *int8, path=transformer)
+    both = run(source, tmp_path / "both", *int8, path=f"{world.checkpoint}:{transformer}")
+    assert both.status == 0  # one of them knows it
+    (tmp_path / "both").unlink()
     refuse("latin1, line 2: invalid UTF-8", bad / "latin1", out)
     refuse("standard input, line 2: invalid UTF-8", "-", out, stdin=b"w01\n\xff\n")
     refuse("empty: empty file", bad / "empty", out)
@@ -241,7 +244,7 @@ def test_bad_input_writes_nothing(world, transformer, refuse, source, tmp_path):
         (("--model-overrides", "{"), "--model-overrides {"),
         (("--model-overrides", "{'a': {1}}"), "write it like"),
         (("--model-overrides", "{1: 2}"), "write it like"),
-        (("--model-overrides", "{'inference_precison': 'int8'}"), "has no such option"),
+        (("--model-overrides", "{'inference_precison': 'int8'}"), "no such option in"),
         (("--model-overrides", "{'inference_precision': 'int7'}"), "int7"),
         (("--fp16",), "--fp16: needs a GPU"),
         (("--num-shards", 2, "--shard-id", 2), "the id of a shard is a number from 0 to 1"),
