@@ -37,7 +37,8 @@ def hundred_lines(tmp_path):
     return folder
 
 
-LONGEST = ("road", "train", "examples", "compat")  # folders with files that take long
+# folders with files that take long
+LONGEST = ("road", "train", "examples", "compat", "inference", "translate", "plugin", "prepare")
 
 
 def pytest_collection_modifyitems(items):

@@ -98,28 +98,38 @@ def test_the_line_that_is_too_long(made, monkeypatch):
         Translator(made).translate([*LINES[:1] * 4, "red " * 99])
 
 
-def test_the_output_is_written_to_or_refused(made, tmp_path):
-    """Nothing is lost: not the input, not what is no file; messages never stand in it."""
-    (tmp_path / "in").write_text("red\n")
+def test_outputs_that_would_be_lost(made, tmp_path, monkeypatch, capsys):
+    """Not the input is written over, nor what is no file."""
+    source = tmp_path / "in"
+    source.write_text("red\n")
     os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(runtime, "__file__", str(made / "runtime.py"))
     for output, said in (
         ("in", "in is the input"),
         ("pipe", "pipe is no regular file"),
         (".", "is no regular file"),
         ("no/out", "no/out has no folder"),
     ):
-        status, out, err = bare(made, "--input", tmp_path / "in", "--output", tmp_path / output)
-        assert (status, out) == (1, b"") and said in err and "Traceback" not in err
-    assert (tmp_path / "in").read_text() == "red\n" and (tmp_path / "pipe").is_fifo()
-    assert bare(made, "--input", tmp_path / "in", "--output", tmp_path / "out")[0] == 0
+        words = ["runtime.py", "--input", str(source), "--output", str(tmp_path / output)]
+        monkeypatch.setattr(sys, "argv", words)
+        assert runtime.main() == 1
+        assert said in capsys.readouterr().err
+    assert source.read_text() == "red\n" and (tmp_path / "pipe").is_fifo()
+
+
+def test_closed_streams(made, tmp_path):
+    """Messages do not go to standard output where standard error is closed."""
+    (tmp_path / "in").write_text("red\n")
     program = [sys.executable, str(made / "runtime.py"), "--input", str(tmp_path / "in")]
-    closed = ["bash", "-c", '"$@" 2>&-', "bash", *program]
-    done = subprocess.run(closed, capture_output=True)
-    assert done.returncode == 0 and done.stdout == (tmp_path / "out").read_bytes()
-    for closing, stream, words in (("<&-", "input", program[:2]), (">&-", "output", program)):
-        shell = ["bash", "-c", f'"$@" {closing}', "bash", *words]
-        done = subprocess.run(shell, capture_output=True)
-        assert done.returncode == 1 and f"standard {stream} is closed" in done.stderr.decode()
+
+    def closing(stream, *words):
+        command = ["bash", "-c", f'"$@" {stream}', "bash", *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    assert closing("2>&-", *program).stdout == f"{Translator(made).translate(['red'])[0]}\n"
+    for stream, name, words in (("<&-", "input", program[:2]), (">&-", "output", program)):
+        done = closing(stream, *words)
+        assert done.returncode == 1 and f"standard {name} is closed" in done.stderr
 
 
 def test_one_str_is_no_list_of_lines(made):

@@ -3,10 +3,10 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import resmlp
 from prepare_text import pairs_of, write_layout
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -18,52 +18,47 @@ SMALL = (
 
 
 @pytest.fixture
-def script(tmp_path):
-    """Run one of them, with a shell script as the program ``resmlp-mt``."""
+def commands(tmp_path):
+    """The words of each ``resmlp-mt`` that a script calls, through a shell."""
 
-    def run(name, program):
-        path = tmp_path / "bin" / "resmlp-mt"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{program}\n")
-        path.chmod(0o755)
+    def commands(name):
+        program = tmp_path / "bin" / "resmlp-mt"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text('#!/bin/sh\nprintf "%s\\t" "$@" && echo\n')
+        program.chmod(0o755)
         environment = {
-            **os.environ,
-            "PATH": f"{path.parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(SCRIPTS.parent),
-            **{"OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny", "OMP_NUM_THREADS": "1"},
+            **{**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+            **{"OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny"},
             **{"VOCAB_SIZE": "90", "MAX_UPDATE": "15"},
         }
         command = ["bash", SCRIPTS / name, *SMALL.split()]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
 
-    return run
+    return commands
 
 
-def test_from_corpora_to_bleu(script, tmp_path):
-    """What it prints last are the scores, beside those of Table 5."""
+def test_from_corpora_to_bleu(commands, tmp_path, monkeypatch):
+    """What is printed last are the scores, beside those of Table 5."""
+    monkeypatch.chdir(tmp_path)
     # three updates of 32,768 tokens an epoch: the last of an epoch is no update checkpoint
     parts = {"one": pairs_of(1500, 1), "two": pairs_of(1000, 2)}
     write_layout(tmp_path / "corpora", ("eng", "deu"), parts)
-    said = script("wmt14_en_de.sh", f'exec "{sys.executable}" -m resmlp_mt "$@"')
+    for words in commands("wmt14_en_de.sh"):
+        said = resmlp(*words)
+        assert said.status == 0, said.err
     run = tmp_path / "out" / "resmlp_mt_tiny"
     scores = json.loads((run / "scores.json").read_text())
     (found,) = scores["systems"].values()
-    assert f"{found['compound_split_bleu']:.2f}" in said and "Table 5 of the paper" in said
+    assert f"{found['compound_split_bleu']:.2f}" in said.out and "Table 5 of the paper" in said.out
     translated = (run / "test.de").read_text(encoding="utf-8").splitlines()
     assert len(translated) == scores["sentences"] == 20
     assert (run / "averaged.pt").exists()
 
 
-def test_french_has_the_commands_of_german(script):
-    german, french = (
-        script(f"wmt14_en_{target}.sh", 'printf "%s " "$@"; echo') for target in ("de", "fr")
-    )
-    assert german.count("\n") == 5
-    for de, fr in (("wmt14-en-de", "wmt14-en-fr"), (" en-de ", " en-fr "), ("test.de", "test.fr")):
-        assert de in german
-        german = german.replace(de, fr)
-    assert french == german
+def test_french_has_the_commands_of_german(commands):
+    german, french = (commands(f"wmt14_en_{target}.sh") for target in ("de", "fr"))
+    assert [words[0] for words in german] == ["prepare", "train", "average", "translate", "score"]
+    names = {"wmt14-en-de": "wmt14-en-fr", "en-de": "en-fr"}
+    for de, fr in zip(german, french, strict=True):
+        assert [names.get(word, word.replace("test.de", "test.fr")) for word in de] == fr
