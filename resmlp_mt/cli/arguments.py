@@ -5,6 +5,7 @@ import math
 import re
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.train.recipe import LENPEN_RANGE
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,10 +39,10 @@ def language_pair(text: str) -> str:
 
 
 def length_penalty(text: str) -> float:
-    """The type of an option that is a length penalty: an exponent that no length overflows."""
-    value = number(text)
-    if not -10 <= value <= 10:
-        raise argparse.ArgumentTypeError(f"must be from -10 to 10, not {text}")
+    """The type of an option that is a length penalty."""
+    value, (low, high) = number(text), LENPEN_RANGE
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"must be from {low} to {high}, not {text}")
     return value
 
 

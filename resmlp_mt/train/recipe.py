@@ -10,6 +10,7 @@ from resmlp_mt.errors import UserError
 
 FOLDER = Path(__file__).with_name("recipes")
 NAMES = ("small", "paper")
+LENPEN_RANGE = (-10, 10)  # of length penalties: exponents with which no length overflows
 
 Options = Dict[str, List[str]]  # a command line: the values of each option, none for a switch
 Value = Union[str, int, float, bool]
@@ -88,7 +89,8 @@ def _are_tables(value) -> bool:
 
 
 def _are_length_penalties(value) -> bool:
-    return bool(value) and _are_numbers(value) and all(-10 <= number <= 10 for number in value)
+    low, high = LENPEN_RANGE
+    return bool(value) and _are_numbers(value) and all(low <= number <= high for number in value)
 
 
 # each key of a recipe: what is right for it, and how a message says so
@@ -100,7 +102,7 @@ _KEYS = {
     "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
     "average-count": _COUNT,
     "beam": _COUNT,
-    "lenpen": (_are_length_penalties, "a list of numbers from -10 to 10"),
+    "lenpen": (_are_length_penalties, "a list of numbers from {} to {}".format(*LENPEN_RANGE)),
     "options": (_are_tables, "a table for each model"),
 }
 

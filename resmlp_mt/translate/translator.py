@@ -27,6 +27,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.inference.generator import NotFinite
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import FILE, TextSettings
+from resmlp_mt.train.recipe import LENPEN_RANGE
 
 # what may be wrong with a hypothesis
 BLANK = "blank source"
@@ -96,8 +97,9 @@ class SearchOptions:
                 raise UserError(f"--{option} {getattr(self, name)}: must be at least 0")
         if self.max_len_a > 1000:
             raise UserError(f"--max-len-a {self.max_len_a:g}: must be at most 1000")
-        if not -10 <= self.lenpen <= 10:
-            raise UserError(f"--lenpen {self.lenpen:g}: must be from -10 to 10")
+        low, high = LENPEN_RANGE
+        if not low <= self.lenpen <= high:
+            raise UserError(f"--lenpen {self.lenpen:g}: must be from {low} to {high}")
         if self.nbest > self.beam:
             raise UserError(
                 f"--nbest {self.nbest}: a search with --beam {self.beam} has no more hypotheses "
