@@ -102,6 +102,7 @@ class Workers:
 def _start(parent: int, stop, numbers, level: int, load: bytes) -> None:
     global _number, _error
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to answer
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not as in a parent that was forked
     threading.Thread(target=_end_with, args=[parent, stop], daemon=True).start()
     with numbers.get_lock():
         _number = numbers.value

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 from typing import Callable
 
@@ -9,6 +10,15 @@ from resmlp_mt.errors import UserError
 
 # where they were stopped; our examples, which have no name, too
 RESUMED = ("prepare", "train", "run", "translate", "distill", "")
+
+
+class _Terminated(SystemExit):
+    """SIGTERM, which a batch system sends at the end of the time. Whatever is left half-written is
+    removed on the way out, as it is after Ctrl-C."""
+
+
+def _terminate(number, frame):
+    raise _Terminated(128 + number)
 
 
 def run_main(main: Callable[[], None], name: str = "") -> int:
@@ -22,8 +32,8 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         name: of the subcommand, for messages.
 
     Returns:
-        the exit status: 0, 1 after a user error, 130 after Ctrl-C, 141 where the reader of
-        standard output has gone, as a shell counts it.
+        the exit status: 0, 1 after a user error, 130 after Ctrl-C, 143 after SIGTERM, 141 where
+        the reader of standard output has gone, as a shell counts it.
     """
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
     if sys.stderr is None:  # print() would take standard output in its place
@@ -34,6 +44,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
             file=sys.stderr,
         )
         return 1
+    before = signal.signal(signal.SIGTERM, _terminate)
     logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
     try:
         main()
@@ -48,10 +59,11 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{program}: error: {where}{error.strerror or error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _Terminated) as stop:
         resumes = ": the same command resumes it" if name in RESUMED else ""
         print(f"\n{program}: stopped{resumes}", file=sys.stderr)
-        return 130
+        return stop.code if isinstance(stop, _Terminated) else 130
     finally:
+        signal.signal(signal.SIGTERM, before)
         logging.disable(logging.NOTSET)
     return 0

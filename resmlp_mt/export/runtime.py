@@ -18,6 +18,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import time
 from pathlib import Path
@@ -659,4 +660,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # a batch system sends it at the end of the time: what is half-written is removed
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

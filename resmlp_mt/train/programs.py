@@ -47,8 +47,8 @@ def run_command(
 ) -> None:
     """Run a program and wait for it.
 
-    The program is stopped, and waited for, when this process gets SIGTERM or Ctrl-C. It is stopped
-    on Linux when this process is killed, too.
+    The program is stopped, and waited for, when an exception leaves this process, as after Ctrl-C
+    and SIGTERM. It is stopped on Linux when this process is killed, too.
 
     Args:
         name: what messages call it.
@@ -109,12 +109,7 @@ def _end_with_parent() -> None:
 
 @contextlib.contextmanager
 def _stopping(process: subprocess.Popen) -> Iterator[None]:
-    """SIGTERM, Ctrl-C or an error in the block stops *process* before it leaves the block."""
-
-    def leave(number, frame):
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
+    """Ctrl-C, SIGTERM or an error in the block stops *process* before it leaves the block."""
     try:
         yield
     except BaseException as error:
@@ -124,8 +119,6 @@ def _stopping(process: subprocess.Popen) -> Iterator[None]:
         process.terminate()
         process.communicate()
         raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """How a command ends when nobody reads what it prints, or one of its streams is closed."""
 
+import signal
 import subprocess
 import sys
 
@@ -28,6 +29,42 @@ def test_a_reader_that_has_gone(tmp_path):
     assert process.stdout.readline() == b"0\n"
     process.stdout.close()
     assert process.stderr.read() == b"" and process.wait() == 141
+
+
+WRITES = """
+import sys, time
+from pathlib import Path
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.files import whole_file
+
+def main():
+    with whole_file(Path(sys.argv[1])) as temporary:
+        temporary.touch()
+        print("writes", flush=True)
+        time.sleep(600)
+
+sys.exit(run_main(main, "translate"))
+"""
+
+
+@pytest.mark.parametrize("sent, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_nothing_half_written_is_left(tmp_path, sent, status):
+    program, folder = tmp_path / "write.py", tmp_path / "out"
+    program.write_text(WRITES)
+    folder.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, program, folder / "file"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout.readline() == "writes\n" and list(folder.iterdir())
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert err == "\nresmlp-mt translate: stopped: the same command resumes it\n"
+    assert not list(folder.iterdir())
 
 
 READS = """

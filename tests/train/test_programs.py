@@ -15,11 +15,13 @@ from resmlp_mt.train.programs import cost_added_to, run_command
 
 PARENT = """
 import signal, sys
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.train.programs import run_command
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 command = [sys.executable, "-c", child]
-run_command("sleeper", command, sys.argv[1], lambda line: print(line, flush=True))
+said = lambda line: print(line, flush=True)
+sys.exit(run_main(lambda: run_command("sleeper", command, sys.argv[1], said)))
 """
 
 
@@ -40,7 +42,7 @@ def gone(number, patience=10):
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc are of Linux")
 @pytest.mark.parametrize(
     "number, status",
-    [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT), (signal.SIGKILL, -signal.SIGKILL)],
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_the_child_ends_with_its_parent(tmp_path, monkeypatch, number, status):
     parent = subprocess.Popen(
