@@ -29,6 +29,13 @@ NAMES = {
     "gated-longer-decayed": "`resmlp_mt_gated_6`, longer lines, rate to 0",
 }
 
+# as in the pictures of the study
+PICTURED = {
+    "transformer": "Transformer",
+    "conv": "ResMLP, convolutions",
+    "gated": "ResMLP, gated",
+}
+
 
 def results() -> List[dict]:
     """Every scored system, by budget, then in the order of ``NAMES``, then by seed."""
@@ -51,14 +58,14 @@ def bleu() -> Table:
     rows = []
     for r in results():
         row = _heading(r)
-        row += [f"{r['parameters'] / 1e6:.2f}", f"{r['updates']:,}"]
+        row += [f"{r['parameters'] / 1e6:.2f}", f"{r['updates']:,} ({r['cpu_minutes']:.0f})"]
         row += [f"{r['scores']['valid']['bleu']:.1f}"]
         against = _against_transformer(r)
         for name in TESTS:
             more = f" ({gain(against[name])})" if against else ""
             row.append(f"{r['scores'][name]['bleu']:.1f}{more}")
         rows.append(row)
-    head = ["CPU minutes", "system", "seed", "parameters, M", "updates", "validation"]
+    head = ["CPU minutes", "system", "seed", "parameters, M", "updates (minutes)", "validation"]
     return [*head, *TESTS], rows
 
 
@@ -87,7 +94,7 @@ def summary() -> str:
     """The gate and the Transformer at the largest budget."""
     (budget, _), found = list(_means().items())[-1]
     return (
-        f"{found['gated']:.1f} with a gate, {found['transformer']:.1f} of the Transformer, after "
+        f"{found['gated']:.1f} with a gate, {found['transformer']:.1f} of the Transformer, within "
         f"{budget:g} CPU minutes each"
     )
 
@@ -115,10 +122,11 @@ def draw(folder: Path) -> List[Path]:
 
     lines = {}
     for r in results():
-        if r["system"].endswith("-longer") and r["seed"] == 1:
+        system, longer, decayed = r["system"].partition("-longer")
+        if longer and not decayed and r["seed"] == 1:
             minutes = r["cpu_minutes"] / r["updates"]
             points = [(update * minutes, nll) for update, nll in r["valid_curve"]]
-            lines[NAMES[r["system"]].partition(",")[0].strip("`")] = [p for p in points if p[1] < 4]
+            lines[PICTURED[system]] = [point for point in points if point[1] < 4]
     title = "English to German, 256 channels, one core each"
     figure = draw_lines(lines, "CPU minutes", "validation nll (bits a subword)", title)
     make_folder(folder)

@@ -247,11 +247,14 @@ def preparing() -> str:
     """What preparing millions of pairs took."""
     found = read_json(RESULTS / "wmt14" / "prepare.json")
     small, large = found["measured"]
-    peaks = [round(peak / 1e6) for peak in found["peak_rss_without_vocabulary"]]
+    learning = large["peak_bytes"]["subwords"]["rss"]
+    before, after = (round(peak / 1e6) for peak in found["peak_rss_without_vocabulary"])
     return (
-        f"{found['workers']} cores of an {found['processor']} prepared {large['pairs']:,} pairs in "
-        f"{large['wall_seconds']:.1f} s, {large['pairs_per_second']:,.0f} pairs a second, in "
-        f"{peaks[1]} MB of memory.\n{small['pairs']:,} pairs took {peaks[0]} MB."
+        f"{found['workers']} cores of an {found['processor']}, not idle, prepared "
+        f"{large['pairs']:,} pairs in {large['wall_seconds']:.1f} s, "
+        f"{large['pairs_per_second']:,.0f} pairs a second. To learn the subwords took "
+        f"{learning / 1e6:,.0f} MB of memory,\nthe rest {after} MB ({before} MB with "
+        f"{small['pairs']:,} pairs)."
     )
 
 

@@ -22,7 +22,7 @@ from resmlp_mt.errors import UserError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add_text_arguments(parser)
+    add_text_arguments(parser, "8000")
     help = "wmt14-en-de, wmt14-en-fr or a recipe of mtdata, in place of the text options"
     add("--recipe", metavar="NAME", help=help)
     help = "seed of the sample that subwords are learnt from (default: 1)"
@@ -37,10 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help=help)
 
 
-def add_text_arguments(parser: argparse.ArgumentParser) -> None:
+def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None:
     """The options that say which text is prepared and how, --recipe and --seed apart.
 
-    `resmlp-mt run` has them too."""
+    `resmlp-mt run` has them too.
+
+    Args:
+        vocab_size: what to call its default.
+    """
     add = parser.add_argument_group("the text").add_argument
     add("-s", "--source-lang", metavar="LANG", help="language of the source")
     add("-t", "--target-lang", metavar="LANG", help="language of the target")
@@ -53,7 +57,7 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
 
     title = "how it is prepared (a recipe has defaults of its own)"
     add, switch = parser.add_argument_group(title).add_argument, argparse.BooleanOptionalAction
-    add("--vocab-size", **WHOLE, help="joint subword pieces (default: 8000)")
+    add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
     help = "SentencePiece model to use, none is trained then"
     add("--subword-model", type=Path, metavar="FILE", help=help)
     help = "share of characters in the vocabulary, from 0.98 to 1 (default: 1, with Chinese or "

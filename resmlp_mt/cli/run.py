@@ -26,7 +26,7 @@ from resmlp_mt.train.recipe import NAMES
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, folder = parser.add_argument, {"type": Path, "metavar": "DIR"}
     add("--out", **folder, required=True, help="folder for all results")
-    add_text_arguments(parser)
+    add_text_arguments(parser, "of the recipe")
     add("--data", **folder, help="folder of resmlp-mt prepare, in place of text")
     add_training_options(parser)
     help = "how to train: paper, small or a TOML file (default: small, for wmt14-* paper). "
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--beam", **WHOLE, help="beam size (default: of the recipe)")
     help = "length penalties. The validation set chooses one (default: of the recipe)"
     add("--lenpen", **LENPEN, nargs="+", help=help)
-    add("--limit", **WHOLE, help="only the first N pairs of each corpus")
+    add("--limit", **WHOLE, help="only the first N pairs of each training corpus")
     add("--workers", **WHOLE, help="number of processes of prepare and translate")
     add("--cpu", action="store_true", help="do not use a GPU")
     help = "print the fairseq commands that do the same, and run nothing"

@@ -87,7 +87,7 @@ class Training:
         seed: of the first weights, the order of the batches and the dropout.
         threads: CPU threads. None takes the default of PyTorch.
         source_lang, target_lang: needed where *data* has several pairs, or if it is *planned*.
-        fairseq_options: further words for ``fairseq-train``, which count before the recipe.
+        fairseq_options: further words for ``fairseq-train``, which override the recipe.
         planned: *data* is not there yet; the training is only described.
 
     Raises:
