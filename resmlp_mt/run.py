@@ -129,7 +129,7 @@ class Run:
             if not made_with.exists():
                 raise UserError(f"--data {self.data}: was not made by resmlp-mt prepare")
             data = read_json(made_with)
-        names = ("seed", "tokens", "max_tokens", "precision")
+        names = ("seed", "max_tokens", "precision")
         fairseq = parse_options(self.training.get("fairseq_options", []))
         matter = {name: values for name, values in fairseq.items() if name not in WITHOUT_EFFECT}
         return {
@@ -141,6 +141,7 @@ class Run:
             "average": [self.recipe.average_by, self.recipe.average_count],
             "beam": self.beam,
             "lenpen": self.lenpen,
+            "tokens": self.training.get("tokens") or self.recipe.tokens,
             **{name: self.training[name] for name in names if name in self.training},
             "fairseq_options": command_line(matter),
         }
@@ -299,8 +300,7 @@ class Run:
         if self.preparation is None:
             return self.settings.source_lang, self.settings.target_lang, self.tests
         corpora = self.preparation.corpora
-        tests = [name for name in corpora.held_out if name != "valid"] or ["test"]
-        return *corpora.languages, tests
+        return *corpora.languages, corpora.tests
 
     def _generate_and_score(self, split: str, source: str, target: str) -> List[str]:
         """Two command lines, for a shell in which ``lenpen`` is set."""

@@ -8,9 +8,9 @@ import gzip
 import os
 import shutil
 import sys
-import urllib.error
 import urllib.request
 import zlib
+from http.client import HTTPException
 from pathlib import Path
 from typing import Sequence
 
@@ -35,7 +35,7 @@ def fetch_file(url: str, output: Path) -> None:
             with gzip.open(temporary) as file:
                 while file.read(1 << 20):
                     pass
-    except (urllib.error.URLError, OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise UserError(
             f"{url}: {reason}: check the network, or name a folder that has the files"

@@ -58,8 +58,8 @@ def _read_log(path: Path):
             f"{path}: not a log of fairseq-train with losses, or damaged: give another"
         ) from None
     folder = path.resolve().parent
-    # a run trains in the folder "train" of its own
-    named = folder.parent if folder.name == "train" else folder
+    # resmlp-mt run trains in the folder "checkpoints" of its own
+    named = folder.parent if folder.name == "checkpoints" else folder
     return curve, named.name if path.name == "train.log" else path.stem
 
 

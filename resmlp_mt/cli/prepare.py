@@ -15,6 +15,7 @@ A stopped run resumes from its last complete step.
 import argparse
 import shlex
 from pathlib import Path
+from typing import Dict
 
 from resmlp_mt.cli.arguments import SEED, WHOLE, number
 from resmlp_mt.errors import UserError
@@ -72,6 +73,13 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--max-ratio", type=number, metavar="X", help=help)
     help = "leave out training pairs with more pieces on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)
+
+
+def text_options() -> Dict[str, str]:
+    """The options of :func:`add_text_arguments`: as a user writes them, by attribute."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_text_arguments(parser, "")
+    return {action.dest: action.option_strings[-1] for action in parser._actions}
 
 
 def preparation_of(args: argparse.Namespace, out: Path, **more):

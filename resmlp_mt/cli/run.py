@@ -17,7 +17,7 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import LENPEN, SEED, WHOLE
-from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
+from resmlp_mt.cli.prepare import add_text_arguments, preparation_of, text_options
 from resmlp_mt.cli.train import add_training_options
 from resmlp_mt.errors import UserError
 from resmlp_mt.train.recipe import NAMES
@@ -66,9 +66,10 @@ def run(args: argparse.Namespace) -> None:
 
     recipe = load_recipe(split_recipes(args))
     preparation = None
-    text = [name for name in ("recipe", "trainpref") if getattr(args, name) is not None]
-    if args.data is not None and text:
-        raise UserError(f"--data and --{text[0]}: give one or the other")
+    if args.data is not None:
+        for name, flag in {"recipe": "--recipe", "limit": "--limit", **text_options()}.items():
+            if getattr(args, name) is not None:
+                raise UserError(f"--data and {flag}: give one or the other")
     if args.data is None:
         if args.vocab_size is None and args.subword_model is None and args.recipe is None:
             args.vocab_size = recipe.vocab_size

@@ -21,6 +21,10 @@ def _terminate(number, frame):
     raise _Terminated(128 + number)
 
 
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def run_main(main: Callable[[], None], name: str = "") -> int:
     """Call *main*.
 
@@ -48,16 +52,21 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
     try:
         main()
+        sys.stdout.flush()
     except UserError as error:
         print(f"{program}: error: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # the reader (head, less) has gone; at exit Python would write what is left, and complain
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{program}: error: {where}{error.strerror or error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full disk: at exit Python would try once more, and complain
+            _drop_output()
         return 1
     except (KeyboardInterrupt, _Terminated) as stop:
         resumes = ": the same command resumes it" if name in RESUMED else ""

@@ -6,8 +6,8 @@ import numpy as np
 from torch import nn
 
 from resmlp_mt.export.onnx_graph import Graph, Name, array, quantize
+from resmlp_mt.export.runtime import BLOCK
 
-BLOCK = 64  # words whose maximum is taken together, as in resmlp_mt.inference.candidates
 LOWEST = float(np.finfo(np.float16).min)  # of a score: no word, no position
 
 

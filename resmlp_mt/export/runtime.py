@@ -251,7 +251,7 @@ class Shortlist:
         numbers = {piece: number for number, piece in enumerate(target)}
         self._of_word: Dict[int, np.ndarray] = {}
         try:
-            for line in data.decode("utf-8").splitlines():
+            for line in data.decode("utf-8").split("\n")[:-1]:
                 piece, listed = line.split("\t")
                 words = np.array([numbers[other] for other in listed.split(" ") if other], np.int32)
                 self._of_word[source[piece] if piece else EOS] = words

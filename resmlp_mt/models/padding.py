@@ -34,7 +34,7 @@ def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tenso
     return turned, torch.remainder(positions - leading, tokens.size(1))
 
 
-def turn_back(x: Tensor, order: Optional[Tensor], batch_first: bool) -> Tensor:
+def turn_back(x: Tensor, order: Tensor, batch_first: bool) -> Tensor:
     """Put states back at the positions of the tokens that were given.
 
     Args:
@@ -42,8 +42,6 @@ def turn_back(x: Tensor, order: Optional[Tensor], batch_first: bool) -> Tensor:
         order: the second result of :func:`turn_right`.
         batch_first: the layout of *x*.
     """
-    if order is None:
-        return x
     if batch_first:
         return x.gather(1, order.unsqueeze(-1).expand_as(x))
     return x.gather(0, order.t().unsqueeze(-1).expand_as(x))

@@ -125,7 +125,10 @@ def clean(
                     file.writelines(items)
                 dropped += left_out
                 bar.update(len(kept[0]) + left_out.total())
-            report[corpus.name] = {"read": size, **dropped, "kept": size - dropped.total()}
+            name = corpus.name
+            while name in report:  # a corpus may be given twice
+                name += " (again)"
+            report[name] = {"read": size, **dropped, "kept": size - dropped.total()}
     if options["drop_duplicates"]:
         _drop_duplicates(outputs, hashes, report)
         hashes.unlink()

@@ -72,6 +72,11 @@ class Corpora:
     def languages(self) -> Tuple[str, str]:
         return self.recipe.source_lang, self.recipe.target_lang
 
+    @property
+    def tests(self) -> List[str]:
+        """The test sets. Before a download it is not known how many there are: ``test``."""
+        return [name for name in self.held_out or ["test"] if name != "valid"]
+
     @classmethod
     def from_prefixes(
         cls,

@@ -80,7 +80,8 @@ def _receive(url: str, partial: Path) -> None:
             try:
                 return _attempt(session, url, partial)
             except requests.RequestException as error:
-                if _size(partial) == before:
+                anew = before > 0 and not partial.exists()  # the rest of it was refused
+                if _size(partial) <= before and not anew:
                     raise UserError(
                         f"{url}: {' '.join(str(error).split())}: check the network and run again, "
                         "which resumes from here, or give text that is there with --from"

@@ -172,8 +172,7 @@ class Preparation:
             if options.get(name) is not None:
                 words += [f"--{name.replace('_', '-')}", str(options[name])]
         pieces, data_bin = self.out / "pieces", self.out / "data-bin"
-        # every recipe has a test set; how many, the download will show
-        tests = [name for name in self.corpora.held_out or ["test"] if name != "valid"]
+        tests = self.corpora.tests
         preprocess = [
             *("fairseq-preprocess", "--source-lang", options["source_lang"]),
             *("--target-lang", options["target_lang"], "--trainpref", str(pieces / "train")),

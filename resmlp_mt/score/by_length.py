@@ -5,14 +5,12 @@ from typing import List, Optional, Sequence
 from resmlp_mt.errors import UserError
 from resmlp_mt.score.sacre import References, check_counts, reference_lists, score
 
-EDGES = (10, 20, 30, 40, 50, 60)
-
 
 def bleu_by_length(
     hypotheses: Sequence[str],
     references: References,
     by: Sequence[str],
-    edges: Sequence[int] = EDGES,
+    edges: Sequence[int],
     target_lang: Optional[str] = None,
 ) -> List[dict]:
     """sacreBLEU of each bucket of sentences.

@@ -130,10 +130,6 @@ class Subwords:
         pieces = self.processor.encode(one_line_of_text(line), out_type=str)
         return " ".join(plain_pieces(pieces, self.processor))
 
-    def decode(self, pieces: str) -> str:
-        """The text of pieces separated by spaces, joined as ``--remove-bpe sentencepiece`` does."""
-        return pieces.replace(" ", "").replace(SPACE, " ").strip()
-
 
 def one_line_of_text(line: str) -> str:
     """:func:`resmlp_mt.text.lines.one_line` of a line that SentencePiece can take.

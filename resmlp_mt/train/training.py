@@ -26,7 +26,7 @@ from resmlp_mt.train.data import check_data, find_languages
 from resmlp_mt.train.folder import TrainingFolder
 from resmlp_mt.train.log import TrainingBar
 from resmlp_mt.train.programs import cost_added_to, run_command
-from resmlp_mt.train.recipe import Options, Recipe, load_recipe, parse_options
+from resmlp_mt.train.recipe import Options, Recipe, parse_options
 
 # options of fairseq-train that have another way in, and what to write there
 _OURS = {
@@ -77,7 +77,7 @@ class Training:
         out: folder for checkpoints, ``train.log``, ``train.json`` (what it was begun with) and
             ``cost.json``.
         arch: an architecture of fairseq or ours.
-        recipe: what to train with. Default: ``small``.
+        recipe: what to train with.
         max_update: length of the training. None takes that of the recipe.
         devices: GPUs and nodes.
         precision: one of :data:`~resmlp_mt.train.command.PRECISIONS`.
@@ -97,8 +97,8 @@ class Training:
 
     data: Path
     out: Path
-    arch: str = "resmlp_mt_6"
-    recipe: Recipe = field(default_factory=lambda: load_recipe("small"))
+    arch: str
+    recipe: Recipe
     max_update: Optional[int] = None
     devices: Devices = Devices()
     precision: str = "fp32"

@@ -80,7 +80,7 @@ def translate(
             raise UserError(
                 f"{output}: plain text is written: leave off .gz, or pipe --output - to gzip"
             )
-    identity, text = options.identity(), Text(source)
+    identity, text = {**options.identity(), "truncate": truncate}, Text(source)
     with ExitStack() as held:
         folder = Path(f"{output}.parts")
         if to_stdout:

@@ -1,5 +1,6 @@
 """How a command ends when nobody reads what it prints, or one of its streams is closed."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -27,6 +28,30 @@ def test_a_reader_that_has_gone(tmp_path):
         [sys.executable, tmp_path / "count.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout.readline() == b"0\n"
+    process.stdout.close()
+    assert process.stderr.read() == b"" and process.wait() == 141
+
+
+PRINTS = """
+import sys
+from resmlp_mt.cli.terminal import run_main
+sys.exit(run_main(lambda: print("a score"), "score"))
+"""
+
+
+def test_nobody_can_take_the_little_that_is_printed():
+    """It stays in the buffer until the end."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", PRINTS]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.stderr == "resmlp-mt score: error: No space left on device\n"
+    assert done.returncode == 1
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     process.stdout.close()
     assert process.stderr.read() == b"" and process.wait() == 141
 

@@ -1,6 +1,7 @@
 """The study of Multi30k: its plan, its runs, and what is measured on them."""
 
 import itertools
+import shutil
 import tomllib
 
 import pytest
@@ -110,6 +111,11 @@ def test_list_and_report(monkeypatch, capsys, tmp_path):
     assert status == 0 and printed.count("done ") == len(printed.splitlines()) == 32
     status, printed = call(monkeypatch, capsys, "report")
     assert status == 0 and "higher rate" in printed and "ResMLP, Toeplitz" in printed
+    (tmp_path / "few" / "table5").mkdir(parents=True)
+    few = next((RESULTS / "table5").glob("*.json"))
+    shutil.copy(few, tmp_path / "few" / "table5")
+    status, printed = call(monkeypatch, capsys, "report", "--results", tmp_path / "few")
+    assert status == 0, printed
     broken = tmp_path / "trials" / "trial.lstm.1.json"
     broken.parent.mkdir()
     broken.write_text('{"row": "trial.lstm.1", "rec')

@@ -21,7 +21,7 @@ VALID = (
 @pytest.fixture
 def log(tmp_path):
     """A log of two validations in a run's folder."""
-    folder = tmp_path / "a-run" / "train"
+    folder = tmp_path / "a-run" / "checkpoints"
     folder.mkdir(parents=True)
     lines = [TRAIN.format(i, 9 - i / 100) for i in range(10, 401, 10)]
     lines += [VALID.format(200, 6.5), VALID.format(400, 5.25)]

@@ -112,6 +112,20 @@ def test_text_of_a_user(tmp_path, own):
     assert (settings.source_lang, settings.target_lang, settings.normalise) == ("xa", "xb", False)
 
 
+def test_a_corpus_that_is_given_twice(tmp_path, own):
+    """Each of its pairs is counted, and the subwords know what stands behind it."""
+    other = [(f"{source} 漢字", f"{target} 漢字") for source, target in pairs_of(40, 5)]
+    write_pairs(tmp_path / "own", "z", ("xa", "xb"), other)
+    own[6] = ",".join(str(tmp_path / "own" / name) for name in ("t", "t", "z"))
+    said = prepare(*own, "--out", tmp_path / "out", "--max-pieces", 100)
+    twice = 2 * 153 + 40
+    assert f"train {twice}, valid" in said.out and "t (again): 155 pairs read" in said.out
+    dictionary = (tmp_path / "out" / "data-bin" / "dict.xa.txt").read_text(encoding="utf-8")
+    assert "漢" in dictionary
+    said = prepare(*own, "--out", tmp_path / "once", "--max-pieces", 100, "--drop-duplicates")
+    assert "t (again): 155 pairs read, dropped: 154 duplicate, 1 empty" in said.out
+
+
 def test_what_the_options_change(tmp_path, own):
     options = ("--normalise", "--drop-duplicates", "--max-ratio", 2)
     said = prepare(*own, *options, "--out", tmp_path / "out")

@@ -123,6 +123,12 @@ def test_a_server_that_is_busy_and_cannot_resume(home, tmp_path):
     assert (tmp_path / "cache" / "corpus.tgz").read_bytes() == CONTENT
 
 
+def test_a_server_that_cannot_resume_and_cuts_off_ever_earlier(home, tmp_path):
+    home.resumes, home.cuts = False, [300_000, 400_000, 200_000, 300_000]
+    refused("check the network", home, tmp_path)
+    assert len(home.ranges) == 3
+
+
 def test_a_wrong_checksum_is_refused_and_nothing_kept(home, tmp_path):
     refused("wrong checksum md5:", home, tmp_path, "md5:" + "0" * 32)
     assert files(tmp_path) == []

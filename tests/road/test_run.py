@@ -20,7 +20,7 @@ from resmlp_mt.cli.main import main
 
 UPDATES = 12
 SMALL = (
-    "--vocab-size 120 --arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 1 "
+    "--arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 1 "
     f"--max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- --warmup-updates 2 "
     "--encoder-layers 1 --decoder-layers 1"
 )
@@ -53,7 +53,8 @@ def write_corpus(folder: Path, source: str, target: str, packed: bool = False) -
 
 def words_of(source: str, target: str) -> str:
     prefs = "--trainpref text/train --validpref text/valid --testpref text/test"
-    return f"run --source-lang {source} --target-lang {target} {prefs} {SMALL}"
+    pair = f"--source-lang {source} --target-lang {target}"
+    return f"run {pair} {prefs} --vocab-size 120 {SMALL}"
 
 
 def scores(folder: Path) -> dict:
@@ -92,6 +93,7 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     for old, new, said in (
         ("--seed 1", "--seed 2", "seed = 1, not 2"),
         (" -- ", " --max-tokens 512 -- ", "max_tokens = null, not 512"),
+        (" -- ", " --tokens 4096 -- ", "tokens = 2048, not 4096"),
         (" -- ", " -- --max-epoch 9 ", 'fairseq_options = ["--warmup-updates", "2"'),
         ("--warmup-updates 2", "--warmup-updates 3", 'fairseq_options = ["--warmup-updates", "2"'),
     ):
@@ -120,6 +122,9 @@ def test_other_text_is_refused_where_its_data_are_gone(german, tmp_path, monkeyp
     shutil.copytree(german[0] / "run/data", "run/data")
     Path("run/data/manifest.json").write_text(json.dumps({**made, "text of test": "other"}))
     refused("made with data text of test = ", *prepared)
+    for words in ("--testpref text/more", "-s en", "--from text", "--no-normalise", "--limit 9"):
+        said = f"--data and {words.split()[0].replace('-s', '--source-lang', 1)}: give one"
+        refused(said, *prepared[:3], *words.split(), *prepared[3:])
 
 
 def test_options_that_change_no_result_may_differ(german, monkeypatch):

@@ -304,6 +304,8 @@ def test_shards_make_one_output(run, refuse, source, tmp_path, monkeypatch):
     assert "3 sentences in" in first.err and "3 chunks are left to other shards" in first.err
     assert not (tmp_path / "out").exists()
     assert run(source, tmp_path / "out", "--num-shards", 3, "--shard-id", 1).status == 0
+    other = ("--num-shards", 3, "--shard-id", 0, "--truncate")
+    refuse("out.parts holds translations made with truncate", source, tmp_path / "out", *other)
     # of these chunks one is damaged on the way
     damaged = tmp_path / "out.parts" / "000001.jsonl.gz"
     content = damaged.read_bytes()

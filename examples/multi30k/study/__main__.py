@@ -45,10 +45,10 @@ def parse_args() -> argparse.Namespace:
     run.add_argument("--jobs", type=count, default=2, help="runs side by side, a core each")
     measure = actions.add_parser("measure", help="what is read off the runs")
     measure.add_argument("kinds", nargs="+", choices=list(measures.KINDS))
-    actions.add_parser("report", help="print the tables")
+    report = actions.add_parser("report", help="print the tables")
     draw = actions.add_parser("draw", help="draw the pictures")
     draw.add_argument("--pictures", type=Path, default=HERE / "pictures", help="their folder")
-    for action in (listing, run, measure, draw):
+    for action in (listing, run, measure, report, draw):
         # where they stand behind the action too
         action.add_argument("--results", type=Path, default=argparse.SUPPRESS)
         action.add_argument("--out", type=Path, default=argparse.SUPPRESS)

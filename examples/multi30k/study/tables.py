@@ -155,6 +155,8 @@ def gated(results: Results) -> Table:
     repeating, lines = rows_of(results, "repetitions"), []
     for label in ("toeplitz-3", "conv-3", "gated-3"):
         runs = of_system(results, label, "de") or of_table(results, label.removesuffix("-3"))
+        if not runs:
+            continue
         shares = [100 * repeating[r["row"]]["repeats"] for r in runs if r["row"] in repeating]
         cells = [f"{runs[0]['parameters'] / 1e6:.2f}", f"{runs[0]['recipe']['updates']:,}"]
         # a training that was killed has lost what it cost until then: its file says from_update
@@ -361,6 +363,8 @@ def tutorial(results: Results) -> Table:
     """What the recipes of the tutorial gave."""
     lines = []
     for recipe, name in TUTORIAL.items():
+        if f"en-de.{name}.1" not in results:
+            continue
         r = results[f"en-de.{name}.1"]
         cost = [f"{r['parameters'] / 1e6:.2f} M", f"{r['cost']['cpu_minutes']:.0f}"]
         lines.append([f"[{recipe}]({recipe})", *cost, bleu_and_chrf(r["scores"][TEST])])
