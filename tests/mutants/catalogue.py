@@ -351,8 +351,8 @@ MUTANTS = (
     Mutant(
         "padding-not-turned-back",
         PADDING,
-        "    if order is None:\n        return x\n",
-        "    return x\n",
+        "    if batch_first:\n        return x.gather",
+        "    return x\n    if batch_first:\n        return x.gather",
     ),
     # word by word
     Mutant(
