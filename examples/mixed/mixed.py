@@ -35,6 +35,7 @@ from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
 from resmlp_mt.provenance import count_parameters, versions  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
 from resmlp_mt.train.log import read_curve  # noqa: E402
+from resmlp_mt.train.programs import stopping  # noqa: E402
 from resmlp_mt.train.recipe import load_recipe  # noqa: E402
 
 SOURCE, TARGET = "en", "de"
@@ -71,7 +72,10 @@ def resmlp_mt(*words) -> None:
         UserError: if it fails. It has said why.
     """
     command = [sys.executable, "-m", "resmlp_mt", *map(str, words)]
-    if subprocess.run(command).returncode:
+    process = subprocess.Popen(command)
+    with stopping(process):
+        status = process.wait()
+    if status:
         raise UserError(f"resmlp-mt {words[0]} failed")
 
 

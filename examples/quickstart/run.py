@@ -147,7 +147,10 @@ def main() -> None:
         corpus = results.step("corpus", "write the corpus", lambda new: write_corpus(args, new))
         words = run_words(args, corpus)
         print(f"resmlp-mt run {' '.join(words)}\n", flush=True)
-        if resmlp_mt(["run", *words]):
+        status = resmlp_mt(["run", *words])
+        if status > 128:  # by a signal
+            raise SystemExit(status)
+        if status:
             raise UserError("resmlp-mt run failed: its error is above")
         result = found(args.out / "run", corpus, args.seed)
         write_json(args.out / "result.json", {"command": command(), **result})

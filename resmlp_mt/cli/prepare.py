@@ -79,7 +79,8 @@ def text_options() -> Dict[str, str]:
     """The options of :func:`add_text_arguments`: as a user writes them, by attribute."""
     parser = argparse.ArgumentParser(add_help=False)
     add_text_arguments(parser, "")
-    return {action.dest: action.option_strings[-1] for action in parser._actions}
+    flags = {action.dest: action.option_strings for action in parser._actions}
+    return {name: next(f for f in some if f.startswith("--")) for name, some in flags.items()}
 
 
 def preparation_of(args: argparse.Namespace, out: Path, **more):

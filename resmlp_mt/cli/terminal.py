@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from typing import Callable
 
 from resmlp_mt.errors import UserError
@@ -48,7 +49,11 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
             file=sys.stderr,
         )
         return 1
-    before = signal.signal(signal.SIGTERM, _terminate)
+    before = signal.getsignal(signal.SIGTERM)
+    # a thread may not handle signals, and a shell may have asked to ignore this one
+    handled = threading.current_thread() is threading.main_thread() and before != signal.SIG_IGN
+    if handled:
+        signal.signal(signal.SIGTERM, _terminate)
     logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
     try:
         main()
@@ -73,6 +78,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         print(f"\n{program}: stopped{resumes}", file=sys.stderr)
         return stop.code if isinstance(stop, _Terminated) else 130
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if handled:
+            signal.signal(signal.SIGTERM, before)
         logging.disable(logging.NOTSET)
     return 0

@@ -71,7 +71,7 @@ def run_command(
             env=_environment(environment or {}),
             preexec_fn=_end_with_parent if _LIBC else None,
         )
-        with _stopping(process):
+        with stopping(process):
             for raw in process.stdout:
                 line = raw.decode("utf-8", "replace").rstrip("\n")
                 print(line, file=file)
@@ -108,8 +108,9 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _stopping(process: subprocess.Popen) -> Iterator[None]:
-    """Ctrl-C, SIGTERM or an error in the block stops *process* before it leaves the block."""
+def stopping(process: subprocess.Popen) -> Iterator[None]:
+    """Ctrl-C, SIGTERM or an error in the block stops *process* before it leaves the block, and
+    leaves it the time to end. ``subprocess.run`` would kill it."""
     try:
         yield
     except BaseException as error:

@@ -62,7 +62,7 @@ def parse_training_options(words: List[str], failure: str) -> Namespace:
             parser = fairseq_options.get_training_parser()
             return fairseq_options.parse_args_and_arch(parser, input_args=words)
     except SystemExit as done:
-        if not done.code:  # --help
+        if done.code != 2:  # --help, SIGTERM
             raise
         message = errors.getvalue().strip().splitlines()[-1].partition("error: ")[2]
         raise UserError(f"{failure}: {message}") from None

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -90,6 +91,21 @@ def test_nothing_half_written_is_left(tmp_path, sent, status):
     assert process.returncode == status
     assert err == "\nresmlp-mt translate: stopped: the same command resumes it\n"
     assert not list(folder.iterdir())
+
+
+def test_a_thread_and_a_signal_that_is_ignored():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(run_main(lambda: None)))
+    thread.start()
+    thread.join()
+    assert found == [0]
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert run_main(lambda: exec(code)) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert run_main(lambda: exec(code)) == 143
 
 
 READS = """

@@ -122,7 +122,7 @@ def test_other_text_is_refused_where_its_data_are_gone(german, tmp_path, monkeyp
     shutil.copytree(german[0] / "run/data", "run/data")
     Path("run/data/manifest.json").write_text(json.dumps({**made, "text of test": "other"}))
     refused("made with data text of test = ", *prepared)
-    for words in ("--testpref text/more", "-s en", "--from text", "--no-normalise", "--limit 9"):
+    for words in ("--testpref text/more", "-s en", "--from text", "--normalise", "--limit 9"):
         said = f"--data and {words.split()[0].replace('-s', '--source-lang', 1)}: give one"
         refused(said, *prepared[:3], *words.split(), *prepared[3:])
 

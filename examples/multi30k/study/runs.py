@@ -13,6 +13,7 @@ from fetch import fetch
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, read_json, write_json
+from resmlp_mt.train.programs import stopping
 from study.plan import TESTS, VOCABULARY, Row, rows
 from study.result_files import HERE
 
@@ -77,9 +78,11 @@ def resmlp_mt(*words) -> None:
         UserError: if it fails.
     """
     command = [sys.executable, "-m", "resmlp_mt", *map(str, words)]
-    process = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace")
+    with stopping(process):
+        _, said = process.communicate()
     if process.returncode:
-        said = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
+        said = said.strip().splitlines() or [f"exit status {process.returncode}"]
         raise UserError(said[-1].partition("error: ")[2] or said[-1])
 
 
