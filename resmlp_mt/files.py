@@ -1,7 +1,7 @@
 """Files and folders of results: written whole or not at all, by one process at a time.
 
 A single file goes through :func:`whole_file`. A folder whose steps depend on each other is a
-:class:`ResultsFolder`, and so are the files of a step.
+:class:`ResultsFolder`. What a step makes takes its name when the step is done.
 """
 
 import contextlib
