@@ -209,6 +209,14 @@ class ResultsFolder:
         folders = [path for path in folders if not (path / "manifest.json").exists()]
         return any(path.suffix != ".partial" or any(path.glob("*.pt")) for path in folders)
 
+    def announce(self, title: str) -> None:
+        """Say that a step begins which keeps its results by itself."""
+        print(self._next(title), file=sys.stderr)
+
+    def _next(self, title: str) -> str:
+        self.number += 1
+        return f"[{self.number}/{self.total}] {title}"
+
     def step(
         self, name: str, title: str, make: Callable[[Path], None], resumable: bool = False
     ) -> Path:
@@ -221,8 +229,7 @@ class ResultsFolder:
         Raises:
             OSError: naming the folder, if the disk is full.
         """
-        self.number += 1
-        head = f"[{self.number}/{self.total}] {title}"
+        head = self._next(title)
         final, partial = self.root / name, self.root / f"{name}.partial"
         if final.exists():
             print(f"{head}: done before, reused", file=sys.stderr)

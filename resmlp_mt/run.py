@@ -26,7 +26,7 @@ from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.provenance import count_parameters, versions
 from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
-from resmlp_mt.text.lines import read_text
+from resmlp_mt.text.lines import read_text, without_region
 from resmlp_mt.text.settings import FILE, MODEL, TextSettings
 from resmlp_mt.train.folder import WITHOUT_EFFECT
 from resmlp_mt.train.log import read_curve
@@ -35,8 +35,6 @@ from resmlp_mt.train.recipe import Recipe, command_line, parse_options
 from resmlp_mt.train.training import Training
 from resmlp_mt.translate.driver import translate
 from resmlp_mt.translate.translator import SearchOptions
-
-STEPS = 5
 
 
 @dataclass
@@ -106,16 +104,17 @@ class Run:
         """
         if self._left_to_train is not None:
             self._left_to_train.check_machine()
-        with ResultsFolder(self.out, self._options(), STEPS) as folder:
+        with ResultsFolder(self.out, self._options(), steps=5) as folder:
             if self.preparation is not None:
-                _announce(1, "prepare")
+                folder.announce("prepare")
                 self.preparation.run()
-            folder.number = 1
+            else:
+                folder.announce(f"prepare: {self.data} is prepared")
             title = f"train {self.arch} for {self.max_update:,} updates"
             folder.step("checkpoints", title, self._train, resumable=True)
             folder.step("model", f"average {self._averaged()}", self._average)
             folder.step("translations", "translate", self._translate, resumable=True)
-            _announce(5, "score")
+            folder.announce("score")
             result = self._result()
             write_json(self.out / "scores.json", result)
         return result
@@ -135,7 +134,7 @@ class Run:
         return {
             **{f"data {name}": value for name, value in data.items()},
             "arch": self.arch,
-            "recipe": self.recipe.name,
+            "recipe": Path(self.recipe.name).name,
             "max_update": self.max_update,
             "options": self.recipe.options,
             "average": [self.recipe.average_by, self.recipe.average_count],
@@ -223,6 +222,7 @@ class Run:
     def _score(self, split: str, hypotheses: List[str]) -> Dict[str, object]:
         language, references = self.settings.target_lang, self._references(split)
         scores = score(hypotheses, references, language)
+        language = without_region(language)
         if language in LANGUAGES:
             scores.update(tokenized_scores(hypotheses, references, language))
         return scores
@@ -291,7 +291,8 @@ class Run:
             lines += [f"for lenpen in {penalties}; do", *(f"    {c}" for c in commands), "done"]
             lines += ["# set lenpen to the one with the highest BLEU"]
         lines += [f"lenpen={self.lenpen[0]:g}"]
-        lines += ["# translate and score the test sets"]
+        lines += ["# translate and score the test sets. fairseq-generate refuses lines with more pieces"]
+        lines += ["# than the model has positions. resmlp-mt run cuts them"]
         for test in tests:
             lines += self._generate_and_score(test, source, target)
         return "\n".join(lines)
@@ -307,18 +308,17 @@ class Run:
         log = self.out / "translations" / f"{split}.log"
         generate = [
             *("fairseq-generate", str(self.data_bin), "--user-dir", str(USER_DIR)),
+            *("-s", source, "-t", target),
             *("--path", str(self.out / "model" / "model.pt"), "--gen-subset", split),
             *("--beam", str(self.beam), "--remove-bpe", "sentencepiece"),
+            *(["--cpu"] if self.search.get("cpu") else []),
         ]
+        pair = "-".join(language.replace("-", "_") for language in (source, target))
         score = [
-            *("resmlp-mt", "score", "-i", str(log), "-l", f"{source}-{target}"),
+            *("resmlp-mt", "score", "-i", str(log), "-l", pair),
             *("--references", str(self.data / "text" / f"{split}.{target}")),
         ]
         return [
             f'{shlex.join(generate)} --lenpen "$lenpen" > {shlex.quote(str(log))}',
             shlex.join(score),
         ]
-
-
-def _announce(number: int, title: str) -> None:
-    print(f"[{number}/{STEPS}] {title}", file=sys.stderr, flush=True)

@@ -94,8 +94,8 @@ def summary() -> str:
     """The gate and the Transformer at the largest budget."""
     (budget, _), found = list(_means().items())[-1]
     return (
-        f"{found['gated']:.1f} with a gate, {found['transformer']:.1f} of the Transformer, within "
-        f"{budget:g} CPU minutes each"
+        f"sacreBLEU {found['gated']:.1f} for the gate, {found['transformer']:.1f} for the "
+        f"Transformer, {budget:g} CPU minutes each"
     )
 
 

@@ -67,14 +67,17 @@ def warm_up(trainings: List[dict]) -> str:
     """What became of Adagrad at the rate of the paper, without warm-up and with its own."""
     paper = [t for t in trainings if t["rate"] == 0.2]
     without = [t for t in paper if t["warm_up"] == 0]
-    whole = [t for t in paper if t["warm_up"] == 32000]
-    assert all(t["diverged"] for t in without) and not any(t["diverged"] for t in whole)
+    whole, short = ([t for t in paper if t["warm_up"] == n] for n in (32000, 400))
+    assert all(t["diverged"] for t in without)
+    assert not any(t["diverged"] for t in whole + short)
     depths = ", ".join(str(t["layers"]) for t in without)
     return (
         f"Without warm-up a rate of 0.2 ended in NaN within {max(t['done'] for t in without) + 1} "
-        f"updates at {depths} layers\nof {without[0]['channels']} channels. With the "
-        f"{whole[0]['warm_up']:,} updates of the paper it stayed finite for {whole[0]['done']:,} "
-        "updates at each depth."
+        f"updates at {depths} layers\nof {without[0]['channels']} channels. With "
+        f"{short[0]['warm_up']} updates of warm-up {short[0]['done'] - short[0]['warm_up']} updates"
+        " at 0.2 were finite at each depth. With the\n"
+        f"{whole[0]['warm_up']:,} of the paper {whole[0]['done']:,} updates were, which end at a "
+        f"rate of {whole[0]['last_rate']:.3f}."
     )
 
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE.parent / "multi30k"))
 from study.measures import counted, tested  # noqa: E402
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints  # noqa: E402
-from resmlp_mt.checkpoints.loading import load_checkpoint  # noqa: E402
+from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint  # noqa: E402
 from resmlp_mt.cli.arguments import WHOLE, Parser  # noqa: E402
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
@@ -435,6 +435,7 @@ def publish(args: argparse.Namespace) -> None:
         *("average", "--inputs", run_folder(args, system) / f"model.{stage['updates']}.pt"),
         *("--float16", "--output", MODEL / "model.pt"),
     )
+    forget_folders(MODEL / "model.pt")
     for name in (f"dict.{SOURCE}.txt", f"dict.{TARGET}.txt", "spm.model", "text.json"):
         shutil.copyfile(data_bin(args, system) / name, MODEL / name)
     shutil.rmtree(args.out / "translations" / MODEL.name, ignore_errors=True)
@@ -450,6 +451,18 @@ def publish(args: argparse.Namespace) -> None:
         "sentences": list(zip(side(EVERYDAY, SOURCE), lines[EVERYDAY.name]))[:READ],
     }
     write_json(RESULTS / "model.json", published)
+
+
+def forget_folders(path: Path) -> None:
+    """fairseq writes the folders of the training into a checkpoint. They are of one machine."""
+    state = load_checkpoint(path)
+    for part in ("common", "checkpoint", "model", "task"):
+        options = state["cfg"][part]
+        options = options if isinstance(options, dict) else vars(options)
+        for name in ("user_dir", "save_dir", "continue_once", "data"):
+            if name in options:
+                options[name] = None
+    save_checkpoint(state, path)
 
 
 def parse_args() -> argparse.Namespace:

@@ -24,7 +24,7 @@ class ExportedSystem:
             from resmlp_mt.export.mixing import window_of
             from resmlp_mt.export.runtime import Model
         except ImportError as error:
-            raise UserError(f'--exported: {error}: pip install "resmlp-mt[export]"') from None
+            raise UserError(f'--exported: {error}: pip install ".[export]"') from None
         self.name, self.length_penalty = f"exported {precision}", length_penalty
         self.beam, dictionary = pair.args.beam, pair.task.source_dictionary
         self.padding = dictionary.pad()

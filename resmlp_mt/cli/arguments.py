@@ -33,8 +33,8 @@ def number(text: str) -> float:
 
 def language_pair(text: str) -> str:
     """The type of an option that is two languages."""
-    if not re.fullmatch(r"[A-Za-z_]+-[A-Za-z_-]+", text):
-        raise argparse.ArgumentTypeError(f"{text}: give two languages, such as de-en")
+    if not re.fullmatch(r"\w+-\w+", text):
+        raise argparse.ArgumentTypeError(f"{text}: give two languages, such as de-en or en-zh_CN")
     return text
 
 

@@ -4,9 +4,11 @@
   resmlp-mt average --inputs DIR --num-update-checkpoints 10 --output averaged.pt
   resmlp-mt average --inputs a.pt b.pt --output averaged.pt
 
-It takes the memory of two checkpoints, however many are averaged.
+A short training has fewer checkpoints in its folder. Then all of them are averaged, or
+checkpoint_last.pt where there are none. It takes the memory of two checkpoints.
 """
 
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -41,10 +43,18 @@ def run(args: Namespace) -> None:
         )
     if by is not None and args.inputs != folders[:1]:
         raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
-    from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
+    from resmlp_mt.checkpoints.averaging import (
+        average_checkpoints,
+        final_checkpoints,
+        last_checkpoints,
+    )
 
     paths = args.inputs
-    if by is not None:
-        paths = last_checkpoints(args.inputs[0], last, by, args.checkpoint_upper_bound)
+    if args.checkpoint_upper_bound is not None:
+        paths = last_checkpoints(paths[0], last, by, args.checkpoint_upper_bound)
+    elif by is not None:
+        paths = final_checkpoints(paths[0], last, by)
+        if len(paths) < last:
+            print(f"note: {args.inputs[0]} has fewer than {last} {by} checkpoints", file=sys.stderr)
     average_checkpoints(paths, args.output, args.float16)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

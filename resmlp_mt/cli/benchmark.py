@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     several = {"nargs": "+", "default": []}
     help = "our model with this inference_precision"
     add("--precision", **several, choices=("bfloat16", "int8"), help=help)
-    help = "our model exported to ONNX Runtime (pip install resmlp-mt[export])"
+    help = "our model exported to ONNX Runtime (pip install .[export])"
     add("--exported", **several, choices=("float32", "int8"), help=help)
     help = (
         "the baseline converted to CTranslate2 (pip install ctranslate2). Several threads of it "

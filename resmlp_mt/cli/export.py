@@ -8,7 +8,7 @@ The folder needs numpy, onnxruntime and sentencepiece. It holds two ONNX graphs,
 description with checksums, a model card and the runtime, which is one file. What is written is
 compared with PyTorch, and the differences are printed.
 
-It needs onnx and onnxruntime: pip install "resmlp-mt[export]".
+It needs onnx and onnxruntime: pip install ".[export]".
 """
 
 from argparse import ArgumentParser, Namespace
@@ -77,7 +77,7 @@ def run(args: Namespace) -> None:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
-        raise UserError(f'{error}: pip install "resmlp-mt[export]"') from None
+        raise UserError(f'{error}: pip install ".[export]"') from None
     from resmlp_mt.export.folder import export
     from resmlp_mt.text.lines import read_text
     from resmlp_mt.translate.translator import SearchOptions

@@ -61,7 +61,7 @@ def check_options(args: argparse.Namespace) -> None:
             option = "--" + test.replace("_", "-")
             raise UserError(f"{option}-n: give {option} too")
     if args.json:
-        check_output(args.json)
+        check_output(args.json, *args.references, *args.input)
 
 
 def run(args: argparse.Namespace) -> None:

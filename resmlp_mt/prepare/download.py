@@ -37,8 +37,7 @@ try:
         from mtdata.recipe import RECIPES, Recipe
 except ModuleNotFoundError as error:
     raise UserError(
-        f"{error.name} is not installed: pip install 'resmlp-mt[wmt14]' brings what the download "
-        "needs"
+        f"{error.name} is not installed: pip install '.[wmt14]' brings what the download needs"
     ) from None
 
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)

@@ -7,7 +7,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import without_region
+from resmlp_mt.text.bleu import bleu_metric
 
 TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 TESTS = {"bs": "paired bootstrap", "ar": "paired approximate randomization"}
@@ -28,10 +28,8 @@ def score(
     Args:
         hypotheses: one sentence each.
         references: one sentence each, or several such lists.
-        target_lang: language of both. It chooses the tokenizer: ``zh`` for Chinese, ``ja-mecab``,
-            ``ko-mecab``, and ``13a`` for all others.
         metrics: of ``bleu``, ``chrf``, ``ter``.
-        tokenize: another tokenizer for BLEU, by the name that sacreBLEU has for it.
+        target_lang, tokenize: as for :func:`~resmlp_mt.text.bleu.bleu_metric`.
 
     Returns:
         for each metric its value, rounded to two digits, and ``METRIC_signature``.
@@ -108,29 +106,9 @@ def make_metrics(
 ) -> Dict[str, Metric]:
     """The metrics of sacreBLEU by our names."""
     return {
-        name: _bleu(target_lang, tokenize) if name == "bleu" else METRICS[name.upper()]()
+        name: bleu_metric(target_lang, tokenize) if name == "bleu" else METRICS[name.upper()]()
         for name in names
     }
-
-
-def _bleu(target_lang: Optional[str], tokenize: Optional[str]) -> Metric:
-    bleu = METRICS["BLEU"]
-    if tokenize is not None and tokenize not in bleu.TOKENIZERS:
-        raise UserError(
-            f"-tok {tokenize}: no such tokenizer: choose from {' '.join(bleu.TOKENIZERS)}"
-        )
-    language = without_region(target_lang or "")
-    try:
-        return bleu(tokenize=tokenize) if tokenize else bleu(trg_lang=language)
-    except (RuntimeError, ImportError) as error:
-        # sacreBLEU names the packages in the last line
-        install = str(error).split("\n\n")[-1].strip()
-        named = f"-tok {tokenize}" if tokenize else f"target language {language}"
-        raise UserError(f"{named}: its tokenizer is not installed: {install}") from None
-    except OSError as error:
-        raise UserError(
-            f"-tok {tokenize}: its model could not be fetched ({error}): choose another tokenizer"
-        ) from None
 
 
 def reference_lists(hypotheses: Sequence[str], references: References) -> List[List[str]]:

@@ -28,7 +28,8 @@ from sacremoses.corpus import NonbreakingPrefixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.score.sacre import check_counts
 
-LANGUAGES = sorted(set(NonbreakingPrefixes().available_langs.values()))
+# Moses does not split Chinese into words
+LANGUAGES = sorted({*NonbreakingPrefixes().available_langs.values()} - {"zh", "yue"})
 _ASCII_QUOTES = {
     **dict.fromkeys(map(ord, "„“”‟«»"), '"'),
     **dict.fromkeys(map(ord, "‘’‚‛‹›"), "'"),

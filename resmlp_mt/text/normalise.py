@@ -15,7 +15,7 @@ scoring must not.
 import regex
 from sacremoses import MosesPunctNormalizer
 
-from resmlp_mt.text.lines import one_line
+from resmlp_mt.text.lines import one_line, without_region
 
 _JOINER_IN_WORD = r"(?<=[[\p{L}\p{M}]--\p{Latin}])[\u200c\u200d]"
 _FORMAT = regex.compile(rf"(?V1)(?!{_JOINER_IN_WORD})\p{{Cf}}")
@@ -29,10 +29,11 @@ class Normaliser:
     """
 
     def __init__(self, language: str):
-        self._punctuation = MosesPunctNormalizer(language)
+        self._punctuation = MosesPunctNormalizer(without_region(language))
 
     def __call__(self, text: str) -> str:
         """One line in, one line out: no line break of any kind and single spaces in it."""
         if not text.isprintable():
             text = _CONTROL.sub(" ", _FORMAT.sub("", text))
-        return one_line(self._punctuation.normalize(text))
+        # a rule of Moses takes white space at the end of a line for a character
+        return one_line(self._punctuation.normalize(text.strip()))

@@ -17,7 +17,8 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_options, make_folder, read_json, whole_file, write_json
 from resmlp_mt.processes import Workers, usable_cores
 from resmlp_mt.provenance import versions
-from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of, without_region
+from resmlp_mt.text.bleu import bleu_metric
+from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of
 from resmlp_mt.translate.driver import SearchOptions, search
 from resmlp_mt.translate.parts import Parts, Text, read_chunk
 from resmlp_mt.translate.translator import Hypothesis
@@ -68,7 +69,7 @@ def distill(
         "corpus": [text.digest for text in texts],
     }
     # before hours of work: its tokenizer may be missing
-    metric = sentence_bleu(languages[1]) if interpolate else None
+    metric = bleu_metric(languages[1], effective_order=True) if interpolate else None
     make_folder(manifest.parent)
     made = _made_before(manifest, outputs, made_with)
     if made is not None:
@@ -177,18 +178,6 @@ def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
             "train.en and train.de"
         )
     return named
-
-
-def sentence_bleu(language: str) -> BLEU:
-    """BLEU of a sentence, with the tokenizer of its language.
-
-    Raises:
-        UserError: if that is not installed.
-    """
-    try:
-        return BLEU(trg_lang=without_region(language), effective_order=True)
-    except (RuntimeError, ImportError) as error:  # a tokenizer that is not installed
-        raise UserError(f"sacreBLEU for {language}: {' '.join(str(error).split())}") from None
 
 
 def _made_before(manifest: Path, outputs: Sequence[Path], options: dict) -> Optional[dict]:

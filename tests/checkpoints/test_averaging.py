@@ -97,12 +97,14 @@ def test_the_command(tmp_path):
     for words, names in (
         ((tmp_path / "checkpoint3.pt", tmp_path / "checkpoint1.pt"), "checkpoint3.pt, checkpoint1"),
         ((tmp_path, by_epoch, 2), "checkpoint3.pt, checkpoint2.pt"),
+        ((tmp_path, by_epoch, 9), "checkpoint3.pt, checkpoint2.pt, checkpoint1.pt"),
         ((tmp_path, "--num-update-checkpoints", 2), "checkpoint_1_20.pt, checkpoint_1_10.pt"),
         ((tmp_path, by_epoch, 1, bound, 2), "checkpoint2.pt"),
         ((tmp_path / "checkpoint3.pt", "--float16"), "checkpoint3.pt"),
     ):
         said = resmlp("average", "--inputs", *words, "--output", out)
         assert said.status == 0 and said.out.startswith(f"{out}: mean of {names}")
+        assert said.err.endswith("has fewer than 9 epoch checkpoints\n" if 9 in words else "")
         out.unlink()
 
 
@@ -115,7 +117,7 @@ def test_refusals_of_the_command(tmp_path):
         ((path, "--checkpoint-upper-bound", 1), "--checkpoint-upper-bound: add --num-epoch"),
         ((path, epochs, 1), "--inputs: give one folder with --num-epoch-checkpoints"),
         ((tmp_path, epochs, 0), "--num-epoch-checkpoints: must be at least 1"),
-        ((tmp_path, epochs, 2), "has 1 epoch checkpoints, fewer than the 2 to average"),
+        ((tmp_path, epochs, 2, "--checkpoint-upper-bound", 9), "fewer than the 2 to average"),
         ((path, other), "different parameters"),
     ):
         refused(said, "average", "--output", out, "--inputs", *words)

@@ -161,7 +161,6 @@ def test_messages_go_nowhere_without_standard_error(monkeypatch, capsys):
     [
         (UserError("file x, line 3: bad"), 1, "error: file x, line 3: bad"),
         (PermissionError(13, "Permission denied", "y"), 1, "error: y: Permission denied"),
-        (KeyboardInterrupt(), 130, "stopped"),
     ],
 )
 def test_how_a_command_ends(error, status, said, capsys):

@@ -177,6 +177,7 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path, monkey
     assert set(published["scores"]) == {"one", "test_2017_mscoco", "everyday"}
     assert published["files"]["model.pt"]["sha256"] == sha256_of(tmp_path / "model" / "model.pt")
     assert len(published["sentences"]) == 4
+    assert str(tmp_path).encode() not in (tmp_path / "model" / "model.pt").read_bytes()
     # weights of float16, in a folder that translates by itself
     assert ResMLPModel.from_pretrained(tmp_path / "model").translate("man") is not None
 

@@ -20,6 +20,8 @@ MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
     [
         ("en", "“Yes”, he said – it’s 5 %.", '"Yes," he said - it\'s 5%.'),
         ("de", "Er sagte: „Ja.“ Dann ging er.", 'Er sagte: "Ja". Dann ging er.'),
+        ("de", 'Er sagte: "Ja."', 'Er sagte: "Ja."'),
+        ("de_AT", "Er sagte: „Ja.“ Dann", 'Er sagte: "Ja". Dann'),
         ("fr", "«\u00a0Oui\u00a0», dit-il\u00a0; et alors\u00a0?", '"Oui", dit-il; et alors?'),
         ("en", "\ufeffsoft\u00adhy\u00adphen \u200eleft", "softhyphen left"),
         ("en", "a\tb\x00c\rd\u2028e\x0bf\x85g\u3000h", "a b c d e f g h"),
@@ -33,7 +35,7 @@ MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
 def test_normalising(language, text, normal):
     normalise = Normaliser(language)
     assert normalise(text) == normal
-    assert normalise(normal) == normal
+    assert normalise(normal) == normalise(text + " ") == normalise(text + "\n") == normal
 
 
 OPTIONS = {"normalise": True, "drop_duplicates": True, "max_pieces": 250}

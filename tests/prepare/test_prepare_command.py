@@ -73,7 +73,7 @@ def fails(said, *words):
     assert found.status == 1 and not found.out
     *others, last = found.err.splitlines()
     assert last.startswith("resmlp-mt prepare: error: ") and said in last, found.err
-    assert all(line.startswith(("[", "note: ")) for line in others), found.err
+    assert all(line.startswith("note: ") for line in others), found.err
 
 
 def data(folder):
@@ -167,9 +167,7 @@ def test_a_dry_run_prints_commands_that_give_the_same_data(tmp_path, own):
 
 def test_a_recipe(tmp_path, text):
     found = prepare(*from_text(tmp_path, text))
-    assert "one: 153 pairs read, dropped: 1 empty, 1 invalid-utf8\n" in found.out.replace(
-        "1 invalid-utf8, 1 empty", "1 empty, 1 invalid-utf8"
-    )
+    assert "one: 153 pairs read, dropped: 1 empty, 1 invalid-utf8\n" in found.out
     assert "two: 100 pairs read, dropped: 10 duplicate\n" in found.out
     dropped = int(re.search(r"all: 241 pairs encoded, dropped: (\d+) length-ratio\n", found.out)[1])
     assert f"train {241 - dropped}, valid 20, test 20 pairs, " in found.out

@@ -35,6 +35,8 @@ _CUTS = [
     (r"--vocab-size \d+", "--vocab-size 120"),
     (r"--arch resmlp_mt_\w+", "--arch resmlp_mt_tiny"),
     (r"--(max|warmup|total-num)-update(s?) (\d+)", _updates),
+    (r"_name=resmlp_mt_6", "_name=resmlp_mt_tiny"),
+    (r"(optimization\.max_update)=\d+", r"\1=3"),
     (r"--quick\b", "--quick --repeats 1"),
 ]
 _WORDS = ["ein", "Mann", "Frau", "Hund", "Kind", "spielt", "läuft", "sitzt", "im", "Park", "Wald"]

@@ -148,6 +148,8 @@ REFUSED = [
     ("--tokenized needs the languages", (*HYP, "--tokenized")),
     ("one reference", ("--references", "ref", "src", "-i", "hyp", "-l", "en-de", "--tokenized")),
     ("-l: de: give two languages", (*HYP, "-l", "de")),
+    ("-l: zh-CN-en: give two languages", (*HYP, "-l", "zh-CN-en")),
+    ("no Moses tokenizer for language 'zh'", (*HYP, "-l", "en-zh", "--tokenized")),
     ("-tok moses: no such tokenizer", (*HYP, "-tok", "moses")),
     ("give two or more", (*HYP, "--paired-bs")),
     ("--paired-ar-n: must be at least 1", (*HYP, "base", "--paired-ar", "--paired-ar-n", 0)),
@@ -155,6 +157,7 @@ REFUSED = [
     ("--paired-ar-n: give --paired-ar", (*HYP, "base", "--paired-bs", "--paired-ar-n", 5)),
     ("no/a.json has no folder", (*HYP, "--json", "no/a.json")),
     (". is a folder", (*HYP, "--json", ".")),
+    ("hyp is the input", (*HYP, "--json", "hyp")),
 ]
 
 

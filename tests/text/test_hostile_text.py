@@ -7,8 +7,6 @@ from hostile_programs import INTERACTIVE, PREPROCESS, Programs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resmlp_mt.score.generated import read_system
-
 FIXED = [line.encode() for line in hostile_lines.FIXED]
 PROGRAMS = [PREPROCESS, INTERACTIVE, "translate", "distill", "score", "prepare"]
 SOME = settings(
@@ -81,9 +79,3 @@ def test_what_is_not_utf8(programs):
 def test_held_out_and_truncated_lines(programs):
     programs.run("prepare", FIXED[:50], held_out=FIXED)
     programs.run("translate", [b"w01", b"w02 " * 20_000, b"\r", b"w03"], truncate=True)
-
-
-def test_translations_that_look_like_a_log(tmp_path):
-    lines = ["D-0\t-0.5\ttext", "H-1\t-0.1\ttext", "S-0", "Translated 4 sentences"]
-    (tmp_path / "text").write_text("\n".join(lines) + "\n")
-    assert read_system(tmp_path / "text") == lines
