@@ -291,8 +291,8 @@ class Run:
             lines += [f"for lenpen in {penalties}; do", *(f"    {c}" for c in commands), "done"]
             lines += ["# set lenpen to the one with the highest BLEU"]
         lines += [f"lenpen={self.lenpen[0]:g}"]
-        lines += ["# translate and score the test sets. fairseq-generate refuses lines with more pieces"]
-        lines += ["# than the model has positions. resmlp-mt run cuts them"]
+        lines += ["# translate and score the test sets. A line of more pieces than the model has"]
+        lines += ["# positions is refused by fairseq-generate and cut by resmlp-mt run"]
         for test in tests:
             lines += self._generate_and_score(test, source, target)
         return "\n".join(lines)

@@ -5,6 +5,7 @@ from typing import Dict, List, Mapping, Optional, Sequence
 from resmlp_mt.errors import UserError
 from resmlp_mt.score.sacre import paired, score
 from resmlp_mt.score.tokenized_bleu import tokenized_scores
+from resmlp_mt.text.lines import without_region
 
 # Table 5 of the paper, on newstest2014, and the score to compare with: compounds are split in both
 TABLE_5 = {
@@ -79,7 +80,9 @@ def evaluate(
     for name, hypotheses in systems.items():
         scores = score(hypotheses, references, target_lang, metrics, tokenize)
         if tokenized:
-            scores.update(tokenized_scores(hypotheses, references[0], target_lang))
+            scores.update(
+                tokenized_scores(hypotheses, references[0], without_region(target_lang))
+            )
         kinds: List[str] = [key for key in scores if not key.endswith("_signature")]
         result["signatures"] = {kind: scores[f"{kind}_signature"] for kind in kinds}
         result["systems"][name] = {kind: scores[kind] for kind in kinds}
