@@ -80,9 +80,7 @@ def evaluate(
     for name, hypotheses in systems.items():
         scores = score(hypotheses, references, target_lang, metrics, tokenize)
         if tokenized:
-            scores.update(
-                tokenized_scores(hypotheses, references[0], without_region(target_lang))
-            )
+            scores.update(tokenized_scores(hypotheses, references[0], without_region(target_lang)))
         kinds: List[str] = [key for key in scores if not key.endswith("_signature")]
         result["signatures"] = {kind: scores[f"{kind}_signature"] for kind in kinds}
         result["systems"][name] = {kind: scores[kind] for kind in kinds}

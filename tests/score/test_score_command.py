@@ -69,7 +69,7 @@ def test_systems_side_by_side_with_several_references(folder):
 
 @pytest.mark.parametrize(
     "pair, split, best",
-    [("en-de", True, "26.8"), ("en-fr", False, "40.6"), ("fr-de_AT", True, ""), ("en-cs", False, "")],
+    [("en-de", True, "26.8"), ("en-fr", False, "40.6"), ("fr-de_AT", True, "")],
 )
 def test_tokenized_bleu(folder, pair, split, best):
     """With compounds split for German, and Table 5 of the paper beside it for its pairs."""
