@@ -171,6 +171,7 @@ class Run:
     def _average(self, folder: Path) -> None:
         recipe = self.recipe
         paths = final_checkpoints(self.out / "checkpoints", recipe.average_count, recipe.average_by)
+        print(f"    {', '.join(path.name for path in paths)}", file=sys.stderr)
         average_checkpoints(paths, folder / "model.pt")
         for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), FILE, MODEL):
             shutil.copyfile(self.data_bin / name, folder / name)

@@ -50,19 +50,24 @@ def last_checkpoints(
 
 
 def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
-    """What to average at the end of a training: :func:`last_checkpoints`, or as many as a short
-    training has left of them, or ``checkpoint_last.pt`` if *count* is 1 or there are none.
+    """What to average at the end of a training, newest first: the *count* newest numbered
+    checkpoints, or as many as a short training has left of them. fairseq writes none of these where
+    a training ends within an epoch, so ``checkpoint_last.pt`` is one of them where it is newer.
 
     Raises:
         UserError: if there is no checkpoint.
     """
-    there = min(count, len(_numbered(save_dir, by)))
-    if count > 1 and there:
-        return last_checkpoints(save_dir, there, by)
+    found = last_checkpoints(save_dir, min(count, len(_numbered(save_dir, by))), by)
     last = Path(save_dir) / "checkpoint_last.pt"
-    if not last.is_file():
+    if last.is_file() and (not found or _updates(last) > _updates(found[0])):
+        found = [last, *found]
+    if not found:
         raise UserError(f"{last}: no such file: train first")
-    return [last]
+    return found[:count]
+
+
+def _updates(path: Path) -> int:
+    return load_checkpoint(path, mapped=True)["optimizer_history"][-1]["num_updates"]
 
 
 def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:

@@ -4,8 +4,8 @@
   resmlp-mt average --inputs DIR --num-update-checkpoints 10 --output averaged.pt
   resmlp-mt average --inputs a.pt b.pt --output averaged.pt
 
-A short training has fewer checkpoints in its folder. Then all of them are averaged, or
-checkpoint_last.pt where there are none. It takes the memory of two checkpoints.
+checkpoint_last.pt is one of the last where it is newer than those with a number. A short training
+has fewer checkpoints. Then all of them are averaged. It takes the memory of two checkpoints.
 """
 
 import sys

@@ -16,7 +16,8 @@ def save(path, seed, **more):
     generator = torch.Generator().manual_seed(seed)
     weight = 3 + torch.rand(50, 30, generator=generator)
     model = {"w": weight, "n": torch.tensor(seed), **more}
-    torch.save({"model": model, "last_optimizer_state": {"big": torch.zeros(9)}, "cfg": 1}, path)
+    state = {"model": model, "last_optimizer_state": {"big": torch.zeros(9)}, "cfg": 1}
+    torch.save({**state, "optimizer_history": [{"num_updates": seed}]}, path)
     return path
 
 
@@ -52,10 +53,13 @@ def test_the_last_checkpoints_are_those_of_the_highest_numbers(tmp_path):
 def test_what_a_short_training_has_left(tmp_path):
     with pytest.raises(UserError, match="checkpoint_last.pt: no such file: train first"):
         final_checkpoints(tmp_path, 3, "epoch")
-    last = save(tmp_path / "checkpoint_last.pt", 1)
+    last = save(tmp_path / "checkpoint_last.pt", 2)
     assert final_checkpoints(tmp_path, 3, "epoch") == [last]
-    epochs = [save(tmp_path / f"checkpoint{number}.pt", number) for number in (1, 2)]
-    assert final_checkpoints(tmp_path, 3, "epoch") == epochs[::-1]
+    first, second = (save(tmp_path / f"checkpoint{number}.pt", number) for number in (1, 2))
+    assert final_checkpoints(tmp_path, 3, "epoch") == [second, first]
+    save(last, 3)  # the training ended within the third epoch
+    assert final_checkpoints(tmp_path, 3, "epoch") == [last, second, first]
+    assert final_checkpoints(tmp_path, 2, "epoch") == [last, second]
     assert final_checkpoints(tmp_path, 1, "epoch") == [last]
 
 
