@@ -70,8 +70,17 @@ class TrainingFolder:
         if begun is None:
             return
         old = begun["settings"]
+        lengths = [each.get("--max-update") for each in (old, settings)]
         for name in sorted({*old, *settings} - HARMLESS):
             if old.get(name) != settings.get(name):
+                # the user wrote another --max-update, and a recipe took the option from it
+                if all(lengths) and [old.get(name), settings.get(name)] == lengths:
+                    (before,), (now,) = lengths
+                    raise UserError(
+                        f"{self.root}: its learning rate is planned for --max-update {before} "
+                        f"({name}): a training of {now} is another one: choose another folder for "
+                        f"--out, or --max-update {before}"
+                    )
                 raise UserError(
                     f"{self.root} holds a run begun {_with(name, old)}, not "
                     f"{_with(name, settings)}: choose another folder for --out, or the same options"

@@ -146,6 +146,25 @@ def test_other_options_are_refused(whole, corpus):
     assert longer.share.max_tokens == 16 and longer.share.update_freq == 4
 
 
+def test_another_length_where_the_learning_rate_ends_with_the_training(corpus, tmp_path):
+    """The message names the option that the user wrote."""
+
+    def small(updates):
+        recipe, more = load_recipe("small"), ["--cpu"]
+        options = {"max_update": updates, "fairseq_options": more}
+        return Training(corpus.data, tmp_path, "resmlp_mt_tiny", recipe, **options)
+
+    begun = small(300)
+    begun.folder.begin(begun._settings, begun.data_facts)
+    (tmp_path / "checkpoint_last.pt").touch()
+    with pytest.raises(UserError) as caught:
+        small(400)
+    assert str(caught.value) == (
+        f"{tmp_path}: its learning rate is planned for --max-update 300 (--total-num-update): a "
+        "training of 400 is another one: choose another folder for --out, or --max-update 300"
+    )
+
+
 def copies(whole, corpus, folder):
     """A copy of the corpus, and a copy of the folder of its training."""
     data = shutil.copytree(corpus.data, folder / "data")
