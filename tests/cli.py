@@ -65,6 +65,7 @@ def call(name, *arguments, stdin=""):
     # what a fresh process would not have
     metrics.reset()
     checkpoint_utils.save_checkpoint.__dict__.clear()
+    importlib.import_module("fairseq_cli.train").should_stop_early.__dict__.clear()
     torch.manual_seed(0)
     if name not in ("preprocess", "score"):
         arguments = (*arguments, "--user-dir", PACKAGE)

@@ -53,7 +53,7 @@ def _read_log(path: Path):
         curve = read_curve(path)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: give a file that is there") from None
-    except (KeyError, ValueError):
+    except ValueError:
         raise UserError(
             f"{path}: not a log of fairseq-train with losses, or damaged: give another"
         ) from None

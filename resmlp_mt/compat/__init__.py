@@ -21,6 +21,7 @@ REPAIRS = (
     "matmul_precision",
     "ngram_blocking",
     "optimizer_state",
+    "patience",
     "program_errors",
     "safe_loading",
     "sentencepiece_text",

@@ -5,16 +5,16 @@ ends in a traceback at what is not UTF-8. Here a line is what it is to ``wc`` an
 ``resmlp-mt translate``. It can go when ``buffered_read`` opens its input with ``newline="\\n"``.
 """
 
-import sys
 from pathlib import Path
 from typing import Iterator, List
 
 from fairseq_cli import interactive
 
-from resmlp_mt.compat.replacing import replace_once
+from resmlp_mt.compat.replacing import replace_once, running
 from resmlp_mt.text.lines import read_lines
 
 
+@replace_once(running(interactive), "buffered_read")
 def buffered_read(original, input: str, buffer_size: int) -> Iterator[List[str]]:
     """*buffer_size* lines at a time, without the white space at their ends.
 
@@ -29,10 +29,3 @@ def buffered_read(original, input: str, buffer_size: int) -> Iterator[List[str]]
             buffer = []
     if buffer:
         yield buffer
-
-
-replace_once(interactive, "buffered_read")(buffered_read)
-_main = sys.modules["__main__"]
-if getattr(getattr(_main, "__spec__", None), "name", None) == interactive.__name__:
-    # python -m fairseq_cli.interactive has a copy of the functions of the program
-    replace_once(_main, "buffered_read")(buffered_read)

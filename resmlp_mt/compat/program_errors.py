@@ -15,6 +15,7 @@ from resmlp_mt.errors import UserError
 _TOO_LONG = re.compile(
     r"Size of sample #(\S+) is invalid \(=(.+?)\) since max_positions=(.+?), skip this example"
 )
+_NUMPY = re.compile(r"np\.\w+\((.+?)\)")
 # gloo, which joins processes on CPUs, has lost one of them
 _GONE = re.compile(r"Connection \w+ by peer|Broken pipe")
 
@@ -26,10 +27,11 @@ def explain(error: BaseException) -> Optional[str]:
         return text
     too_long = _TOO_LONG.search(text)
     if too_long:
-        number, size, limit = too_long.groups()
+        # NumPy 2 prints np.int32(999), and a pair has parentheses of its own
+        number, size, limit = (_NUMPY.sub(r"\1", group).strip("()") for group in too_long.groups())
         return (
-            f"sentence {number} has more tokens ({size}) than the model has positions (source and "
-            f"target: {limit}): train with a higher --max-source-positions and "
+            f"sentence {number} has more tokens (source and target: {size}) than the model has "
+            f"positions ({limit}): train with a higher --max-source-positions and "
             "--max-target-positions, or leave such sentences out with "
             "--skip-invalid-size-inputs-valid-test"
         )

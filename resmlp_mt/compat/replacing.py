@@ -1,6 +1,8 @@
 """Put a function of ours in the place of one of fairseq's."""
 
 import functools
+import sys
+from types import ModuleType
 from typing import Callable
 
 
@@ -29,3 +31,11 @@ def replace_once(owner, name: str) -> Callable[[Callable], Callable]:
         return function
 
     return install
+
+
+def running(program: ModuleType) -> ModuleType:
+    """The module whose functions run: ``python -m fairseq_cli.train``, as torchrun starts it, has
+    a copy of those of *program*."""
+    main = sys.modules["__main__"]
+    copy = getattr(getattr(main, "__spec__", None), "name", None) == program.__name__
+    return main if copy else program

@@ -1,6 +1,5 @@
 """The command that trains: tokens shared out over GPUs, one process a GPU, one node or several."""
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional
@@ -135,9 +134,3 @@ def training_command(
         # PyTorch refuses: a stopped run could not be resumed
         "--load-checkpoint-on-all-dp-ranks",
     ]
-
-
-def quoted(command: List[str]) -> str:
-    """One line for a shell, in which ``$MASTER_ADDR`` is still a variable."""
-    words = ('"$MASTER_ADDR"' if word == "$MASTER_ADDR" else shlex.quote(word) for word in command)
-    return " ".join(words)

@@ -1,8 +1,9 @@
 """The binary data that is trained on: its languages, and what tells it from other data."""
 
-from hashlib import sha256
+import re
+from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 from resmlp_mt.errors import UserError
 
@@ -46,7 +47,8 @@ def check_data(data: Path, languages: Tuple[str, str], shared_embedding: bool) -
         shared_embedding: whether source and target have one embedding.
 
     Returns:
-        what tells it from another: a checksum of the dictionaries, the bytes of the training text.
+        what tells it from another: checksums of the dictionaries, of the training text and of the
+        validation set.
 
     Raises:
         UserError: if it lacks a file, or has two different dictionaries for a shared embedding.
@@ -66,7 +68,22 @@ def check_data(data: Path, languages: Tuple[str, str], shared_embedding: bool) -
             "dictionary: make the data with fairseq-preprocess --joined-dictionary"
         )
     both = source if source == target else source + target
-    return {
+    facts = {
         "dictionary": sha256(both).hexdigest()[:16],
+        # of folders begun earlier this is all that is known of the text
         "train_bytes": sum((data / n).stat().st_size for n in names if n.startswith("train.")),
     }
+    for split in ("train", "valid"):
+        # fairseq reads train1 and so on as further parts of train
+        one = re.compile(rf"{split}\d*\.{re.escape(pair)}\..*\.(bin|idx)")
+        facts[split] = _checksum(sorted(p for p in data.iterdir() if one.fullmatch(p.name)))
+    return facts
+
+
+def _checksum(files: List[Path]) -> str:
+    """Of their names and contents."""
+    total = sha256()
+    for path in files:
+        with open(path, "rb") as file:
+            total.update(f"{path.name} {file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return total.hexdigest()[:16]

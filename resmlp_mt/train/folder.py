@@ -64,23 +64,34 @@ class TrainingFolder:
             data: what :func:`~resmlp_mt.train.data.check_data` returns.
 
         Raises:
-            UserError: naming the first option that differs.
+            UserError: naming the first option or fact of the data that differs.
         """
         begun = self.begun
         if begun is None:
             return
         old = begun["settings"]
+        lengths = [each.get("--max-update") for each in (old, settings)]
         for name in sorted({*old, *settings} - HARMLESS):
             if old.get(name) != settings.get(name):
+                # the user wrote another --max-update, and a recipe took the option from it
+                if all(lengths) and [old.get(name), settings.get(name)] == lengths:
+                    (before,), (now,) = lengths
+                    raise UserError(
+                        f"{self.root}: its learning rate is planned for --max-update {before} "
+                        f"({name}): a training of {now} is another one: choose another folder for "
+                        f"--out, or --max-update {before}"
+                    )
                 raise UserError(
                     f"{self.root} holds a run begun {_with(name, old)}, not "
                     f"{_with(name, settings)}: choose another folder for --out, or the same options"
                 )
-        if begun["data"] != data:
-            raise UserError(
-                f"{self.root} holds a run begun with other data (train.json has a checksum of its "
-                "dictionary and its size): choose another folder for --out, or the same data"
-            )
+        # a folder that was begun earlier knows less of its data
+        for name, value in begun["data"].items():
+            if data.get(name) != value:
+                raise UserError(
+                    f'{self.root} holds a run begun with other data (train.json has another "{name}'
+                    '"): choose another folder for --out, or the same data'
+                )
 
     def begin(self, settings: dict, data: dict) -> None:
         """Write down what the run is begun or resumed with."""

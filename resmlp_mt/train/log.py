@@ -14,12 +14,17 @@ _MESSAGE = re.compile(r"\| WARNING \| [^|]* \| (.*)$|(early stop since .*)$")
 
 
 def parse_record(line: str) -> Optional[tuple]:
-    """``(kind, values)`` of a statistics line of ``fairseq-train --log-format json``, or None."""
+    """``(kind, values)`` of a statistics line of ``fairseq-train --log-format json``. None for any
+    other line, also for what two processes wrote on one."""
     match = _RECORD.search(line)
     if match is None:
         return None
+    try:
+        record = json.loads(match[2])
+    except ValueError:
+        return None
     values = {}
-    for name, value in json.loads(match[2]).items():
+    for name, value in record.items():
         with suppress(TypeError, ValueError):  # a value in words is of no use here
             values[name] = float(value)
     for name in ("loss", "valid_loss"):
@@ -40,10 +45,11 @@ def read_curve(log: Path) -> Dict[str, List[tuple]]:
         if record is None:
             continue
         kind, values = record
-        if kind == "train_inner":
-            curves["train"][int(values["num_updates"])] = values["nll_loss"]
-        elif kind == "valid":
-            curves["valid"][int(values["valid_num_updates"])] = values["valid_nll_loss"]
+        with suppress(KeyError):  # of a record that is not whole
+            if kind == "train_inner":
+                curves["train"][int(values["num_updates"])] = values["nll_loss"]
+            elif kind == "valid":
+                curves["valid"][int(values["valid_num_updates"])] = values["valid_nll_loss"]
     return {kind: sorted(points.items()) for kind, points in curves.items()}
 
 
@@ -67,16 +73,20 @@ class TrainingBar(tqdm):
             if text not in self.messages:
                 self.messages.add(text)
                 self.write(f"    {text}")
-        if record is None:
-            return
-        kind, values = record
+        if record is not None:
+            with suppress(KeyError):  # of a record that is not whole
+                self._show_record(*record)
+
+    def _show_record(self, kind: str, values: Dict[str, float]) -> None:
         if kind == "train_inner":
+            text = f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
             self.update(int(values["num_updates"]) - self.n)
-            self.set_postfix_str(f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}")
+            self.set_postfix_str(text)
         elif kind == "valid":
-            self.update(int(values["valid_num_updates"]) - self.n)
             bleu = f", BLEU {values['valid_bleu']:.1f}" if "valid_bleu" in values else ""
-            self.write(
+            text = (
                 f"    epoch {values['epoch']:3.0f}, update {values['valid_num_updates']:6.0f}: "
                 f"validation nll {values['valid_nll_loss']:.3f} bits a token{bleu}"
             )
+            self.update(int(values["valid_num_updates"]) - self.n)
+            self.write(text)

@@ -5,6 +5,7 @@ import ctypes
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -38,6 +39,13 @@ def program(name: str) -> str:
     return found
 
 
+def quoted(command: List[str], environment: Optional[Dict[str, str]] = None) -> str:
+    """One line for a shell that sets the variables, too. ``$MASTER_ADDR`` is still one in it."""
+    variables = [f"{name}={value}" for name, value in (environment or {}).items()]
+    words = ["env", *variables, *command] if variables else command
+    return " ".join('"$MASTER_ADDR"' if w == "$MASTER_ADDR" else shlex.quote(w) for w in words)
+
+
 def run_command(
     name: str,
     command: List[str],
@@ -53,7 +61,7 @@ def run_command(
     Args:
         name: what messages call it.
         command: its words.
-        log: file that its output is appended to.
+        log: file that the command, for a shell, and its output are appended to.
         on_line: called with each line of output.
         environment: variables to set beside those of this process.
 
@@ -62,7 +70,7 @@ def run_command(
     """
     tail: deque = deque(maxlen=40)
     with open(log, "a", encoding="utf-8", buffering=1) as file:
-        print(*command, file=file)
+        print(quoted(command, environment), file=file)
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

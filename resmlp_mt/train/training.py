@@ -18,14 +18,13 @@ from resmlp_mt.train.command import (
     PRECISIONS,
     VARIABLES,
     Devices,
-    quoted,
     share_tokens,
     training_command,
 )
 from resmlp_mt.train.data import check_data, find_languages
 from resmlp_mt.train.folder import TrainingFolder
 from resmlp_mt.train.log import TrainingBar
-from resmlp_mt.train.programs import cost_added_to, run_command
+from resmlp_mt.train.programs import cost_added_to, quoted, run_command
 from resmlp_mt.train.recipe import Options, Recipe, parse_options
 
 # options of fairseq-train that have another way in, and what to write there
@@ -221,12 +220,10 @@ class Training:
         ]
         if devices.nodes > 1 and devices.master_addr is None:
             lines.append("# MASTER_ADDR is the host name of the first node")
-        variables = [f"{name}={value}" for name, value in self.environment.items()]
         for node in range(devices.nodes):
             if devices.nodes > 1:
                 lines.append(f"# node {node}")
-            prefix = ["env", *variables] if variables else []
-            lines.append(quoted([*prefix, *self.command(node)]))
+            lines.append(quoted(self.command(node), self.environment))
         return "\n".join(lines)
 
     def run(self) -> None:

@@ -86,7 +86,7 @@ def test_curves_refused(log, tmp_path):
     cases = [
         (cut, "cut.json: not a JSON file"),
         (tmp_path / "none.log", "none.log: no learning curve"),
-        (tmp_path / "no_nll.log", "no_nll.log: not a log of fairseq-train with losses"),
+        (tmp_path / "no_nll.log", "no_nll.log: no learning curve"),
         (tmp_path / "binary.log", "binary.log: not a log"),
         (tmp_path / "gone.log", "gone.log: No such file"),
         (tmp_path / "gone.json", "gone.json: No such file"),

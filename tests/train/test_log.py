@@ -1,5 +1,7 @@
 """The log of fairseq-train, without a training."""
 
+import pytest
+
 from resmlp_mt.train.log import TrainingBar, read_curve
 
 LOG = """
@@ -17,3 +19,31 @@ def test_a_criterion_without_label_smoothing(tmp_path, capsys):
         for line in LOG.splitlines():
             bar.show(line)
     assert "validation nll 6.250 bits a token" in capsys.readouterr().out
+
+
+_, TRAIN, VALID = LOG.split("\n")[:3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        TRAIN + TRAIN,
+        VALID + TRAIN,
+        TRAIN[:-20] + "}",
+        TRAIN.replace('"num_updates": "2"', '"num_updates": "2 of 3"'),
+        VALID.replace("valid_num_updates", "updates"),
+        VALID.replace("valid_loss", "loss"),
+    ],
+    ids=range(6),
+)
+def test_a_line_that_two_processes_wrote(tmp_path, capsys, line):
+    """It is no record: neither the bar nor a curve ends by it."""
+    with TrainingBar(2) as bar:
+        bar.show(line)
+        assert bar.n == 0
+        bar.show(VALID)
+        assert bar.n == 2
+    assert capsys.readouterr().out.count("validation nll") == 1
+    log = tmp_path / "train.log"
+    log.write_text(f"{line}\n{LOG}")
+    assert read_curve(log) == {"train": [(2, 7.5)], "valid": [(2, 6.25)]}

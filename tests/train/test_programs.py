@@ -125,6 +125,16 @@ def test_output_and_errors(tmp_path):
     assert log.read_text().splitlines()[1::2][:2] == ["7", "one"]
 
 
+def test_the_command_in_the_log_can_be_pasted(tmp_path):
+    log = tmp_path / "log"
+    code = "import os, sys; print(os.environ['A'], os.environ['B'], sys.argv[1:])"
+    command = [sys.executable, "-c", code, "(0.9, 0.98)", "*"]
+    run_command("it", command, log, environment={"A": "7", "B": "x y"})
+    line, said = log.read_text().splitlines()
+    pasted = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert pasted.stdout.splitlines() == [said] == ["7 x y ['(0.9, 0.98)', '*']"], pasted.stderr
+
+
 def test_costs_add_up_also_after_an_error(tmp_path):
     file = tmp_path / "cost.json"
     burn = [sys.executable, "-c", "sum(range(10**7)); raise SystemExit(1)"]

@@ -126,7 +126,7 @@ def test_a_checkpoint_that_was_cut_off_while_it_was_copied(whole, tmp_path):
         TrainingFolder(out).mend(1)
 
 
-def test_other_options_are_refused(whole, corpus, tmp_path):
+def test_other_options_are_refused(whole, corpus):
     out = whole.out
     before = (out / "train.json").read_bytes()
     for more, keywords, said in (
@@ -139,19 +139,66 @@ def test_other_options_are_refused(whole, corpus, tmp_path):
     ):
         with pytest.raises(UserError, match=said):
             training(corpus, out, *more, **keywords)
-    other = tmp_path / "data"
-    shutil.copytree(corpus.data, other)
-    elsewhere = type(corpus)(data=other)
-    training(elsewhere, out)  # the same data in another folder
-    with open(other / "train.xx-yy.xx.bin", "ab") as file:
-        file.write(b"\0\0")
-    with pytest.raises(UserError, match="begun with other data"):
-        training(elsewhere, out)
     assert (out / "train.json").read_bytes() == before
     # longer, other saving and logging; batches stay as they were where no option says so
     more = ("--log-interval", 7, "--save-interval-updates", 6)
     longer = training(corpus, out, *more, max_update=30, max_tokens=None)
     assert longer.share.max_tokens == 16 and longer.share.update_freq == 4
+
+
+def test_another_length_where_the_learning_rate_ends_with_the_training(corpus, tmp_path):
+    """The message names the option that the user wrote."""
+
+    def small(updates):
+        recipe, more = load_recipe("small"), ["--cpu"]
+        options = {"max_update": updates, "fairseq_options": more}
+        return Training(corpus.data, tmp_path, "resmlp_mt_tiny", recipe, **options)
+
+    begun = small(300)
+    begun.folder.begin(begun._settings, begun.data_facts)
+    (tmp_path / "checkpoint_last.pt").touch()
+    with pytest.raises(UserError) as caught:
+        small(400)
+    assert str(caught.value) == (
+        f"{tmp_path}: its learning rate is planned for --max-update 300 (--total-num-update): a "
+        "training of 400 is another one: choose another folder for --out, or --max-update 300"
+    )
+
+
+def copies(whole, corpus, folder):
+    """A copy of the corpus, and a copy of the folder of its training."""
+    data = shutil.copytree(corpus.data, folder / "data")
+    return type(corpus)(data=data), shutil.copytree(whole.out, folder / "out")
+
+
+@pytest.mark.parametrize("split", ["train", "valid"])
+def test_other_data_are_refused(whole, corpus, tmp_path, split):
+    """Other words in a file of the same size, and a further file of the split."""
+    other, out = copies(whole, corpus, tmp_path)
+    training(other, out)  # the same data in another folder
+    words = other.data / f"{split}.xx-yy.yy.bin"
+    content = words.read_bytes()
+    words.write_bytes(content[-2:] + content[2:])
+    said = f'begun with other data .train.json has another "{split}"'
+    with pytest.raises(UserError, match=said):
+        training(other, out)
+    words.write_bytes(content)
+    shutil.copy(words, other.data / f"{split}1.xx-yy.yy.bin")
+    with pytest.raises(UserError, match=said):
+        training(other, out)
+
+
+def test_a_folder_begun_when_the_size_alone_was_kept(whole, corpus, tmp_path):
+    other, out = copies(whole, corpus, tmp_path)
+    manifest = read_json(out / "train.json")
+    for split in ("train", "valid"):
+        del manifest["data"][split]
+    write_json(out / "train.json", manifest)
+    training(other, out)
+    with open(other.data / "train.xx-yy.xx.bin", "ab") as file:
+        file.write(b"\0\0")
+    with pytest.raises(UserError, match='has another "train_bytes"'):
+        training(other, out)
 
 
 def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):

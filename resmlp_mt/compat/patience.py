@@ -1,0 +1,60 @@
+"""``--patience`` counts on where a training was stopped.
+
+fairseq keeps the best validation, and how many came after it, in the memory of its process. Without
+this, a resumed training counts from 0, and one that has ended early trains on when its command is
+given again. It can go when the originals pass test_patience.py.
+"""
+
+import logging
+
+from fairseq.trainer import Trainer
+from fairseq_cli import train as imported
+
+from resmlp_mt.compat.checkpoint_errors import naming
+from resmlp_mt.compat.replacing import replace_once, running
+
+logger = logging.getLogger(__name__)
+program = running(imported)
+
+
+@replace_once(Trainer, "save_checkpoint")
+def save_checkpoint(original, self, filename, extra_state):
+    """fairseq counts the validation of this moment before it saves."""
+    count = program.should_stop_early
+    if hasattr(count, "best"):
+        numbers = {"best": float(count.best), "num_runs": int(count.num_runs)}
+        extra_state = {**extra_state, "patience": numbers}
+    return original(self, filename, extra_state)
+
+
+@replace_once(Trainer, "load_checkpoint")
+def load_checkpoint(
+    original, self, filename, reset_optimizer=False, *args, reset_meters=False, **kwargs
+):
+    """
+    Raises:
+        UserError: for a count that is none.
+    """
+    extra_state = original(
+        self, filename, reset_optimizer, *args, reset_meters=reset_meters, **kwargs
+    )
+    # where fairseq forgets the best validation, and in the folder of another training
+    another = filename == getattr(self.cfg.checkpoint, "continue_once", None)
+    anew = extra_state is None or reset_optimizer or reset_meters or another
+    vars(program.should_stop_early).clear()
+    if not anew and "patience" in extra_state:
+        with naming(filename, "has no right count for --patience", "give an earlier checkpoint"):
+            numbers = extra_state["patience"]
+            program.should_stop_early.best = float(numbers["best"])
+            program.should_stop_early.num_runs = int(numbers["num_runs"])
+    return extra_state
+
+
+@replace_once(program, "train")
+def train(original, cfg, *args):
+    """Nothing, where the last validation before the checkpoint was the last of the training."""
+    runs = getattr(program.should_stop_early, "num_runs", 0)
+    if 0 < cfg.checkpoint.patience <= runs:
+        logger.info(f"early stop since the last {runs} validations of this training were no better")
+        return [None], True
+    return original(cfg, *args)

@@ -1,0 +1,75 @@
+"""A training with ``--patience`` that is stopped and resumed, and one that has ended early."""
+
+import shutil
+
+import pytest
+import torch
+from cli import PACKAGE, load, process, refusal, train, training, values
+
+LAST = "checkpoint_last.pt"
+# no update moves a weight: the first validation stays the best on any CPU. There are eight updates
+# an epoch, and none after the twelfth epoch if nothing ends the training
+OPTIONS = ("--batch-size", 8, "--lr", 0, "--patience", 3, "--max-update", 96)
+
+
+def updates(folder):
+    return load(folder / LAST)["optimizer_history"][-1]["num_updates"]
+
+
+@pytest.fixture(scope="module")
+def ended(corpus, tmp_path_factory):
+    """Its folder: the validations of epochs 2, 3 and 4 were no better than the first."""
+    folder = tmp_path_factory.mktemp("ended")
+    train(corpus.data, folder, *OPTIONS)
+    assert updates(folder) == 32
+    return folder
+
+
+def test_stopped_and_resumed(corpus, tmp_path):
+    for epochs in (1, 3):
+        train(corpus.data, tmp_path, *OPTIONS, "--max-epoch", epochs)
+    train(corpus.data, tmp_path, *OPTIONS)
+    assert updates(tmp_path) == 32
+
+
+def test_ended_is_not_trained_on(corpus, ended, tmp_path):
+    """As torchrun starts it. More patience trains on from the count that there was."""
+    last = shutil.copy(ended / LAST, tmp_path)
+    before = (tmp_path / LAST).read_bytes()
+    words = ("-m", "fairseq_cli.train", *training(corpus.data, tmp_path, *OPTIONS))
+    done = process(*words, "--user-dir", PACKAGE)
+    assert done.returncode == 0, done.stderr
+    assert f"Loaded checkpoint {last}" in done.stdout and "early stop since" in done.stdout
+    assert values(done.stdout, "loss") == [] and (tmp_path / LAST).read_bytes() == before
+    train(corpus.data, tmp_path, *OPTIONS, "--patience", 5)
+    assert updates(tmp_path) == 48
+
+
+@pytest.mark.parametrize(
+    "option", ["--reset-meters", "--reset-optimizer", "--finetune-from-model", "--continue-once"]
+)
+def test_another_training_counts_from_0(corpus, ended, tmp_path, option):
+    if option.startswith("--reset"):
+        shutil.copy(ended / LAST, tmp_path)
+        more = [option]
+    else:
+        more = [option, ended / LAST]
+    log = train(corpus.data, tmp_path, *OPTIONS, *more).log
+    assert len(values(log, "valid_loss")) == 4
+
+
+def test_a_checkpoint_from_before_there_was_a_count(corpus, ended, tmp_path):
+    state = load(ended / LAST)
+    del state["extra_state"]["patience"]
+    torch.save(state, tmp_path / LAST)
+    log = train(corpus.data, tmp_path, *OPTIONS).log
+    assert len(values(log, "valid_loss")) == 4
+
+
+@pytest.mark.parametrize("count", ["x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
+def test_a_count_that_is_none(corpus, ended, tmp_path, count):
+    state = load(ended / LAST)
+    state["extra_state"]["patience"] = count
+    torch.save(state, tmp_path / LAST)
+    said = refusal("train", *training(corpus.data, tmp_path, *OPTIONS))
+    assert said.startswith(f"{tmp_path / LAST} has no right count for --patience")
