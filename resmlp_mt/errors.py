@@ -5,6 +5,10 @@ class UserError(ValueError):
     """Wrong input or options. Its message is one line, fit to be shown without a traceback."""
 
 
+class OptionError(UserError):
+    """An option that does not fit the text. Another value is what the user gives next."""
+
+
 def check_length(tokens: int, positions: int, side: str) -> None:
     """Refuse a sentence that reaches past the last row of the mixing matrix.
 

@@ -72,6 +72,10 @@ class Run:
         if (self.preparation is None) == (self.data is None):
             raise UserError("give either text to prepare or --data, a folder that is prepared")
         self.out = Path(self.out)
+        if self.data is not None and not (Path(self.data) / "data-bin").is_dir():
+            raise UserError(
+                f"--data {self.data}: has no data-bin: give a folder of resmlp-mt prepare"
+            )
         self.data = self.out / "data" if self.data is None else Path(self.data)
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)
@@ -214,7 +218,12 @@ class Run:
                 **self.search,
             )
             source = self.data / "text" / f"{split}.{settings.source_lang}"
-            translate(options, source, output, truncate=True)
+            cut = translate(options, source, output, truncate=True)["cut"]
+            if cut:
+                print(
+                    f"    {split}: {cut} lines have more pieces than the model has positions: cut",
+                    file=sys.stderr,
+                )
         return read_text(output)
 
     def _references(self, split: str) -> List[str]:

@@ -25,7 +25,10 @@ def count(text: str) -> int:
 
 def number(text: str) -> float:
     """The type of an option that is a number, neither infinite nor NaN."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"must be a number, not {text}")
     return value

@@ -47,12 +47,19 @@ def split_recipes(args: argparse.Namespace) -> str:
     """Leave the corpora in ``args.recipe``, and return the recipe to train with.
 
     Raises:
-        UserError: if two recipes are of one kind.
+        UserError: if two recipes are of one kind, or there is text beside one of corpora.
     """
     kinds = {"to train with": [], "of corpora": []}
     for name in args.recipe:
         trains = name in NAMES or name.endswith(".toml")
         kinds["to train with" if trains else "of corpora"].append(name)
+    for name in kinds["of corpora"]:
+        given = next((flag for flag in ("trainpref", "data") if getattr(args, flag)), None)
+        if given:
+            raise UserError(
+                f"--recipe {name}: to train with, choose {' or '.join(NAMES)}, or give a TOML "
+                f"file. One of corpora goes without --{given}"
+            )
     for kind, names in kinds.items():
         if len(names) > 1:
             raise UserError(f"--recipe {names[0]} and --recipe {names[1]}: two recipes {kind}")

@@ -103,7 +103,7 @@ def naming(path, wrong: str, remedy: str) -> Iterator[None]:
     except OSError as error:
         if str(error).startswith("Model file not found"):
             raise UserError(f"{error}: give a checkpoint that is there") from error
-        if not error.strerror or error.filename in (None, path):
+        if not error.strerror or error.filename in (None, path, str(path)):
             raise
         raise UserError(
             f"{path} needs {error.filename} ({error.strerror}): give the data folder that it was "

@@ -19,7 +19,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 from tqdm import tqdm
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import OptionError
 from resmlp_mt.prepare.binary import WORD, DataWriter, make_dictionary
 from resmlp_mt.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.processes import Workers
@@ -185,7 +185,7 @@ def encode(
                 dropped += reasons
                 bar.update(len(encoded[0].lengths) + reasons.total())
     if not kept["train"]:
-        raise UserError(
+        raise OptionError(
             f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
             "see --max-pieces and --max-ratio"
         )

@@ -24,7 +24,7 @@ from typing import Callable, Dict, List, Optional
 
 from tqdm import tqdm
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.files import ResultsFolder, read_json, write_json
 from resmlp_mt.prepare.binary import MAX_VOCAB
 from resmlp_mt.prepare.cleaning import clean
@@ -143,8 +143,14 @@ class Preparation:
                 "subwords": ("SentencePiece", self._make_subwords),
                 self.last: ("encode", lambda path: self._encode(path, contents)),
             }
-            for name, (title, make) in steps.items():
-                folder.step(name, title, _reporting(make))
+            try:
+                for name, (title, make) in steps.items():
+                    folder.step(name, title, _reporting(make))
+            except OptionError:
+                # what is here already would hold the folder to the options that do not fit
+                for name in steps:
+                    shutil.rmtree(self.out / name, ignore_errors=True)
+                raise
         return self.out / self.last
 
     def summary(self) -> List[str]:

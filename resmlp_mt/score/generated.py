@@ -30,7 +30,7 @@ def read_system(path: Path, sentences: Optional[int] = None) -> List[str]:
             The lines of a text are not counted here.
 
     Raises:
-        UserError: an unreadable file, or a log that lacks translations.
+        UserError: an unreadable file, or a log that lacks translations or has them in subwords.
     """
     lines = read_text(path)
     return _translations(lines, name_of(path), sentences) if _is_log(lines) else lines
@@ -97,4 +97,11 @@ def _translations(lines: Sequence[str], name: str, sentences: Optional[int]) -> 
         )
     if len(best) > count:
         raise UserError(f"{name}: {len(best)} translations but {count} references: {again}")
-    return [best[number] for number in range(len(best))]
+    found = [best[number] for number in range(len(best))]
+    texts = [text for text in found if text]
+    if texts and all("\u2581" in text for text in texts):
+        raise UserError(
+            f"{name}: its translations are subwords: run fairseq-generate with --remove-bpe "
+            "sentencepiece"
+        )
+    return found

@@ -7,7 +7,7 @@ from typing import Iterable, Iterator, List
 
 import sentencepiece
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.text.lines import one_line
 
 # what SentencePiece passes over when it learns: a longer line (its own default), and one with the
@@ -35,8 +35,8 @@ def train_subwords(
             rarest, which make up the rest, are unknown words.
 
     Raises:
-        UserError: if the text has too little variety for *vocab_size*, or too much; if there is
-            none; if the model cannot be written; what *lines* raises.
+        OptionError: if the text has too little variety for *vocab_size*, or too much.
+        UserError: if there is no text; if the model cannot be written; what *lines* raises.
     """
     source = _Learnable(lines)
     try:
@@ -64,11 +64,11 @@ def train_subwords(
             raise UserError(f"{prefix}.model could not be written: {unwritable[1]}") from None
         limit = re.search(r"value <= (\d+)", str(error))
         if limit:
-            raise UserError(
+            raise OptionError(
                 f"--vocab-size {vocab_size} is more than this corpus allows: at most {limit[1]}"
             ) from None
         if "smaller than required_chars" in str(error) or "too small" in str(error):
-            raise UserError(
+            raise OptionError(
                 f"--vocab-size {vocab_size} is less than the corpus has characters: raise it"
             ) from None
         raise

@@ -110,15 +110,18 @@ class SearchOptions:
         """How the text of the data was made.
 
         Raises:
-            UserError: if nothing says so.
+            UserError: if nothing says so, or a checkpoint is not there.
         """
+        for path in self.paths:
+            if not path.is_file():
+                raise UserError(f"{path}: no such file: give a checkpoint or a folder of a model")
         if (self.data / FILE).is_file():
             settings = TextSettings.load(self.data)
             return replace(settings, subword_model=self.spm or settings.subword_model)
         if self.spm is None:
             raise UserError(
-                f"{self.data} has no {FILE}, which says how its text was made: give its "
-                "SentencePiece model with --spm"
+                f"{self.data} has no {FILE}, which says how its text was made: give the folder of "
+                "the binary data with --data, or its SentencePiece model with --spm"
             )
         return TextSettings("", "", False, self.spm)
 

@@ -123,6 +123,7 @@ def test_refusals_of_the_command(tmp_path):
         ((tmp_path, epochs, 0), "--num-epoch-checkpoints: must be at least 1"),
         ((tmp_path, epochs, 2, "--checkpoint-upper-bound", 9), "fewer than the 2 to average"),
         ((path, other), "different parameters"),
+        ((path, tmp_path / "no.pt"), "no.pt: No such file or directory: give a checkpoint"),
     ):
         refused(said, "average", "--output", out, "--inputs", *words)
     refused("is the input", "average", "--output", other, "--inputs", path, other)

@@ -286,6 +286,8 @@ def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):
 def test_text_that_does_not_do(tmp_path, text, own):
     said = "--vocab-size 30000 is more than this corpus allows: at most "
     fails(said, *from_text(tmp_path, text, "--vocab-size", 30_000))
+    # what does not fit is no obstacle to what does
+    assert resmlp(*from_text(tmp_path, text, "--vocab-size", 200)).status == 0
     empty = write_layout(tmp_path / "empty", TAGS, {"a": [("", "x"), ("y", "")]})
     fails("no training pair is left", *from_text(tmp_path, empty, out="other"))
     (tmp_path / "own" / "documents").mkdir()

@@ -122,6 +122,8 @@ def test_other_text_is_refused_where_its_data_are_gone(german, tmp_path, monkeyp
     shutil.copytree(german[0] / "run/data", "run/data")
     Path("run/data/manifest.json").write_text(json.dumps({**made, "text of test": "other"}))
     refused("made with data text of test = ", *prepared)
+    inside = f"run --data run/data/data-bin {SMALL}".split()
+    refused("--data run/data/data-bin: has no data-bin", *inside)
     for words in ("--testpref text/more", "-s en", "--from text", "--normalise", "--limit 9"):
         said = f"--data and {words.split()[0].replace('-s', '--source-lang', 1)}: give one"
         refused(said, *prepared[:3], *words.split(), *prepared[3:])
@@ -148,6 +150,7 @@ def test_a_finished_training_needs_no_gpu(german, monkeypatch):
         ("--arch perceptron", "there is no such architecture"),
         ("--gpus 3 --tokens 1000", "1000 tokens an update are no multiple of 3 processes"),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
+        ("--recipe smal", "--recipe smal: to train with, choose small or paper, or give a TOML"),
     ],
 )
 def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_path, monkeypatch):

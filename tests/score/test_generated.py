@@ -63,6 +63,15 @@ def test_a_log_that_is_cut_off_is_refused(logs, name, tmp_path):
     assert whole < 20
 
 
+def test_a_log_of_subwords_is_refused(logs, tmp_path):
+    folder, _ = logs
+    lines = (folder / "out").read_text(encoding="utf-8").splitlines()
+    subwords = [re.sub(r"(?<=[\t ])(?=[a-z])", "\u2581", line) for line in lines]
+    (tmp_path / "log").write_text("\n".join(subwords), encoding="utf-8")
+    with pytest.raises(UserError, match="log: its translations are subwords: .* --remove-bpe"):
+        read_system(tmp_path / "log")
+
+
 @pytest.mark.parametrize("kind", ["D", "P"])
 def test_a_log_that_lacks_a_line_is_refused(logs, kind, tmp_path):
     folder, _ = logs

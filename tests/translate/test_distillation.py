@@ -187,7 +187,7 @@ def test_bad_input_ends_in_one_line(world, words, tmp_path):
     refused("not the other way round", *words(out, source=target, target=source))
     refused("one file: give both sides", *words(out, source=source, target=source))
     refused("choose a folder that can be written", *words(tmp_path / "one.yy" / "train"))
-    refused("no.pt: No such file", *words(out, "--path", tmp_path / "no.pt"))
+    refused("no.pt: no such file", *words(out, "--path", tmp_path / "no.pt"))
     assert not list(tmp_path.glob("out/*"))
 
 

@@ -221,7 +221,7 @@ def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_p
     refuse("cut.gz: damaged gzip file", bad / "cut.gz", out)
     refuse("none: No such file", bad / "none", out)
     refuse("cut.pt is damaged", source, out, path=bad / "cut.pt")
-    refuse("none.pt: No such file", source, out, path=bad / "none.pt")
+    refuse("none.pt: no such file", source, out, path=bad / "none.pt")
     refuse("its task is language_modeling", source, out, path=bad / "lm.pt")
     refuse("its task is None", source, out, path=bad / "no_task.pt")
     refuse("unfit.pt does not fit the model", source, out, path=bad / "unfit.pt")

@@ -1,4 +1,4 @@
-"""A training with ``--patience`` that is stopped and resumed, and one that has ended early."""
+"""A training with ``--patience`` that is stopped and resumed, and trainings that have ended."""
 
 import shutil
 
@@ -30,6 +30,12 @@ def test_stopped_and_resumed(corpus, tmp_path):
         train(corpus.data, tmp_path, *OPTIONS, "--max-epoch", epochs)
     train(corpus.data, tmp_path, *OPTIONS)
     assert updates(tmp_path) == 32
+
+
+def test_no_update_after_the_last(corpus, tmp_path):
+    for most, made in ((5, 5), (5, 5), (3, 5), (6, 6)):
+        train(corpus.data, tmp_path, "--batch-size", 8, "--max-update", most)
+        assert updates(tmp_path) == made
 
 
 def test_ended_is_not_trained_on(corpus, ended, tmp_path):

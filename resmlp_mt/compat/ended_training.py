@@ -1,8 +1,9 @@
-"""``--patience`` counts on where a training was stopped.
+"""A training that has ended stays ended, and ``--patience`` counts on where one was stopped.
 
-fairseq keeps the best validation, and how many came after it, in the memory of its process. Without
-this, a resumed training counts from 0, and one that has ended early trains on when its command is
-given again. It can go when the originals pass test_patience.py.
+fairseq compares the updates with ``--max-update`` after an update, so that the same command makes
+one more each time it is given. It keeps the best validation, and how many came after it, in the
+memory of its process: a resumed training counts from 0, and one that has ended early trains on. It
+can go when the originals pass test_ended_training.py.
 """
 
 import logging
@@ -51,10 +52,14 @@ def load_checkpoint(
 
 
 @replace_once(program, "train")
-def train(original, cfg, *args):
-    """Nothing, where the last validation before the checkpoint was the last of the training."""
+def train(original, cfg, trainer, *args):
+    """Nothing, where the checkpoint is the last one of the training."""
     runs = getattr(program.should_stop_early, "num_runs", 0)
     if 0 < cfg.checkpoint.patience <= runs:
         logger.info(f"early stop since the last {runs} validations of this training were no better")
         return [None], True
-    return original(cfg, *args)
+    updates, most = trainer.get_num_updates(), cfg.optimization.max_update
+    if 0 < most <= updates:
+        logger.info(f"early stop since {updates} updates were made before")
+        return [None], True
+    return original(cfg, trainer, *args)
