@@ -218,6 +218,8 @@ def test_refusals(tmp_path):
         (["--data", tmp_path, "--source-length", 3], "leave out --data or --source-length"),
         (["--baseline", "lstm", "--ctranslate2", "int8"], "lstm is no Transformer"),
         (["--out", tmp_path / "file"], "file"),
+        (["--device", "cuda", "--exported", "int8"], "cuda: leave out --exported and --precision"),
+        (["--device", "cuda", "--precision", "int8"], "cuda: leave out --exported and --precision"),
     ]
     for words, said in cases:
         refused(said, "benchmark", "decode", "--quick", *words)
