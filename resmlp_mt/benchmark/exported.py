@@ -39,9 +39,12 @@ class ExportedSystem:
     def prepare(self, batch: dict, words: int) -> Callable[[], int]:
         rows = batch["net_input"]["src_tokens"].tolist()
         sources = [[word for word in row if word != self.padding] for row in rows]
+        numbers = range(1, len(rows) + 1)
 
         def translate() -> int:
-            found = self.model.search(sources, None, self.beam, self.length_penalty, 0, words)
+            found = self.model.search(
+                sources, numbers, None, self.beam, self.length_penalty, 0, words
+            )
             lengths = {len(tokens) for hypotheses in found for _, tokens, _ in hypotheses}
             if lengths != {words}:
                 raise RuntimeError(f"{self.name}: {lengths} words, asked for {words}")
