@@ -22,7 +22,7 @@ import ctranslate2
 import sentencepiece
 import torch
 from ctranslate2.converters import FairseqConverter
-from deploying import memory
+from deploying import PRECISIONS, memory
 
 from resmlp_mt.benchmark.converted import save_checkpoint
 from resmlp_mt.benchmark.report import machine
@@ -40,7 +40,6 @@ from resmlp_mt.translate.translator import SearchOptions, Translator
 
 BEAM, LENPEN, TOKENS = 4, 0.6, 4096  # of a batch: source tokens, padding included
 ONE_BY_ONE = 100  # lines
-PRECISIONS = ("float32", "int8")
 # what runtime.py is for our model
 PROGRAM = """
 import argparse, itertools, ctranslate2, sentencepiece

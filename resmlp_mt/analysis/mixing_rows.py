@@ -11,7 +11,13 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 import numpy as np
 from torch import Tensor
 
-from resmlp_mt.checkpoints.inspection import Layer, load_ours, mixing_kind, mixing_matrices
+from resmlp_mt.checkpoints.inspection import (
+    Layer,
+    check_matrices,
+    load_ours,
+    matrices_of,
+    mixing_kind,
+)
 from resmlp_mt.errors import UserError
 
 MOST_HEADS = 8  # unless more are asked for
@@ -58,10 +64,12 @@ def mixing_rows(
         UserError: what :func:`~resmlp_mt.checkpoints.inspection.mixing_matrices` raises; a head or
             row that is not there; *rows* where all are alike; several *heads* where they are not.
     """
-    matrices = mixing_matrices(path, length)
+    state = load_ours(path)
+    check_matrices(state, path)
+    matrices = matrices_of(state, length)
     shape = next(iter(matrices.values())).shape
     there_are, length = shape[0], min(matrix.size(1) for matrix in matrices.values())
-    if mixing_kind(load_ours(path)) in BY_DISTANCE:
+    if mixing_kind(state) in BY_DISTANCE:
         if rows:
             raise UserError(
                 f"--row: {path} has weights by distance: all rows are alike, leave it out"

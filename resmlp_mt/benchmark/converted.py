@@ -85,10 +85,10 @@ class CTranslate2System:
 
     counts_as = 1
 
-    def __init__(self, precision: str, model, pair, length_penalty: float):
+    def __init__(self, precision: str, model, pair):
         if not isinstance(model, TransformerModelBase):
             raise UserError(f"--ctranslate2: {pair.args.baseline} is no Transformer: name one")
-        self.name, self.length_penalty = f"CTranslate2 {precision}", length_penalty
+        self.name = f"CTranslate2 {precision}"
         self.dictionary, self.beam = pair.task.source_dictionary, pair.args.beam
         options, device = pair.options[1], pair.args.device
         threads = torch.get_num_threads()
@@ -107,7 +107,6 @@ class CTranslate2System:
                 num_hypotheses=self.beam,  # fairseq, too, gives all of them
                 min_decoding_length=steps,
                 max_decoding_length=steps,
-                length_penalty=self.length_penalty,
                 max_input_length=0,
             )
             lengths = {len(tokens) for result in found for tokens in result.hypotheses}

@@ -23,7 +23,6 @@ from resmlp_mt.benchmark.timing import (
 )
 from resmlp_mt.benchmark.work import multiply_adds
 
-LENGTH_PENALTY = 0.6  # the same number of words everywhere, so that it changes no ranking
 NOTES = [
     "speed: how many times faster than the baseline, repeat by repeat: median (lowest .. highest)",
     "counted: what the speed would be if every multiply-add took the same time",
@@ -50,9 +49,7 @@ class FairseqSystem:
         It returns the number of tokens in the best hypotheses, and raises RuntimeError if a
         hypothesis has another length.
         """
-        options = Namespace(
-            beam=self.beam, max_len_a=0, max_len_b=words, min_len=words, lenpen=LENGTH_PENALTY
-        )
+        options = Namespace(beam=self.beam, max_len_a=0, max_len_b=words, min_len=words)
         generator = self.task.build_generator([self.model], options)
 
         def translate() -> int:
@@ -73,9 +70,9 @@ def systems_of(pair: Pair) -> list:
         model = pair.build(0, inference_precision=precision)
         systems.append(FairseqSystem(f"{pair.names[0]} {precision}", model, pair, 0))
     for precision in args.exported:
-        systems.append(ExportedSystem(precision, pair, LENGTH_PENALTY))
+        systems.append(ExportedSystem(precision, pair))
     for precision in args.ctranslate2:
-        systems.append(CTranslate2System(precision, systems[1].model, pair, LENGTH_PENALTY))
+        systems.append(CTranslate2System(precision, systems[1].model, pair))
     return systems
 
 

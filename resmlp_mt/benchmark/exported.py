@@ -18,14 +18,14 @@ class ExportedSystem:
 
     counts_as = 0
 
-    def __init__(self, precision: str, pair, length_penalty: float):
+    def __init__(self, precision: str, pair):
         try:
             from resmlp_mt.export.graphs import encoder_graph, step_graph
             from resmlp_mt.export.mixing import window_of
             from resmlp_mt.export.runtime import Model
         except ImportError as error:
             raise UserError(f'--exported: {error}: pip install ".[export]"') from None
-        self.name, self.length_penalty = f"exported {precision}", length_penalty
+        self.name = f"exported {precision}"
         self.beam, dictionary = pair.args.beam, pair.task.source_dictionary
         self.padding = dictionary.pad()
         model = make_ready(pair.build(0), self.beam)
@@ -39,9 +39,10 @@ class ExportedSystem:
     def prepare(self, batch: dict, words: int) -> Callable[[], int]:
         rows = batch["net_input"]["src_tokens"].tolist()
         sources = [[word for word in row if word != self.padding] for row in rows]
+        numbers = range(1, len(rows) + 1)
 
         def translate() -> int:
-            found = self.model.search(sources, None, self.beam, self.length_penalty, 0, words)
+            found = self.model.search(sources, numbers, None, self.beam, 1.0, 0, words)
             lengths = {len(tokens) for hypotheses in found for _, tokens, _ in hypotheses}
             if lengths != {words}:
                 raise RuntimeError(f"{self.name}: {lengths} words, asked for {words}")

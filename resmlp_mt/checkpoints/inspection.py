@@ -3,7 +3,7 @@ A (over positions), B and C (over channels, fc1 and fc2)."""
 
 import re
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, Tuple
 
 import torch
 from fairseq import tasks
@@ -142,22 +142,13 @@ def mixing_matrices(path: Path, length: int, before_training: bool = False) -> D
     """
     state = load_ours(path)
     check_matrices(state, path)
-    weights = untrained(state) if before_training else state["model"]
+    return matrices_of({**state, "model": untrained(state)} if before_training else state, length)
+
+
+def matrices_of(state: dict, length: int) -> Dict[Layer, Tensor]:
+    """:func:`mixing_matrices` of a checkpoint that is loaded and has them."""
     matrices = {}
     for (side, layer), name in parameter_names(state, "A").items():
-        mixing = rebuild_mixing(state, side, weights[name])
+        mixing = rebuild_mixing(state, side, state["model"][name])
         matrices[side, layer] = mixing.matrix(min(length, mixing.positions)).detach()
     return matrices
-
-
-def layers_of(matrices: Dict[Layer, Tensor], side: str) -> List[int]:
-    """Layer numbers of one side, in order."""
-    return sorted(layer for where, layer in matrices if where == side)
-
-
-def layer_rows(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]:
-    """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
-    sides = [[(side, layer) for layer in layers_of(matrices, side)] for side in SIDES]
-    return [
-        keys[start : start + columns] for keys in sides for start in range(0, len(keys), columns)
-    ]

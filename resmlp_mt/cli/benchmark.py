@@ -115,6 +115,10 @@ def complete(args: Namespace) -> Namespace:
         raise UserError(
             f"{args.mode}: --precision, --exported and --ctranslate2 are for decode: leave them out"
         )
+    if args.device == "cuda" and (args.exported or "int8" in args.precision):
+        raise UserError(
+            "--device cuda: leave out --exported and --precision int8, which run on a CPU"
+        )
     defaults = {name: values[args.quick] for name, values in DEFAULTS.items()}
     defaults["split"] = "train" if args.mode in ("train", "gpu") else "test"
     if args.mode == "gpu" and not args.quick:

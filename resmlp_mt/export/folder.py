@@ -1,13 +1,12 @@
 """The folder of an exported model: two graphs, subwords, a description and the runtime."""
 
-import hashlib
 import json
 import os
 import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Iterator, List, Optional
 
 import torch
 
@@ -21,6 +20,7 @@ from resmlp_mt.export.shortlist import read_pairs, shortlist
 from resmlp_mt.export.verification import verify
 from resmlp_mt.models.model import ResMLPModel
 from resmlp_mt.provenance import versions
+from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.translate.translator import SearchOptions, Translator
 
 
@@ -134,7 +134,10 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         "search": {name: getattr(translator.options, name) for name in searched},
         "normalisation": rules if settings.normalise else [],
         "made_by": versions(),
-        "files": {path.name: _described(path) for path in sorted(folder.iterdir())},
+        "files": {
+            path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+            for path in sorted(folder.iterdir())
+        },
     }
     text = json.dumps(config, indent=1) + "\n"  # in ASCII: a rule may have half a character pair
     (folder / "config.json").write_text(text, encoding="utf-8")
@@ -142,11 +145,6 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
 
 def _symbols(task) -> tuple:
     return task.source_dictionary.symbols, task.target_dictionary.symbols
-
-
-def _described(path: Path) -> Dict[str, object]:
-    data = path.read_bytes()
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 @contextmanager

@@ -1,16 +1,15 @@
 """The encoder and one step of the decoder as ONNX graphs, from a folded model."""
 
-from typing import Dict, Tuple
+from typing import Dict, Optional, Tuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from resmlp_mt.export.mixing import mixing_branch
+from resmlp_mt.export.mixing import mixing_branch, normed
 from resmlp_mt.export.onnx_graph import Graph, Name, array
 from resmlp_mt.export.output import LOWEST, best_continuations, give_shortlist, logits_of
 from resmlp_mt.export.sequences import NewestWord, WholeSentence
-from resmlp_mt.inference.folding import unchanged
 
 
 def encoder_graph(
@@ -36,8 +35,8 @@ def encoder_graph(
     sequence = WholeSentence(graph, words, inside)
     x = sequence.without_padding(embed(graph, words, encoder, sequence))
     for layer in encoder.layers:
-        x = layer_body(graph, x, layer, sequence)
-    x = final_norm(graph, x, encoder.layer_norm)
+        x, _ = layer_body(graph, x, layer, sequence)
+    x = normed(graph, x, encoder.layer_norm)
     channels = model.decoder.layers[0].cross_attention.attn.kdim
     graph.output(x, "states", "float32", ["sentences", "length", channels])
     for number, layer in enumerate(model.decoder.layers):
@@ -85,7 +84,7 @@ def step_graph(
         x, weights = layer_body(graph, x, layer, sequence, number, mask)
     attention = graph.op("ReduceMean", weights, graph.constant([1]), keepdims=0)
     graph.output(attention, "attention", "float32", ["sentences", "rows", "length"])
-    x = final_norm(graph, x, decoder.layer_norm)
+    x = normed(graph, x, decoder.layer_norm)
     if decoder.project_out_dim is not None:
         x = graph.linear(x, decoder.project_out_dim)
     logits = logits_of(graph, x, decoder.output_projection, shortlist)
@@ -116,21 +115,21 @@ def position_table(side: nn.Module) -> torch.Tensor:
     return side.embed_positions(words)[0]
 
 
-def layer_body(graph: Graph, x: Name, layer: nn.Module, sequence, number: int = 0, mask: Name = ""):
-    """A layer of either side; of the decoder with the weights of its attention."""
+def layer_body(
+    graph: Graph, x: Name, layer: nn.Module, sequence, number: int = 0, mask: Name = ""
+) -> Tuple[Name, Optional[Name]]:
+    """A layer of either side, and in the decoder the weights of its attention."""
     x = mixing_branch(graph, x, layer.token_mixing, sequence)
-    attention = getattr(layer, "cross_attention", None)
-    weights = None
+    attention, weights = getattr(layer, "cross_attention", None), None
     if attention is not None:
         x, weights = attend(graph, x, attention, number, mask)
-    x = feed_forward(graph, x, layer.feed_forward)
-    return x if attention is None else (x, weights)
+    return feed_forward(graph, x, layer.feed_forward), weights
 
 
 def feed_forward(graph: Graph, x: Name, branch: nn.Module) -> Name:
     """``Y = Z + C GELU(B Z)``."""
-    h = x if branch.pre is unchanged else graph.layer_norm(x, branch.pre)
-    h = graph.activation(graph.linear(h, branch.fc1), branch.activation_fn)
+    h = graph.linear(normed(graph, x, branch.pre), branch.fc1)
+    h = graph.activation(h, branch.activation_fn)
     return graph.op("Add", x, graph.linear(h, branch.fc2))
 
 
@@ -140,7 +139,7 @@ def attend(graph: Graph, x: Name, branch: nn.Module, number: int, mask: Name) ->
     heads, each = attn.num_heads, attn.head_dim
     keys = graph.input(f"keys.{number}", "float32", ["sentences", heads, each, "length"])
     values = graph.input(f"values.{number}", "float32", ["sentences", heads, "length", each])
-    h = x if branch.pre is unchanged else graph.layer_norm(x, branch.pre)
+    h = normed(graph, x, branch.pre)
     query = attn.q_proj
     scale = np.float32(attn.scaling)
     bias = None if query.bias is None else array(query.bias) * scale
@@ -151,8 +150,3 @@ def attend(graph: Graph, x: Name, branch: nn.Module, number: int, mask: Name) ->
     y = graph.transpose(graph.op("MatMul", weights, values), 0, 2, 1, 3)
     y = graph.reshape(y, 0, 0, heads * each)
     return graph.op("Add", x, graph.linear(y, attn.out_proj)), weights
-
-
-def final_norm(graph: Graph, x: Name, norm: nn.Module) -> Name:
-    """The map after a stack, where folding has left it."""
-    return x if norm is None else graph.layer_norm(x, norm)

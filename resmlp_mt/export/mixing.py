@@ -1,6 +1,7 @@
 """Each kind of token mixing as ONNX operators, in the folded form of the affine maps around it."""
 
 from functools import singledispatch
+from typing import Optional
 
 from torch import nn
 
@@ -30,8 +31,13 @@ def mixing_branch(graph: Graph, x: Name, branch: nn.Module, sequence) -> Name:
     """
     if not isinstance(branch, FoldedBranch):  # --token-mixing none
         return x
-    h = x if branch.pre is unchanged else graph.layer_norm(x, branch.pre)
+    h = normed(graph, x, branch.pre)
     return graph.op("Add", x, folded_mixing(branch, graph, h, sequence))
+
+
+def normed(graph: Graph, x: Name, norm: Optional[nn.Module]) -> Name:
+    """The map before a branch or after a stack, where folding has left one: a LayerNorm."""
+    return x if norm is None or norm is unchanged else graph.layer_norm(x, norm)
 
 
 @singledispatch

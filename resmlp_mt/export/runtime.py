@@ -212,7 +212,10 @@ class Translator:
         for batch in _batches([len(ids) for ids in encoded], max_tokens):
             batched = [encoded[i] for i in batch]
             listed = self.shortlist.words(batched) if shortlist else None
-            found = self.model.search(batched, listed, attention=return_attention, **options)
+            numbers = [first + i for i in batch]
+            found = self.model.search(
+                batched, numbers, listed, attention=return_attention, **options
+            )
             for i, hypotheses in zip(batch, found):
                 results[i] = [self._hypothesis(*one) for one in hypotheses[:nbest]]
         return results
@@ -287,6 +290,7 @@ class Model:
     def search(
         self,
         sources: Sequence[Sequence[int]],
+        numbers: Sequence[int],
         listed: Optional[np.ndarray],
         beam: int,
         lenpen: float,
@@ -300,6 +304,7 @@ class Model:
         A hypothesis is a row: a sentence has one at the first word, later *beam*.
 
         Args:
+            numbers: of the sentences, for errors.
             listed: the words to choose from, None: all.
         """
         count, length = len(sources), max(map(len, sources))
@@ -319,8 +324,12 @@ class Model:
             history["attention"] = np.zeros((count, 1, 0, length), np.float32)
         for step in range(limit + 1):
             out = self.run_step(newest, totals, memory, step, 2 * beam, attention)
-            if not np.isfinite(out["end_scores"]).all():
-                raise TranslationError("scores are NaN or infinite: the model overflowed")
+            lost = left[~done & ~np.isfinite(out["end_scores"]).all(axis=1)]
+            if len(lost):
+                raise TranslationError(
+                    f"sentence {numbers[lost[0]]}: its scores are NaN or infinite: export another "
+                    "checkpoint, or without --float16 and --int8"
+                )
             if attention:
                 history["attention"] = _append(history["attention"], out["attention"])
             if step < limit:

@@ -67,10 +67,6 @@ class Int8Linear(nn.Module):
         self.few = _quantized(linear, "fbgemm")
         self.many = _quantized(linear, "onednn")
 
-    def weight(self) -> Tensor:
-        """C' x C, quantized."""
-        return self.many.weight()
-
     def forward(self, x: Tensor) -> Tensor:
         """Shape ``(..., C)`` to ``(..., C')``."""
         layer = self.few if x.numel() <= FEW * x.size(-1) else self.many

@@ -213,10 +213,6 @@ class BeamHistory:
         )
         self._weights.update(zip(numbers, zip(*rows, strict=True), strict=True))
 
-    def _each_by_itself(self) -> List[Bags]:
-        layout = self._layout if self.constant else self._lay_out()
-        return [Bags(self.index.view(-1), *layout)]
-
     def _lay_out(self) -> Tuple[Tensor, Tensor]:
         """Positions and offsets of a bag for each hypothesis."""
         hypotheses, width = self.index.shape
@@ -233,7 +229,8 @@ class BeamHistory:
         """
         hypotheses, width = self.index.shape
         if self.constant or self.beam == 1 or hypotheses * width < SHARE_FROM:
-            return self._each_by_itself()
+            layout = self._layout if self.constant else self._lay_out()
+            return [Bags(self.index.view(-1), *layout)]
         # beams of a sentence meet in a common ancestor, and before it their rows are the same
         beams = self.index.view(-1, self.beam, width)
         shared = (beams == beams[:, :1]).all(dim=1)  # B x W

@@ -32,8 +32,8 @@ class DecodingMemory:
     def of(incremental_state: dict, constant: Optional[bool] = None) -> "DecodingMemory":
         """The memory in *incremental_state*, made empty if there is none yet."""
         if _KEY not in incremental_state:
-            incremental_state[_KEY] = {"memory": DecodingMemory(constant)}
-        return incremental_state[_KEY]["memory"]
+            incremental_state[_KEY] = DecodingMemory(constant)
+        return incremental_state[_KEY]
 
     def begin(self, words: Tensor, length: int, limit: int, encoder_out: Optional[dict]) -> None:
         """What the host does before the decoder is given the next word of R hypotheses.

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from resmlp_mt.checkpoints.inspection import Layer, layer_rows
+from resmlp_mt.checkpoints.inspection import SIDES, Layer
 from resmlp_mt.pictures.style import CM, COLUMN, PAGE, UNUSED, color_bar, in_style, new_figure
 
 ROWS = 16  # more rows of panels than that take the width of a page
@@ -27,6 +27,19 @@ class Panel(NamedTuple):
     causal: bool
     heading: str = ""
     row: str = ""
+
+
+def layers_of(matrices: Dict[Layer, Tensor], side: str) -> List[int]:
+    """Layer numbers of one side, in order."""
+    return sorted(layer for where, layer in matrices if where == side)
+
+
+def layer_rows(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]:
+    """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
+    sides = [[(side, layer) for layer in layers_of(matrices, side)] for side in SIDES]
+    return [
+        keys[start : start + columns] for keys in sides for start in range(0, len(keys), columns)
+    ]
 
 
 def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Panel]]:

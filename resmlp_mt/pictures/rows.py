@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.analysis.mixing_rows import MixingRows
-from resmlp_mt.checkpoints.inspection import SIDES, layer_rows, layers_of
+from resmlp_mt.checkpoints.inspection import SIDES
+from resmlp_mt.pictures.matrices import layer_rows, layers_of
 from resmlp_mt.pictures.style import (
     CM,
     COLUMN,

@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from resmlp_mt.analysis.pruning import KINDS, Sparsity
-from resmlp_mt.checkpoints.inspection import SIDES, layers_of
+from resmlp_mt.checkpoints.inspection import SIDES
+from resmlp_mt.pictures.matrices import layers_of
 from resmlp_mt.pictures.style import CM, COLUMN, in_style, legend_below, look, new_figure
 
 

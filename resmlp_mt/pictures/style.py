@@ -92,18 +92,15 @@ def in_style(draw):
 
 
 def new_figure(width: float, height: float, title: Optional[str] = None) -> Figure:
-    """An empty figure that keeps all labels inside. Sizes in inches. A *title* adds its height."""
+    """An empty figure that keeps all labels inside. Sizes in inches.
+
+    A *title* adds its height. It is broken where it is wider than the picture.
+    """
     room = 0.5 * CM if title else 0
     figure = Figure(figsize=(width, height + room), layout="constrained")
-    set_title(figure, title)
-    return figure
-
-
-def set_title(figure: Figure, title: Optional[str]) -> None:
-    """The heading of a figure, broken where it is wider than the picture."""
     if title:
-        letters = int(figure.get_figwidth() / COLUMN * 50)
-        figure.suptitle(textwrap.fill(title, letters))
+        figure.suptitle(textwrap.fill(title, int(width / COLUMN * 50)))
+    return figure
 
 
 def legend_below(

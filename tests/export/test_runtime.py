@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import hostile_lines
+import numpy as np
 import pytest
 from exported_models import LINES, damaged, write_checkpoint, write_data
 
@@ -96,6 +97,30 @@ def test_the_line_that_is_too_long(made, monkeypatch):
     monkeypatch.setattr(runtime, "CHUNK", 2)
     with pytest.raises(TranslationError, match="sentence 5: .* pieces"):
         Translator(made).translate([*LINES[:1] * 4, "red " * 99])
+
+
+def test_scores_that_are_not_finite(made, monkeypatch):
+    """The sentence is named. What comes after its end is not looked at."""
+    exported = Translator(made, threads=1)
+    pieces = exported.pieces(LINES[2])
+    sources = [*[pieces[:9]] * 8, pieces[:17]]  # the last one is searched first, and ends first
+    expected = exported.search(sources, beam=1)
+    *_, later, end = (len(found[0].pieces) for found in expected)
+    assert end < later
+    run_step = exported.model.run_step
+
+    def overflowing(newest, totals, memory, step, *others):
+        out = run_step(newest, totals, memory, step, *others)
+        if step >= first_step:
+            out["end_scores"][0] = np.nan
+        return out
+
+    monkeypatch.setattr(exported.model, "run_step", overflowing)
+    first_step = end + 1
+    assert exported.search(sources, beam=1) == expected
+    first_step = end
+    with pytest.raises(TranslationError, match="^sentence 109: .* NaN .* --float16"):
+        exported.search(sources, beam=1, first=101)
 
 
 def test_outputs_that_would_be_lost(made, tmp_path, monkeypatch, capsys):

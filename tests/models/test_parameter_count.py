@@ -1,8 +1,13 @@
-"""Numbers of parameters against the paper's sizes, written out."""
+"""Numbers of parameters: those of the paper's sizes, written out, and those that a page says."""
+
+import re
+from pathlib import Path
 
 import pytest
 import torch
 from helpers import SMALL, build_model
+
+from resmlp_mt.models.architectures import ARCHITECTURES
 
 # d, hidden, layers on each side
 SIZES = {
@@ -29,16 +34,20 @@ def expected_count(d, hidden, layers, vocabulary, positions, tables, mixing):
     return tables * vocabulary * d + layers * (encoder + decoder) + final
 
 
-def count(arch, vocabulary, positions, **options):
+def build(arch, vocabulary, positions, **options):
+    """A model of the architecture's own sizes, without memory."""
     positions = dict(max_source_positions=positions, max_target_positions=positions)
+    options = dict.fromkeys(SMALL) | positions | options
     with torch.device("meta"):
-        model, _ = build_model(
-            arch,
-            randomize=False,
-            vocabulary=vocabulary,
-            **(dict.fromkeys(SMALL) | positions | options),
-        )
-    return sum(parameter.numel() for parameter in model.parameters())
+        return build_model(arch, randomize=False, vocabulary=vocabulary, **options)[0]
+
+
+def numbers(parameters):
+    return sum(parameter.numel() for parameter in parameters)
+
+
+def count(*args, **options):
+    return numbers(build(*args, **options).parameters())
 
 
 @pytest.mark.parametrize("arch", SIZES)
@@ -64,17 +73,18 @@ def test_gated():
     assert count("resmlp_mt_gated_6", 1000, 64, share_all_embeddings=True) == expected
 
 
-OWN = {
-    "gated": {"token_mixing": "gated", "token_mixing_heads": 8},
-    "toeplitz": {"token_mixing": "toeplitz", "token_mixing_heads": 8},
-    "conv": {"token_mixing": "conv", "token_positional_embeddings": True},
-}
-
-
-@pytest.mark.parametrize("kind", OWN)
-@pytest.mark.parametrize("layers", ["6", "12"])
-def test_architectures_of_our_own(kind, layers):
-    ours = count(f"resmlp_mt_{kind}_{layers}", 1000, 64, share_all_embeddings=True)
-    paper = f"resmlp_mt_{layers}"
-    assert ours == count(paper, 1000, 64, share_all_embeddings=True, **OWN[kind])
-    assert ours != count(paper, 1000, 64, share_all_embeddings=True)
+def test_the_table_of_the_architectures():
+    """In docs/options.md: one row an architecture, its sizes and both counts."""
+    page = Path(__file__).parents[2] / "docs" / "options.md"
+    table = re.findall(r"^\| `(resmlp_mt\w*)` \| (.*) \|$", page.read_text(), re.MULTILINE)
+    found = {}
+    for arch in ARCHITECTURES:
+        model = build(arch, 32768, 256, share_all_embeddings=True)
+        width, attention = model.decoder.embed_dim, model.decoder.layers[0].cross_attention.attn
+        mixing = [p for name, p in model.named_parameters() if "token_mixing.mixing." in name]
+        found[arch] = (
+            f"{len(model.encoder.layers)} + {len(model.decoder.layers)} | {width} | "
+            f"{model.decoder.layers[0].feed_forward.fc1.out_features} | {attention.num_heads} | "
+            f"{numbers(model.parameters()):,} | {numbers(mixing):,}"
+        )
+    assert dict(table) == found

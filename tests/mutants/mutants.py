@@ -24,7 +24,8 @@ from typing import NamedTuple, Optional
 from catalogue import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("resmlp_mt", "tests", "scripts", "examples", "setup.py", "pyproject.toml", "README.md")
+COPIED = ("resmlp_mt", "tests", "scripts", "examples", "docs")
+COPIED += ("setup.py", "pyproject.toml", "README.md")
 TESTS = ("tests/reference", "tests/modules", "tests/models", "tests/inference")
 # how a report begins with an assertion that fails, or pytest.raises without the error
 ASSERTIONS = ("AssertionError", "assert", "Failed: DID NOT RAISE")

@@ -1,6 +1,5 @@
 """The model against the plain one in reference_model.py: states, logits, gradients, decoding."""
 
-import fairseq.modules
 import pytest
 import torch
 from helpers import build_model, gap, pad_batch, random_sentences, shift
@@ -23,12 +22,6 @@ ARCHITECTURES = {
 architectures = pytest.mark.parametrize("arch", ARCHITECTURES)
 folded_ = pytest.mark.parametrize("folded", [False, True], ids=["unfolded", "folded"])
 sides = pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
-
-
-@pytest.fixture(autouse=True)
-def exact_gelu(monkeypatch):
-    """fairseq's computes in float32 whatever it is given."""
-    monkeypatch.setattr(fairseq.modules, "gelu", torch.nn.functional.gelu)
 
 
 class Pair:

@@ -35,7 +35,6 @@ settings.register_profile("soak", max_examples=200, **COMMON)
 
 # the same sums in another order: rounding alone, through at most three random layers
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
-GELU_TOLERANCE = 1e-4  # in float64: fairseq computes gelu in float32
 
 
 @torch.no_grad()
@@ -47,8 +46,6 @@ def tolerance_of(case: Case) -> float:
     result as the model is from its copy in float64. Where that is too far to tell a wrong result
     from a rounded one, Hypothesis draws another example.
     """
-    if case.dtype == torch.float64 and case.options["activation_fn"] == "gelu":
-        return GELU_TOLERANCE
     if case.dtype in TOLERANCES:
         return TOLERANCES[case.dtype]
     rounded, exact = (_outputs(case.model(dtype), case) for dtype in (None, torch.float64))
