@@ -12,6 +12,7 @@ other file. The search is the beam search of fairseq.
 
 import argparse
 import functools
+import gzip
 import hashlib
 import itertools
 import json
@@ -21,6 +22,7 @@ import re
 import signal
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
@@ -568,9 +570,13 @@ def _read_lines(path: Optional[str]) -> List[str]:
     name = path or "standard input"
     if not path and sys.stdin is None:
         raise TranslationError("standard input is closed: give --input")
-    data = (Path(path).read_bytes() if path else sys.stdin.buffer.read()).removeprefix(
-        b"\xef\xbb\xbf"
-    )
+    data = Path(path).read_bytes() if path else sys.stdin.buffer.read()
+    if name.endswith(".gz"):
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, OSError, zlib.error):
+            raise TranslationError(f"{name}: cut off or damaged: copy it again") from None
+    data = data.removeprefix(b"\xef\xbb\xbf")
     if not data:
         raise TranslationError(f"{name}: empty file: give one sentence a line")
     lines = data.removesuffix(b"\n").split(b"\n")
@@ -631,10 +637,8 @@ def _main(args) -> None:
 def main() -> int:
     """The program; returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--input", metavar="FILE", help="text, one sentence a line (default: stdin)"
-    )
-    parser.add_argument("--output", metavar="FILE", help="file to write (default: stdout)")
+    parser.add_argument("--input", metavar="FILE", help="text, plain or .gz, or - (default: stdin)")
+    parser.add_argument("--output", metavar="FILE", help="file to write, or - (default: stdout)")
     parser.add_argument("--beam", type=int, metavar="N")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
     parser.add_argument(
@@ -651,7 +655,11 @@ def main() -> int:
     if sys.stderr is None:  # print() would write messages to standard output
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
-        _main(parser.parse_args())
+        args = parser.parse_args()
+        for name in ("input", "output"):
+            if getattr(args, name) == "-":
+                setattr(args, name, None)
+        _main(args)
     except TranslationError as error:
         print(f"runtime.py: error: {error}", file=sys.stderr)
         return 1

@@ -1,5 +1,6 @@
 """runtime.py by itself: no PyTorch, any text, and no folder but a whole one."""
 
+import gzip
 import io
 import json
 import os
@@ -67,6 +68,13 @@ def test_without_torch(made, tmp_path):
     flat = [text for one in expected for text in one + [""] * (2 - len(one))]
     assert found == flat and len(found) == 2 * len(lines)
     assert not list(tmp_path.glob("*.tmp"))
+    (tmp_path / "in.gz").write_bytes(gzip.compress(text))
+    for given, source in ((b"", tmp_path / "in.gz"), (text, "-")):
+        _, out, _ = bare(made, "--input", source, "--output", "-", *words, text=given)
+        assert out == (tmp_path / "out").read_bytes()
+    (tmp_path / "in.gz").write_bytes(gzip.compress(text)[:-9])
+    status, _, err = bare(made, "--input", tmp_path / "in.gz")
+    assert status == 1 and err.endswith("in.gz: cut off or damaged: copy it again\n")
 
 
 @pytest.mark.parametrize(
