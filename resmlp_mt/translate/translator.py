@@ -242,8 +242,10 @@ class Translator:
         searched = range(len(batch))
         try:
             found = self.search(batch)
-        except NotFinite as error:
-            lost = set(error.sentences)
+        except (NotFinite, AssertionError) as error:
+            # the search of fairseq names no sentence: it asserts that all have a hypothesis
+            named = isinstance(error, NotFinite)
+            lost = set(error.sentences if named else self._unfinished(batch))
             searched = [i for i in range(len(batch)) if i not in lost]
             of_rest = self.search([batch[i] for i in searched]) if searched else []
             by_number = dict(zip(searched, of_rest))
@@ -257,6 +259,16 @@ class Translator:
             or [Hypothesis("", None, NOT_FINITE)]
             for hypotheses in found
         ]
+
+    def _unfinished(self, batch: Sequence[Sentence]) -> List[int]:
+        """Those for which the search of fairseq ends without a hypothesis."""
+        unfinished = []
+        for number, sentence in enumerate(batch):
+            try:
+                self.search([sentence])
+            except AssertionError:
+                unfinished.append(number)
+        return unfinished
 
     def _read(self, found: dict, limit: int) -> Hypothesis:
         score, tokens = found["score"].item(), found["tokens"]
