@@ -45,6 +45,8 @@ class ResMLPModel(TransformerModelBase):
         if OmegaConf.is_config(args):
             args = Namespace(**OmegaConf.to_container(args))
         set_defaults(args)
+        if args.no_token_positional_embeddings:  # in place of the default of an architecture
+            args.token_positional_embeddings = False
         args.no_token_positional_embeddings = not args.token_positional_embeddings
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
