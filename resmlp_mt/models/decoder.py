@@ -1,5 +1,6 @@
 """The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
 
+from types import MethodType
 from typing import Dict, List, Optional, Tuple
 
 import torch
@@ -112,9 +113,11 @@ class ResMLPDecoder(TransformerDecoderBase):
         if self.compiled:
             return
         cuda = self.embed_tokens.weight.device.type == "cuda"
-        self.newest_features = torch.compile(
-            self.newest_features, dynamic=True, mode="reduce-overhead" if cuda else None
+        compiled = torch.compile(
+            ResMLPDecoder.newest_features, dynamic=True, mode="reduce-overhead" if cuda else None
         )
+        # bound to this decoder, or a deep copy would run with the weights of the original
+        self.newest_features = MethodType(compiled, self)
         self.compiled = True
 
     def _features(
