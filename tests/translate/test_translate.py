@@ -319,6 +319,17 @@ def test_shards_make_one_output(run, refuse, source, tmp_path, monkeypatch):
     assert not (tmp_path / "out.parts").exists()
 
 
+def test_a_shard_without_chunks(run, source, tmp_path):
+    """It leaves nothing behind. Where the output is there, it does not wait for others."""
+    out, shard = tmp_path / "out", ("--num-shards", 2, "--shard-id", 1)
+    early = run(source, out, *shard)
+    assert "1 chunks are left to other shards" in early.err and not list(tmp_path.iterdir())
+    assert run(source, out, *shard[:3], 0).status == 0
+    late = run(source, out, *shard)
+    assert late.status == 0 and "left" not in late.err
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize("shard", [(), ("--num-shards", 2, "--shard-id", 1)])
 def test_what_was_killed_before_its_first_chunk(run, source, tmp_path, shard):
     """It leaves the options free. Where another shard has been, it may be at work: they stay."""
