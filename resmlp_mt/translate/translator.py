@@ -187,10 +187,9 @@ class Translator:
             if message is None:
                 raise
             raise UserError(" ".join(message.split())) from None
+        settings = settings.reading(self.task.cfg.source_lang)
         _check_subwords(settings, self.task.source_dictionary, options.data)
-        # of one folder of data models may be trained in both directions
-        forth = self.task.cfg.source_lang != settings.target_lang
-        self.encode = settings.encode_source if forth else settings.encode_target
+        self.encode = settings.encode_source
         generation = GenerationConfig(
             beam=options.beam,
             lenpen=options.lenpen,

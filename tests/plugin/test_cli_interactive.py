@@ -177,3 +177,15 @@ def test_text_is_made_as_it_was_prepared(world, tmp_path):
     spaced, close = "w01 w02 %", "w01 w02%"
     assert pieces(plain, spaced) != pieces(plain, close)
     assert pieces(prepared, spaced) == pieces(prepared, close) == pieces(plain, close)
+
+
+def test_text_of_a_model_in_the_other_direction(world, tmp_path):
+    """The model is from xx, which was the target when the data were made. Of both languages only
+    English moves the comma. fairseq-interactive asks the task for its subwords."""
+    TextSettings("en", "xx", True, world.spm).save(tmp_path)
+    folder, name = world.checkpoint.parent, world.checkpoint.name
+    options = {"sentencepiece_model": str(tmp_path / "spm.model")}
+    hub = ResMLPModel.from_pretrained(folder, name, world.data, **options)
+    line = 'w01 "w02", w03'
+    expected = Subwords(world.spm).encode(line)
+    assert hub.bpe.encode(line) == hub.task.build_bpe(hub.cfg.bpe).encode(line) == expected
