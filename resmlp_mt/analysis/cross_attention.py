@@ -81,6 +81,11 @@ def _load(path: Path, data_bin: Path):
     languages = options.get("source_lang"), options.get("target_lang")
     if None in languages and Path(data_bin).is_dir():  # fairseq reads them off the files' names
         languages = infer_language_pair(str(data_bin))
+    if None in languages:
+        raise UserError(
+            f"{data_bin} has no files such as train.en-de.en.idx, which say the languages: give "
+            "the folder of the binary data"
+        )
     for language in languages:
         dictionary = Path(data_bin) / f"dict.{language}.txt"
         if not dictionary.is_file():

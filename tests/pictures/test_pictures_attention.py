@@ -89,15 +89,19 @@ def test_refusals(trained, corpus, tmp_path):
     data.mkdir()
     for language in ("xx", "yy"):
         (data / f"dict.{language}.txt").write_text("one 1\n")
-    (data / "train.xx-yy.xx.idx").write_text("")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for folder in (data, bare):
+        (folder / "train.xx-yy.xx.idx").write_text("")
     alone = save_model(tmp_path / "alone.pt", no_cross_attention=True)
     state = torch.load(trained.path)
     state["model"] = torch.load(alone)["model"]
     torch.save(state, tmp_path / "mixed.pt")
     good = ["--data", trained.data, "--sentence", SENTENCE]
     cases = [
-        (["--data", tmp_path, "--sentence", "a"], "has no dictionary dict."),
-        (["--data", tmp_path / "gone", "--sentence", "a"], "has no dictionary dict."),
+        (["--data", tmp_path, "--sentence", "a"], "has no files such as train.en-de.en.idx"),
+        (["--data", tmp_path / "gone", "--sentence", "a"], "has no files such as"),
+        (["--data", bare, "--sentence", "a"], "bare has no dictionary dict.xx.txt"),
         (["--data", data, "--sentence", "a"], "does not fit"),
         (["--data", trained.data, "--sentence", "  "], "the sentence is empty"),
         ([*good, "--translation", ""], "the translation is empty"),
