@@ -22,7 +22,8 @@ from resmlp_mt.models.encoder import ResMLPEncoder
 
 @register_model("resmlp_mt")
 class ResMLPModel(TransformerModelBase):
-    """The sequence-to-sequence ResMLP: no self-attention, no LayerNorm, no positional embedding.
+    """The sequence-to-sequence ResMLP: no self-attention, and by default no LayerNorm and no
+    positional embedding.
 
     The decoder keeps cross-attention. Build it by fairseq's command-line programs with ``--arch``,
     or load it by :meth:`from_pretrained`.
