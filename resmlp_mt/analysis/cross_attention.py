@@ -54,7 +54,7 @@ def cross_attention(
             or one with more tokens than the model has positions, no cross-attention.
     """
     model, task = _load(path, data_bin)
-    encode_source, encode_target = _encoders(data_bin, spm)
+    encode_source, encode_target = _encoders(data_bin, spm, task.cfg.source_lang)
     source = _indices(task.source_dictionary, encode_source(sentence), "sentence")
     if translation is not None:
         target = _indices(task.target_dictionary, encode_target(translation), "translation")
@@ -81,6 +81,11 @@ def _load(path: Path, data_bin: Path):
     languages = options.get("source_lang"), options.get("target_lang")
     if None in languages and Path(data_bin).is_dir():  # fairseq reads them off the files' names
         languages = infer_language_pair(str(data_bin))
+    if None in languages:
+        raise UserError(
+            f"{data_bin} has no files such as train.en-de.en.idx, which say the languages: give "
+            "the folder of the binary data"
+        )
     for language in languages:
         dictionary = Path(data_bin) / f"dict.{language}.txt"
         if not dictionary.is_file():
@@ -97,7 +102,7 @@ def _load(path: Path, data_bin: Path):
     return model, task
 
 
-def _encoders(data_bin: Path, model: Optional[Path]) -> Tuple[Encoder, Encoder]:
+def _encoders(data_bin: Path, model: Optional[Path], source_lang: str) -> Tuple[Encoder, Encoder]:
     """Functions from source and target text to pieces, normalised as the data was."""
     if model is None:
         if not (Path(data_bin) / MODEL).is_file():
@@ -105,6 +110,7 @@ def _encoders(data_bin: Path, model: Optional[Path]) -> Tuple[Encoder, Encoder]:
         model = Path(data_bin) / MODEL
     settings = TextSettings.beside(model)
     if settings is not None:
+        settings = settings.reading(source_lang)
         return settings.encode_source, settings.encode_target
     encode = Subwords(model).encode
     return encode, encode

@@ -23,7 +23,8 @@ def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *a
     loaded = original(model_name_or_path, checkpoint_file, *args, **kwargs)
     for kind in ("bpe", "tokenizer"):
         options = getattr(loaded["args"], kind, None)
-        if kind in kwargs or not OmegaConf.is_config(options):
+        # of a checkpoint with a kind of its own, fairseq ignores the kind that the caller gave
+        if not OmegaConf.is_config(options) or options.get("_name") == kwargs.get(kind):
             continue
         for option, value in OmegaConf.to_container(options, resolve=True).items():
             if option not in kwargs and "://" in str(value):

@@ -8,6 +8,8 @@ the sentence. It can go when fairseq takes the encoding of a line from the data.
 from pathlib import Path
 
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
+from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.tasks import FairseqTask
 
 from resmlp_mt.compat.replacing import replace_once
 
@@ -32,3 +34,22 @@ def encode(original, self, line: str) -> str:
     if self.text_settings is not None:
         return self.text_settings.encode_source(line)
     return " ".join(plain_pieces(original(self, one_line_of_text(line)).split(" "), self.sp))
+
+
+@replace_once(FairseqTask, "build_bpe")
+def build_bpe(original, self, args):
+    return _from_source(original(self, args), self)
+
+
+@replace_once(GeneratorHubInterface, "__init__")
+def init_hub(original, self, cfg, task, models):
+    original(self, cfg, task, models)
+    _from_source(self.bpe, task)
+
+
+def _from_source(bpe, task):
+    """A model may translate from what was the target language when the data were made."""
+    if getattr(bpe, "text_settings", None) is not None:
+        source_lang = getattr(task.cfg, "source_lang", None)
+        bpe.text_settings = bpe.text_settings.reading(source_lang)
+    return bpe

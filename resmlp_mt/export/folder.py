@@ -101,10 +101,10 @@ def check_model(model, path: Path) -> None:
 
 def write_model(translator: Translator, model, folder: Path, precision: str) -> None:
     """Everything but the shortlist, which the graphs serve if it is there, and the model card."""
-    settings, task = translator.options.text_settings(), translator.task
-    forth = task.cfg.source_lang != settings.target_lang
+    task = translator.task
+    settings = translator.options.text_settings().reading(task.cfg.source_lang)
     languages = [task.cfg.source_lang, task.cfg.target_lang]
-    rules = substitutions(settings.source_lang if forth else settings.target_lang)
+    rules = substitutions(settings.source_lang)
     attn = model.decoder.layers[0].cross_attention.attn
     sizes = {
         "format": runtime.FORMAT,

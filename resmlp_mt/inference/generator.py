@@ -52,8 +52,8 @@ class NotFinite(UserError):
 class ResMLPGenerator(SequenceGenerator):
     """fairseq's generator, with a beam search of its own for the plain case.
 
-    The constructor and the results are fairseq's; ``attention`` is empty, as attention weights are
-    computed for ``--print-alignment`` only, which has a generator of its own.
+    The constructor and the results are fairseq's. In the plain case ``attention`` is empty: weights
+    of attention are for ``--print-alignment``, which has a generator of its own.
 
     Attributes:
         constant_shape: search with steps that are all alike (see :class:`BeamHistory`). None: on

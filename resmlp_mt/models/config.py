@@ -83,7 +83,7 @@ class ResMLPConfig(TransformerConfig):
         default="none",
         metadata={
             "help": "what torch.compile is for: none, training (with fairseq-train), or generation "
-            "(give it by --model-overrides)"
+            "(give it by --model-overrides), which is plain beam search by one model alone"
         },
     )
     folded: bool = field(

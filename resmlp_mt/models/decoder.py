@@ -1,5 +1,6 @@
 """The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
 
+from types import MethodType
 from typing import Dict, List, Optional, Tuple
 
 import torch
@@ -7,9 +8,8 @@ from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
 
-from resmlp_mt.errors import check_length
 from resmlp_mt.models.encoder import wrap_layer
-from resmlp_mt.models.padding import turn_back, turn_right
+from resmlp_mt.models.padding import check_length, turn_back, turn_right
 from resmlp_mt.modules.branches import build_norm
 from resmlp_mt.modules.decoding_memory import DecodingMemory
 from resmlp_mt.modules.layers import ResMLPDecoderLayer
@@ -62,7 +62,7 @@ class ResMLPDecoder(TransformerDecoderBase):
             the features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
 
         Raises:
-            UserError: if a sentence is longer than ``--max-target-positions``.
+            UserError: if the batch, with its padding, is wider than ``--max-target-positions``.
             ValueError: if *incremental_state* has not seen exactly the words before the last, or
                 for *full_context_alignment*.
         """
@@ -71,7 +71,7 @@ class ResMLPDecoder(TransformerDecoderBase):
                 "full_context_alignment: a triangular A sees no future word: leave the option off"
             )
         length = prev_output_tokens.size(1)
-        check_length(length, self.max_target_positions, "target")
+        check_length(prev_output_tokens, self.padding_idx, self.max_target_positions, "target")
         attention = alignment_layer, alignment_heads
         if incremental_state is not None:
             newest = prev_output_tokens[:, -1]
@@ -112,9 +112,11 @@ class ResMLPDecoder(TransformerDecoderBase):
         if self.compiled:
             return
         cuda = self.embed_tokens.weight.device.type == "cuda"
-        self.newest_features = torch.compile(
-            self.newest_features, dynamic=True, mode="reduce-overhead" if cuda else None
+        compiled = torch.compile(
+            ResMLPDecoder.newest_features, dynamic=True, mode="reduce-overhead" if cuda else None
         )
+        # bound to this decoder, or a deep copy would run with the weights of the original
+        self.newest_features = MethodType(compiled, self)
         self.compiled = True
 
     def _features(

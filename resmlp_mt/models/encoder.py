@@ -8,8 +8,7 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
-from resmlp_mt.errors import check_length
-from resmlp_mt.models.padding import turn_back, turn_right
+from resmlp_mt.models.padding import check_length, turn_back, turn_right
 from resmlp_mt.modules.branches import build_norm
 from resmlp_mt.modules.layers import ResMLPEncoderLayer
 from resmlp_mt.modules.padding import is_known_empty, zero_padding
@@ -60,12 +59,13 @@ class ResMLPEncoder(TransformerEncoderBase):
         Returns:
             fairseq's encoder output, every entry at the positions of *src_tokens*:
             ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
-            [B x T x C], ``encoder_states`` (a T x B x C tensor a layer), ``src_lengths`` [B x 1].
+            [B x T x C], ``encoder_states`` (a T x B x C tensor of embeddings, then one a layer),
+            ``src_lengths`` [B x 1].
 
         Raises:
-            UserError: if a sentence is longer than ``--max-source-positions``.
+            UserError: if the batch, with its padding, is wider than ``--max-source-positions``.
         """
-        check_length(src_tokens.size(1), self.max_source_positions, "source")
+        check_length(src_tokens, self.padding_idx, self.max_source_positions, "source")
         tokens, order = turn_right(src_tokens, self.padding_idx)
         if token_embeddings is not None and order is not None:
             # `order` undoes the turn; its inverse permutation is the turn itself

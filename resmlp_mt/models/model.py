@@ -1,8 +1,9 @@
 """The model, registered with fairseq."""
 
 import os
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Set
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -21,7 +22,8 @@ from resmlp_mt.models.encoder import ResMLPEncoder
 
 @register_model("resmlp_mt")
 class ResMLPModel(TransformerModelBase):
-    """The sequence-to-sequence ResMLP: no self-attention, no LayerNorm, no positional embedding.
+    """The sequence-to-sequence ResMLP: no self-attention, and by default no LayerNorm and no
+    positional embedding.
 
     The decoder keeps cross-attention. Build it by fairseq's command-line programs with ``--arch``,
     or load it by :meth:`from_pretrained`.
@@ -44,6 +46,8 @@ class ResMLPModel(TransformerModelBase):
         if OmegaConf.is_config(args):
             args = Namespace(**OmegaConf.to_container(args))
         set_defaults(args)
+        if args.no_token_positional_embeddings:  # in place of the default of an architecture
+            args.token_positional_embeddings = False
         args.no_token_positional_embeddings = not args.token_positional_embeddings
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
@@ -64,10 +68,11 @@ class ResMLPModel(TransformerModelBase):
         """fairseq's method of that name.
 
         A folder that ``resmlp-mt run`` has made (``OUT/model``) has the dictionaries and the
-        subwords beside the model, so that its name is enough.
+        subwords beside the model, so that its name is enough. Else the subwords are looked for in
+        the folder of the data.
 
         Raises:
-            UserError: if the checkpoint is not there.
+            UserError: if the checkpoint is not there, or has no such option as a keyword names.
         """
         folder = Path(model_name_or_path)
         for name in checkpoint_file.split(os.pathsep) if folder.is_dir() else ():
@@ -77,12 +82,34 @@ class ResMLPModel(TransformerModelBase):
             raise UserError(f"{folder}: give its folder, and its name as checkpoint_file")
         if not folder.exists() and "://" not in str(model_name_or_path):
             raise UserError(f"{folder}: no such folder")
-        subwords = folder / "spm.model"
-        if "bpe" not in kwargs and subwords.is_file():
-            kwargs.update(bpe="sentencepiece", sentencepiece_model=str(subwords))
-        return super().from_pretrained(
-            str(model_name_or_path), checkpoint_file, data_name_or_path, **kwargs
-        )
+        given, data = set(kwargs), str(data_name_or_path)
+        # as fairseq reads it, a name that begins with a dot starts from the folder of the model
+        places = (folder, folder / data if data.startswith(".") else Path(data))
+        found = [str(place / "spm.model") for place in places if (place / "spm.model").is_file()]
+        if found and kwargs.get("bpe", "sentencepiece") == "sentencepiece":
+            kwargs.setdefault("sentencepiece_model", found[0])
+        if "sentencepiece_model" in kwargs:
+            kwargs.setdefault("bpe", "sentencepiece")
+        hub = super().from_pretrained(str(model_name_or_path), checkpoint_file, data, **kwargs)
+        unknown = sorted(given - cls._options_of(hub.cfg))
+        if unknown:  # fairseq ignores them
+            raise UserError(f"{unknown[0]}: no such option in {folder}: check its name")
+        return hub
+
+    @classmethod
+    def _options_of(cls, cfg) -> Set[str]:
+        """What an override may name, of a checkpoint that was loaded with overrides."""
+        parser = ArgumentParser(add_help=False)
+        cls.add_args(parser)
+        options = parser.parse_args([])
+        set_defaults(options)
+        known = {*vars(options), *cfg, "generation_args"}
+        for part in (cfg[name] for name in cfg):
+            if OmegaConf.is_config(part):  # fairseq puts every override into a Namespace
+                known.update(part)
+        if isinstance(cfg.task, Namespace):  # of an older kind: nothing else has its options
+            known.update(vars(cfg.task))
+        return known
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

@@ -10,7 +10,36 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.modules.padding import is_known_empty
+
+
+def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) -> None:
+    """Refuse a batch that reaches past the last row of the mixing matrix.
+
+    Args:
+        tokens: B x T token indices, each row padded on either side.
+        padding_idx: the index of the padding symbol.
+        positions: number of rows of A.
+        side: ``"source"`` or ``"target"``.
+
+    Raises:
+        UserError: if T is more than *positions*.
+    """
+    width = tokens.size(1)
+    if width <= positions:
+        return
+    if (tokens.ne(padding_idx).sum(dim=1) <= positions).all():
+        raise UserError(
+            f"{side} sentences are padded to {width} tokens, but this model has {positions} "
+            f"positions: lower --required-seq-len-multiple, or train with --max-{side}-positions "
+            f"{width} or more"
+        )
+    raise UserError(
+        f"a {side} sentence of {width} tokens (end of sentence included) is longer than the "
+        f"{positions} positions that this model has: train with "
+        f"--max-{side}-positions {width} or more, or shorten or leave out the sentence"
+    )
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:

@@ -5,7 +5,7 @@ It is taken once, when the data are prepared, and stored beside them as ``text.j
 """
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Optional
@@ -79,6 +79,13 @@ class TextSettings:
             if not isinstance(found, dict) or not isinstance(found.get(name), kind):
                 raise UserError(f"{path} does not say {name}: prepare the data again")
         return cls(subword_model=model, **{name: found[name] for name in types})
+
+    def reading(self, source_lang: str) -> "TextSettings":
+        """For a model from *source_lang*: of one folder of data, models may be trained in both
+        directions."""
+        if source_lang != self.target_lang:
+            return self
+        return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)
 
     def encode_source(self, line: str) -> str:
         """Pieces of a source line, separated by spaces, normalised first if that was decided."""

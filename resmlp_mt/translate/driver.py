@@ -87,7 +87,9 @@ def translate(
             folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="resmlp_mt.")))
         parts = held.enter_context(Parts(folder, identity, text, num_shards, shard_id))
         counts = search(options, parts, "truncate" if truncate else "refuse")
-        left = len(parts.missing)
+        # a shard without chunks may start when the others have written the output
+        over = parts.nothing_made and not to_stdout and Path(output).exists()
+        left = 0 if over else len(parts.missing)
         with parts.last() as last:
             if last:
                 counts["blank"] = _count_blank(parts)

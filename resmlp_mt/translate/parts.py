@@ -108,7 +108,7 @@ class Parts:
             made_with = read_json(self._manifest)
             if not isinstance(made_with, dict) or not isinstance(made_with.get("options"), dict):
                 raise UserError(f"{self._manifest} is a file of another program: move it away")
-            if self._nothing_made():
+            if self.nothing_made:
                 made_with = {"options": self._options}
                 write_json(self._manifest, made_with)
             check_options(
@@ -123,11 +123,12 @@ class Parts:
     def __exit__(self, *_) -> None:
         empty = not any(self.path(number).exists() for number in self.text.numbers)
         # where there is nothing to resume, other options may be taken the next time
-        if empty and (self.num_shards == 1 or not self._manifest.exists()):
+        if empty and (self.nothing_made or not self._manifest.exists()):
             self.remove()
         self._held.close()
 
-    def _nothing_made(self) -> bool:
+    @property
+    def nothing_made(self) -> bool:
         """Whether no chunk is there, as after a kill, and no other shard may be at work."""
         others = {path.name for path in self.folder.glob("locks/*")} - {f"shard.{self.shard_id}"}
         return not others and not any(self.folder.glob("[0-9]*.jsonl.gz"))

@@ -190,10 +190,9 @@ class Translator:
             if message is None:
                 raise
             raise UserError(" ".join(message.split())) from None
+        settings = settings.reading(self.task.cfg.source_lang)
         _check_subwords(settings, self.task.source_dictionary, options.data)
-        # of one folder of data models may be trained in both directions
-        forth = self.task.cfg.source_lang != settings.target_lang
-        self.encode = settings.encode_source if forth else settings.encode_target
+        self.encode = settings.encode_source
         generation = GenerationConfig(
             beam=options.beam,
             lenpen=options.lenpen,
@@ -245,8 +244,10 @@ class Translator:
         searched = range(len(batch))
         try:
             found = self.search(batch)
-        except NotFinite as error:
-            lost = set(error.sentences)
+        except (NotFinite, AssertionError) as error:
+            # the search of fairseq names no sentence: it asserts that all have a hypothesis
+            named = isinstance(error, NotFinite)
+            lost = set(error.sentences if named else self._unfinished(batch))
             searched = [i for i in range(len(batch)) if i not in lost]
             of_rest = self.search([batch[i] for i in searched]) if searched else []
             by_number = dict(zip(searched, of_rest))
@@ -260,6 +261,16 @@ class Translator:
             or [Hypothesis("", None, NOT_FINITE)]
             for hypotheses in found
         ]
+
+    def _unfinished(self, batch: Sequence[Sentence]) -> List[int]:
+        """Those for which the search of fairseq ends without a hypothesis."""
+        unfinished = []
+        for number, sentence in enumerate(batch):
+            try:
+                self.search([sentence])
+            except AssertionError:
+                unfinished.append(number)
+        return unfinished
 
     def _read(self, found: dict, limit: int) -> Hypothesis:
         score, tokens = found["score"].item(), found["tokens"]

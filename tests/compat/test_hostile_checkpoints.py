@@ -109,6 +109,7 @@ def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
     monkeypatch.setattr(file_utils, "cached_path", fetch)
     address = "http://localhost:9/encoder.json"
     options = {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}
+    (tmp_path / "spm.model").symlink_to(ways.world.spm)  # takes the place of none
     for kind in ("bpe", "tokenizer"):
         path = tmp_path / f"{kind}.pt"
         torch.save({**state, "cfg": {**state["cfg"], kind: options}}, path)

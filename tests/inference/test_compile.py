@@ -1,5 +1,6 @@
 """``--torch-compile``: the same translations and gradients, by a few graphs."""
 
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -52,6 +53,22 @@ def test_graphs_of_200_words(without_kernels):
 
 def test_graphs_of_other_batches(without_kernels):
     assert check_translations(4, [(3, 5, 4), (7, 2, 2, 6), (9, 9, 9, 9, 9)]) <= 4
+
+
+def test_a_copy_has_weights_of_its_own(without_kernels):
+    """Of a model that is prepared for generation."""
+    model, dictionary = build_model(**SIZES, torch_compile="generation")
+    model.prepare_for_inference_(GENERATION)
+    copied = deepcopy(model)
+    with torch.no_grad():
+        for parameter in copied.decoder.layers.parameters():
+            parameter.zero_()
+    scores = []
+    for one in (model, copied):
+        generator = ResMLPGenerator([one], dictionary, beam_size=4, max_len_b=4)
+        (best, *_), *_ = generator.generate([one], batch_of(dictionary, (5,)))
+        scores.append(best["score"].item())
+    assert scores[0] != scores[1]
 
 
 def test_training(without_kernels):

@@ -12,6 +12,7 @@ from helpers import (
     SMALL,
     build_model,
     gap,
+    model_options,
     pad_batch,
     random_sentences,
     shift,
@@ -46,6 +47,16 @@ def test_what_the_paper_leaves_out(arch):
             assert module.encoder_decoder_attention, name
     for side in (model.encoder, model.decoder):
         assert (side.embed_positions is not None) == placed
+
+
+def test_positional_embeddings_are_switched_off():
+    """By the option of fairseq, where the architecture has them; and again from what is saved."""
+    dictionary = synthetic_dictionary(50)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    args = model_options("resmlp_mt_conv_6", no_token_positional_embeddings=True)
+    for _ in range(2):
+        model = ResMLPModel.build_model(args, task)
+        assert model.encoder.embed_positions is None and model.decoder.embed_positions is None
 
 
 @pytest.mark.parametrize("layerscale", [0.2, 0.5])

@@ -71,6 +71,23 @@ def test_target_too_long():
         model.decoder(torch.full((1, 4), 5), encoder_out, state)
 
 
+def test_padded_past_the_positions():
+    """As by --required-seq-len-multiple: the sentences fit, and the message does not blame them."""
+    model, dictionary = build_model()
+    tokens = pad_batch(random_sentences(dictionary, (POSITIONS, 3)), dictionary)
+    padded = torch.nn.functional.pad(tokens, (0, 8), value=dictionary.pad())
+    encoder_out = model.encoder(tokens)
+    for run, side in (
+        (model.encoder, "source"),
+        (lambda x: model.decoder(x, encoder_out), "target"),
+    ):
+        with pytest.raises(UserError) as caught:
+            run(padded)
+        message = str(caught.value)
+        assert f"{side} sentences are padded to 32 tokens" in message and "24 positions" in message
+        assert "--required-seq-len-multiple" in message and "\n" not in message
+
+
 def test_longest_sentences_are_accepted():
     """All positions can be used; fairseq's search stops at the last by itself."""
     model, dictionary = build_model()

@@ -9,7 +9,7 @@ from picture_inputs import assert_legible, drawn, save_model
 
 from resmlp_mt.analysis.cross_attention import cross_attention
 from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.text.subwords import Subwords, train_subwords
 
 SENTENCE = "w01 w17 w05 w33 w02"
 
@@ -89,15 +89,19 @@ def test_refusals(trained, corpus, tmp_path):
     data.mkdir()
     for language in ("xx", "yy"):
         (data / f"dict.{language}.txt").write_text("one 1\n")
-    (data / "train.xx-yy.xx.idx").write_text("")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for folder in (data, bare):
+        (folder / "train.xx-yy.xx.idx").write_text("")
     alone = save_model(tmp_path / "alone.pt", no_cross_attention=True)
     state = torch.load(trained.path)
     state["model"] = torch.load(alone)["model"]
     torch.save(state, tmp_path / "mixed.pt")
     good = ["--data", trained.data, "--sentence", SENTENCE]
     cases = [
-        (["--data", tmp_path, "--sentence", "a"], "has no dictionary dict."),
-        (["--data", tmp_path / "gone", "--sentence", "a"], "has no dictionary dict."),
+        (["--data", tmp_path, "--sentence", "a"], "has no files such as train.en-de.en.idx"),
+        (["--data", tmp_path / "gone", "--sentence", "a"], "has no files such as"),
+        (["--data", bare, "--sentence", "a"], "bare has no dictionary dict.xx.txt"),
         (["--data", data, "--sentence", "a"], "does not fit"),
         (["--data", trained.data, "--sentence", "  "], "the sentence is empty"),
         ([*good, "--translation", ""], "the translation is empty"),
@@ -128,3 +132,11 @@ def test_pieces_are_made_as_for_the_data(trained, corpus, tmp_path):
     TextSettings("xx", "yy", True, spm).save(data)
     stored = cross_attention(trained.path, data, "w01\u00a0w02", translation="w01")
     assert stored.source == named.source and len(stored.target) > 2
+    # from what was the target when the data were made: English moves the comma
+    line = '"w01", w02'
+    quoted = train_subwords([line] * 20, tmp_path / "quoted", 14)
+    TextSettings("en", "xx", True, quoted).save(data)
+    turned = cross_attention(trained.path, data, line, translation=line)
+    assert len(turned.source) == len(Subwords(quoted).encode(line).split()) + 1
+    assert len(turned.target) == len(Subwords(quoted).encode('"w01," w02').split()) + 1
+    assert len(turned.source) != len(turned.target)

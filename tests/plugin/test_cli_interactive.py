@@ -1,6 +1,7 @@
 """fairseq-interactive and the hub interface: any line gets one answer, the same as elsewhere."""
 
 import shutil
+from argparse import Namespace
 
 import pytest
 import torch
@@ -13,10 +14,12 @@ from cli import (
     load,
     refusal,
 )
+from kept_checkpoints import FIXTURES
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import Subwords, train_subwords
 
 
 def interactive(trained, text, *options):
@@ -106,6 +109,48 @@ def test_hub_interface(trained, corpus):
     assert hub.translate(sources[0], beam=4) == translations[0]
 
 
+def test_the_hub_finds_the_subwords(world, tmp_path):
+    """Beside the model, then beside the data. A model that is named comes before both."""
+    other = train_subwords([f"quick foxes {x}" for x in "abcdefgh"], tmp_path / "other", 30)
+
+    def pieces(folder, name, data, **named):
+        return ResMLPModel.from_pretrained(str(folder), name, data, **named).bpe.encode("w01 w02")
+
+    expected, different = (Subwords(spm).encode("w01 w02") for spm in (world.spm, other))
+    assert expected != different
+    apart = world.checkpoint.parent, world.checkpoint.name
+    assert pieces(*apart, str(world.data)) == pieces(*apart, "../data-bin") == expected
+    assert pieces(*apart, str(world.data), sentencepiece_model=str(other)) == different
+    (tmp_path / "plain").mkdir()
+    for path in (*world.data.glob("*.idx"), *world.data.glob("dict.*")):
+        (tmp_path / "plain" / path.name).symlink_to(path)
+    assert pieces(*apart, str(tmp_path / "plain"), sentencepiece_model=str(other)) == different
+    (tmp_path / "model.pt").symlink_to(world.checkpoint)
+    (tmp_path / "spm.model").symlink_to(other)
+    assert pieces(tmp_path, "model.pt", str(world.data)) == different
+
+
+@pytest.mark.parametrize("layout", ["args", "cfg"])
+def test_options_of_the_hub(tmp_path, layout):
+    """Those that an older checkpoint does not have are known. A name with a mistake is refused."""
+    options = {"inference_precision": "int8", "torch_compile": "none", "token_mixing_reach": 0}
+    state = load(FIXTURES / "linear.pt")
+    for name in options:
+        vars(state["cfg"]["model"]).pop(name, None)
+    if layout == "args":  # as the first versions of fairseq have it
+        task = {key: value for key, value in state["cfg"]["task"].items() if key != "_name"}
+        state["args"] = Namespace(**{**vars(state["cfg"].pop("model")), **task})
+        del state["cfg"]
+    torch.save(state, tmp_path / "model.pt")
+    options.update(source_lang="xx", seed=3, lenpen=2.0, user_dir=None, generation_args={"beam": 3})
+    options.update(tokenizer="moses", moses_no_escape=True, dropout=0.1)
+    hub = ResMLPModel.from_pretrained(tmp_path, data_name_or_path=FIXTURES, **options)
+    assert hub.models[0].inference_precision == "int8" and hub.cfg.generation.beam == 3
+    for wrong in ("inference_precison", "bpe_codes"):
+        with pytest.raises(UserError, match=f"^{wrong}: no such option in {tmp_path}: check"):
+            ResMLPModel.from_pretrained(tmp_path, data_name_or_path=FIXTURES, **{wrong: "int8"})
+
+
 def test_text_is_made_as_it_was_prepared(world, tmp_path):
     """The decision to normalise, which takes the space before a percent sign, is read beside the
     SentencePiece model. Without one nothing is changed."""
@@ -132,3 +177,15 @@ def test_text_is_made_as_it_was_prepared(world, tmp_path):
     spaced, close = "w01 w02 %", "w01 w02%"
     assert pieces(plain, spaced) != pieces(plain, close)
     assert pieces(prepared, spaced) == pieces(prepared, close) == pieces(plain, close)
+
+
+def test_text_of_a_model_in_the_other_direction(world, tmp_path):
+    """The model is from xx, which was the target when the data were made. Of both languages only
+    English moves the comma. fairseq-interactive asks the task for its subwords."""
+    TextSettings("en", "xx", True, world.spm).save(tmp_path)
+    folder, name = world.checkpoint.parent, world.checkpoint.name
+    options = {"sentencepiece_model": str(tmp_path / "spm.model")}
+    hub = ResMLPModel.from_pretrained(folder, name, world.data, **options)
+    line = 'w01 "w02", w03'
+    expected = Subwords(world.spm).encode(line)
+    assert hub.bpe.encode(line) == hub.task.build_bpe(hub.cfg.bpe).encode(line) == expected

@@ -38,6 +38,14 @@ def test_they_are_read_as_they_were_saved(model, tmp_path, normalise):
     assert post_process(pieces, "sentencepiece") == german
 
 
+def test_in_the_other_direction(model):
+    settings = TextSettings("de", "en", True, model)
+    assert settings.reading("de") == settings.reading("fr") == settings
+    back = settings.reading("en")
+    assert back == TextSettings("en", "de", True, model) and back.reading("de") == settings
+    assert back.encode_source(LINE) == settings.encode_target(LINE) != back.encode_target(LINE)
+
+
 def test_no_settings(model, tmp_path):
     assert TextSettings.beside(model) is None
     with pytest.raises(UserError, match="has no text.json.* `resmlp-mt prepare`"):

@@ -319,6 +319,17 @@ def test_shards_make_one_output(run, refuse, source, tmp_path, monkeypatch):
     assert not (tmp_path / "out.parts").exists()
 
 
+def test_a_shard_without_chunks(run, source, tmp_path):
+    """It leaves nothing behind. Where the output is there, it does not wait for others."""
+    out, shard = tmp_path / "out", ("--num-shards", 2, "--shard-id", 1)
+    early = run(source, out, *shard)
+    assert "1 chunks are left to other shards" in early.err and not list(tmp_path.iterdir())
+    assert run(source, out, *shard[:3], 0).status == 0
+    late = run(source, out, *shard)
+    assert late.status == 0 and "left" not in late.err
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize("shard", [(), ("--num-shards", 2, "--shard-id", 1)])
 def test_what_was_killed_before_its_first_chunk(run, source, tmp_path, shard):
     """It leaves the options free. Where another shard has been, it may be at work: they stay."""
@@ -356,23 +367,35 @@ def overflowing(world, tmp_path):
     return tmp_path / "overflowing.pt"
 
 
-def test_scores_that_are_not_finite(run, refuse, overflowing, tmp_path):
+# an ensemble and n-gram blocking use the search of fairseq, which names no sentence
+searches = pytest.mark.parametrize(
+    "ensemble, options", [(False, ()), (False, ("--no-repeat-ngram-size", 2)), (True, ())]
+)
+
+
+@searches
+def test_scores_that_are_not_finite(run, refuse, overflowing, world, tmp_path, ensemble, options):
+    path = f"{overflowing}:{world.checkpoint}" if ensemble else overflowing
     (tmp_path / "in").write_text("w01 w02\nw09\nw03\nw19 w04\n")
     said = "in, line 2 and 1 more: no translation, because the scores of the model are NaN or inf"
-    refuse(said, tmp_path / "in", tmp_path / "out", path=overflowing)
+    refuse(said, tmp_path / "in", tmp_path / "out", *options, path=path)
     assert not (tmp_path / "out").exists()
     # the others are there, as they are alone
     with gzip.open(tmp_path / "out.parts" / "000000.jsonl.gz", "rt") as file:
         found = file.read().splitlines()
-    alone = run("-", "-", path=overflowing, stdin=b"w01 w02\nw03\n").out.splitlines()
+    alone = run("-", "-", *options, path=path, stdin=b"w01 w02\nw03\n").out.splitlines()
     assert alone[0] in found[0] and alone[1] in found[2] and "scores not finite" in found[3]
 
 
-def test_a_lost_sentence_leaves_the_length_limit_of_the_others(run, overflowing, tmp_path):
+@searches
+def test_a_lost_sentence_leaves_the_length_limit_of_the_others(
+    run, overflowing, world, tmp_path, ensemble, options
+):
     """They are searched again without it, and its length does not count."""
+    path = f"{overflowing}:{world.checkpoint}" if ensemble else overflowing
     (tmp_path / "in").write_text(f"w01\n{'w09 ' * 14}\n")
     limit = ("--max-len-a", 0.1, "--max-len-b", 1)  # one word for the first, three for the second
-    assert run(tmp_path / "in", tmp_path / "out", *limit, path=overflowing).status == 1
+    assert run(tmp_path / "in", tmp_path / "out", *limit, *options, path=path).status == 1
     with gzip.open(tmp_path / "out.parts" / "000000.jsonl.gz", "rt") as file:
         first, second = file.read().splitlines()
     assert "length limit" in first and "scores not finite" in second
