@@ -10,16 +10,20 @@ from pathlib import Path
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.tasks import FairseqTask
+from omegaconf import OmegaConf
 
 from resmlp_mt.compat.replacing import replace_once
+from resmlp_mt.errors import UserError
 
 
 @replace_once(SentencepieceBPE, "__init__")
 def init(original, self, cfg):
     """
     Raises:
-        UserError: if the decision beside the model cannot be read.
+        UserError: if no model is named, or the decision beside it cannot be read.
     """
+    if OmegaConf.is_missing(cfg, "sentencepiece_model"):
+        raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
     # imported here because fairseq-train needs no SentencePiece
     from resmlp_mt.text.settings import TextSettings
 

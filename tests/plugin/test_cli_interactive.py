@@ -46,6 +46,12 @@ def test_a_line_without_an_end(trained):
     assert_same_hypotheses(hypotheses(with_end), hypotheses(without))
 
 
+def test_subwords_without_a_model(trained):
+    options = ("--path", trained.path, "--cpu", "--bpe", "sentencepiece")
+    said = refusal("interactive", trained.data, *options, stdin="w01\n")
+    assert said == "--bpe sentencepiece: give --sentencepiece-model, spm.model of the data"
+
+
 def test_same_as_generate(trained, corpus):
     text = (corpus.text / "test.xx").read_text(encoding="utf-8")
     assert_same_hypotheses(
