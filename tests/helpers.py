@@ -17,12 +17,6 @@ from resmlp_mt.modules.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
 MIXINGS += [(kind, 4) for kind in OF_POSITIONS]
 mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
-ARCHITECTURES = (
-    *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
-    *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
-    *("resmlp_mt_gated_6", "resmlp_mt_gated_12"),
-    *("resmlp_mt_conv_6", "resmlp_mt_conv_12"),
-)
 POSITIONS = 24
 SMALL = dict(
     encoder_embed_dim=16,

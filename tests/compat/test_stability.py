@@ -7,12 +7,13 @@ import pytest
 import torch
 from cli import RECIPE, SMALL_MODEL, refusal, train
 from fairseq.nan_detector import NanDetector
-from helpers import ARCHITECTURES, SMALL, build_model, pad_batch, random_sentences, shift
+from helpers import SMALL, build_model, pad_batch, random_sentences, shift
 from stability import Recipe, prepare
 from stability import train as train_run
 
 from resmlp_mt.compat import divergence
 from resmlp_mt.errors import UserError
+from resmlp_mt.models.architectures import ARCHITECTURES
 
 SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
 NO_WARM_UP = ("--warmup-updates", 0)

@@ -13,7 +13,7 @@ from resmlp_mt.inference.hypotheses import Fetched, Hypotheses
 from resmlp_mt.modules import beam_history
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
 
-# the others of helpers.ARCHITECTURES have other numbers of layers, which these tests set
+# the others have other numbers of layers, which these tests set
 ARCHITECTURES = ("resmlp_mt_6", "resmlp_mt_toeplitz_6", "resmlp_mt_gated_6", "resmlp_mt_conv_6")
 
 

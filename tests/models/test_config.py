@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.modules import MultiheadAttention
 from helpers import (
-    ARCHITECTURES,
     SMALL,
     build_model,
     gap,
@@ -21,6 +20,7 @@ from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
+from resmlp_mt.models.architectures import ARCHITECTURES
 from resmlp_mt.modules.affine import Affine
 
 
@@ -76,13 +76,10 @@ def test_layernorm_is_an_option():
     assert sum(isinstance(m, torch.nn.LayerNorm) for m in model.modules()) == 2 * 2 + 2 * 3 + 2
 
 
-def test_architectures_are_registered():
-    for arch in ARCHITECTURES:
-        assert ARCH_MODEL_REGISTRY[arch] is ResMLPModel
+def test_defaults():
+    """The sizes are in test_parameter_count.py."""
     args = Namespace()
     ARCH_CONFIG_REGISTRY["resmlp_mt_12"](args)
-    assert (args.encoder_layers, args.decoder_layers, args.encoder_embed_dim) == (12, 12, 512)
-    assert (args.encoder_ffn_embed_dim, args.decoder_attention_heads) == (2048, 8)
     assert (args.layerscale_init, args.dropout, args.token_mixing) == (0.2, 0.15, "linear")
 
 
@@ -117,11 +114,16 @@ def test_layerdrop():
 
 @pytest.mark.parametrize("offload", [False, True])
 def test_checkpointed_activations(offload):
+    """Layers are computed again for the backward pass: same losses and gradients."""
     results = []
     for options in ({}, {"checkpoint_activations": True, "offload_activations": offload}):
         model, dictionary = build_model(**options)
+        calls = []
+        for layer in [*model.encoder.layers, *model.decoder.layers]:
+            layer.feed_forward.register_forward_hook(lambda *_, calls=calls: calls.append(1))
         loss = loss_of(model.train(), dictionary)
         loss.backward()
+        assert len(calls) == (8 if options else 4)
         results.append((loss.detach(), [p.grad for p in model.parameters()]))
     (loss, gradients), (other_loss, other_gradients) = results
     assert gap(loss, other_loss) < 1e-6
