@@ -173,14 +173,21 @@ class ResultsFolder:
         root: the folder. It is made if it is not there.
         options: everything that the results depend on, as JSON values.
         steps: how many steps will be run, for the announcements.
+        instead: what to do where the folder holds results of other options, for the message.
 
     Raises:
         UserError: if the folder cannot be written, another process works in it, or it holds
             results of other options.
     """
 
-    def __init__(self, root: Path, options: dict, steps: int):
-        self.root, self.total, self.number = Path(root), steps, 0
+    def __init__(
+        self,
+        root: Path,
+        options: dict,
+        steps: int,
+        instead: str = "choose another folder or delete this one",
+    ):
+        self.root, self.total, self.number, self.instead = Path(root), steps, 0, instead
         self.options, self._held = options, contextlib.ExitStack()
 
     def __enter__(self) -> "ResultsFolder":
@@ -199,8 +206,8 @@ class ResultsFolder:
             write_json(manifest, options)
         elif not manifest.exists():
             raise UserError(f"{self.root} holds folders of something else: choose an empty folder")
-        remedy = "choose another folder or delete this one"
-        check_options(f"{self.root} holds results", read_json(manifest), options, remedy)
+        made_with = read_json(manifest)
+        check_options(f"{self.root} holds results", made_with, options, self.instead)
 
     def _finished_any(self) -> bool:
         """Whether the results of a step are here, or a checkpoint of one that is resumed. Before

@@ -108,7 +108,8 @@ class Run:
         """
         if self._left_to_train is not None:
             self._left_to_train.check_machine()
-        with ResultsFolder(self.out, self._options(), steps=5) as folder:
+        instead = "choose another folder, delete this one, or use its model with translate and score"
+        with ResultsFolder(self.out, self._options(), 5, instead) as folder:
             if self.preparation is not None:
                 folder.announce("prepare")
                 self.preparation.run()
@@ -220,10 +221,8 @@ class Run:
             source = self.data / "text" / f"{split}.{settings.source_lang}"
             cut = translate(options, source, output, truncate=True)["cut"]
             if cut:
-                print(
-                    f"    {split}: {cut} lines have more pieces than the model has positions: cut",
-                    file=sys.stderr,
-                )
+                long = "lines with more pieces than the model has positions"
+                print(f"    {split}, {long}, cut: {cut}", file=sys.stderr)
         return read_text(output)
 
     def _references(self, split: str) -> List[str]:
