@@ -108,7 +108,7 @@ class Run:
         """
         if self._left_to_train is not None:
             self._left_to_train.check_machine()
-        instead = "choose another folder, delete this one, or use its model with translate and score"
+        instead = "choose another folder, delete this one, or translate with its model"
         with ResultsFolder(self.out, self._options(), 5, instead) as folder:
             if self.preparation is not None:
                 folder.announce("prepare")
@@ -139,7 +139,7 @@ class Run:
         return {
             **{f"data {name}": value for name, value in data.items()},
             "arch": self.arch,
-            "recipe": Path(self.recipe.name).name,
+            "recipe": self._recipe_name(),
             "max_update": self.max_update,
             "options": self.recipe.options,
             "average": [self.recipe.average_by, self.recipe.average_count],
@@ -149,6 +149,12 @@ class Run:
             **{name: self.training[name] for name in names if name in self.training},
             "fairseq_options": command_line(matter),
         }
+
+    def _recipe_name(self) -> str:
+        """Without its folder, which may be written in many ways, as it was in earlier versions."""
+        name, manifest = Path(self.recipe.name).name, self.out / "manifest.json"
+        before = read_json(manifest).get("recipe", name) if manifest.is_file() else name
+        return before if Path(before).name == name else name
 
     def _new_training(self, folder: Path, **more) -> Training:
         return Training(

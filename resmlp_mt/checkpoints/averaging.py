@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
+from resmlp_mt.compat.checkpoint_errors import naming
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output
 
@@ -15,7 +16,8 @@ from resmlp_mt.files import check_output
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
-def _numbered(save_dir: Path, by: str) -> Dict[int, Path]:
+def numbered(save_dir: Path, by: str) -> Dict[int, Path]:
+    """``checkpointN.pt`` (*by* epoch) or ``checkpoint_EPOCH_N.pt`` (*by* update), by N."""
     return {
         int(match[1]): path
         for path in Path(save_dir).glob("checkpoint*.pt")
@@ -35,11 +37,11 @@ def last_checkpoints(
     Raises:
         UserError: if there are fewer.
     """
-    found = _numbered(save_dir, by)
+    found = numbered(save_dir, by)
     numbers = sorted((n for n in found if upper_bound is None or n <= upper_bound), reverse=True)
     if len(numbers) < count:
         other = "update" if by == "epoch" else "epoch"
-        others = len(_numbered(save_dir, other))
+        others = len(numbered(save_dir, other))
         bound = "" if upper_bound is None else f" up to {upper_bound}"
         hint = f" (there are {others} by {other})" if others else ""
         raise UserError(
@@ -57,7 +59,7 @@ def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
     Raises:
         UserError: if there is no checkpoint.
     """
-    found = last_checkpoints(save_dir, min(count, len(_numbered(save_dir, by))), by)
+    found = last_checkpoints(save_dir, min(count, len(numbered(save_dir, by))), by)
     last = Path(save_dir) / "checkpoint_last.pt"
     if last.is_file() and (not found or _updates(last) > _updates(found[0])):
         found = [last, *found]
@@ -67,7 +69,9 @@ def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
 
 
 def _updates(path: Path) -> int:
-    return load_checkpoint(path, mapped=True)["optimizer_history"][-1]["num_updates"]
+    state = load_checkpoint(path, mapped=True)
+    with naming(path, "does not say how many updates it has", "name the checkpoints to average"):
+        return int(state["optimizer_history"][-1]["num_updates"])
 
 
 def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:

@@ -5,7 +5,7 @@
   resmlp-mt average --inputs a.pt b.pt --output averaged.pt
 
 checkpoint_last.pt is one of the last where it is newer than those with a number. A short training
-has fewer checkpoints. Then all of them are averaged. It takes the memory of two checkpoints.
+has fewer checkpoints, and all of them are averaged. The memory is that of two checkpoints.
 """
 
 import sys
@@ -47,14 +47,17 @@ def run(args: Namespace) -> None:
         average_checkpoints,
         final_checkpoints,
         last_checkpoints,
+        numbered,
     )
 
-    paths = args.inputs
-    if args.checkpoint_upper_bound is not None:
-        paths = last_checkpoints(paths[0], last, by, args.checkpoint_upper_bound)
-    elif by is not None:
-        paths = final_checkpoints(paths[0], last, by)
+    paths, bound = args.inputs, args.checkpoint_upper_bound
+    if by is not None:
+        folder, other = paths[0], "update" if by == "epoch" else "epoch"
+        if bound is not None or (numbered(folder, other) and not numbered(folder, by)):
+            paths = last_checkpoints(folder, last, by, bound)
+        else:
+            paths = final_checkpoints(folder, last, by)
         if len(paths) < last:
-            print(f"note: {args.inputs[0]} has fewer than {last} {by} checkpoints", file=sys.stderr)
+            print(f"note: {folder} has fewer than {last} {by} checkpoints", file=sys.stderr)
     average_checkpoints(paths, args.output, args.float16)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

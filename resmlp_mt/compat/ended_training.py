@@ -1,12 +1,13 @@
 """A training that has ended stays ended, and ``--patience`` counts on where one was stopped.
 
-fairseq compares the updates with ``--max-update`` after an update, so that the same command makes
-one more each time it is given. It keeps the best validation, and how many came after it, in the
-memory of its process: a resumed training counts from 0, and one that has ended early trains on. It
-can go when the originals pass test_ended_training.py.
+fairseq compares the updates with ``--max-update``, and the time with ``--stop-time-hours``, after
+an update, so that the same command makes one more each time it is given. It keeps the best
+validation, and how many came after it, in the memory of its process: a resumed training counts from
+0, and one that has ended early trains on. It can go when the originals pass test_ended_training.py.
 """
 
 import logging
+from pathlib import Path
 
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
@@ -39,10 +40,9 @@ def load_checkpoint(
     extra_state = original(
         self, filename, reset_optimizer, *args, reset_meters=reset_meters, **kwargs
     )
-    # where fairseq forgets the best validation, and in the folder of another training
-    another = filename == getattr(self.cfg.checkpoint, "continue_once", None)
+    # where fairseq forgets the best validation, and where another training goes on in this folder
+    another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
     anew = extra_state is None or reset_optimizer or reset_meters or another
-    vars(program.should_stop_early).clear()
     if not anew and "patience" in extra_state:
         with naming(filename, "has no right count for --patience", "give an earlier checkpoint"):
             numbers = extra_state["patience"]
@@ -60,6 +60,10 @@ def train(original, cfg, trainer, *args):
         return [None], True
     updates, most = trainer.get_num_updates(), cfg.optimization.max_update
     if 0 < most <= updates:
-        logger.info(f"early stop since {updates} updates were made before")
+        logger.info(f"no update is left: {updates} were made, --max-update is {most}")
+        return [None], True
+    hours, most = trainer._previous_training_time / 3600, cfg.optimization.stop_time_hours
+    if 0 < most < hours:
+        logger.info(f"no time is left: {hours:.1f} hours were used, --stop-time-hours is {most:g}")
         return [None], True
     return original(cfg, trainer, *args)

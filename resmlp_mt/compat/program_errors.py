@@ -30,7 +30,7 @@ def explain(error: BaseException) -> Optional[str]:
         # NumPy 2 prints np.int32(999), and a pair has parentheses of its own
         number, size, limit = (_NUMPY.sub(r"\1", group).strip("()") for group in too_long.groups())
         return (
-            f"sentence {number} has more tokens (source and target: {size}) than the model has "
+            f"sentence {number} has more tokens ({size}) than the model has "
             f"positions ({limit}): train with a higher --max-source-positions and "
             "--max-target-positions, or leave such sentences out with "
             "--skip-invalid-size-inputs-valid-test"

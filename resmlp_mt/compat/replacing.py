@@ -35,7 +35,8 @@ def replace_once(owner, name: str) -> Callable[[Callable], Callable]:
 
 def running(program: ModuleType) -> ModuleType:
     """The module whose functions run: ``python -m fairseq_cli.train``, as torchrun starts it, has
-    a copy of those of *program*."""
+    a copy of those of *program*. A process that such a program spawns has another one, which is not
+    reached."""
     main = sys.modules["__main__"]
     copy = getattr(getattr(main, "__spec__", None), "name", None) == program.__name__
     return main if copy else program

@@ -22,7 +22,7 @@ def init(original, self, cfg):
     Raises:
         UserError: if no model is named, or the decision beside it cannot be read.
     """
-    if OmegaConf.is_missing(cfg, "sentencepiece_model"):
+    if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
         raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
     # imported here because fairseq-train needs no SentencePiece
     from resmlp_mt.text.settings import TextSettings

@@ -5,6 +5,8 @@ from typing import List, Tuple
 import regex
 from sacremoses import MosesPunctNormalizer
 
+from resmlp_mt.text.lines import without_region
+
 _ALL = "".join(map(chr, range(0x110000)))
 
 
@@ -23,5 +25,6 @@ def substitutions(language: str) -> List[Tuple[str, str]]:
     return [
         (not_spelling + f"[{_characters(invisible)}]", ""),
         (not_spelling + f"[{_characters(other)}]", " "),
-        *MosesPunctNormalizer(language).substitutions,
+        (r"^\s+|\s+$", ""),
+        *MosesPunctNormalizer(without_region(language)).substitutions,
     ]

@@ -15,6 +15,7 @@ Each folder has a ``report.json``: what was read, left out and why, and there is
 ``text/train.*``, pairs with too many pieces are left out in ``data-bin``.
 """
 
+import os
 import shutil
 import sys
 from functools import cached_property
@@ -150,6 +151,8 @@ class Preparation:
                 # what is here already would hold the folder to the options that do not fit
                 for name in steps:
                     shutil.rmtree(self.out / name, ignore_errors=True)
+                if (self.out / "corpora").is_dir():
+                    os.replace(self.out / "corpora", self.out / "corpora.partial")
                 raise
         return self.out / self.last
 

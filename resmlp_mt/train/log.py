@@ -10,7 +10,8 @@ from typing import Dict, List, Optional
 from tqdm import tqdm
 
 _RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})$")
-_MESSAGE = re.compile(r"\| WARNING \| [^|]* \| (.*)$|(early stop since .*)$")
+_ENDS = r"early stop since|no update is left|no time is left"
+_MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_ENDS}).*)$")
 
 
 def parse_record(line: str) -> Optional[tuple]:

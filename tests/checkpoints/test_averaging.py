@@ -108,7 +108,8 @@ def test_the_command(tmp_path):
     ):
         said = resmlp("average", "--inputs", *words, "--output", out)
         assert said.status == 0 and said.out.startswith(f"{out}: mean of {names}")
-        assert said.err.endswith("has fewer than 9 epoch checkpoints\n" if 9 in words else "")
+        note = f"note: {tmp_path} has fewer than 9 epoch checkpoints\n"
+        assert said.err == (note if 9 in words else "")
         out.unlink()
 
 
@@ -126,6 +127,12 @@ def test_refusals_of_the_command(tmp_path):
         ((path, tmp_path / "no.pt"), "no.pt: No such file or directory: give a checkpoint"),
     ):
         refused(said, "average", "--output", out, "--inputs", *words)
+    path.rename(tmp_path / "checkpoint_1_9.pt")
+    command = ("average", "--output", out, "--inputs", tmp_path)
+    refused("there are 1 by update", *command, epochs, 2)
+    torch.save({"model": {"w": torch.ones(2)}}, tmp_path / "checkpoint_last.pt")
+    refused("does not say how many updates", *command, "--num-update-checkpoints", 2)
+    (tmp_path / "checkpoint_1_9.pt").rename(path)
     refused("is the input", "average", "--output", other, "--inputs", path, other)
     refused("has no folder", "average", "--output", tmp_path / "no" / "out.pt", "--inputs", path)
     assert not out.exists()

@@ -91,7 +91,7 @@ def test_long_sentence(trained):
     text = " ".join(["w01"] * 5000) + "\n"
     said = refusal("interactive", trained.data, "--path", trained.path, "--cpu", stdin=text)
     assert said.startswith(
-        "sentence 0 has more tokens (source and target: 5001, 0) than the model has positions "
+        "sentence 0 has more tokens (5001, 0) than the model has positions "
         "(32, 32): train with a higher --max-source-positions and --max-target-positions"
     )
 

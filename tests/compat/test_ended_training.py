@@ -34,8 +34,11 @@ def test_stopped_and_resumed(corpus, tmp_path):
 
 def test_no_update_after_the_last(corpus, tmp_path):
     for most, made in ((5, 5), (5, 5), (3, 5), (6, 6)):
-        train(corpus.data, tmp_path, "--batch-size", 8, "--max-update", most)
+        log = train(corpus.data, tmp_path, "--batch-size", 8, "--max-update", most).log
         assert updates(tmp_path) == made
+    assert "no update is left" not in log
+    log = train(corpus.data, tmp_path, "--batch-size", 8, "--stop-time-hours", 1e-9).log
+    assert updates(tmp_path) == made and "no time is left: " in log
 
 
 def test_ended_is_not_trained_on(corpus, ended, tmp_path):
@@ -52,7 +55,11 @@ def test_ended_is_not_trained_on(corpus, ended, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "option", ["--reset-meters", "--reset-optimizer", "--finetune-from-model", "--continue-once"]
+    "option",
+    [
+        *("--reset-meters", "--reset-optimizer", "--finetune-from-model", "--continue-once"),
+        "--restore-file",
+    ],
 )
 def test_another_training_counts_from_0(corpus, ended, tmp_path, option):
     if option.startswith("--reset"):

@@ -1,9 +1,11 @@
 """An exported model translates as PyTorch does, whatever it is made of."""
 
+import re
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
+import hostile_lines
 import numpy as np
 import pytest
 import torch
@@ -19,8 +21,10 @@ from helpers import MIXINGS
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import check_model, export, export_model
+from resmlp_mt.export.normalisation import substitutions
 from resmlp_mt.export.runtime import Translator as Exported
 from resmlp_mt.text.lines import one_line
+from resmlp_mt.text.normalise import Normaliser
 from resmlp_mt.translate.translator import Translator
 
 SOURCES = [line.split() for line in LINES]
@@ -195,3 +199,15 @@ def refused(export_to, folder, message):
 def test_positions(plain):
     exported = Exported(plain.out)
     assert exported.config["positions"] == [POSITIONS, POSITIONS]
+
+
+@pytest.mark.parametrize("language", ["de", "de_AT", "fr", "zh"])
+def test_text_is_normalised_as_for_the_training(language):
+    lines = ['Er sagte: "Ja."', "„Ja.“ Dann", "«\u00a0Oui\u00a0»", *hostile_lines.FIXED]
+    rules = substitutions(language)
+    normaliser = Normaliser(language)
+    for line in (line + end for line in lines for end in ("", " ", "\r", "\x07 ")):
+        text = line
+        for pattern, replacement in rules:
+            text = re.sub(pattern, replacement, text)
+        assert one_line(text) == normaliser(line), ascii(line)

@@ -169,8 +169,8 @@ def with_all(monkeypatch, lines):
     monkeypatch.setattr(corpora, "find_recipe", lambda _: recipe)
 
 
-def prepare(tmp_path):
-    text = Corpora.from_recipe("wmt14-en-de").prepared_with(vocab_size=90)
+def prepare(tmp_path, vocab_size=90):
+    text = Corpora.from_recipe("wmt14-en-de").prepared_with(vocab_size=vocab_size)
     return Preparation(text, tmp_path / "out").run()
 
 
@@ -197,6 +197,14 @@ def test_download_to_binary_data(home, tmp_path):
         path.unlink()  # what is here need not be fetched again
     shutil.rmtree(tmp_path / "out")
     assert prepare(tmp_path) == data_bin
+
+
+def test_after_an_option_that_does_not_fit_nothing_is_fetched_again(home, tmp_path):
+    with pytest.raises(UserError, match="--vocab-size 9000 is more than this corpus allows"):
+        prepare(tmp_path, 9000)
+    for path in home.iterdir():
+        path.unlink()
+    assert prepare(tmp_path).is_dir()
 
 
 def test_half_a_download_of_another_recipe_is_not_trained_on(home, tmp_path):
