@@ -5,10 +5,12 @@ import io
 from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Dict, List, Optional
 
 import torch
 from fairseq import options as fairseq_options
+from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt import compat  # noqa: F401 (registers our models)
@@ -187,7 +189,19 @@ class Training:
         """Let the parser of fairseq-train read the command line, before anything is written."""
         words = self.command()
         words = words[words.index("--user-dir") - 1 :]  # DATA stands before it
-        parse_training_options(words, "fairseq-train does not take these options")
+        args = parse_training_options(words, "fairseq-train does not take these options")
+        if self.planned and ARCH_MODEL_NAME_REGISTRY[self.arch] == "resmlp_mt":
+            self._build(args)
+
+    def _build(self, args: Namespace) -> None:
+        """The model without a vocabulary, before hours of preparing the text."""
+        task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
+        try:
+            MODEL_REGISTRY["resmlp_mt"].build_model(args, task)
+        except UserError:
+            raise
+        except (AssertionError, ValueError) as error:
+            raise UserError(f"--arch {self.arch}: {error}") from None
 
     @property
     def _settings(self) -> dict:

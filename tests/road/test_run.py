@@ -150,6 +150,8 @@ def test_a_finished_training_needs_no_gpu(german, monkeypatch):
         ("--arch perceptron", "there is no such architecture"),
         ("--gpus 3 --tokens 1000", "1000 tokens an update are no multiple of 3 processes"),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
+        ("-- --token-mixing conv --token-mixing-kernel-size 4", "kernel-size 4: must be odd"),
+        ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),
         ("--recipe smal", "--recipe smal: to train with, choose small or paper, or give a TOML"),
     ],
 )
