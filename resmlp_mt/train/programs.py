@@ -89,7 +89,8 @@ def run_command(
     if status:
         said = [line.strip() for line in tail if line.strip()]
         errors = [line for line in said if not _LOG_LINE.match(line)] or said or ["no output"]
-        reason = f"killed by signal {-status}" if status < 0 else errors[-1]
+        last = errors[-1].removeprefix(f"{name}: error: ")
+        reason = f"killed by signal {-status}" if status < 0 else last
         raise UserError(f"{name} failed: {reason} (its whole output: {log})")
 
 

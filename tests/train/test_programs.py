@@ -119,6 +119,8 @@ def test_output_and_errors(tmp_path):
     run("import os; print(os.environ['X'])", environment={"X": "7"})
     with pytest.raises(UserError, match=rf"it failed: two \(its whole output: {log}\)"):
         run("import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)")
+    with pytest.raises(UserError, match="^it failed: bad option "):
+        run_command("it", ["sh", "-c", "echo it: error: bad option; exit 1"], log)
     with pytest.raises(UserError, match="it failed: killed by signal 9"):
         run("import os; os.kill(os.getpid(), 9)")
     assert seen == ["7", "one", "two"]
