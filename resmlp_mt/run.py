@@ -4,7 +4,8 @@
 
     OUT/data/            text and binary data, as ``resmlp-mt prepare`` writes them
     OUT/checkpoints/     the training, with train.log
-    OUT/model/           the averaged model, its dictionaries and subwords: all that translates
+    OUT/model/           the averaged model, its dictionaries and subwords, the length penalty that
+                         the validation set chose: all that translates
     OUT/translations/    of the validation set with each length penalty, of the test sets with one
     OUT/scores.json      scores with signatures, and how they were made
 """
@@ -22,6 +23,7 @@ from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoin
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import ResultsFolder, read_json, write_json
+from resmlp_mt.inference.length_penalty import FILE as SEARCH
 from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.provenance import count_parameters, versions
 from resmlp_mt.score.sacre import score
@@ -121,6 +123,7 @@ class Run:
             folder.step("translations", "translate", self._translate, resumable=True)
             folder.announce("score")
             result = self._result()
+            write_json(self.out / "model" / SEARCH, {"lenpen": result["lenpen"]["chosen"]})
             write_json(self.out / "scores.json", result)
         return result
 

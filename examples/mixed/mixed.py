@@ -32,6 +32,7 @@ from resmlp_mt.cli.arguments import WHOLE, Parser  # noqa: E402
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
 from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
+from resmlp_mt.inference.length_penalty import FILE as SEARCH  # noqa: E402
 from resmlp_mt.provenance import count_parameters, versions  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
 from resmlp_mt.train.log import read_curve  # noqa: E402
@@ -436,6 +437,7 @@ def publish(args: argparse.Namespace) -> None:
         *("--float16", "--output", MODEL / "model.pt"),
     )
     forget_folders(MODEL / "model.pt")
+    write_json(MODEL / SEARCH, {"lenpen": result["lenpen"]})
     for name in (f"dict.{SOURCE}.txt", f"dict.{TARGET}.txt", "spm.model", "text.json"):
         shutil.copyfile(data_bin(args, system) / name, MODEL / name)
     shutil.rmtree(args.out / "translations" / MODEL.name, ignore_errors=True)

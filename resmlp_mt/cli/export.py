@@ -15,7 +15,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import LENPEN, WHOLE
-from resmlp_mt.cli.translate import checkpoint_paths
+from resmlp_mt.cli.translate import checkpoint_paths, length_penalty
 from resmlp_mt.errors import UserError
 
 
@@ -55,7 +55,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="weights of 16 bits: half the size. The arithmetic stays float32",
     )
     parser.add_argument("--beam", **WHOLE, default=4, help="default of the folder: 4")
-    parser.add_argument("--lenpen", **LENPEN, default=0.6, help="default of the folder: 0.6")
+    help = "default of the folder: what resmlp-mt run chose, or 0.6"
+    parser.add_argument("--lenpen", **LENPEN, help=help)
     parser.add_argument(
         "--shortlist",
         type=Path,
@@ -88,7 +89,7 @@ def run(args: Namespace) -> None:
         data=args.data or paths[0].parent,
         spm=args.spm,
         beam=args.beam,
-        lenpen=args.lenpen,
+        lenpen=length_penalty(args, paths),
         cpu=True,
     )
     lines = None if args.verify is None else read_text(args.verify)

@@ -37,8 +37,8 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add("--spm", type=Path, metavar="FILE", help=help)
     add("--beam", **WHOLE, default=4, help="beam size (default: 4)")
     help = "length penalty. Take the best on your validation set. A higher one favours longer "
-    help += "translations (default: 0.6)"
-    add("--lenpen", **LENPEN, default=0.6, help=help)
+    help += "translations (default: what resmlp-mt run chose and stored beside the model, or 0.6)"
+    add("--lenpen", **LENPEN, help=help)
     add("--max-len-a", type=number, default=0.0, metavar="A", help="(default: 0)")
     help = "a translation has at most A x source + B subwords (default: 200)"
     add("--max-len-b", type=count, default=200, metavar="B", help=help)
@@ -59,6 +59,16 @@ def checkpoint_paths(text: str) -> Tuple[Path, ...]:
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
 
 
+def length_penalty(args: argparse.Namespace, paths: Tuple[Path, ...]) -> float:
+    """``--lenpen``, or that beside the first model, or the default."""
+    from resmlp_mt.inference.length_penalty import DEFAULT, chosen_lenpen
+
+    if args.lenpen is not None:
+        return args.lenpen
+    chosen = chosen_lenpen(paths[0].parent)
+    return DEFAULT if chosen is None else chosen
+
+
 def search_options(args: argparse.Namespace, nbest: int):
     """A :class:`~resmlp_mt.translate.driver.SearchOptions` of a command line."""
     import ast
@@ -76,11 +86,12 @@ def search_options(args: argparse.Namespace, nbest: int):
             f"--model-overrides {args.model_overrides}: write it like {{'name': 'value'}}"
         ) from None
     paths = checkpoint_paths(args.path)
-    same = ("spm", "beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
+    same = ("spm", "beam", "max_len_a", "max_len_b", "no_repeat_ngram_size")
     same += ("max_tokens", "fp16", "cpu", "threads", "processes")
     return SearchOptions(
         paths=paths,
         data=args.data or paths[0].parent,
+        lenpen=length_penalty(args, paths),
         nbest=nbest,
         overrides=overrides,
         **{name: getattr(args, name) for name in same},
@@ -112,7 +123,8 @@ def run(args: argparse.Namespace) -> None:
     done = translate(
         options, args.input, args.output, args.num_shards, args.shard_id, args.truncate
     )
-    said = f"{done['sentences']} sentences in {done['seconds']:.1f} s, {done['cut']} cut off"
+    said = f"{done['sentences']} sentences in {done['seconds']:.1f} s, {done['cut']} cut off, "
+    said += f"length penalty {options.lenpen:g}"
     if done["left"]:
         said += (
             f"; {done['left']} chunks are left to other shards, the last of which writes "

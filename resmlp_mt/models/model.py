@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import fold_, is_folded
+from resmlp_mt.inference.length_penalty import chosen_lenpen
 from resmlp_mt.inference.long_sentences import extend_token_mixing_, widen_token_mixing_
 from resmlp_mt.inference.packing import can_pack, pack_
 from resmlp_mt.inference.precision import set_precision_
@@ -68,8 +69,8 @@ class ResMLPModel(TransformerModelBase):
         """fairseq's method of that name.
 
         A folder that ``resmlp-mt run`` has made (``OUT/model``) has the dictionaries and the
-        subwords beside the model, so that its name is enough. Else the subwords are looked for in
-        the folder of the data.
+        subwords beside the model, so that its name is enough, and the length penalty, which is the
+        default of ``translate``. Else the subwords are looked for in the folder of the data.
 
         Raises:
             UserError: if the checkpoint is not there, or has no such option as a keyword names.
@@ -88,6 +89,9 @@ class ResMLPModel(TransformerModelBase):
         found = [str(place / "spm.model") for place in places if (place / "spm.model").is_file()]
         if found and kwargs.get("bpe", "sentencepiece") == "sentencepiece":
             kwargs.setdefault("sentencepiece_model", found[0])
+        lenpen = chosen_lenpen(folder)
+        if lenpen is not None:
+            kwargs.setdefault("lenpen", lenpen)
         if "sentencepiece_model" in kwargs:
             kwargs.setdefault("bpe", "sentencepiece")
         hub = super().from_pretrained(str(model_name_or_path), checkpoint_file, data, **kwargs)

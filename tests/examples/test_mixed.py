@@ -15,6 +15,7 @@ from road.pages import blocks
 from resmlp_mt import ResMLPModel
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.files import read_json, write_json
+from resmlp_mt.inference.length_penalty import chosen_lenpen
 from resmlp_mt.text.lines import sha256_of
 
 RECIPE = """
@@ -179,7 +180,8 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path, monkey
     assert len(published["sentences"]) == 4
     assert str(tmp_path).encode() not in (tmp_path / "model" / "model.pt").read_bytes()
     # weights of float16, in a folder that translates by itself
-    assert ResMLPModel.from_pretrained(tmp_path / "model").translate("man") is not None
+    model = ResMLPModel.from_pretrained(tmp_path / "model")
+    assert model.translate("man") is not None and model.cfg.generation.lenpen == published["lenpen"]
 
 
 def test_the_published_model_has_the_scores_of_its_card(monkeypatch, tmp_path):
@@ -192,7 +194,7 @@ def test_the_published_model_has_the_scores_of_its_card(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (block,) = blocks(mixed.MODEL / "README.md")
     translate, score = (shlex.split(line)[1:] for line in block.text.splitlines())
-    assert translate[-4:-2] == ["--lenpen", f"{published['lenpen']:g}"]
+    assert chosen_lenpen(mixed.MODEL) == published["lenpen"]
     for words in (translate, score):
         assert resmlp(*words).status == 0
     lines = (tmp_path / translate[-1]).read_text(encoding="utf-8").splitlines()

@@ -129,6 +129,24 @@ def test_other_text_is_refused_where_its_data_are_gone(german, tmp_path, monkeyp
         refused(said, *prepared[:3], *words.split(), *prepared[3:])
 
 
+def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
+    """With the length penalty that is stored beside it."""
+    monkeypatch.chdir(german[0])
+    chosen = json.loads(Path("run/scores.json").read_text())["lenpen"]["chosen"]
+    assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": chosen}
+    shutil.copytree("run/model", tmp_path / "model")
+    command = ("translate", "--cpu", "--path", tmp_path / "model", "--input", "text/test.de")
+    said = resmlp(*command, "--output", tmp_path / "same")
+    assert said.status == 0 and f"length penalty {chosen:g}" in said.err
+    expected = Path("run/translations/test.en").read_text(encoding="utf-8")
+    assert (tmp_path / "same").read_text(encoding="utf-8") == expected
+    (tmp_path / "model" / "search.json").write_text('{"lenpen": -3}')
+    said = resmlp(*command, "--output", tmp_path / "shorter")
+    assert said.status == 0 and "length penalty -3" in said.err
+    (tmp_path / "model" / "search.json").write_text('{"lenpen": "x"}')
+    refused('search.json: has no number "lenpen"', *command, "--output", tmp_path / "none")
+
+
 def test_options_that_change_no_result_may_differ(german, monkeypatch):
     """A training of a GPU is translated and scored on a CPU, too."""
     monkeypatch.chdir(german[0])
