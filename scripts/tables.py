@@ -42,7 +42,7 @@ def markdown(table) -> str:
 def texts() -> Texts:
     """What stands between the marks of each name, in whichever page they are."""
     results = result_files.load()
-    makers = {**study_tables.TABLES, **study_tables.FRONT}
+    makers = {**study_tables.TABLES, **study_tables.FRONT, **study_tables.SENTENCES}
     found = {name: make(results) for name, make in makers.items()}
     for tables in (speed_tables, deploy_tables, mixed_tables):
         found |= {name: make() for name, make in tables.TABLES.items()}

@@ -352,6 +352,29 @@ def larger(results: Results) -> Table:
     return [*head, "flickr 2016", "flickr 2017", "coco 2017"], lines
 
 
+def larger_scores(results: Results) -> str:
+    """The convolutions with 256 channels, and the Transformers beside them, the best first."""
+    transformers = [r for name, r in results.items() if name.startswith("en-de.small.transformer")]
+    transformers.sort(key=lambda r: -r["scores"][TEST]["bleu"])
+    three = results["en-de.small.conv.1"], *transformers
+    bleu = [f"{r['scores'][TEST]['bleu']:.1f}" for r in three]
+    minutes = [f"{r['cost']['cpu_minutes']:.0f}" for r in three]
+    return (
+        f"{bleu[0]} against {bleu[1]} of a Transformer in {minutes[1]} minutes, {bleu[2]} of "
+        f"another in {minutes[2]}"
+    )
+
+
+def layerscale(results: Results) -> str:
+    """The ablations in which the Toeplitz matrices and the convolutions begin LayerScale at 1."""
+    both = [results[row]["scores"] for row in ("further.05", "ablation.20")]
+    test, valid = ([f"{scores[name]['bleu']:.1f}" for scores in both] for name in (TEST, "valid"))
+    return (
+        f"the Toeplitz model with 1 has sacreBLEU {test[0]}, the convolutions have {test[1]}. On "
+        f"the validation set they have {valid[0]} and {valid[1]}"
+    )
+
+
 TUTORIAL = {
     "conv.toml": "small.conv",
     "transformer.toml": "small.transformer-dropout-0.3",
@@ -390,4 +413,8 @@ TABLES: Dict[str, Callable[[Results], Table]] = {
 FRONT: Dict[str, Callable[[Results], Table]] = {
     "table5 summary": summary,
     "multi30k": tutorial,
+}
+SENTENCES: Dict[str, Callable[[Results], str]] = {
+    "larger scores": larger_scores,
+    "layerscale": layerscale,
 }
