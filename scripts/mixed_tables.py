@@ -99,6 +99,32 @@ def summary() -> str:
     )
 
 
+def of_the_paper() -> str:
+    """The A of the paper beside the Transformer, after as many minutes on single lines."""
+    by_system = {r["system"]: r for r in results() if r["budget_minutes"] == 48}
+    less = {}
+    for metric in ("bleu", "chrf"):
+        ours, theirs = (
+            mean(by_system[system]["scores"][name][metric] for name in IN_DOMAIN)
+            for system in ("resmlp", "transformer")
+        )
+        less[metric] = theirs - ours
+    return f"{-less['bleu']:.1f} BLEU more and {less['chrf']:.1f} chrF less than the Transformer"
+
+
+def joined() -> str:
+    """The validation nll of the gate with and without joined lines, after as many updates."""
+    with_them, without = (
+        dict(read_json(RESULTS / f"{system}.1.48.json")["valid_curve"])
+        for system in ("gated-longer", "gated")
+    )
+    updates = max(set(with_them) & set(without))
+    return (
+        f"After {updates:,} updates its validation nll is {with_them[updates]:.2f}, that of the "
+        f"other {without[updates]:.2f}"
+    )
+
+
 def more() -> Table:
     """chrF, lines that repeat and words against the references."""
     rows = []
@@ -250,6 +276,8 @@ TABLES: Dict[str, callable] = {
     "mixed": bleu,
     "mixed summary": summary,
     "mixed means": means,
+    "mixed paper": of_the_paper,
+    "mixed joined": joined,
     "mixed more": more,
     "mixed by length": by_length,
     "mixed gate": gate,
