@@ -77,7 +77,8 @@ def test_same_translations(data, plain, tmp_path, kind, heads, norm, tied):
     theirs = with_model(plain.translator, model, beam=4)
     sources = sentences(theirs)
     found = export_model(theirs, tmp_path / "out", "float32", LINES)
-    assert max(found["states"], found["steps"]) < 1e-4
+    # the last digit of a sum of ten scores is worth up to 1.2e-4
+    assert found["states"] < 1e-4 and found["steps"] < 1e-3
     exported, lengths = Exported(tmp_path / "out", threads=1), []
     for beam in (1, 4):
         expected = with_model(plain.translator, model, beam).nbest(sources)
