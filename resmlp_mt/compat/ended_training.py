@@ -46,8 +46,8 @@ def load_checkpoint(
     if not anew and "patience" in extra_state:
         with naming(filename, "has no right count for --patience", "give an earlier checkpoint"):
             numbers = extra_state["patience"]
-            program.should_stop_early.best = float(numbers["best"])
-            program.should_stop_early.num_runs = int(numbers["num_runs"])
+            count = {"best": float(numbers["best"]), "num_runs": int(numbers["num_runs"])}
+        vars(program.should_stop_early).update(count)
     return extra_state
 
 
