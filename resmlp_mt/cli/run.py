@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     recipe = load_recipe(split_recipes(args))
     preparation = None
     if args.data is not None:
-        for name, flag in {"recipe": "--recipe", "limit": "--limit", **text_options()}.items():
+        for name, flag in {"limit": "--limit", **text_options()}.items():
             if getattr(args, name) is not None:
                 raise UserError(f"--data and {flag}: give one or the other")
     if args.data is None:

@@ -25,6 +25,7 @@ from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.compat.program_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.generator import NotFinite
+from resmlp_mt.inference.length_penalty import DEFAULT as LENPEN
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import FILE, TextSettings
 from resmlp_mt.train.recipe import LENPEN_RANGE
@@ -78,7 +79,7 @@ class SearchOptions:
     data: Path
     spm: Optional[Path] = None
     beam: int = 4
-    lenpen: float = 0.6
+    lenpen: float = LENPEN
     nbest: int = 1
     max_len_a: float = 0.0
     max_len_b: int = 200
