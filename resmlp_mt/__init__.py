@@ -21,8 +21,7 @@ def __getattr__(name: str):
 
 class _Path(list):
     """``__path__``, in which ``fairseq.utils.import_user_module`` looks for its ``--user-dir`` if
-    this package was imported before. That was perhaps before fairseq, with no model registered.
-    """
+    this package was imported before. If that was before fairseq, no model is registered yet."""
 
     def __contains__(self, folder: str) -> bool:
         importlib.import_module("resmlp_mt.compat")

@@ -6,4 +6,5 @@ class UserError(ValueError):
 
 
 class OptionError(UserError):
-    """An option that does not fit the text. Another value is what the user gives next."""
+    """The value of an option does not suit the text. The user will give another one, so nothing
+    that was made with this one is kept."""

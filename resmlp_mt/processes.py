@@ -40,14 +40,15 @@ class Workers:
 
     Args:
         count: how many.
-        initializer, arguments: called once in each, to load what its items need. What the
-            initializer raises is raised by :meth:`map`, with ``"here"`` by the constructor.
+        initializer, arguments: called once in each, to load what its items need. The default does
+            nothing, and can be pickled. What the initializer raises is raised by :meth:`map`, with
+            ``"here"`` by the constructor.
         method: ``"fork"`` is quick, because a forked process has the modules of this one. With
             ``"spawn"`` the processes may use a GPU and the threads of PyTorch. With ``"here"``
             the work is done in this process.
     """
 
-    def __init__(self, count: int, initializer: Callable, *arguments, method: str = "fork"):
+    def __init__(self, count: int, initializer: Callable = int, *arguments, method: str = "fork"):
         self.count = count
         self._pool = None
         if method == "here":

@@ -13,10 +13,8 @@ PACKAGE = Path(resmlp_mt.__file__).resolve().parent
 
 def count_parameters(weights: dict) -> int:
     """Weights in a state dict, a matrix that is shared counted once."""
-    shared = {value.data_ptr(): value.numel() for value in weights.values() if value.dim() > 0}
-    return sum(shared.values()) - sum(
-        value.numel() for name, value in weights.items() if name.endswith("version")
-    )
+    counted = {w.data_ptr(): w.numel() for name, w in weights.items() if name[-7:] != "version"}
+    return sum(counted.values())
 
 
 def versions() -> dict:
@@ -31,7 +29,7 @@ def versions() -> dict:
 
 
 def _commit() -> str:
-    """With a word if the code had been changed since.
+    """The short hash of HEAD, followed by "and changes" if a tracked .py file differs from it.
 
     A repository that only encloses the installed package, such as a project with its environment
     inside, says nothing of this code.

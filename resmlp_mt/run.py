@@ -86,7 +86,7 @@ class Run:
         self._left_to_train: Optional[Training] = None
         if not (self.out / "checkpoints").is_dir():
             # its options are refused before hours of preparing
-            self._left_to_train = self._planned_training("checkpoints.partial")
+            self._left_to_train = self._training(self.out / "checkpoints.partial", planned=True)
 
     @property
     def data_bin(self) -> Path:
@@ -118,14 +118,16 @@ class Run:
             else:
                 folder.announce(f"prepare: {self.data} is prepared")
             title = f"train {self.arch} for {self.max_update:,} updates"
-            folder.step("checkpoints", title, self._train, resumable=True)
+            folder.step("checkpoints", title, lambda p: self._training(p).run(), resumable=True)
             folder.step("model", f"average {self._averaged()}", self._average)
             folder.step("translations", "translate", self._translate, resumable=True)
             folder.announce("score")
-            result = self._result()
-            write_json(self.out / "model" / SEARCH, {"lenpen": result["lenpen"]["chosen"]})
-            write_json(self.out / "scores.json", result)
-        return result
+            scores = self.out / "scores.json"
+            if not scores.exists():  # its versions and commit are those that made the results
+                result = self._result()
+                write_json(self.out / "model" / SEARCH, {"lenpen": result["lenpen"]["chosen"]})
+                write_json(scores, result)
+        return read_json(scores)
 
     def _options(self) -> dict:
         """Everything that the results depend on."""
@@ -154,29 +156,25 @@ class Run:
         }
 
     def _recipe_name(self) -> str:
-        """Without its folder, which may be written in many ways, as it was in earlier versions."""
-        name, manifest = Path(self.recipe.name).name, self.out / "manifest.json"
-        before = read_json(manifest).get("recipe", name) if manifest.is_file() else name
-        return before if Path(before).name == name else name
+        """The name that the folder was begun with. All that matters of a recipe is compared by
+        itself, so a copy under another name is the same."""
+        manifest = self.out / "manifest.json"
+        before = read_json(manifest) if manifest.is_file() else {}
+        return before.get("recipe", Path(self.recipe.name).name)
 
-    def _new_training(self, folder: Path, **more) -> Training:
+    def _training(self, folder: Path, planned: bool = False) -> Training:
+        source, target, _ = self._languages_and_tests()
         return Training(
             self.data_bin,
             folder,
             self.arch,
             self.recipe,
             max_update=self.max_update,
+            source_lang=source,
+            target_lang=target,
+            planned=planned,
             **self.training,
-            **more,
         )
-
-    def _planned_training(self, folder: str) -> Training:
-        source, target, _ = self._languages_and_tests()
-        languages = {"source_lang": source, "target_lang": target}
-        return self._new_training(self.out / folder, **languages, planned=True)
-
-    def _train(self, folder: Path) -> None:
-        self._new_training(folder).run()
 
     def _averaged(self) -> str:
         count, by = self.recipe.average_count, self.recipe.average_by
@@ -199,6 +197,7 @@ class Run:
         return sorted(names, key=lambda name: int(name[4:] or 0))
 
     def _translate(self, folder: Path) -> None:
+        (self.out / "scores.json").unlink(missing_ok=True)  # of translations that are gone
         best = self.lenpen[0]
         if len(self.lenpen) > 1:
             bleu = {}
@@ -291,7 +290,7 @@ class Run:
         if self.preparation is not None:
             lines += ["# text, subwords and pieces, then the binary data"]
             lines += map(shlex.join, self.preparation.commands())
-        lines += ["# train", self._planned_training("checkpoints").describe()]
+        lines += ["# train", self._training(checkpoints, planned=True).describe()]
         lines += ["# average", shlex.join(["mkdir", "-p", str(model), str(translations)])]
         by, count = self.recipe.average_by, self.recipe.average_count
         if count == 1:

@@ -10,7 +10,7 @@ sys.path[1:1] = [str(ROOT / folder) for folder in (".", "examples/multi30k", "ex
 
 import mixed_tables  # noqa: E402
 import run as quickstart  # noqa: E402
-import speed_tables  # noqa: E402
+import speed_pictures  # noqa: E402
 from study import draw, result_files  # noqa: E402
 
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
@@ -20,7 +20,7 @@ def draw_all(study: Path, speed: Path, demo: Path, mixed: Path) -> List[Path]:
     """Draw into four folders, that of the study, of speed, of the quickstart and of the mixed
     corpus."""
     files = draw.draw(result_files.load(), study)
-    files += speed_tables.draw(speed)
+    files += speed_pictures.draw(speed)
     files += quickstart.draw(quickstart.RESULT, demo)
     return [*files, *mixed_tables.draw(mixed)]
 

@@ -1,10 +1,8 @@
-"""Tables and pictures of speed, of memory and of the WMT14 chain, from the files in results/."""
+"""Tables of speed, of memory and of preparing WMT14, from the files in results/."""
 
 from pathlib import Path
 from typing import Dict, List, Tuple
 
-from resmlp_mt.benchmark.report import Chart
-from resmlp_mt.benchmark.report import draw as draw_charts
 from resmlp_mt.benchmark.timing import Spread, number, ratio, spread_text
 from resmlp_mt.files import read_json
 from resmlp_mt.score.evaluation import TABLE_5
@@ -43,7 +41,7 @@ def speeds(column: dict) -> List[str]:
 
 
 def times(name: str, system: str, baseline: str) -> str:
-    """How many times faster than another system, repeat by repeat: the median."""
+    """How many times as fast as another system, repeat by repeat: the median."""
     found = columns(name)
     return f"{ratio(found[baseline]['seconds'], found[system]['seconds']).median:.1f}"
 
@@ -108,7 +106,7 @@ def compiled() -> Table:
         ours, plain = found["resmlp_mt_tiny"], found["resmlp_mt_tiny (baseline)"]
         cells = [milliseconds(plain), milliseconds(ours), spread_text(Spread(**ours["speed"]))]
         rows.append([setting, *cells])
-    return ["", "ms", "compiled, ms", "times faster"], rows
+    return ["", "ms", "compiled, ms", "times as fast"], rows
 
 
 def memory() -> Table:
@@ -151,7 +149,7 @@ def front() -> Table:
         found = columns(name)
         cells = [f"{milliseconds(found[label])} ms" for label in (THEIRS, ours)]
         rows.append([setting, *cells, speed(found[ours])])
-    return ["", "Transformer", "ResMLP", "times faster"], rows
+    return ["", "Transformer", "ResMLP", "times as fast"], rows
 
 
 def packing() -> str:
@@ -215,18 +213,6 @@ def precision_cost() -> Table:
     return ["model, text", "float32, sacreBLEU", "int8", "bfloat16"], rows
 
 
-def chain() -> Table:
-    """The scores of the small run of the WMT14 chain."""
-    rows = []
-    for row in read_json(RESULTS / "wmt14" / "chain.json")["rows"]:
-        kinds = ("bleu", "chrf", "tokenized_bleu", "compound_split_bleu")
-        scores = [f"{row[kind]:.2f}" if kind in row else "-" for kind in kinds]
-        small = "" if row["arch"].endswith("tiny") else ", 4 + 4 layers, d = 128"
-        rows.append([row["pair"], f"`{row['arch']}`{small}", *scores])
-    head = ["pair", "architecture", "sacreBLEU", "chrF", "tokenized BLEU", "compounds split"]
-    return head, rows
-
-
 def preparing() -> str:
     """What preparing millions of pairs took."""
     found = read_json(RESULTS / "wmt14" / "prepare.json")
@@ -236,7 +222,7 @@ def preparing() -> str:
     return (
         f"{found['workers']} cores of an {found['processor']}, not idle, prepared "
         f"{large['pairs']:,} pairs in {large['wall_seconds']:.1f} s, "
-        f"{large['pairs_per_second']:,.0f} pairs a second. To learn the subwords took "
+        f"{large['pairs_per_second']:,.0f} pairs a second. Learning the subwords took "
         f"{learning / 1e6:,.0f} MB of memory,\nthe rest {after} MB ({before} MB with "
         f"{small['pairs']:,} pairs)."
     )
@@ -277,32 +263,6 @@ TABLES = {
     "compiled": compiled,
     "architectures": architectures,
     "wmt14 paper": of_the_paper,
-    "wmt14 chain": chain,
     "wmt14 prepare": preparing,
     "wmt14 projection": projection,
 }
-
-
-def charts() -> Dict[str, List[Chart]]:
-    """The panels of each picture, by the name of its file."""
-    from resmlp_mt.benchmark import decoding as decode
-    from resmlp_mt.benchmark import memory as remember
-
-    found = [line for words in (25, 100, 200) for line in lines(f"decode-{words}")]
-    for line in found:
-        line["columns"] = {name: line["columns"][name] for name in (OURS, THEIRS)}
-    kept = read_json(RESULTS / "memory.json")
-    memory = [
-        remember.chart("training: activations", kept["training"], "saved"),
-        remember.chart("decoding: what is remembered", kept["decoding"], "held"),
-    ]
-    return {"decoding": [decode.chart("target", found)], "memory": memory}
-
-
-def draw(folder: Path) -> List[Path]:
-    """Draw all pictures; gives the files."""
-    files = []
-    for name, panels in charts().items():
-        files.append(folder / f"{name}.png")
-        draw_charts(panels, files[-1])
-    return files

@@ -2,13 +2,12 @@
 
 import gzip
 import os
-import sys
 
 import pytest
 import torch
 
 pytest_plugins = ["cli_fixtures", "installed"]
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.environ["no_proxy"] = "*"  # servers of tests are on this machine
 # at once, because fixtures of a module or a session are made before those of a test
 torch.set_num_threads(1)
 

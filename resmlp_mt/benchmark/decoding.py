@@ -1,30 +1,28 @@
 """``benchmark decode``: translate the same sentences with each system in turn."""
 
-import time
 from argparse import Namespace
 from functools import partial
-from typing import Callable, Dict, List
+from typing import Callable, Dict
 
 from tqdm import tqdm
 
 from resmlp_mt.benchmark.converted import CTranslate2System
 from resmlp_mt.benchmark.exported import ExportedSystem
 from resmlp_mt.benchmark.models import Pair, make_ready
-from resmlp_mt.benchmark.report import Chart, Report, Table, counted
+from resmlp_mt.benchmark.report import Report, Table, counted
 from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import (
     Spread,
     alternate,
     column,
     number,
-    spread,
     spread_text,
     synchronizer,
 )
 from resmlp_mt.benchmark.work import multiply_adds
 
 NOTES = [
-    "speed: how many times faster than the baseline, repeat by repeat: median (lowest .. highest)",
+    "speed: how many times as fast as the baseline, repeat by repeat: median (lowest .. highest)",
     "counted: what the speed would be if every multiply-add took the same time",
 ]
 
@@ -92,8 +90,7 @@ def measure(systems: list, batch: dict, words: int, args, bar: tqdm) -> dict:
 
     runs = {name: partial(run, name) for name in translating}
     synchronize = synchronizer(args.device)
-    clock = time.process_time if args.cpu_time else time.perf_counter
-    seconds = alternate(runs, args.warmup, args.repeats, synchronize, bar.update, clock)
+    seconds = alternate(runs, args.warmup, args.repeats, synchronize, bar.update)
     work = [multiply_adds(translating[system.name]) for system in systems[:2]]
     sentences, source = batch["net_input"]["src_tokens"].shape
     line = {
@@ -134,39 +131,14 @@ def table(line: dict) -> Table:
     )
 
 
-def chart(side: str, lines: List[dict]) -> Chart:
-    """Time for a token of output, all sentences of the batch together, by the length of a side."""
-    other = {"target": "source", "source": "target"}[side]
-    words = {"target": "target_words", "source": "source_tokens"}
-    setting = f"{lines[0][words[other]]} {words[other].replace('_', ' ')}"
-    points: Dict[str, list] = {name: [] for name in lines[0]["columns"]}
-    for line in lines:
-        for name, found in line["columns"].items():
-            milliseconds = spread(found["seconds"]).scaled(1000 / found["output_tokens"])
-            points[name].append((line[words[side]], milliseconds))
-    title = f"Time for a decoded token by {side} length\n({setting}, beam {lines[0]['beam']})"
-    return Chart(title, words[side].replace("_", " "), "time for a token (ms)", points)
-
-
 def main(args) -> Report:
-    """Every target length with the first source length, then the other source lengths."""
-    sources, targets = args.source_length, args.target_length
-    settings = [(sources[0], words) for words in targets]
-    settings += [(source, targets[0]) for source in sources[1:]]
-    pair = Pair(args, max(sources) + 1, max(targets) + 1)
-    sentences, systems = Sentences(pair.task, args), systems_of(pair)
-    lines = []
-    total = len(settings) * len(systems) * (args.warmup + args.repeats)
+    """The same sentences with every target length."""
+    pair = Pair(args, args.source_length + 1, max(args.target_length) + 1)
+    batch = Sentences(pair.task, args).source_batch(args.sentences, args.source_length)
+    systems = systems_of(pair)
+    total = len(args.target_length) * len(systems) * (args.warmup + args.repeats)
     with tqdm(total=total, unit="run", disable=None) as bar:
-        for source, words in settings:
-            batch = sentences.source_batch(args.sentences, source)
-            lines.append(measure(systems, batch, words, args, bar))
+        lines = [measure(systems, batch, words, args, bar) for words in args.target_length]
     tables = [table(line) for line in lines]
     tables[-1].notes += NOTES
-    pictures = {}
-    if len(targets) > 1:
-        pictures["decode-target"] = [chart("target", lines[: len(targets)])]
-    if len(sources) > 1:
-        by_source = [lines[0], *lines[len(targets) :]]
-        pictures["decode-source"] = [chart("source", by_source)]
-    return Report({"models": pair.describe(), "lines": lines}, tables, pictures)
+    return Report({"models": pair.describe(), "lines": lines}, tables)

@@ -9,11 +9,11 @@
   without
 """
 
-import time
 import warnings
 from argparse import Namespace
 from contextlib import ExitStack, nullcontext
 from importlib.util import find_spec
+from statistics import median
 from typing import Dict, Iterator, List, Optional, Tuple
 from unittest import mock
 
@@ -32,7 +32,7 @@ from resmlp_mt.benchmark.models import Pair, complete, make_ready
 from resmlp_mt.benchmark.operations import Operations
 from resmlp_mt.benchmark.report import Report, Table
 from resmlp_mt.benchmark.sentences import Sentences, build_task
-from resmlp_mt.benchmark.timing import number, synchronizer
+from resmlp_mt.benchmark.timing import alternate, number, synchronizer
 from resmlp_mt.benchmark.work import multiply_adds
 from resmlp_mt.inference.generator import ResMLPGenerator
 from resmlp_mt.models.model import ResMLPModel
@@ -149,7 +149,7 @@ def _train(args, precision: str, sharded: bool = False) -> dict:
     words = " ".join([args.arch_options, *RECIPE, *switches])
     pair = Pair(
         Namespace(**{**vars(args), "arch_options": words, "dtype": "float32", "device": "cpu"}),
-        max(args.source_length) + 1,
+        args.source_length + 1,
         max(args.target_length) + 1,
     )
     with warnings.catch_warnings():
@@ -170,7 +170,7 @@ def _train(args, precision: str, sharded: bool = False) -> dict:
                 stack.enter_context(torch.autocast(args.device, torch.bfloat16))
             if precision == "float16" and args.device == "cpu":
                 stack.enter_context(HalfProducts())
-                # fairseq puts the norm of gradients that overflowed on a GPU
+                # where gradients overflow, fairseq moves their norm to a GPU
                 stack.enter_context(mock.patch.object(Tensor, "cuda", Tensor.cpu))
             batches = _batches(pair.task, args)
             for batch in tqdm(batches, precision, args.updates, unit="update", disable=None):
@@ -194,12 +194,13 @@ def _train(args, precision: str, sharded: bool = False) -> dict:
 
 
 def _batches(task, args) -> Iterator[dict]:
-    """``args.updates`` batches: others each, or those of an epoch of the data, begun anew."""
+    """``args.updates`` batches: new random sentences each time, or those of the data, epoch after
+    epoch."""
     sentences = Sentences(task, Namespace(**{**vars(args), "device": "cpu"}))
     if args.data is None:
         for update in range(args.updates):
             sentences.args.seed = args.seed + 2 * update
-            lengths = args.source_length[0], args.target_length[0]
+            lengths = args.source_length, args.target_length[0]
             yield sentences.training_batch(args.tokens, *lengths)
         return
     epochs = task.get_batch_iterator(
@@ -245,20 +246,15 @@ class Largest:
 def step(args) -> dict:
     """A decoding step of our model: operations, waits, time, and products a second beside those of
     a large matrix product."""
-    pair = Pair(args, max(args.source_length) + 1, 64)
+    pair = Pair(args, args.source_length + 1, 64)
     model = make_ready(pair.build(0), args.beam)
-    batch = Sentences(pair.task, args).source_batch(args.sentences, args.source_length[0])
+    batch = Sentences(pair.task, args).source_batch(args.sentences, args.source_length)
     few, many = 17, 33
     runs = {words: _search(pair.task, model, args.beam, batch, words) for words in (few, many)}
-    counts, seconds, work = {}, {}, {}
-    synchronize = synchronizer(args.device)
+    taken = alternate(runs, args.warmup, args.repeats, synchronizer(args.device))
+    seconds = {words: median(some) for words, some in taken.items()}
+    counts, work = {}, {}
     for words, run in runs.items():
-        run()
-        synchronize()
-        start = time.perf_counter()
-        run()
-        synchronize()
-        seconds[words] = time.perf_counter() - start
         with Operations() as counts[words]:
             run()
         work[words] = multiply_adds(run)
@@ -294,14 +290,8 @@ def matrix_rate(args) -> float:
         torch.randn(size, size, device=args.device, dtype=getattr(torch, args.dtype))
         for _ in range(2)
     )
-    synchronize, taken = synchronizer(args.device), []
-    for _ in range(6):
-        synchronize()
-        start = time.perf_counter()
-        a @ b
-        synchronize()
-        taken.append(time.perf_counter() - start)
-    return 2 * size**3 / min(taken[1:])
+    taken = alternate({"product": lambda: a @ b}, 1, 5, synchronizer(args.device))
+    return 2 * size**3 / min(taken["product"])
 
 
 # ----------------------------------------------------------------------------------- speed

@@ -9,9 +9,9 @@ from tqdm import tqdm
 
 from resmlp_mt.benchmark.decoding import FairseqSystem
 from resmlp_mt.benchmark.models import Pair
-from resmlp_mt.benchmark.report import Chart, Report, Table, counted
+from resmlp_mt.benchmark.report import Report, Table, counted
 from resmlp_mt.benchmark.sentences import Sentences
-from resmlp_mt.benchmark.timing import Spread, number
+from resmlp_mt.benchmark.timing import number
 from resmlp_mt.benchmark.training import loss_of
 
 # what every object reaches, and what holds weights
@@ -108,7 +108,7 @@ def of_training(pair: Pair, models: list, sentences: Sentences, args, bar: tqdm)
 
 def of_decoding(pair: Pair, models: list, sentences: Sentences, args, bar: tqdm) -> List[dict]:
     """A line for each number of target words so far."""
-    batch = sentences.source_batch(args.sentences, args.source_length[0])
+    batch = sentences.source_batch(args.sentences, args.source_length)
     found = {}
     for place, (name, model) in enumerate(zip(pair.names, models)):
         system = FairseqSystem(name, model, pair, place)
@@ -141,19 +141,11 @@ def table(title: str, lines: List[dict], kinds: Dict[str, str], notes: List[str]
     return Table(title, header, rows, notes)
 
 
-def chart(title: str, lines: List[dict], kind: str) -> Chart:
-    points = {
-        name: [(line["length"], Spread(*[line["columns"][name][kind] / 1e6] * 3)) for line in lines]
-        for name in lines[0]["columns"]
-    }
-    return Chart(title, "length (words)", "memory (MB)", points)
-
-
 def main(args) -> Report:
     """Training with as many words on both sides, decoding with a fixed source length."""
     args.target_length = sorted(args.target_length)
     longest = max(args.target_length) + 1
-    pair = Pair(args, max(longest, args.source_length[0] + 1), longest)
+    pair = Pair(args, max(longest, args.source_length + 1), longest)
     sentences, models = Sentences(pair.task, args), pair.models()
     with tqdm(total=2 * len(args.target_length) + 2, unit="run", disable=None) as bar:
         trained = of_training(pair, models, sentences, args, bar)
@@ -164,7 +156,7 @@ def main(args) -> Report:
         kinds["peak"] = " (peak)"
         notes.append("peak: the most on the GPU during both passes, weights and gradients apart")
     setting = (
-        f"{counted(args.sentences, 'sentence')} of {args.source_length[0]} source words, "
+        f"{counted(args.sentences, 'sentence')} of {args.source_length} source words, "
         f"beam {args.beam}"
     )
     of_step = f"activations, a step of {args.tokens} target tokens"
@@ -177,9 +169,5 @@ def main(args) -> Report:
             ["ours sets aside room for words to come"],
         ),
     ]
-    charts = [
-        chart(f"Training: {of_step}", trained, "saved"),
-        chart(f"Decoding: {setting}", decoded, "held"),
-    ]
     result = {"models": pair.describe(), "training": trained, "decoding": decoded}
-    return Report(result, tables, {"memory": charts})
+    return Report(result, tables)

@@ -58,7 +58,7 @@ class Pair:
 
     def __init__(self, args, source: int, target: int):
         self.args = args
-        positions = args.positions or max(256, source, target)
+        positions = max(256, source, target)
         self.task = build_task(args, positions)
         words = ["--max-source-positions", str(positions), "--max-target-positions", str(positions)]
         if self.task.source_dictionary == self.task.target_dictionary:
@@ -114,7 +114,8 @@ def _check_positions(options: Namespace, source: int, target: int) -> None:
         if tokens > positions:
             raise UserError(
                 f"--{side}-length {tokens - 1}: with its end of sentence that is {tokens} tokens, "
-                f"and {options.arch} has {positions} positions: raise --positions"
+                f"and {options.arch} has {positions} positions: raise its "
+                f"--max-{side}-positions"
             )
 
 

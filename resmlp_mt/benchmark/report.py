@@ -1,4 +1,4 @@
-"""What a mode found: tables for the terminal, one JSON file, pictures."""
+"""What a mode found: tables for the terminal and one JSON file."""
 
 import os
 import platform
@@ -7,13 +7,12 @@ import shlex
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Dict, List
+from typing import List
 
 import torch
 from tabulate import tabulate
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import make_folder, write_json
+from resmlp_mt.files import write_json
 from resmlp_mt.provenance import versions
 
 
@@ -33,24 +32,11 @@ class Table:
 
 
 @dataclass
-class Chart:
-    """One panel of a picture: its heading, the titles of its axes with units, and the points
-    ``(x, Spread)`` of each model."""
-
-    title: str
-    x: str
-    y: str
-    lines: Dict[str, list]
-
-
-@dataclass
 class Report:
-    """What a mode measured: all numbers as JSON values, tables for the terminal, and panels by the
-    name of the picture."""
+    """What a mode measured: all numbers as JSON values, and tables for the terminal."""
 
     result: dict
     tables: List[Table]
-    pictures: Dict[str, List[Chart]] = field(default_factory=dict)
 
 
 def counted(number: int, thing: str) -> str:
@@ -83,19 +69,6 @@ def machine(args) -> dict:
     return found
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse, before any work, a folder that results cannot be written to.
-
-    Raises:
-        UserError: if *folder* cannot be made, or pictures cannot be drawn.
-    """
-    make_folder(folder)
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UserError("--out: pictures need matplotlib: pip install matplotlib") from None
-
-
 def show(report: Report, args) -> None:
     found = machine(args)
     device = found.get("gpu", found["device"])
@@ -107,14 +80,13 @@ def show(report: Report, args) -> None:
         print(table.text())
 
 
-def save(report: Report, args, settings: dict, argv: List[str]) -> List[Path]:
-    """Write the JSON file and the pictures, and return their paths."""
-    folder, made_with = args.out, versions()
-    if getattr(args, "ctranslate2", []):
+def save(report: Report, args, settings: dict, argv: List[str]) -> Path:
+    """Write the JSON file, and return its path."""
+    path, made_with = args.out / f"{args.mode}.json", versions()
+    if args.ctranslate2:
         made_with["ctranslate2"] = version("ctranslate2")
-    written = [folder / f"{args.mode}.json"]
     write_json(
-        written[0],
+        path,
         {
             "mode": args.mode,
             "command": shlex.join(["resmlp-mt", *argv]),
@@ -124,34 +96,4 @@ def save(report: Report, args, settings: dict, argv: List[str]) -> List[Path]:
             **report.result,
         },
     )
-    for name, charts in report.pictures.items():
-        written += [folder / f"{name}.{suffix}" for suffix in ("png", "svg")]
-        draw(charts, *written[-2:])
-    return written
-
-
-def draw(charts: List[Chart], *outputs: Path) -> None:
-    """Panels below each other, the same models in each. A band is from lowest to highest repeat."""
-    from resmlp_mt.pictures import style
-
-    @style.in_style
-    def drawn():
-        figure = style.new_figure(style.COLUMN, 5 * len(charts) * style.CM)
-        panels = figure.subplots(len(charts), 1, squeeze=False)[:, 0]
-        for axes, chart in zip(panels, charts):
-            lines = {style.in_words(name): points for name, points in chart.lines.items()}
-            for name, look in style.looks(lines).items():
-                points = lines[name]
-                lengths = [x for x, _ in points]
-                axes.plot(lengths, [y.median for _, y in points], label=name, **look)
-                low, high = [y.low for _, y in points], [y.high for _, y in points]
-                band = {"color": look["color"], "alpha": 0.2, "linewidth": 0}
-                axes.fill_between(lengths, low, high, **band)
-            axes.set(title=chart.title, xlabel=chart.x, ylabel=chart.y)
-            axes.set_xlim(left=0)
-            axes.set_ylim(bottom=0)
-            axes.grid(True)
-        style.legend_below(figure, *panels[0].get_legend_handles_labels(), 2)
-        return figure
-
-    style.save(drawn(), *outputs)
+    return path

@@ -77,7 +77,6 @@ def alternate(
     repeats: int,
     synchronize: Callable[[], None] = nothing,
     after_each: Callable[[], object] = nothing,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> Dict[str, List[float]]:
     """Run all in turn, A B A B ...
 
@@ -87,7 +86,6 @@ def alternate(
         repeats: rounds that are.
         synchronize: waits for the device, before and after each run.
         after_each: called after every run, outside its time.
-        clock: what time it is, in seconds.
 
     Returns:
         the seconds of each, one number a repeat.
@@ -96,10 +94,10 @@ def alternate(
     for round_number in range(warmup + repeats):
         for name, run in runs.items():
             synchronize()
-            start = clock()
+            start = time.perf_counter()
             run()
             synchronize()
-            taken = clock() - start
+            taken = time.perf_counter() - start
             if round_number >= warmup:
                 seconds[name].append(taken)
             after_each()

@@ -1,10 +1,10 @@
 """Average the weights of several checkpoints of one run."""
 
-import re
 from pathlib import Path
 from typing import Dict, List, Optional
 
 import torch
+from fairseq.checkpoint_utils import checkpoint_paths
 from torch import Tensor
 
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
@@ -17,12 +17,10 @@ _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.
 
 
 def numbered(save_dir: Path, by: str) -> Dict[int, Path]:
-    """``checkpointN.pt`` (*by* epoch) or ``checkpoint_EPOCH_N.pt`` (*by* update), by N."""
-    return {
-        int(match[1]): path
-        for path in Path(save_dir).glob("checkpoint*.pt")
-        if (match := re.fullmatch(_NUMBERED[by], path.name))
-    }
+    """``checkpointN.pt`` (*by* epoch) or ``checkpoint_EPOCH_N.pt`` (*by* update) by N, the newest
+    first."""
+    found = checkpoint_paths(str(save_dir), _NUMBERED[by], keep_match=True)
+    return {int(number): Path(path) for path, number in found}
 
 
 def last_checkpoints(
@@ -37,18 +35,18 @@ def last_checkpoints(
     Raises:
         UserError: if there are fewer.
     """
-    found = numbered(save_dir, by)
-    numbers = sorted((n for n in found if upper_bound is None or n <= upper_bound), reverse=True)
-    if len(numbers) < count:
+    numbers = numbered(save_dir, by)
+    found = [path for n, path in numbers.items() if upper_bound is None or n <= upper_bound]
+    if len(found) < count:
         other = "update" if by == "epoch" else "epoch"
         others = len(numbered(save_dir, other))
         bound = "" if upper_bound is None else f" up to {upper_bound}"
         hint = f" (there are {others} by {other})" if others else ""
         raise UserError(
-            f"{save_dir} has {len(numbers)} {by} checkpoints{bound}, fewer than the {count} to "
+            f"{save_dir} has {len(found)} {by} checkpoints{bound}, fewer than the {count} to "
             f"average: average fewer or train longer{hint}"
         )
-    return [found[number] for number in numbers[:count]]
+    return found[:count]
 
 
 def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
@@ -59,7 +57,7 @@ def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
     Raises:
         UserError: if there is no checkpoint.
     """
-    found = last_checkpoints(save_dir, min(count, len(numbered(save_dir, by))), by)
+    found = list(numbered(save_dir, by).values())[:count]
     last = Path(save_dir) / "checkpoint_last.pt"
     if last.is_file() and (not found or _updates(last) > _updates(found[0])):
         found = [last, *found]

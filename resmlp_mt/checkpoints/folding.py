@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from resmlp_mt.checkpoints.inspection import load_ours, option
+from resmlp_mt.checkpoints.inspection import check_not_folded, load_ours
 from resmlp_mt.checkpoints.loading import save_checkpoint
-from resmlp_mt.checkpoints.rebuilding import rebuild
-from resmlp_mt.errors import UserError
+from resmlp_mt.checkpoints.rebuilding import model_options, rebuild
 from resmlp_mt.files import check_output
 from resmlp_mt.inference.folding import fold_
 
@@ -27,15 +26,10 @@ def fold_checkpoint(path: Path, output: Path) -> int:
     """
     check_output(output, path)
     state = load_ours(path)
-    if option(state, "folded", False):
-        raise UserError(f"{path} is folded already")
+    check_not_folded(state, path)
     model = rebuild(state)
     fold_(model)
-    options = state["cfg"]["model"]
-    if isinstance(options, dict):
-        options["folded"] = True
-    else:
-        options.folded = True
+    model_options(state)["folded"] = True
     state["model"] = model.state_dict()
     state.pop("last_optimizer_state", None)
     save_checkpoint(state, output)

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.checkpoints.rebuilding import check_fits
+from resmlp_mt.checkpoints.rebuilding import check_fits, model_options
 from resmlp_mt.errors import UserError
 from resmlp_mt.modules.convolutional_mixing import DepthwiseConvTokenMixing
 from resmlp_mt.modules.token_mixing import MATRICES
@@ -31,10 +31,8 @@ Layer = Tuple[str, int]  # "encoder" or "decoder", and the number of the layer f
 
 
 def option(state: dict, name: str, default):
-    """An option of the model in a checkpoint, whether it was trained by command line or hydra."""
-    model = state["cfg"]["model"]
-    values = model if isinstance(model, dict) else vars(model)
-    value = values.get(name)
+    """An option of the model in a checkpoint."""
+    value = model_options(state).get(name)
     return default if value is None else value
 
 

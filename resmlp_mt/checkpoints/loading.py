@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from resmlp_mt.compat.checkpoint_errors import naming
-from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_dense
+from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_strided
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, whole_file
 
@@ -34,7 +34,7 @@ def load_checkpoint(path: Path, mapped: bool = False) -> dict:
         raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
     weights = state["model"]
     if not isinstance(weights, dict) or not all(
-        isinstance(name, str) and is_dense(weight) for name, weight in weights.items()
+        isinstance(name, str) and is_strided(weight) for name, weight in weights.items()
     ):
         raise UserError(f"{path} is not a fairseq checkpoint: its model is more than tensors")
     check_finite(weights, path)

@@ -21,19 +21,25 @@ def synthetic_dictionary(types: int) -> Dictionary:
     return dictionary
 
 
+def model_options(state: dict) -> dict:
+    """The options of the model in a checkpoint, whether it was trained by command line or hydra.
+    A change of them changes *state*."""
+    options = state["cfg"]["model"]
+    return options if isinstance(options, dict) else vars(options)
+
+
 def rebuild(state: dict) -> ResMLPModel:
-    """The model with its weights, in training mode.
+    """The model with its weights.
 
     Args:
         state: what :func:`~resmlp_mt.checkpoints.loading.load_checkpoint` gives.
     """
-    weights, options = state["model"], state["cfg"]["model"]
-    options = dict(options) if isinstance(options, dict) else vars(options)
+    weights = state["model"]
     task = SimpleNamespace(
         source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
         target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
     )
-    model = ResMLPModel.build_model(Namespace(**options), task)
+    model = ResMLPModel.build_model(Namespace(**model_options(state)), task)
     model.load_state_dict(dict(weights), strict=True)
     return model
 

@@ -5,7 +5,7 @@ import math
 import re
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.train.recipe import LENPEN_RANGE
+from resmlp_mt.inference.length_penalty import RANGE, is_length_penalty
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,9 +43,9 @@ def language_pair(text: str) -> str:
 
 def length_penalty(text: str) -> float:
     """The type of an option that is a length penalty."""
-    value, (low, high) = number(text), LENPEN_RANGE
-    if not low <= value <= high:
-        raise argparse.ArgumentTypeError(f"must be from {low} to {high}, not {text}")
+    value = number(text)
+    if not is_length_penalty(value):
+        raise argparse.ArgumentTypeError("must be from {} to {}, not {}".format(*RANGE, text))
     return value
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from resmlp_mt.cli.arguments import SEED, WHOLE, count
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import make_folder
 
 # value of each option that is not given: of itself, and with --quick
 DEFAULTS = {
@@ -33,7 +34,7 @@ DEFAULTS = {
     "tokens": (4096, 64),
     "repeats": (5, 2),
     "updates": (200, 2),
-    "source_length": ([25], [5]),
+    "source_length": (25, 5),
     "target_length": ([25], [10]),
 }
 PARTS = ("agreement", "training", "step", "speed", "fsdp")
@@ -52,16 +53,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     for flag, whose in (("--arch-options", "our model"), ("--baseline-options", "the baseline")):
         help = f"options of fairseq-train for {whose}: {flag}='--decoder-layers 3'"
         add(flag, metavar="'WORDS'", default="", help=help)
-    add("--positions", **WHOLE, help="of both models (default: as many as needed, at least 256)")
     dtypes = ("float32", "bfloat16", "float16")
     add("--dtype", choices=dtypes, default="float32", help="(default: float32)")
 
     add = parser.add_argument_group("sentences").add_argument
     add("--data", metavar="DIR", help="binary data with sentences (default: random words)")
-    add("--split", metavar="NAME", help="split of --data (default: test, for train train)")
+    add("--split", metavar="NAME", help="split of --data (default: test; in train and gpu: train)")
     add("--vocabulary", **WHOLE, help="number of random words (default: 32768)")
+    add("--source-length", **WHOLE, help="words of random sentences (default: 25)")
     several = {"type": count, "nargs": "+", "metavar": "WORDS"}
-    add("--source-length", **several, help="words of random sentences (default: 25)")
     help = "words of translations (default: 25, for memory 25 50 100 200)"
     add("--target-length", **several, help=help)
     add("--tokens", **WHOLE, help="target tokens of a training step (default: 4096)")
@@ -90,12 +90,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
     add("--warmup", type=int, metavar="N", default=1, help="runs before them (default: 1)")
     add("--threads", **WHOLE, help="CPU threads (default: those of PyTorch)")
-    help = "time of the CPU, for one thread on a machine that does other work too (decode)"
-    add("--cpu-time", action="store_true", help=help)
     add("--device", choices=("cpu", "cuda"), default="cpu", help="(default: cpu)")
     add("--seed", **SEED, help="seed of weights and words (default: 1)")
-    help = "folder for numbers and pictures (default: print only)"
-    add("--out", type=Path, metavar="DIR", help=help)
+    add("--out", type=Path, metavar="DIR", help="folder for the numbers (default: print only)")
 
 
 def complete(args: Namespace) -> Namespace:
@@ -104,10 +101,16 @@ def complete(args: Namespace) -> Namespace:
     Raises:
         UserError: for a value out of range.
     """
-    if args.data is not None and (args.source_length or args.mode == "memory"):
-        option = "memory" if args.mode == "memory" else "--source-length"
+    lengths = {
+        "--source-length": args.source_length,
+        "--target-length": args.mode != "decode" and args.target_length,
+        "memory": args.mode == "memory",
+        "the part speed (--parts)": args.mode == "gpu" and "speed" in args.parts,
+    }
+    given = next((name for name, used in lengths.items() if used), None)
+    if args.data is not None and given:
         raise UserError(
-            f"--data: its sentences have their own lengths: leave out --data or {option}"
+            f"--data: its sentences have their own lengths: leave out --data or {given}"
         )
     if args.warmup < 0:
         raise UserError(f"--warmup {args.warmup}: must be at least 0")
@@ -147,12 +150,11 @@ def run(args: Namespace) -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     if args.out is not None:
-        report.check_folder(args.out)
+        make_folder(args.out)
     modes = {"decode": decoding, "train": training, "memory": memory, "gpu": gpu}
     found = modes[args.mode].main(args)
     report.show(found, args)
     if args.out is not None:
-        for path in report.save(found, args, settings, sys.argv[1:]):
-            print(path)
+        print(report.save(found, args, settings, sys.argv[1:]))
     if not found.result.get("agrees", True):
         raise UserError(f"--device {args.device}: its results are not those of the CPU, see above")

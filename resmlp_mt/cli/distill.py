@@ -39,6 +39,6 @@ def run(args: argparse.Namespace) -> None:
     """Distill, and print what was made to standard output."""
     from resmlp_mt.translate.distillation import distill, report
 
-    options = search_options(args, nbest=args.beam)
     files = (args.source, args.target, args.out)
-    print(report(distill(options, *files, args.interpolate, args.failures, args.beams)))
+    made = distill(search_options(args), *files, args.interpolate, args.failures, args.beams)
+    print(report(made))

@@ -12,11 +12,12 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import LANGUAGE_PAIR, LENPEN, WHOLE, number
+from resmlp_mt.cli.translate import length_penalty
 from resmlp_mt.errors import UserError
 
 KINDS = {
     "matrices": "the mixing matrix A of every layer as a heat map, by depth",
-    "rows": "rows of A as curves, or where weights depend on distance alone a curve for each head",
+    "rows": "rows of A as curves, or, for weights by distance alone, one curve per head",
     "sparsity": "share of small weights in A, B and C by layer, the figure of the paper",
     "curves": "learning curves",
     "attention": "cross-attention for a sentence, pieces along the axes",
@@ -39,7 +40,7 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
     if kind in ("matrices", "rows", "sparsity", "attention"):
         add("checkpoint", type=Path, help="checkpoint of a resmlp_mt model")
     if kind in ("matrices", "rows", "sparsity"):
-        help = "positions of A, as many as most long sentences of training had (default: 32)"
+        help = "positions of A to look at: the length of a long training sentence (default: 32)"
         add("--length", **WHOLE, default=32, help=help)
     if kind in ("matrices", "rows"):
         add("--head", **WHOLE, nargs="+", help="heads, from 1 (default: at most 8)")
@@ -63,7 +64,8 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         add("--translation", metavar="TEXT", help=help)
         add("--layer", **WHOLE, nargs="+", help="layers of the decoder (default: the last)")
         add("--beam", **WHOLE, default=4, help="beam size (default: 4)")
-        add("--lenpen", **LENPEN, default=0.6, help="length penalty (default: 0.6)")
+        help = "length penalty (default: what resmlp-mt run chose and stored beside the model, or "
+        add("--lenpen", **LENPEN, help=help + "0.6)")
     elif kind == "length":
         help = "translations, one a line, or a log of fairseq-generate"
         add("systems", nargs="+", metavar="NAME=FILE", help=help)
@@ -83,7 +85,9 @@ def run(args: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        raise UserError("pictures need matplotlib: pip install matplotlib") from None
+        raise UserError("pictures need matplotlib: pip install '.[plot]'") from None
+    if args.kind == "attention":
+        args.lenpen = length_penalty(args, (args.checkpoint,))
     check_pictures(args.output)
     save(DRAW[args.kind](args), *args.output)
     print("\n".join(map(str, args.output)))

@@ -71,7 +71,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     help = "leave out training pairs with more than X times as many pieces on one side "
     help += "(1 or more. Default: 0, any)"
     add("--max-ratio", type=number, metavar="X", help=help)
-    help = "leave out training pairs with more pieces on a side (default: 250)"
+    help = "leave out training pairs with more than N pieces on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)
 
 
@@ -99,15 +99,17 @@ def preparation_of(args: argparse.Namespace, out: Path, **more):
         raise UserError(  # as SentencePiece has it
             f"--character-coverage {args.character_coverage:g}: must be from 0.98 to 1"
         )
-    if args.subword_model is not None and args.vocab_size is not None:
-        raise UserError("--subword-model and --vocab-size: give one or the other")
+    for name in ("vocab_size", "character_coverage"):
+        if args.subword_model is not None and getattr(args, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise UserError(f"--subword-model and {flag}: give one or the other")
     corpora = _corpora_of(args)
     from resmlp_mt.prepare.preparation import Preparation
 
     of_the_recipe = ("vocab_size", "character_coverage", "normalise", "drop_duplicates")
     of_the_recipe += ("max_ratio", "max_pieces")
     corpora = corpora.prepared_with(**{name: getattr(args, name) for name in of_the_recipe})
-    return Preparation(corpora, out, subword_model=args.subword_model, seed=args.seed, **more)
+    return Preparation(corpora, out, subword_model=args.subword_model, **more)
 
 
 def _corpora_of(args: argparse.Namespace):
@@ -129,9 +131,8 @@ def _corpora_of(args: argparse.Namespace):
 
 
 def run(args: argparse.Namespace) -> None:
-    work = preparation_of(
-        args, args.out, limit=args.limit, workers=args.workers, pieces=args.pieces
-    )
+    same = ("limit", "workers", "pieces", "seed")
+    work = preparation_of(args, args.out, **{name: getattr(args, name) for name in same})
     if args.dry_run:
         print(*map(shlex.join, work.commands()), sep="\n")
         return

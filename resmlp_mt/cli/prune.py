@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help = "share of the largest weight of a matrix (default: 0.05)"
     add("--threshold", type=number, default=0.05, metavar="SHARE", help=help)
     add("--which", nargs="+", choices=("A", "B", "C"), help="matrices (default: all)")
-    help = "positions of A, as many as most long sentences of training had (default: 32)"
+    help = "positions of A to look at: the length of a long training sentence (default: 32)"
     add("--length", **WHOLE, default=32, help=help)
 
 

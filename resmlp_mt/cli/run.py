@@ -29,15 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser, "of the recipe")
     add("--data", **folder, help="folder of resmlp-mt prepare, in place of text")
     add_training_options(parser)
-    help = "how to train: paper, small or a TOML file (default: small, for wmt14-* paper). "
-    help += "Which corpora: wmt14-en-de, wmt14-en-fr or one of mtdata. One of each may be given"
+    help = "recipe of the training: paper, small or a TOML file (default: small, for wmt14-* "
+    help += "paper), or of the corpora: wmt14-en-de, wmt14-en-fr or one of mtdata. One of each may "
+    help += "be given"
     add("--recipe", action="append", default=[], metavar="NAME|FILE", help=help)
     add("--seed", **SEED, help="seed of the training (default: 1)")
     add("--beam", **WHOLE, help="beam size (default: of the recipe)")
     help = "length penalties. The validation set chooses one (default: of the recipe)"
     add("--lenpen", **LENPEN, nargs="+", help=help)
     add("--limit", **WHOLE, help="only the first N pairs of each training corpus")
-    add("--workers", **WHOLE, help="number of processes of prepare and translate")
+    add("--workers", **WHOLE, help="number of processes of prepare (default: all cores)")
     add("--cpu", action="store_true", help="do not use a GPU")
     help = "print the fairseq commands that do the same, and run nothing"
     add("--dry-run", action="store_true", help=help)
@@ -80,10 +81,9 @@ def run(args: argparse.Namespace) -> None:
     if args.data is None:
         if args.vocab_size is None and args.subword_model is None and args.recipe is None:
             args.vocab_size = recipe.vocab_size
-        # the data are the same whatever the seed of the training
-        of_text = argparse.Namespace(**{**vars(args), "seed": 1})
+        # without --seed: the data are the same whatever the seed of the training
         preparation = preparation_of(
-            of_text, args.out / "data", limit=args.limit, workers=args.workers
+            args, args.out / "data", limit=args.limit, workers=args.workers
         )
     from resmlp_mt.run import Run
     from resmlp_mt.train.command import Devices
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
         },
         beam=args.beam,
         lenpen=args.lenpen,
-        search={"cpu": args.cpu, "threads": args.threads, "processes": args.workers},
+        search={"cpu": args.cpu, "threads": args.threads},
     )
     if args.dry_run:
         print(work.describe())

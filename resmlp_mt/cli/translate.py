@@ -3,9 +3,8 @@
   resmlp-mt translate --path run/model --input test.en --output test.de
   ... | resmlp-mt translate --path averaged.pt --data DATA/data-bin --input - --output -
 
-Every checkpoint of a translation task of fairseq works. The search is that of fairseq-generate,
-with the beam and the length penalty of the paper by default. The data folder says whether the text
-is normalised and how it is split into subwords.
+Every checkpoint of a translation task of fairseq works. The search is that of fairseq-generate.
+The data folder says whether the text is normalised and how it is split into subwords.
 
 All GPUs of the machine take part. The output is written when all is translated. Until then
 OUTPUT.parts keeps what is done, and the same command resumes there. The jobs of a cluster share a
@@ -21,6 +20,7 @@ from typing import Tuple
 
 from resmlp_mt.cli.arguments import LENPEN, WHOLE, count, number
 from resmlp_mt.errors import UserError
+from resmlp_mt.inference.length_penalty import DEFAULT, chosen_lenpen
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     help = "length penalty. Take the best on your validation set. A higher one favours longer "
     help += "translations (default: what resmlp-mt run chose and stored beside the model, or 0.6)"
     add("--lenpen", **LENPEN, help=help)
-    add("--max-len-a", type=number, default=0.0, metavar="A", help="(default: 0)")
+    add("--max-len-a", type=number, default=0.0, metavar="A", help="see B (default: 0)")
     help = "a translation has at most A x source + B subwords (default: 200)"
     add("--max-len-b", type=count, default=200, metavar="B", help=help)
     help = "no N subwords in a row are repeated in a translation (default: 0, they may be)"
@@ -61,20 +61,18 @@ def checkpoint_paths(text: str) -> Tuple[Path, ...]:
 
 def length_penalty(args: argparse.Namespace, paths: Tuple[Path, ...]) -> float:
     """``--lenpen``, or that beside the first model, or the default."""
-    from resmlp_mt.inference.length_penalty import DEFAULT, chosen_lenpen
-
     if args.lenpen is not None:
         return args.lenpen
     chosen = chosen_lenpen(paths[0].parent)
     return DEFAULT if chosen is None else chosen
 
 
-def search_options(args: argparse.Namespace, nbest: int):
-    """A :class:`~resmlp_mt.translate.driver.SearchOptions` of a command line."""
+def search_options(args: argparse.Namespace, nbest: int = 1):
+    """A :class:`~resmlp_mt.translate.translator.SearchOptions` of a command line."""
     import ast
     import json
 
-    from resmlp_mt.translate.driver import SearchOptions
+    from resmlp_mt.translate.translator import SearchOptions
 
     try:
         overrides = dict(ast.literal_eval(args.model_overrides))

@@ -87,7 +87,7 @@ def naming(path, wrong: str, remedy: str) -> Iterator[None]:
 
     Args:
         path: the checkpoint.
-        wrong, remedy: of an error that is not known.
+        wrong, remedy: for the message, if the error is none of those below.
     """
     try:
         yield

@@ -35,7 +35,7 @@ def load_checkpoint(
 ):
     """
     Raises:
-        UserError: for a count that is none.
+        UserError: if the count of --patience in the checkpoint cannot be read.
     """
     extra_state = original(
         self, filename, reset_optimizer, *args, reset_meters=reset_meters, **kwargs
@@ -44,7 +44,7 @@ def load_checkpoint(
     another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
     anew = extra_state is None or reset_optimizer or reset_meters or another
     if not anew and "patience" in extra_state:
-        with naming(filename, "has no right count for --patience", "give an earlier checkpoint"):
+        with naming(filename, "has an invalid count for --patience", "give an earlier checkpoint"):
             numbers = extra_state["patience"]
             count = {"best": float(numbers["best"]), "num_runs": int(numbers["num_runs"])}
         vars(program.should_stop_early).update(count)
@@ -53,7 +53,7 @@ def load_checkpoint(
 
 @replace_once(program, "train")
 def train(original, cfg, trainer, *args):
-    """Nothing, where the checkpoint is the last one of the training."""
+    """Do nothing if the training has ended."""
     runs = getattr(program.should_stop_early, "num_runs", 0)
     if 0 < cfg.checkpoint.patience <= runs:
         logger.info(f"early stop since the last {runs} validations of this training were no better")

@@ -17,7 +17,7 @@ def batch_by_size(original, indices, *args, **kwargs):
     if not isinstance(indices, np.ndarray):
         indices = np.fromiter(indices, dtype=np.int64, count=-1)
     batches = original(indices, *args, **kwargs) if len(indices) else []
-    if kwargs.get("fixed_shapes", args[5] if len(args) > 5 else None) is not None:
+    if kwargs.get("fixed_shapes") is not None:
         return batches  # this way drops nothing
     batched = sum(len(batch) for batch in batches)
     # the batches are consecutive pieces of indices

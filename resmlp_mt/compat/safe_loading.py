@@ -31,7 +31,7 @@ class _Int64:
 
 class _Array(np.ndarray):
     """Stands for ``numpy.ndarray``: what it gets is copied from bytes that are as many as its
-    shape needs. It is pickled, and what is computed from it is, as if it were a plain array."""
+    shape needs. It pickles as a plain array, and arithmetic on it gives plain arrays."""
 
     def __new__(cls, *args, **kwargs):
         raise pickle.UnpicklingError("an array in a form that NumPy does not pickle")
@@ -58,7 +58,7 @@ class _Array(np.ndarray):
 
 
 def _rebuild(kind, shape, code):
-    """Stands for the function of NumPy of that use: an empty array, whose state is to come."""
+    """Stands for ``_reconstruct`` of NumPy: an empty array, whose state is to come."""
     return np.ndarray.__new__(_Array, (0,), np.int64)
 
 

@@ -143,8 +143,8 @@ class FoldedTokenMixing(nn.Module):
     of the offset.
 
     Args:
-        mixing: what computes ``A x``. Each call gets it again, so that it stays one module with
-            one name.
+        mixing: what computes ``A x``. It is not kept: each call is given it, so that its weights
+            have one name in the state dict.
         pre: the map before it. One that is not affine stays where it is.
         post: the affine map after it, or None.
 

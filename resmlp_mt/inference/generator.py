@@ -114,15 +114,17 @@ class ResMLPGenerator(SequenceGenerator):
         src_tokens = net_input["src_tokens"]
         device, (sentences, source_length) = src_tokens.device, src_tokens.shape
         max_len = min(int(self.max_len_a * source_length + self.max_len_b), self.max_len - 1)
-        assert self.min_len <= max_len, (
-            "min_len cannot be larger than max_len, please adjust these!"
-        )
+        if self.min_len > max_len:
+            raise UserError(
+                f"--min-len {self.min_len}: a hypothesis has at most {max_len} words here: lower "
+                "it, or raise --max-len-b"
+            )
         model, beam = self.model.single_model, self.beam_size
         encoder_out = model.encoder.forward_torchscript(net_input)
         state: dict = {}
+        memory = DecodingMemory.of(state)
         # other shapes are other graphs
-        constant = True if model.decoder.compiled else self.constant_shape
-        memory = DecodingMemory.of(state, constant)
+        memory.history.constant = True if model.decoder.compiled else self.constant_shape
         memory.need_attention = False
         found = Hypotheses(
             sentences, beam, max_len + 1, self.vocab_size, first_word, self.eos, device

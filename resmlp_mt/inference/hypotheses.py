@@ -29,7 +29,8 @@ class Hypotheses:
     Attributes:
         words: the newest word of each row, int64. At first there is one row a sentence.
         scores: one row each, the sum of the log-probabilities of its words, n x 1.
-        first_candidates: B x 1; of each sentence, that of its first row with word 0.
+        first_candidates: B x 1; number of the candidate that is the first row of each sentence
+            with word 0.
         left: the sentences whose rows these are.
     """
 
@@ -56,12 +57,12 @@ class Hypotheses:
         self._normalizers = torch.zeros(steps, sentences, beam, device=device)
 
     def add_normalizers(self, step: Tensor, normalizers: Tensor) -> None:
-        """Keep those of the rows at the step of that number, n x 1: one NaN or infinity among the
-        scores of a row makes its normalizer so."""
+        """Keep the normalizer of each row, n x 1, at the position *step*. One NaN or infinity among
+        the scores of a row makes its normalizer NaN or infinite."""
         self._normalizers[step, self._left] = normalizers.view(len(self._left), -1)
 
     def add(self, step: Tensor, candidates: Tensor, scores: Tensor) -> None:
-        """Keep all candidates at the step of that number, B x 2 K, the best first."""
+        """Keep all candidates at the position *step*, B x 2 K, the best first."""
         self._candidates[step, self._left] = candidates
         self._scores[step, self._left] = scores
 

@@ -8,19 +8,28 @@ from resmlp_mt.files import read_json
 
 FILE = "search.json"
 DEFAULT = 0.6  # of Ott et al. for WMT14
+RANGE = (-10, 10)  # exponents with which no length overflows
+
+
+def is_length_penalty(value) -> bool:
+    """Whether it is a number, and in the range."""
+    return type(value) in (int, float) and RANGE[0] <= value <= RANGE[1]  # NaN is not
 
 
 def chosen_lenpen(folder: Path) -> Optional[float]:
     """What ``resmlp-mt run`` has stored beside a model, or None.
 
     Raises:
-        UserError: if the file is there and has no such number.
+        UserError: if the file is there and has no such number, or one out of the range.
     """
     path = Path(folder) / FILE
     if not path.is_file():
         return None
     found = read_json(path)
     lenpen = found.get("lenpen") if isinstance(found, dict) else None
-    if type(lenpen) not in (int, float):
-        raise UserError(f'{path}: has no number "lenpen": delete the file, or copy it again')
+    if not is_length_penalty(lenpen):
+        low, high = RANGE
+        raise UserError(
+            f'{path}: "lenpen" is no number from {low} to {high}: delete the file, or copy it again'
+        )
     return lenpen

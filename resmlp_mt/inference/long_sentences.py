@@ -1,8 +1,8 @@
 """Sentences longer than training's: what A is at positions that training never reached.
 
 A row of A is trained by the sentences that are at least as long, so that beyond the longest (and,
-with few examples, before it) A still is what it was drawn as. The remedy is that a position past
-the reach R of training sees its neighbours as the last position that was reached sees its own:
+with few examples, before it) A still has its random initial values. The remedy is that a position
+past the reach R of training sees its neighbours as the last position that was reached sees its own:
 
     A[t, s] = A[t - d, s - d]   with   d = max(t, s) - (R - 1) > 0,
 
@@ -19,14 +19,20 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.modules.token_mixing import ToeplitzTokenMixing, TokenMixing
 
 
-@torch.no_grad()
-def extend_(mixing: TokenMixing, reach: int) -> None:
-    """Replace what lies past the first *reach* positions, in place.
+def extend_(model: nn.Module, reach: int) -> None:
+    """Replace what lies past the first *reach* positions in every A of a model, in place.
 
     Args:
-        mixing: a linear or Toeplitz A, H x N x N or its weights by distance.
         reach: R; nothing changes if it is N or more.
     """
+    for module in model.modules():
+        if isinstance(module, TokenMixing):
+            _extend_one_(module, reach)
+
+
+@torch.no_grad()
+def _extend_one_(mixing: TokenMixing, reach: int) -> None:
+    """For a linear or Toeplitz A, H x N x N or its weights by distance."""
     if isinstance(mixing, ToeplitzTokenMixing):
         # every distance that training saw is less than R
         distances = torch.arange(mixing.weight.size(1), device=mixing.weight.device)
@@ -44,18 +50,23 @@ def extend_(mixing: TokenMixing, reach: int) -> None:
         mixing.bias[:, reach:] = mixing.bias[:, reach - 1 : reach]
 
 
-def widen_(weights: Dict[str, Tensor], name: str, mixing: TokenMixing, reach: int) -> None:
-    """Make the weights of fewer positions those of a larger A; what is new is zero.
+def widen_(model: nn.Module, weights: Dict[str, Tensor], reach: int) -> None:
+    """Make the weights of fewer positions those of every, larger, A of a model; what is new is
+    zero.
 
     Args:
-        weights: a checkpoint's, changed in place.
-        name: of *mixing* in them.
-        mixing: the larger A.
-        reach: R, within the checkpoint's positions.
+        weights: those of a checkpoint, changed in place.
+        reach: R, within the positions of the checkpoint.
 
     Raises:
-        UserError: if *reach* is beyond the checkpoint's positions.
+        UserError: if *reach* is beyond the positions of the checkpoint.
     """
+    for name, module in model.named_modules():
+        if isinstance(module, TokenMixing):
+            _widen_one_(weights, name, module, reach)
+
+
+def _widen_one_(weights: Dict[str, Tensor], name: str, mixing: TokenMixing, reach: int) -> None:
     for part, own in mixing.named_parameters():
         saved = weights.get(f"{name}.{part}")
         if saved is None or saved.size(-1) >= own.size(-1):
@@ -71,17 +82,3 @@ def widen_(weights: Dict[str, Tensor], name: str, mixing: TokenMixing, reach: in
         # distances grow on both sides of 0, rows and columns at their ends
         padding = [missing // 2] * 2 if centred else [0, missing] * (saved.dim() - 1)
         weights[f"{name}.{part}"] = F.pad(saved, padding)
-
-
-def widen_token_mixing_(model: nn.Module, weights: Dict[str, Tensor], reach: int) -> None:
-    """:func:`widen_` for every A of a model."""
-    for name, module in model.named_modules():
-        if isinstance(module, TokenMixing):
-            widen_(weights, name, module, reach)
-
-
-def extend_token_mixing_(model: nn.Module, reach: int) -> None:
-    """:func:`extend_` for every A of a model."""
-    for module in model.modules():
-        if isinstance(module, TokenMixing):
-            extend_(module, reach)

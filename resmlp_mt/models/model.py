@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import fold_, is_folded
 from resmlp_mt.inference.length_penalty import chosen_lenpen
-from resmlp_mt.inference.long_sentences import extend_token_mixing_, widen_token_mixing_
+from resmlp_mt.inference.long_sentences import extend_, widen_
 from resmlp_mt.inference.packing import can_pack, pack_
 from resmlp_mt.inference.precision import set_precision_
 from resmlp_mt.models.config import ResMLPConfig, check_config, set_defaults
@@ -66,14 +66,26 @@ class ResMLPModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """fairseq's method of that name.
+        """The method of fairseq of that name.
 
         A folder that ``resmlp-mt run`` has made (``OUT/model``) has the dictionaries and the
         subwords beside the model, so that its name is enough, and the length penalty, which is the
         default of ``translate``. Else the subwords are looked for in the folder of the data.
 
+        Args:
+            model_name_or_path: folder of the model.
+            checkpoint_file: its name there. Several, with a colon between them, are an ensemble.
+            data_name_or_path: folder of ``dict.*.txt``, from that of the model if it begins with a
+                dot.
+            kwargs: options of the model, of generation and of the subwords.
+
+        Returns:
+            ``GeneratorHubInterface`` of fairseq: ``translate(["..."], beam=4)`` gives a list of
+            str, ``models`` are the networks.
+
         Raises:
-            UserError: if the checkpoint is not there, or has no such option as a keyword names.
+            UserError: if the checkpoint is not there, has no such option as a keyword names, or
+                ``search.json`` has no length penalty.
         """
         folder = Path(model_name_or_path)
         for name in checkpoint_file.split(os.pathsep) if folder.is_dir() else ():
@@ -139,14 +151,14 @@ class ResMLPModel(TransformerModelBase):
         """fairseq calls this on a checkpoint's weights before it loads them."""
         super().upgrade_state_dict_named(state_dict, name)
         if self.token_mixing_reach:
-            widen_token_mixing_(self, state_dict, self.token_mixing_reach)
+            widen_(self, state_dict, self.token_mixing_reach)
 
     def prepare_for_inference_(self, cfg):
         """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps,
         and take on ``--inference-precision`` and ``--torch-compile``."""
         super().prepare_for_inference_(cfg)
         if self.token_mixing_reach and not is_folded(self):
-            extend_token_mixing_(self, self.token_mixing_reach)
+            extend_(self, self.token_mixing_reach)
         fold_(self)
         set_precision_(self, str(self.inference_precision))
         if self.torch_compile == "generation":

@@ -41,20 +41,18 @@ class BeamHistory:
     A step is :meth:`make_room`, which is work of the host and may change shapes, and then
     :meth:`advance` and what the layers do, which is work on tensors alone.
 
-    Args:
-        constant: keep every shape for as long as there is room, and read no value on the host.
-            None: for all devices but the CPU.
-
     Attributes:
+        constant: keep every shape for as long as there is room, and read no value on the host.
+            None, before the first position: for all devices but the CPU.
         position: one number, int64; the newest position t.
         index: R x W; row of the buffers that holds hypothesis r's input at a position. There is
             room for W positions, t < W. W = t + 1 if the history is not *constant*. Row 0, which is
             zero, stands at positions after the newest.
-        beam: that many neighbouring hypotheses are of one sentence (1: nothing is known of it).
+        beam: how many neighbouring rows belong to one sentence; 1 if that is not known.
     """
 
-    def __init__(self, constant: Optional[bool] = None) -> None:
-        self.constant = constant
+    def __init__(self) -> None:
+        self.constant: Optional[bool] = None
         self.beam = 1
         self.position: Optional[Tensor] = None
         self.index: Optional[Tensor] = None
@@ -157,10 +155,9 @@ class BeamHistory:
         Returns:
             R x count x C, the oldest first; zero before the first position.
         """
-        past = self._write(layer, x)
-        rows = self.index.index_select(1, self.window(count).clamp(min=0))
+        past, window = self._write(layer, x), self.window(count)
         # row 0 is zero
-        rows = rows * self.inside(count)
+        rows = self.index.index_select(1, window.clamp(min=0)) * (window >= 0)
         return past.index_select(0, rows.view(-1)).view(*rows.shape, -1)
 
     def window(self, count: int) -> Tensor:

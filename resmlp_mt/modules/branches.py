@@ -28,7 +28,12 @@ def build_norm(cfg, channels: int) -> nn.Module:
 
 
 class Branch(nn.Module):
-    """What the three branches share: the maps before and after, and the dropout of the sum."""
+    """What the three branches share: the maps before and after, and the dropout of the sum.
+
+    Args:
+        cfg: a :class:`~resmlp_mt.models.config.ResMLPConfig`.
+        channels: C.
+    """
 
     def __init__(self, cfg, channels: int):
         super().__init__()
@@ -38,7 +43,7 @@ class Branch(nn.Module):
 
 
 class TokenMixingBranch(Branch):
-    """``Z = X + Aff(A Aff(X))``, eq. 2."""
+    """``Z = X + Aff(A Aff(X))``, eq. 2. *mixing* is A."""
 
     def __init__(self, cfg, channels: int, mixing: nn.Module):
         super().__init__(cfg, channels)
@@ -81,7 +86,8 @@ def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) 
 
 
 class FeedForwardBranch(Branch):
-    """``Y = Z + Aff(C GELU(B Aff(Z)))``, eq. 3; ``fc1`` is the paper's B, ``fc2`` its C."""
+    """``Y = Z + Aff(C GELU(B Aff(Z)))``, eq. 3; ``fc1`` is B of the paper, ``fc2`` is C, with
+    *hidden* channels between them."""
 
     def __init__(self, cfg, channels: int, hidden: int):
         super().__init__(cfg, channels)

@@ -14,25 +14,22 @@ _KEY = "resmlp_mt.modules.decoding_memory"
 class DecodingMemory:
     """Past target words, for the mixing sublayers, and the source, for the cross-attention.
 
-    Args:
-        constant: see :class:`BeamHistory`.
-
     Attributes:
         history: see :class:`BeamHistory`.
         source: see :class:`SourceMemory`; None before the first word, or without a source.
         need_attention: whether attention weights are asked for beside the features.
     """
 
-    def __init__(self, constant: Optional[bool] = None) -> None:
-        self.history = BeamHistory(constant)
+    def __init__(self) -> None:
+        self.history = BeamHistory()
         self.source: Optional[SourceMemory] = None
         self.need_attention = True
 
     @staticmethod
-    def of(incremental_state: dict, constant: Optional[bool] = None) -> "DecodingMemory":
+    def of(incremental_state: dict) -> "DecodingMemory":
         """The memory in *incremental_state*, made empty if there is none yet."""
         if _KEY not in incremental_state:
-            incremental_state[_KEY] = DecodingMemory(constant)
+            incremental_state[_KEY] = DecodingMemory()
         return incremental_state[_KEY]
 
     def begin(self, words: Tensor, length: int, limit: int, encoder_out: Optional[dict]) -> None:

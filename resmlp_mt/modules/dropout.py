@@ -24,9 +24,7 @@ class Dropout(FairseqDropout):
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         on = self.training or self.apply_during_inference
-        if not on:
-            return x
-        by_torch = x.device.type != "cpu" or torch.compiler.is_compiling()
-        if by_torch or not 0 < self.p < 1:
-            return super().forward(x, inplace)
-        return (x * random_mask(x, self.p)).mul_(1 / (1 - self.p))
+        here = x.device.type == "cpu" and not torch.compiler.is_compiling()
+        if on and here and 0 < self.p < 1:
+            return (x * random_mask(x, self.p)).mul_(1 / (1 - self.p))
+        return super().forward(x, inplace)

@@ -28,7 +28,7 @@ class SourceMemory:
     Attributes:
         stored: how many sentences have their keys and values kept.
         sentence: R; which of them each hypothesis is of.
-        beam: that many neighbouring hypotheses are of one sentence.
+        beam: how many neighbouring rows belong to one sentence; 1 if their numbers differ.
     """
 
     def __init__(

@@ -57,30 +57,37 @@ class CheckedCache(Cache):
 
     def download(self, url: str, save_at: Path, timeout=None, entry=None) -> Path:
         """What :class:`Cache` calls for every file of a corpus."""
+        complete = self.get_flag_file(save_at)
         if save_at not in self._checked:
             self.fetched[url] = fetch(url, save_at, recipes.known_checksums().get(url))
-            _check_archive(save_at)
-            self.get_flag_file(save_at).touch()  # the sign of mtdata that a file is complete
+            try:
+                _check_archive(save_at)
+            except DAMAGE as error:
+                for path in (save_at, Path(f"{save_at}.sha256"), complete):
+                    path.unlink(missing_ok=True)
+                raise UserError(
+                    f"{url}: damaged archive ({error}): removed: run again to fetch it anew"
+                ) from None
+            complete.touch()  # the sign of mtdata
             self._checked.add(save_at)
         return save_at
-
-    def discard(self, path: Path) -> None:
-        """Remove a file and all that is remembered of it."""
-        for name in (path, Path(f"{path}.sha256"), self.get_flag_file(path)):
-            name.unlink(missing_ok=True)
 
 
 def _check_archive(path: Path) -> None:
     """Find what mtdata would not: it takes an archive that it cannot unpack for the text itself.
 
-    A damaged tarball may only seem to end early, unless the sums of gzip are looked at. Those in a
-    zip file are looked at when the text is taken out. What is neither is text as it is.
+    A damaged tarball may only seem to end early, unless the sums of gzip are looked at. What is no
+    archive is text as it is.
 
     Raises:
         one of :data:`DAMAGE`.
     """
     name = path.name
     if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise zipfile.BadZipFile(damaged)
         return
     if name.endswith((".gz", ".tgz")):
         with gzip.open(path) as file:
@@ -163,7 +170,7 @@ def download(recipe: recipes.Recipe, folder: Path) -> dict:
             name = str(entry.did)
             head = f"    [{number}/{len(everything)}] {name}"
             print(f"{head}: {entry.url}", file=sys.stderr)
-            _take_out(dataset, where, entry)
+            dataset.add_part(where, entry)
             pairs[name] = sum(1 for _ in read_raw_lines(dataset.get_paths(where, entry)[0]))
             if entry in entries["test"] and recipe.test_pairs not in (None, pairs[name]):
                 raise UserError(
@@ -185,15 +192,3 @@ def _silent_logging() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
-
-
-def _take_out(dataset: Dataset, where: Path, entry: Entry) -> None:
-    """Have mtdata fetch one corpus and write its two sides."""
-    try:
-        dataset.add_part(where, entry)
-    except DAMAGE as error:
-        path = dataset.cache.get_local_path(entry.url, entry.filename, fix_missing=False)
-        dataset.cache.discard(path)
-        raise UserError(
-            f"{entry.url}: damaged archive ({error}): removed: run again to fetch it anew"
-        ) from None

@@ -11,7 +11,7 @@
     OUT/pieces/         in place of data-bin, if pieces are asked for: text of pieces, dict.txt,
                         spm.model and text.json
 
-Each folder has a ``report.json``: what was read, left out and why, and there is. Of
+Each folder has a ``report.json``: what was read, what was left out and why, and what there is. Of
 ``text/train.*``, pairs with too many pieces are left out in ``data-bin``.
 """
 
@@ -116,11 +116,8 @@ class Preparation:
         }
         return {**self.options, **digests}
 
-    def run(self) -> Path:
+    def run(self) -> None:
         """Run the steps that are not done yet.
-
-        Returns:
-            the folder ``data-bin``, or ``pieces``.
 
         Raises:
             UserError: what :attr:`contents` raises; if the folder holds results of other options,
@@ -132,7 +129,7 @@ class Preparation:
             if (self.out / self.last).is_dir():
                 self._report(self.last)
                 print(f"{self.out} is complete: nothing to do", file=sys.stderr)
-                return self.out / self.last
+                return
             if not text.train:
                 title = f"download {text.recipe.name}"
                 folder.step("corpora", title, _reporting(self._download), resumable=True)
@@ -154,7 +151,6 @@ class Preparation:
                 if (self.out / "corpora").is_dir():
                     os.replace(self.out / "corpora", self.out / "corpora.partial")
                 raise
-        return self.out / self.last
 
     def summary(self) -> List[str]:
         """A few lines on a finished run: what was read, left out and why, and what there is."""

@@ -33,7 +33,7 @@ def learn_subwords(
     corpus = Corpus(train.name, train.source.absolute(), train.target.absolute())
     task = (corpus, pairs, prefix.absolute(), vocab_size, coverage, seed)
     # in a process of its own, whose memory is given back: it takes more than all else
-    with Workers(1, int) as pool:
+    with Workers(1) as pool:
         list(pool.map(_learn, [task]))
     try:
         Subwords(Path(f"{prefix}.model"))

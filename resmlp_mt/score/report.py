@@ -4,11 +4,12 @@ from typing import Dict, List, Optional
 
 from tabulate import tabulate
 
-from resmlp_mt.score.sacre import TESTS, TITLES
-
 SENTENCES = 3003  # of newstest2014
+TESTS = {"bs": "Paired bootstrap", "ar": "Paired approximate randomization"}
 NAMES = {
-    **TITLES,
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "ter": "TER",
     "tokenized_bleu": "tokenized BLEU",
     "compound_split_bleu": "compound-split BLEU",
 }
@@ -80,6 +81,6 @@ def _paired(test: dict) -> str:
                 row.append(f"{value['mean']:.2f} ± {value['ci']:.2f}")
             row.append("" if value["p_value"] is None else f"{value['p_value']:.4f}")
         rows.append(row)
-    title = f"{TESTS[test['test']].capitalize()} against {test['baseline']}:"
+    title = f"{TESTS[test['test']]} against {test['baseline']}:"
     note = "p: how often chance alone makes a difference as large as this one."
     return "\n".join([title, "", _table(head, rows), note, "", *_signatures(test["signatures"])])

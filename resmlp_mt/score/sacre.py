@@ -9,10 +9,6 @@ from sacrebleu.significance import PairedTest
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.bleu import bleu_metric
 
-TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
-TESTS = {"bs": "paired bootstrap", "ar": "paired approximate randomization"}
-SAMPLES = {"bs": 1000, "ar": 10000}
-
 References = Union[Sequence[str], Sequence[Sequence[str]]]
 
 
@@ -63,7 +59,7 @@ def paired(
         systems: hypotheses by name, the baseline first.
         references, target_lang, metrics, tokenize: as for :func:`score`.
         test: ``bs`` for the paired bootstrap (Koehn, 2004), ``ar`` for approximate randomization.
-        samples: resamplings or trials. Default: 1,000 or 10,000.
+        samples: resamplings or trials. Default: that of sacreBLEU.
 
     Returns:
         ``test``, ``samples``, ``baseline`` (its name), ``signatures`` by metric, and ``systems``:
@@ -76,11 +72,10 @@ def paired(
     if len(systems) < 2:
         raise UserError("a paired test compares systems with the first one: give two or more")
     lists = [reference_lists(hypotheses, references) for hypotheses in systems.values()]
-    samples = samples or SAMPLES[test]
     named = [(name, list(hypotheses)) for name, hypotheses in systems.items()]
     made = make_metrics(metrics, target_lang, tokenize)
     try:
-        pairs = PairedTest(named, made, lists[0], test_type=test, n_samples=samples)
+        pairs = PairedTest(named, made, lists[0], test_type=test, n_samples=samples or 0)
     except ValueError:
         raise UserError("SACREBLEU_SEED is not a number: set it to one, or to none") from None
     signatures, scores = pairs()
@@ -94,7 +89,7 @@ def paired(
         }
     return {
         "test": test,
-        "samples": samples,
+        "samples": pairs.n_samples,
         "baseline": named[0][0],
         "signatures": {metric: str(signatures[key]) for metric, key in keys.items()},
         "systems": found,

@@ -13,7 +13,7 @@ import sys
 import zlib
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, Tuple
+from typing import BinaryIO, Iterable, Iterator, List, TextIO, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import whole_file
@@ -147,11 +147,18 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write all lines or nothing: the file takes its name when it is complete. After an error, of
-    the disk or of *lines*, nothing of it is left."""
+@contextmanager
+def writing(path: Path) -> Iterator[TextIO]:
+    """A text to write. The file takes its name when the block ends. After an error nothing of it
+    is left."""
     with (
         whole_file(path) as temporary,
         open(temporary, "w", encoding="utf-8", newline="\n") as file,
     ):
+        yield file
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write all lines or, after an error of the disk or of *lines*, nothing."""
+    with writing(path) as file:
         file.writelines(f"{line}\n" for line in lines)

@@ -94,7 +94,7 @@ def share_tokens(tokens: int, devices: Devices, max_tokens: Optional[int], posit
     if max_tokens < positions:
         raise UserError(
             f"batches of {max_tokens} tokens do not hold a sentence of {positions}: take fewer "
-            "GPUs or more --tokens, or fewer positions (-- --max-source-positions N)"
+            "GPUs, more --tokens or --max-tokens, or fewer positions (-- --max-source-positions N)"
         )
     return Share(max_tokens, each // max_tokens)
 

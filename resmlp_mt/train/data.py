@@ -34,7 +34,7 @@ def find_languages(
         pair = f"{source_lang or 'SOURCE'}-{target_lang or 'TARGET'}"
         raise UserError(
             f"{data} has no train.{pair}.*.idx: give the folder data-bin that resmlp-mt prepare or "
-            "fairseq-preprocess made"
+            "fairseq-preprocess made for this direction"
         )
     return pairs.pop()
 
@@ -68,11 +68,7 @@ def check_data(data: Path, languages: Tuple[str, str], shared_embedding: bool) -
             "dictionary: make the data with fairseq-preprocess --joined-dictionary"
         )
     both = source if source == target else source + target
-    facts = {
-        "dictionary": sha256(both).hexdigest()[:16],
-        # of folders begun earlier this is all that is known of the text
-        "train_bytes": sum((data / n).stat().st_size for n in names if n.startswith("train.")),
-    }
+    facts = {"dictionary": sha256(both).hexdigest()[:16]}
     for split in ("train", "valid"):
         # fairseq reads train1 and so on as further parts of train
         one = re.compile(rf"{split}\d*\.{re.escape(pair)}\..*\.(bin|idx)")

@@ -85,9 +85,9 @@ class TrainingFolder:
                     f"{self.root} holds a run begun {_with(name, old)}, not "
                     f"{_with(name, settings)}: choose another folder for --out, or the same options"
                 )
-        # a folder that was begun earlier knows less of its data
-        for name, value in begun["data"].items():
-            if data.get(name) != value:
+        # a folder that an earlier version began knows other facts of its data
+        for name in sorted(begun["data"].keys() & data.keys()):
+            if data[name] != begun["data"][name]:
                 raise UserError(
                     f'{self.root} holds a run begun with other data (train.json has another "{name}'
                     '"): choose another folder for --out, or the same data'
@@ -139,5 +139,7 @@ class TrainingFolder:
             distributed["distributed_world_size"] = processes
             save_checkpoint(state, last)
             plural = "es" * (processes > 1)
-            done.append(f"resumes with {processes} process{plural} from the same batch of {old}")
+            done.append(
+                f"resumes with {processes} process{plural} at the batch where {old} stopped"
+            )
         return done

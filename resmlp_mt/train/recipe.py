@@ -1,16 +1,15 @@
 """Recipes: how to train, average and search, in TOML files. ``recipes/paper.toml`` explains one."""
 
-import math
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Union
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.inference.length_penalty import RANGE, is_length_penalty
 
 FOLDER = Path(__file__).with_name("recipes")
 NAMES = ("small", "paper")
-LENPEN_RANGE = (-10, 10)  # of length penalties: exponents with which no length overflows
 
 Options = Dict[str, List[str]]  # a command line: the values of each option, none for a switch
 Value = Union[str, int, float, bool]
@@ -78,19 +77,12 @@ def _is_count(value) -> bool:
     return type(value) is int and value >= 1  # a bool is no count
 
 
-def _are_numbers(value) -> bool:
-    return isinstance(value, list) and all(
-        type(number) in (int, float) and math.isfinite(number) for number in value
-    )
-
-
 def _are_tables(value) -> bool:
     return isinstance(value, dict) and all(isinstance(table, dict) for table in value.values())
 
 
 def _are_length_penalties(value) -> bool:
-    low, high = LENPEN_RANGE
-    return bool(value) and _are_numbers(value) and all(low <= number <= high for number in value)
+    return isinstance(value, list) and value != [] and all(map(is_length_penalty, value))
 
 
 # each key of a recipe: what is right for it, and how a message says so
@@ -102,7 +94,7 @@ _KEYS = {
     "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
     "average-count": _COUNT,
     "beam": _COUNT,
-    "lenpen": (_are_length_penalties, "a list of numbers from {} to {}".format(*LENPEN_RANGE)),
+    "lenpen": (_are_length_penalties, "a list of numbers from {} to {}".format(*RANGE)),
     "options": (_are_tables, "a table for each model"),
 }
 

@@ -89,7 +89,7 @@ class Training:
         threads: CPU threads. None takes the default of PyTorch.
         source_lang, target_lang: needed where *data* has several pairs, or if it is *planned*.
         fairseq_options: further words for ``fairseq-train``, which override the recipe.
-        planned: *data* is not there yet; the training is only described.
+        planned: *data* is not there yet; the training is only checked and described.
 
     Raises:
         UserError: for options that do not go together, data that is not there, or another run in
@@ -258,8 +258,8 @@ class Training:
             warm_up = int(self.options.get("--warmup-updates", ["0"])[0])
             if warm_up >= self.max_update:
                 notes.append(
-                    f"the warm-up of {warm_up} updates is as long as the training of "
-                    f"{self.max_update}: shorten it with -- --warmup-updates N"
+                    f"the warm-up ({warm_up} updates) does not end before the training "
+                    f"({self.max_update} updates): shorten it with -- --warmup-updates N"
                 )
             for note in notes:
                 print(f"{self.out}: {note}", flush=True)

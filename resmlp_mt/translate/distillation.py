@@ -5,23 +5,23 @@ the best hypothesis of the beam, or with interpolation (their section 3.3) the o
 is nearest to the reference. A student is trained on the result like on any parallel text.
 """
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from sacrebleu.metrics import BLEU
 from tqdm import tqdm
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_options, make_folder, read_json, whole_file, write_json
+from resmlp_mt.files import check_options, make_folder, read_json, write_json
 from resmlp_mt.processes import Workers, usable_cores
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.bleu import bleu_metric
-from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of
-from resmlp_mt.translate.driver import SearchOptions, search
+from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of, writing
+from resmlp_mt.translate.driver import search
 from resmlp_mt.translate.parts import Parts, Text, read_chunk
-from resmlp_mt.translate.translator import Hypothesis
+from resmlp_mt.translate.translator import Hypothesis, SearchOptions
 
 # what becomes of a line whose hypothesis is not fit to learn from, and how a report says so
 FAILURES = {"reference": "replaced by the reference", "drop": "left out"}
@@ -111,7 +111,7 @@ def _choices(parts: Parts, references: Text, metric: Optional[BLEU]) -> Iterator
     )
     # sentence BLEU of all beams takes one process hours for millions of lines
     method = "fork" if metric and len(references.numbers) > 1 else "here"
-    with Workers(usable_cores(), int, method=method) as workers:
+    with Workers(usable_cores(), method=method) as workers:
         for choices in workers.map(_choose, chunks):
             yield from choices
 
@@ -129,7 +129,7 @@ def _write(
     pairs = 0
     rows = zip(*texts, choices, strict=True)
     with ExitStack() as open_files:
-        files = [open_files.enter_context(_writing(path)) for path in (*outputs, failed)]
+        files = [open_files.enter_context(writing(path)) for path in (*outputs, failed)]
         print("line", "kind", "source", "output", sep="\t", file=files[2])
         bar = tqdm(rows, "choose", lines, unit=" lines", mininterval=1, dynamic_ncols=True)
         for number, (source, reference, (text, _, wrong)) in enumerate(bar, 1):
@@ -149,15 +149,6 @@ def _write(
     if not counts:
         failed.unlink()
     return {"lines": lines, "pairs": pairs, "failures": counts}
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[TextIO]:
-    with (
-        whole_file(path) as temporary,
-        open(temporary, "w", encoding="utf-8", newline="\n") as file,
-    ):
-        yield file
 
 
 def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:

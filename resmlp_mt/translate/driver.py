@@ -196,7 +196,7 @@ def _count_blank(parts: Parts) -> int:
         raise UserError(
             f"{parts.text.name}, line {lost[0]}{more}: no translation, because the scores of the "
             "model are NaN or infinite there: translate without --fp16 and int8, or take an "
-            f"earlier checkpoint (all other translations are in {parts.folder})"
+            "earlier checkpoint"
         )
     return blank
 

@@ -26,9 +26,9 @@ from resmlp_mt.compat.program_errors import explain
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.generator import NotFinite
 from resmlp_mt.inference.length_penalty import DEFAULT as LENPEN
+from resmlp_mt.inference.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import FILE, TextSettings
-from resmlp_mt.train.recipe import LENPEN_RANGE
 
 # what may be wrong with a hypothesis
 BLANK = "blank source"
@@ -98,9 +98,8 @@ class SearchOptions:
                 raise UserError(f"--{option} {getattr(self, name)}: must be at least 0")
         if self.max_len_a > 1000:
             raise UserError(f"--max-len-a {self.max_len_a:g}: must be at most 1000")
-        low, high = LENPEN_RANGE
-        if not low <= self.lenpen <= high:
-            raise UserError(f"--lenpen {self.lenpen:g}: must be from {low} to {high}")
+        if not is_length_penalty(self.lenpen):
+            raise UserError("--lenpen {:g}: must be from {} to {}".format(self.lenpen, *RANGE))
         if self.nbest > self.beam:
             raise UserError(
                 f"--nbest {self.nbest}: a search with --beam {self.beam} has no more hypotheses "

@@ -109,7 +109,7 @@ def test_refusals(trained, folded, tmp_path):
     out = tmp_path / "out.pt"
     for path, said in (
         (tmp_path / "truncated.pt", "is damaged"),
-        (folded, "is folded already"),
+        (folded, "is folded, its affine maps"),
         (tmp_path / "old.pt", "is a checkpoint of another model"),
         (tmp_path / "transformer.pt", "is a checkpoint of another model"),
         (tmp_path / "headless.pt", "does not fit its own options"),

@@ -85,4 +85,4 @@ def test_a_count_that_is_none(corpus, ended, tmp_path, count):
     state["extra_state"]["patience"] = count
     torch.save(state, tmp_path / LAST)
     said = refusal("train", *training(corpus.data, tmp_path, *OPTIONS))
-    assert said.startswith(f"{tmp_path / LAST} has no right count for --patience")
+    assert said.startswith(f"{tmp_path / LAST} has an invalid count for --patience")

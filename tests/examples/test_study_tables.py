@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
+import pictures
 import pytest
-import run
-import speed_tables
 from picture_inputs import assert_legible
 from study import draw, plan, tables
 from study.result_files import load
@@ -111,13 +110,15 @@ def test_every_picture_of_the_results_is_legible():
 def test_the_pictures_in_the_pages_are_those_that_are_drawn(tmp_path):
     """``make pictures`` draws each committed picture: none is left of another time."""
     root = Path(__file__).resolve().parents[2]
-    drawn = {
-        "examples/multi30k/study/pictures": {f"{name}.png" for name in draw.PICTURES},
-        "scripts/results": {path.name for path in speed_tables.draw(tmp_path)},
-        "examples/quickstart/pictures": {path.name for path in run.draw(run.RESULT, tmp_path)},
-    }
-    for folder, names in drawn.items():
-        assert {path.name for path in (root / folder).glob("*.png")} == names
+    committed = ("examples/multi30k/study/pictures", "scripts/results")
+    committed += ("examples/quickstart/pictures", "examples/mixed/results")
+    drawn = [tmp_path / str(number) for number in range(len(committed))]
+    for folder in drawn:
+        folder.mkdir()
+    pictures.draw_all(*drawn)
+    for folder, made in zip(committed, drawn):
+        names = [{path.name for path in some.glob("*.png")} for some in (root / folder, made)]
+        assert names[0] == names[1] != set()
 
 
 def test_a_result_file_cut_off_is_named(tmp_path):

@@ -52,7 +52,7 @@ def test_what_a_worker_raises_is_raised():
 
 
 def test_a_worker_that_is_killed():
-    with pytest.raises(UserError, match="was ended from outside"), Workers(2, int) as workers:
+    with pytest.raises(UserError, match="was ended from outside"), Workers(2) as workers:
         list(workers.map(add, [1, "die", *range(20)]))
 
 
@@ -65,7 +65,7 @@ def slow(_):
     print(os.getpid(), flush=True)
     time.sleep(600)
 def work():
-    with Workers(2, int, method="fork") as workers:
+    with Workers(2, method="fork") as workers:
         list(workers.map(slow, range(2)))
 sys.exit(run_main(work))
 """

@@ -1,5 +1,6 @@
 """What a result file says of the code that made it."""
 
+import os
 import subprocess
 
 import pytest
@@ -11,6 +12,9 @@ from resmlp_mt import provenance
 def checkout(tmp_path, monkeypatch):
     """A git checkout with a commit, in place of this one."""
     tmp_path = tmp_path.resolve()
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     for name in ("package/code.py", "venv/site/package/code.py", "result.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1\n")

@@ -16,6 +16,7 @@ from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
 from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
+from resmlp_mt.errors import UserError
 from resmlp_mt.inference.folding import fold_
 from resmlp_mt.inference.generator import NotFinite, ResMLPGenerator
 from resmlp_mt.models.decoder import ResMLPDecoder
@@ -158,10 +159,9 @@ def test_first_word_and_end_of_sentence(plain_searches):
 
 
 def test_min_len_above_max_len():
-    """Refused in the words of fairseq."""
     model, dictionary = build_model()
     built = ResMLPGenerator([model], dictionary, max_len_b=4, min_len=5)
-    with pytest.raises(AssertionError, match="min_len cannot be larger than max_len"):
+    with pytest.raises(UserError, match="--min-len 5: a hypothesis has at most 4 words here"):
         built.generate([model], batch_of(dictionary, (3,)))
 
 

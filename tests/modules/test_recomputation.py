@@ -129,11 +129,3 @@ def test_autocast():
         if not name.endswith("k_proj.bias"):
             error = (gradient - expected[name]).norm() / expected[name].norm()
             assert error < 0.1, name
-
-
-def test_one_graph_for_the_compiler():
-    """``torch.compile`` of a layer in training finds nothing that breaks its graph."""
-    model, _ = build_model(dropout=0.0)
-    layer = model.train().encoder.layers[0]
-    explained = torch._dynamo.explain(layer)(torch.randn(5, 2, 16), None)
-    assert explained.graph_count == 1 and explained.graph_break_count == 0

@@ -171,7 +171,8 @@ def with_all(monkeypatch, lines):
 
 def prepare(tmp_path, vocab_size=90):
     text = Corpora.from_recipe("wmt14-en-de").prepared_with(vocab_size=vocab_size)
-    return Preparation(text, tmp_path / "out").run()
+    Preparation(text, tmp_path / "out").run()
+    return tmp_path / "out" / "data-bin"
 
 
 def test_download_to_binary_data(home, tmp_path):

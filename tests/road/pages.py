@@ -15,8 +15,8 @@ REASONS = {
     "asks a package registry",
     "downloads",
     "is a test by itself",
+    "runs the tests",
     "is for several machines",
-    "is for a GPU",
     "is what releasing takes",
     "trains for hours",
 }

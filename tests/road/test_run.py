@@ -144,7 +144,7 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
     said = resmlp(*command, "--output", tmp_path / "shorter")
     assert said.status == 0 and "length penalty -3" in said.err
     (tmp_path / "model" / "search.json").write_text('{"lenpen": "x"}')
-    refused('search.json: has no number "lenpen"', *command, "--output", tmp_path / "none")
+    refused('search.json: "lenpen" is no number from -10', *command, "--output", tmp_path / "none")
 
 
 def test_options_that_change_no_result_may_differ(german, monkeypatch):

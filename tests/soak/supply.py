@@ -179,7 +179,8 @@ def main() -> None:
     tried += f"{len(PYTHONS) * len(PLATFORMS)} platforms, {len(found['audited'])} audited"
     if found["not_audited"]:
         tried += f" (unknown to the registry: {', '.join(found['not_audited'])})"
-    what = "every pinned package has hashes, is refused with others, and has no known vulnerability"
+    what = "every pin but PyTorch has hashes, and a file with other hashes is refused. No pin that "
+    what += "was audited has a known vulnerability"
     record("supply", what, tried, lost, {"pins": len(pins), **found, "explained": EXPLAINED})
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import time
 
 import pytest
@@ -78,7 +79,58 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr("resmlp_mt.train.training.run_command", lambda *_, **__: None)
     training(corpus, tmp_path, max_update=5).run()
-    assert "the warm-up of 5 updates is as long as the training of 5" in capsys.readouterr().out
+    assert "the warm-up (5 updates) does not end before the training" in capsys.readouterr().out
+
+
+def last_records(run):
+    """The last two lines of a log that a curve is read from."""
+    lines = (run.out / "train.log").read_text().splitlines()
+    return [
+        [line for line in lines if f"| {kind} |" in line][-1] for kind in ("train_inner", "valid")
+    ]
+
+
+def test_a_criterion_without_label_smoothing(whole, tmp_path, capsys):
+    """The loss of --criterion cross_entropy is the nll: it is logged once."""
+    log = tmp_path / "train.log"
+    lines = [re.sub(r'"(valid_)?nll_loss": "[^"]*", ', "", line) for line in last_records(whole)]
+    assert all("loss" in line and "nll" not in line for line in lines)
+    log.write_text("\n".join(lines))
+    found = [float(re.search(r'loss": "([^"]*)"', line)[1]) for line in lines]
+    assert read_curve(log) == {"train": [(UPDATES, found[0])], "valid": [(UPDATES, found[1])]}
+    with TrainingBar(UPDATES) as bar:
+        for line in lines:
+            bar.show(line)
+    assert f"validation nll {found[1]:.3f} bits a token" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda train, _: train + train,
+        lambda train, valid: valid + train,
+        lambda train, _: train[:-20] + "}",
+        lambda train, _: train.replace('"num_updates": "', '"num_updates": "2 of '),
+        lambda _, valid: valid.replace("valid_num_updates", "updates"),
+        lambda _, valid: valid.replace("valid_loss", "l").replace("valid_nll_loss", "l"),
+    ],
+    ids=range(6),
+)
+def test_a_line_that_two_processes_wrote(whole, tmp_path, capsys, damage):
+    """It is no record: neither the bar nor a curve ends by it."""
+    train, valid = last_records(whole)
+    line = damage(train, valid)
+    assert line not in (train, valid)
+    with TrainingBar(UPDATES) as bar:
+        bar.show(line)
+        assert bar.n == 0
+        bar.show(valid)
+        assert bar.n == UPDATES
+    assert capsys.readouterr().out.count("validation nll") == 1
+    log = tmp_path / "train.log"
+    log.write_text(f"{line}\n{train}\n{valid}\n")
+    found = read_curve(log)
+    assert [[update for update, _ in found[kind]] for kind in ("train", "valid")] == [[UPDATES]] * 2
 
 
 def killed(corpus, out, update):
@@ -88,7 +140,7 @@ def killed(corpus, out, update):
         assert process.poll() is None, out.with_name("said").read_text()
         time.sleep(0.01)
     process.kill()
-    process.wait(60)
+    assert process.wait(60) == -signal.SIGKILL, "it ended before it was killed"
 
 
 def test_a_killed_run_ends_like_one_that_was_not(whole, corpus, tmp_path):
@@ -188,19 +240,6 @@ def test_other_data_are_refused(whole, corpus, tmp_path, split):
         training(other, out)
 
 
-def test_a_folder_begun_when_the_size_alone_was_kept(whole, corpus, tmp_path):
-    other, out = copies(whole, corpus, tmp_path)
-    manifest = read_json(out / "train.json")
-    for split in ("train", "valid"):
-        del manifest["data"][split]
-    write_json(out / "train.json", manifest)
-    training(other, out)
-    with open(other.data / "train.xx-yy.xx.bin", "ab") as file:
-        file.write(b"\0\0")
-    with pytest.raises(UserError, match='has another "train_bytes"'):
-        training(other, out)
-
-
 def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):
     write_json(tmp_path / "train.json", {"settings": {"--lr": ["0.1"]}, "data": {}})
     training(corpus, tmp_path)
@@ -242,7 +281,7 @@ def test_the_place_in_an_epoch_for_another_number_of_gpus(whole, tmp_path, old, 
     torch.save(state, tmp_path / "checkpoint_1_5.pt")
     write_json(tmp_path / "train.json", {"gpus": new})
 
-    note = f"resumes with {new} process{'es' * (new > 1)} from the same batch of {old}"
+    note = f"resumes with {new} process{'es' * (new > 1)} at the batch where {old} stopped"
     assert TrainingFolder(tmp_path).mend(new)[-1] == note
     assert TrainingFolder(tmp_path).mend(new) == []  # once is enough
     second = iterators(new)
@@ -280,7 +319,7 @@ def test_resuming_with_two_processes(corpus, tmp_path):
     run.devices = Devices(2)
     run.share = share_tokens(64, run.devices, 16, 16)
     write_json(out / "train.json", {})
-    assert run.folder.mend(2) == ["resumes with 2 processes from the same batch of 1"]
+    assert run.folder.mend(2) == ["resumes with 2 processes at the batch where 1 stopped"]
     command = run.command()
     worker = tmp_path / "worker.py"
     worker.write_text(CPU_WORKER)

@@ -15,8 +15,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 
 @pytest.fixture(autouse=True)
-def no_master(monkeypatch):
+def no_cluster_and_no_gpu(monkeypatch):
     monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
 
 
 def option(command, name):
@@ -84,6 +85,8 @@ def test_variables_are_in_the_command(corpus, tmp_path):
     assert command[:3] == ["env", "RESMLP_MT_MATMUL_PRECISION=high", "OMP_NUM_THREADS=3"]
     (command,) = dry_run(corpus.data, tmp_path, "--precision", "bf16")
     assert command[:2] == ["env", "RESMLP_MT_AUTOCAST=bfloat16"]
+    (command,) = dry_run(corpus.data, tmp_path, "--precision", "bf16-products")
+    assert command[:2] == ["env", "RESMLP_MT_MATMUL_PRECISION=medium"]
 
 
 REFUSED = [
@@ -98,6 +101,7 @@ REFUSED = [
     (["--target-lang", "zz"], "has no train.SOURCE-zz.*.idx"),
     (["--", "--update-freq", 2], "--update-freq after --: write --max-tokens"),
     (["--", "--amp"], "divides the gradients by the loss scale twice"),
+    (["--", "--bf16"], "is for TPUs only"),
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
     (["--", "--continue-once", "gone.pt"], "--continue-once gone.pt: no such file"),
     (["--", "--max-source-positions", "256.5"], "argument --max-source-positions: invalid int"),
