@@ -10,12 +10,12 @@ HOME = "https://github.com/resmlp-mt/resmlp_mt"
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py").read_text())[1]
 
 PLOT = ["matplotlib"]
-BENCHMARK = ["ctranslate2", "psutil", *PLOT]
+BENCHMARK = ["ctranslate2"]
 EXPORT = ["onnx", "onnxruntime"]
 WMT14 = ["mtdata>=0.5.1", "requests", "urllib3>=2"]  # fetch corpora by recipe
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
-TEST = ["hypothesis", "import-linter", "pytest", "pytest-xdist", "ruff", *BENCHMARK]
-TEST += [*EXPORT, *WMT14]
+TEST = ["hypothesis", "import-linter", "psutil", "pytest", "pytest-xdist", "ruff"]
+TEST += [*PLOT, *BENCHMARK, *EXPORT, *WMT14]
 
 
 def read_readme() -> str:

@@ -86,7 +86,7 @@ def scores(exported: Exported, pairs: list, **options) -> dict:
 
 
 def memory(program: list, lines: list) -> dict:
-    """MB of a program, at its highest in each quarter of 20,000 lines.
+    """MB of a program, at its highest in each quarter of the time that 20,000 lines take.
 
     Args:
         program: its words; the names of the text and of the file to write follow.

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from resmlp_mt.checkpoints.inspection import load_ours
 from resmlp_mt.errors import UserError
+from resmlp_mt.inference.length_penalty import DEFAULT
 from resmlp_mt.text.settings import MODEL, TextSettings
 from resmlp_mt.text.subwords import Subwords
 
@@ -37,7 +38,7 @@ def cross_attention(
     spm: Optional[Path] = None,
     translation: Optional[str] = None,
     beam: int = 4,
-    lenpen: float = 0.6,
+    lenpen: float = DEFAULT,
 ) -> CrossAttention:
     """Translate a sentence, then take the attention from a pass over that translation.
 

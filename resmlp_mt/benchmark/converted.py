@@ -11,19 +11,6 @@ from fairseq.models.transformer import TransformerModelBase
 from resmlp_mt.errors import UserError
 
 
-def import_ctranslate2():
-    """
-    Raises:
-        UserError: if it is not installed.
-    """
-    try:
-        import ctranslate2
-        import ctranslate2.converters
-    except ImportError as error:
-        raise UserError(f"--ctranslate2: {error}: pip install ctranslate2") from None
-    return ctranslate2
-
-
 def save_checkpoint(model, options: Namespace, task, folder: Path) -> Path:
     """Write the parts of a fairseq checkpoint that the converter of CTranslate2 reads: options,
     weights, and the dictionaries beside them."""
@@ -52,7 +39,11 @@ def load_translator(model, options: Namespace, task, precision: str, device: str
     Raises:
         UserError: if CTranslate2 is missing, or cannot run the model.
     """
-    ctranslate2 = import_ctranslate2()
+    try:
+        import ctranslate2
+        import ctranslate2.converters
+    except ImportError as error:
+        raise UserError(f"--ctranslate2: {error}: pip install ctranslate2") from None
     with tempfile.TemporaryDirectory() as name:
         checkpoint = save_checkpoint(model, options, task, Path(name))
         converter = ctranslate2.converters.FairseqConverter(str(checkpoint), name)

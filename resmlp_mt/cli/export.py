@@ -15,8 +15,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import LENPEN, WHOLE
-from resmlp_mt.cli.translate import checkpoint_paths, length_penalty
+from resmlp_mt.cli.translate import checkpoint_paths
 from resmlp_mt.errors import UserError
+from resmlp_mt.inference.length_penalty import length_penalty
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -89,7 +90,7 @@ def run(args: Namespace) -> None:
         data=args.data or paths[0].parent,
         spm=args.spm,
         beam=args.beam,
-        lenpen=length_penalty(args, paths),
+        lenpen=length_penalty(args.lenpen, paths[0].parent),
         cpu=True,
     )
     lines = None if args.verify is None else read_text(args.verify)

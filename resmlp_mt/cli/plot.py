@@ -2,7 +2,7 @@
 
   resmlp-mt plot matrices checkpoint.pt -o A.png
   resmlp-mt plot curves train.log other.json -o curves.png
-  resmlp-mt plot attention checkpoint.pt --data data-bin --sentence "A dog ." -o attention.png
+  resmlp-mt plot attention run/model/model.pt --sentence "A dog ." -o attention.png
   resmlp-mt plot length ours=hyp.de theirs=generate.log --references test.de -o length.png
 
 resmlp-mt plot KIND --help shows the options of each kind.
@@ -12,7 +12,6 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import LANGUAGE_PAIR, LENPEN, WHOLE, number
-from resmlp_mt.cli.translate import length_penalty
 from resmlp_mt.errors import UserError
 
 KINDS = {
@@ -55,8 +54,8 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
         help = "log of fairseq-train --log-format json, or result file with valid_curve (.json)"
         add("curves", nargs="+", metavar="[LABEL=]FILE", help=help)
     elif kind == "attention":
-        help = "folder with the dictionaries"
-        add("--data", required=True, type=Path, metavar="DIR", help=help)
+        help = "folder with the dictionaries (default: the folder of the checkpoint)"
+        add("--data", type=Path, metavar="DIR", help=help)
         add("--sentence", required=True, metavar="TEXT", help="source sentence")
         help = "SentencePiece model (default: that of --data. Without one the text is in pieces)"
         add("--spm", **file, help=help)
@@ -86,8 +85,6 @@ def run(args: argparse.Namespace) -> None:
         if error.name != "matplotlib":
             raise
         raise UserError("pictures need matplotlib: pip install '.[plot]'") from None
-    if args.kind == "attention":
-        args.lenpen = length_penalty(args, (args.checkpoint,))
     check_pictures(args.output)
     save(DRAW[args.kind](args), *args.output)
     print("\n".join(map(str, args.output)))

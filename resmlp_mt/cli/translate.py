@@ -20,7 +20,7 @@ from typing import Tuple
 
 from resmlp_mt.cli.arguments import LENPEN, WHOLE, count, number
 from resmlp_mt.errors import UserError
-from resmlp_mt.inference.length_penalty import DEFAULT, chosen_lenpen
+from resmlp_mt.inference.length_penalty import length_penalty
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,14 +59,6 @@ def checkpoint_paths(text: str) -> Tuple[Path, ...]:
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
 
 
-def length_penalty(args: argparse.Namespace, paths: Tuple[Path, ...]) -> float:
-    """``--lenpen``, or that beside the first model, or the default."""
-    if args.lenpen is not None:
-        return args.lenpen
-    chosen = chosen_lenpen(paths[0].parent)
-    return DEFAULT if chosen is None else chosen
-
-
 def search_options(args: argparse.Namespace, nbest: int = 1):
     """A :class:`~resmlp_mt.translate.translator.SearchOptions` of a command line."""
     import ast
@@ -89,7 +81,7 @@ def search_options(args: argparse.Namespace, nbest: int = 1):
     return SearchOptions(
         paths=paths,
         data=args.data or paths[0].parent,
-        lenpen=length_penalty(args, paths),
+        lenpen=length_penalty(args.lenpen, paths[0].parent),
         nbest=nbest,
         overrides=overrides,
         **{name: getattr(args, name) for name in same},

@@ -27,7 +27,7 @@ Without the two options it reads standard input and writes standard output. In P
 | size | {megabytes:.1f} MB |
 | search | beam {search[beam]}, length penalty {search[lenpen]} |
 
-Beside PyTorch, when it was written: the states of the encoder differ by {found[states]:.1e},
+Compared with PyTorch at export: the states of the encoder differ by {found[states]:.1e},
 the scores of ten steps by {found[steps]:.1e}. {found[same]} of {found[lines]} translations
 are the same.
 

@@ -36,7 +36,7 @@ def export(
     Args:
         options: the checkpoint, its data, and the search that the folder has by default.
         out: the folder, which must not be there.
-        precision: one of :data:`resmlp_mt.export.onnx_graph.PRECISIONS`.
+        precision: ``float32``, ``float16`` or ``int8``.
         lines: text to compare translations of, None: made-up sentences.
         training: folder of binary data to make a shortlist of; None: no shortlist.
 
@@ -47,20 +47,12 @@ def export(
         UserError: a model that cannot be exported; a folder that is there or cannot be written;
             results that are not those of PyTorch.
     """
-    check_free(out)
+    if out.exists() or not out.absolute().parent.is_dir():
+        raise UserError(f"{out}: name a folder that is not there, in one that is")
     if len(options.paths) > 1:
         raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
     translator = Translator(options, torch.device("cpu"))
     return export_model(translator, out, precision, lines, training)
-
-
-def check_free(out: Path) -> None:
-    """
-    Raises:
-        UserError: if *out* is there, or has no folder to be in.
-    """
-    if out.exists() or not out.absolute().parent.is_dir():
-        raise UserError(f"{out}: name a folder that is not there, in one that is")
 
 
 def export_model(
@@ -163,7 +155,9 @@ def whole_folder(out: Path) -> Iterator[Path]:
         temporary.chmod(0o777 & ~_umask())
         os.rename(temporary, out)
     except OSError as error:
-        raise UserError(f"{out} could not be written: {error.strerror}: make room") from None
+        raise UserError(
+            f"{error.filename or out}: {error.strerror}: nothing was exported"
+        ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

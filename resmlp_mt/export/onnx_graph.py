@@ -11,7 +11,6 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.modules.activation import activation_function
 
 OPSET, IR_VERSION = 20, 10  # ONNX Runtime 1.18 and later
-PRECISIONS = ("float32", "float16", "int8")
 
 Name = str  # of a value in the graph
 Shape = Sequence[Union[int, str]]  # a string is a size that is known when the graph runs
@@ -40,11 +39,11 @@ class Graph:
     """
     Args:
         name: of the graph.
-        precision: one of :data:`PRECISIONS`: how matrices are stored. int8 is also the arithmetic
-            of the linear layers.
+        precision: ``float32``, ``float16`` or ``int8``: how matrices are stored. int8 is also the
+            arithmetic of the linear layers.
     """
 
-    def __init__(self, name: str, precision: str = "float32"):
+    def __init__(self, name: str, precision: str):
         self.name, self.precision = name, precision
         self._nodes: List[onnx.NodeProto] = []
         self._weights: List[TensorProto] = []

@@ -14,7 +14,7 @@ LOWEST = float(np.finfo(np.float16).min)  # of a score: no word, no position
 def logits_of(graph: Graph, x: Name, layer: nn.Linear, shortlist: bool) -> Name:
     """The logits of all words, or of those of a shortlist where one is given: whole blocks."""
     weight, bias = whole_blocks(layer)
-    if graph.precision != "int8":  # the bias is one channel more: to add it takes longer
+    if graph.precision != "int8":  # the bias is one channel more: adding it separately is slower
         x = graph.op("Pad", x, graph.constant([0, 0, 0, 0, 0, 1]), graph.constant(1, "float32"))
         weight, bias = np.concatenate([weight, bias[None]]), None
     if not shortlist:

@@ -90,7 +90,7 @@ class Translator:
             self._check_sizes()
         except TranslationError:
             raise
-        except Exception as error:  # what a damaged file makes of a library is beyond listing
+        except Exception as error:  # a damaged file can raise anything inside a library
             reason = " ".join(str(error).split())[:200]
             raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
         self._numbers = {piece: number for number, piece in enumerate(self.source_pieces)}

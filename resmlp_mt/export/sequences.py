@@ -174,7 +174,7 @@ class NewestWord:
         return graph.matrix(weights), slots, graph.op("Add", begin, self.position)
 
     def _show(self, past: Name, row: Name, own: Name, groups: int) -> None:
-        """Give the row out; of two A that read one state the first."""
+        """Make the row an output. Where two A read the same state, it is that of the first."""
         if past not in self._shown:
             self._shown.add(past)
             number = past.split(".")[1]

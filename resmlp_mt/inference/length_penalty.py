@@ -16,6 +16,18 @@ def is_length_penalty(value) -> bool:
     return type(value) in (int, float) and RANGE[0] <= value <= RANGE[1]  # NaN is not
 
 
+def length_penalty(given: Optional[float], folder: Path) -> float:
+    """The one that is *given*, or that beside the model in *folder*, or :data:`DEFAULT`.
+
+    Raises:
+        UserError: what :func:`chosen_lenpen` raises.
+    """
+    if given is not None:
+        return given
+    chosen = chosen_lenpen(folder)
+    return DEFAULT if chosen is None else chosen
+
+
 def chosen_lenpen(folder: Path) -> Optional[float]:
     """What ``resmlp-mt run`` has stored beside a model, or None.
 

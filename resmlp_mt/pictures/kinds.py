@@ -12,6 +12,7 @@ from resmlp_mt.analysis.mixing_rows import choose_heads, mixing_rows, some_heads
 from resmlp_mt.analysis.pruning import sparsity
 from resmlp_mt.checkpoints.inspection import mixing_matrices
 from resmlp_mt.errors import UserError
+from resmlp_mt.inference.length_penalty import length_penalty
 from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.length import draw_by_length
@@ -52,9 +53,10 @@ def curves(args: Namespace) -> Figure:
 
 
 def attention(args: Namespace) -> Figure:
+    folder = args.checkpoint.parent
     found = cross_attention(
-        *(args.checkpoint, args.data, args.sentence, args.spm),
-        *(args.translation, args.beam, args.lenpen),
+        *(args.checkpoint, args.data or folder, args.sentence, args.spm, args.translation),
+        *(args.beam, length_penalty(args.lenpen, folder)),
     )
     depth = len(found.weights)
     for layer in args.layer or ():

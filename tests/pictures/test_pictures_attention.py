@@ -75,6 +75,23 @@ def test_picture(trained):
     assert (last.images[0].get_array() == found.weights[1].numpy()).all()
 
 
+def test_a_folder_with_all_that_translates(trained, tmp_path, monkeypatch):
+    """The dictionaries and the length penalty are beside the model."""
+    shutil.copytree(trained.data, tmp_path / "model")
+    path, lenpens = shutil.copy(trained.path, tmp_path / "model" / "model.pt"), []
+
+    def recorded(checkpoint, data, sentence, spm, translation, beam, lenpen):
+        lenpens.append(lenpen)
+        return cross_attention(checkpoint, data, sentence, spm, translation, beam, lenpen)
+
+    monkeypatch.setattr("resmlp_mt.pictures.kinds.cross_attention", recorded)
+    drawn("attention", path, "--sentence", SENTENCE)
+    (tmp_path / "model" / "search.json").write_text('{"lenpen": 1.4}')
+    drawn("attention", path, "--sentence", SENTENCE)
+    drawn("attention", path, "--sentence", SENTENCE, "--lenpen", 2)
+    assert lenpens == [0.6, 1.4, 2]
+
+
 def test_long_sentences_make_a_wider_picture(trained):
     sentence, translation = (" ".join(f"w{i:02d}" for i in range(n)) for n in (31, 24))
     words = [trained.path, "--data", trained.data, "--sentence", sentence]

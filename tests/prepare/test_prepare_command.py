@@ -268,6 +268,10 @@ def test_results_of_other_options(tmp_path, text):
         ("{own} --seed -1", "--seed: must be from 0 to 4294967295, not -1"),
         ("{text} --source-lang xa.b", "xa.b: the name of a language has no dot"),
         ("{own} --subword-model no", "--subword-model and --vocab-size: give one or the other"),
+        (
+            "{text} --subword-model no --character-coverage 0.99",
+            "--subword-model and --character-coverage: give one or the other",
+        ),
         ("{text} --subword-model no", "no is not a SentencePiece model"),
         ("{text} --from no", "--from no: give --recipe with it"),
         ("{text} --recipe wmt14-en-de", "--recipe and --trainpref: give one or the other"),

@@ -1,5 +1,6 @@
 """The recipes in mtdata's own index, and a whole download from a server on loopback."""
 
+import gzip
 import hashlib
 import io
 import shutil
@@ -235,3 +236,18 @@ def test_a_damaged_archive_is_refused(home, download, tmp_path, name):
         download.download(recipe, folder)
     (home / name).write_bytes(whole)
     assert download.download(recipe, folder)["pairs"]["Made-one-1-deu-eng"] == 150
+
+
+def test_a_damaged_file_of_several_is_fetched_anew(home, download, tmp_path):
+    """A corpus of one file a side: the damaged one is named, and only that one is removed."""
+    url = download.resolve(None)["train"][0].url.rpartition("/")[0]
+    whole = gzip.compress(b"a line\n" * 99)
+    (home / "x.de.gz").write_bytes(whole)
+    (home / "x.en.gz").write_bytes(whole[:-9] + bytes(9))
+    entry = download.Entry("Made-x-1-deu-eng", (f"{url}/x.de.gz", f"{url}/x.en.gz"), ext="gz")
+    with pytest.raises(UserError, match="x.en.gz: damaged archive .*: removed: run again"):
+        download.CheckedCache(tmp_path / "cache").get_entry(entry)
+    (home / "x.en.gz").write_bytes(whole)
+    (home / "x.de.gz").unlink()
+    found = download.CheckedCache(tmp_path / "cache").get_entry(entry)
+    assert [path.name for path in found] == ["x.de.gz", "x.en.gz"]

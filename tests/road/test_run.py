@@ -84,8 +84,20 @@ def test_a_second_call_makes_nothing_again(german, monkeypatch):
     folder, _ = german
     monkeypatch.chdir(folder)
     before = (folder / "run" / "model" / "model.pt").stat().st_mtime_ns
+    result = (folder / "run" / "scores.json").read_bytes()
+    monkeypatch.setattr("resmlp_mt.__version__", "99")
     assert resmlp(*words_of("de", "en").split()).status == 0
     assert (folder / "run" / "model" / "model.pt").stat().st_mtime_ns == before
+    assert (folder / "run" / "scores.json").read_bytes() == result
+
+
+def test_translations_that_are_made_again_are_scored_again(german, tmp_path, monkeypatch):
+    shutil.copytree(german[0], tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    shutil.rmtree("run/translations")
+    Path("run/scores.json").write_text('{"scores": {}}')
+    assert resmlp(*words_of("de", "en").split()).status == 0
+    assert scores(tmp_path / "copy") == scores(german[0])
 
 
 def test_other_options_in_the_folder_are_refused(german, monkeypatch):
@@ -143,8 +155,10 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
     (tmp_path / "model" / "search.json").write_text('{"lenpen": -3}')
     said = resmlp(*command, "--output", tmp_path / "shorter")
     assert said.status == 0 and "length penalty -3" in said.err
-    (tmp_path / "model" / "search.json").write_text('{"lenpen": "x"}')
-    refused('search.json: "lenpen" is no number from -10', *command, "--output", tmp_path / "none")
+    for wrong in ('"x"', "NaN", "300", "true"):
+        (tmp_path / "model" / "search.json").write_text(f'{{"lenpen": {wrong}}}')
+        said = 'search.json: "lenpen" is no number from -10 to 10'
+        refused(said, *command, "--output", tmp_path / "none")
 
 
 def test_options_that_change_no_result_may_differ(german, monkeypatch):

@@ -143,6 +143,8 @@ function quoted(name) {
 }
 
 function showLayers(config) {
+  // a layer with an MLP over positions reads several states, one without mixing none
+  byId("mixing").hidden = result.mixing.length !== config.layers[1];
   const select = byId("layer");
   const options = result.mixing.flatMap((layer, number) =>
     (layer[0] ?? [null]).map((_, head, heads) => {

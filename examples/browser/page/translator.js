@@ -83,14 +83,13 @@ export class Translator {
 
   /**
    * @param {string} line of text.
-   * @param {object} options of the search, in place of those in config.json.
    * @param {() => Promise<void>} pause is awaited between steps; may throw to stop.
    * @returns `source`, the pieces that were read; `hypotheses`, the best first, each with text,
    *   score, pieces and attention (a row over the source and its end for each piece and its end);
    *   `mixing`, for each layer and position the row of A. None without a word in the line.
    * @throws {Error} in one line, for a line that is too long or no text.
    */
-  async translate(line, options = {}, pause = async () => {}) {
+  async translate(line, pause) {
     if (/\p{Surrogate}/u.test(line)) throw new Error("half a character: this is no text");
     if (line.length > MOST_CHARACTERS) {
       throw new Error(`${line.length} characters: break the line into sentences`);
@@ -104,7 +103,7 @@ export class Translator {
     }
     if (!source.length) return { source, hypotheses: [], mixing: [] };
     const words = [...source.map((piece) => this.numbers.get(piece) ?? UNKNOWN), EOS];
-    const search = { ...this.config.search, ...options };
+    const { search } = this.config;
     const found = await beamSearch(this.engine, this.config, words, search, pause);
     const hypotheses = found.hypotheses.map(({ score, tokens, attention }) => {
       const pieces = tokens.slice(0, -1).map((token) => this.target[token]);

@@ -51,7 +51,7 @@ async function translate(number, line) {
   };
   await pause();
   try {
-    return await translator.translate(line, {}, pause);
+    return await translator.translate(line, pause);
   } catch (error) {
     if (error instanceof Stopped) throw error;
     return { problem: error.message };

@@ -18,7 +18,7 @@ from study.runs import text_file
 
 BASELINE = "transformer-3"
 EDGES = (8, 11, 14, 18)  # words of the source: a fifth of the sentences in each, nearly
-WORDS = 3  # that say something twice
+REPEATED = 3  # words that stand twice in a line that repeats
 SIZES = (3, 4)  # of --no-repeat-ngram-size, in pieces
 REPEATING = (BASELINE, "resmlp-3", "toeplitz-3", "conv-3")
 MOST = 4  # sentences in a line
@@ -185,9 +185,9 @@ def lengths(out: Path, made: dict, save: Save) -> None:
 
 
 def repeats(line: str) -> bool:
-    """Whether the same :data:`WORDS` words stand twice in a line."""
+    """Whether the same :data:`REPEATED` words stand twice in a line."""
     words = line.split()
-    runs = list(zip(*(words[start:] for start in range(WORDS))))
+    runs = list(zip(*(words[start:] for start in range(REPEATED))))
     return len(set(runs)) < len(runs)
 
 
