@@ -1,6 +1,7 @@
 """What ``--help`` of each subcommand prints, without any of the heavy packages."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -8,7 +9,8 @@ import sys
 import pytest
 from cli import ROOT
 
-from resmlp_mt.cli.main import SUBCOMMANDS
+from resmlp_mt import __version__
+from resmlp_mt.cli.main import SUBCOMMANDS, main
 from resmlp_mt.cli.plot import KINDS
 
 HEAVY = {"torch", "fairseq", "sacrebleu", "matplotlib"}
@@ -53,3 +55,51 @@ def test_help_writes_defaults_alike(help_and_modules):
     assert all("(default: " in helps[name] for name in ("translate", "plot rows", "benchmark"))
     for name, text in helps.items():
         assert not re.findall(r"\([\d.]+\)|\(default[^:]", text), name
+
+
+def test_words_that_name_no_subcommand(capsys):
+    assert main([]) == 2
+    assert capsys.readouterr().out.startswith("usage: resmlp-mt ")
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0 and capsys.readouterr().out == f"resmlp-mt {__version__}\n"
+    with pytest.raises(SystemExit) as end:
+        main(["transalte"])
+    assert end.value.code == 2
+    assert "transalte: unknown subcommand: choose from run, " in capsys.readouterr().err
+
+
+BARE = """
+import contextlib, importlib.abc, io, json, sys
+from resmlp_mt.cli.main import main
+
+class Bare(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name in ("matplotlib", "onnx", "onnxruntime", "ctranslate2", "mtdata"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Bare())
+said = []
+for words in json.loads(sys.argv[1]):
+    err = io.StringIO()
+    with contextlib.redirect_stderr(err):
+        said.append([main(words.split()), err.getvalue()])
+print(json.dumps(said))
+"""
+REMEDIES = {
+    "plot curves log -o a.png": "pip install '.[plot]'",
+    "export model --out out": 'pip install ".[export]"',
+    "benchmark decode --quick --ctranslate2 int8": "pip install ctranslate2",
+    "benchmark decode --quick --exported int8": 'pip install ".[export]"',
+    "prepare --recipe no --out out": "pip install '.[wmt14]'",
+}
+
+
+def test_packages_that_are_not_installed(tmp_path):
+    """Each command says what to install, in one line, and writes nothing."""
+    command = [sys.executable, "-c", BARE, json.dumps(list(REMEDIES))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True)
+    for remedy, (status, err) in zip(REMEDIES.values(), json.loads(done.stdout), strict=True):
+        assert status == 1 and remedy in err and err.count("\n") == 1, err
+    assert not list(tmp_path.iterdir())

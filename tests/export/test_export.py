@@ -126,6 +126,13 @@ def test_attention(plain):
         assert np.allclose(best.attention, weights.numpy(), atol=1e-4)
 
 
+def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
+    monkeypatch.setattr("resmlp_mt.export.verification.TOLERANCE", 0)
+    with pytest.raises(UserError, match="the exported model differs from PyTorch"):
+        export_model(plain.translator, tmp_path / "out", "float32", LINES)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("precision", ["int8", "float16"])
 def test_smaller(plain, tmp_path, precision):
     found = export_model(plain.translator, tmp_path / "out", precision, None)

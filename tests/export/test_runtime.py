@@ -42,7 +42,8 @@ def made(tmp_path_factory):
     out = io.StringIO()
     with redirect_stdout(out):
         words = [options.paths[0], "--data", options.data, "--out", folder / "out"]
-        assert main(["export", *map(str, words), "--verify", str(folder / "lines")]) == 0
+        search = ["--beam", "3", "--lenpen", "1.2"]
+        assert main(["export", *map(str, words), *search, "--verify", str(folder / "lines")]) == 0
     assert re.search(r"out: 0\.\d MB, float32\n.*4 of 4 translations are the same", out.getvalue())
     return folder / "out"
 
@@ -52,6 +53,17 @@ def bare(folder, *words, text=None):
     program = [sys.executable, "-I", "-c", BARE, folder / "runtime.py", *words]
     done = subprocess.run(list(map(str, program)), input=text, capture_output=True)
     return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_the_search_of_the_folder(made):
+    """Its default, unless the caller gives another."""
+    config = json.loads((made / "config.json").read_text())
+    assert config["search"] == {"beam": 3, "lenpen": 1.2, "max_len_a": 0, "max_len_b": 200}
+    assert "beam 3, length penalty 1.2" in (made / "README.md").read_text()
+    given, own = Translator(made).translate(LINES, beam=3, lenpen=1.2), Translator(made)
+    assert own.translate(LINES) == given
+    scores = [[h.score for h in hs] for hs in own.stream(LINES, lenpen=0.1)]
+    assert scores != [[h.score for h in hs] for hs in own.stream(LINES)]
 
 
 def test_without_torch(made, tmp_path):

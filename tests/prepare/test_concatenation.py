@@ -16,7 +16,7 @@ def text(tmp_path):
     """Options for two files, the source in gzip."""
     source, target = tmp_path / "train.en.gz", tmp_path / "train.de"
     source.write_bytes(gzip.compress("".join(f"{a}\n" for a, _ in PAIRS).encode()))
-    target.write_text("".join(f"{b}\n" for _, b in PAIRS))
+    target.write_text("".join(f"{b}\n" for _, b in PAIRS), encoding="utf-8")
     return ["concatenate", "--source", source, "--target", target]
 
 

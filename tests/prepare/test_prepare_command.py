@@ -134,7 +134,7 @@ def test_what_the_options_change(tmp_path, own):
     data_bin, text = tmp_path / "out" / "data-bin", tmp_path / "out" / "text"
     assert lines_of(data_bin, "train", "xa-xb", "xa")[150] == '"ka lo"'
     assert lines_of(data_bin, "valid", "xa-xb", "xb")[20:22] == ["'mi' ru"] * 2
-    assert (text / "valid.xb").read_text().splitlines()[20] == "‘mi’ ru"  # for scoring
+    assert (text / "valid.xb").read_text("utf-8").splitlines()[20] == "‘mi’ ru"  # for scoring
     settings = TextSettings.load(data_bin)
     assert settings.normalise and settings.encode_source("“ka”") == settings.encode_source('"ka"')
     words = ("--vocab-size", "--out")
@@ -159,7 +159,7 @@ def test_a_dry_run_prints_commands_that_give_the_same_data(tmp_path, own):
     made, expected = (tmp_path / name / "data-bin" for name in ("dry run", "out"))
     (made / "preprocess.log").unlink()
     assert data(made) == data(expected)
-    pieces = (tmp_path / "dry run" / "pieces" / "valid.xa").read_text().splitlines()
+    pieces = (tmp_path / "dry run" / "pieces" / "valid.xa").read_text("utf-8").splitlines()
     subwords = Subwords(made / "spm.model")
     assert pieces[:20] == [subwords.encode(source) for source, _ in pairs_of(20, 2)]
     fails("was not made by this command: delete it", *own, *limited)

@@ -5,11 +5,10 @@ import re
 from pathlib import Path
 from typing import List, NamedTuple
 
+import tables
+
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(
-    [ROOT / "README.md", ROOT / "scripts" / "README.md", *ROOT.glob("docs/*.md")]
-    + [page for page in ROOT.glob("examples/**/README.md") if "node_modules" not in page.parts]
-)
+PAGES = tables.pages()
 # why a block is not run: a page says so in a comment above it
 REASONS = {
     "asks a package registry",

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from command import refused, resmlp
+from prepare_text import pairs_of, write_layout
 from processes import LONG, Forked
 
 from resmlp_mt.cli.main import main
@@ -193,6 +194,23 @@ def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_
     road, _, _ = words_of("de", "en").replace("--cpu", "").partition(" -- ")
     refused(said, *f"{road} {words}".split())
     assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_of_corpora_and_one_to_train_with(tmp_path, monkeypatch):
+    """``--recipe`` names either, or both. WMT14 is trained with the recipe of the paper."""
+    monkeypatch.chdir(tmp_path)
+    write_layout(tmp_path / "raw", ("eng", "deu"), {"one": pairs_of(9, 0)})
+    words = "run --recipe wmt14-en-de --from raw --arch resmlp_mt_tiny --cpu --dry-run --out run"
+    said = [resmlp(*words.split(), *more) for more in ((), ("--recipe", "small"))]
+    for dry, optimizer in zip(said, ("adagrad", "adam")):
+        assert dry.status == 0, dry.err
+        assert (
+            "--recipe wmt14-en-de --from raw" in dry.out and f"--optimizer {optimizer} " in dry.out
+        )
+    for more, kind in (("small paper", "to train with"), ("wmt14-en-fr", "of corpora")):
+        given = [word for name in more.split() for word in ("--recipe", name)]
+        refused(f"two recipes {kind}", *words.split(), *given)
+    refused("--recipe wmt14-en-de: to train with, choose", *words.split(), "--trainpref", "raw/a")
 
 
 @pytest.mark.parametrize("source, target, packed", [("en", "fr", True), ("de", "am", False)])

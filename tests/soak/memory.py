@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Twenty thousand sentences through one process of fairseq-generate and of fairseq-interactive:
+"""Eighty thousand sentences through one process of fairseq-generate and of fairseq-interactive:
 memory is flat after the first quarter, and no file stays open.
 
     python tests/soak/memory.py

@@ -41,7 +41,9 @@ def make(folder: Path) -> World:
     spm = train_subwords(both, folder / "subwords" / "spm", 50)
     subwords = Subwords(spm)
     for name, side in lines.items():
-        (pieces / name).write_text("".join(f"{subwords.encode(line)}\n" for line in side))
+        (pieces / name).write_text(
+            "".join(f"{subwords.encode(line)}\n" for line in side), encoding="utf-8"
+        )
     call(
         *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
         *("--destdir", folder / "data-bin", "--workers", 1),

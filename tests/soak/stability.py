@@ -124,7 +124,7 @@ def prepare(folder: Path, pairs: int = 600) -> Path:
     drawn = grammar.generate(1, {"train": 8 * pairs})["train"]
     short = [pair for pair in drawn if max(len(side.split()) for side in pair) <= LONGEST][:pairs]
     for language, side in zip(("en", "de"), zip(*short)):
-        (folder / f"train.{language}").write_text("".join(f"{line}\n" for line in side))
+        (folder / f"train.{language}").write_text("".join(f"{line}\n" for line in side), "utf-8")
     call(
         "preprocess",
         *("--source-lang", "en", "--target-lang", "de", "--joined-dictionary", "--workers", 1),
