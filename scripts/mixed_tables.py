@@ -99,6 +99,18 @@ def summary() -> str:
     )
 
 
+def lead() -> str:
+    """Of the gate over the Transformer, at the smallest budget and at the largest."""
+    leads = [
+        (budget, found["gated"] - found["transformer"]) for (budget, _), found in _means().items()
+    ]
+    (first, early), (last, late) = leads[0], leads[-1]
+    return (
+        f"The lead of the gate over the Transformer fell from {early:.1f} BLEU after {first:g} "
+        f"minutes to {late:.1f} after {last:g}"
+    )
+
+
 def of_the_paper() -> str:
     """The A of the paper beside the Transformer, after as many minutes on single lines."""
     by_system = {r["system"]: r for r in results() if r["budget_minutes"] == 48}
@@ -276,6 +288,7 @@ TABLES: Dict[str, callable] = {
     "mixed": bleu,
     "mixed summary": summary,
     "mixed means": means,
+    "mixed lead": lead,
     "mixed paper": of_the_paper,
     "mixed joined": joined,
     "mixed more": more,

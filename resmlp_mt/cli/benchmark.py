@@ -58,11 +58,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
     add = parser.add_argument_group("sentences").add_argument
     add("--data", metavar="DIR", help="binary data with sentences (default: random words)")
-    add(
-        "--split",
-        metavar="NAME",
-        help="split of --data (default: train in train and gpu, otherwise test)",
-    )
+    help = "split of --data (default: train in train and gpu, otherwise test)"
+    add("--split", metavar="NAME", help=help)
     add("--vocabulary", **WHOLE, help="number of random words (default: 32768)")
     add("--source-length", **WHOLE, help="words of random sentences (default: 25)")
     several = {"type": count, "nargs": "+", "metavar": "WORDS"}

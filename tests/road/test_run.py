@@ -204,9 +204,8 @@ def test_a_recipe_of_corpora_and_one_to_train_with(tmp_path, monkeypatch):
     said = [resmlp(*words.split(), *more) for more in ((), ("--recipe", "small"))]
     for dry, optimizer in zip(said, ("adagrad", "adam")):
         assert dry.status == 0, dry.err
-        assert (
-            "--recipe wmt14-en-de --from raw" in dry.out and f"--optimizer {optimizer} " in dry.out
-        )
+        assert "resmlp-mt prepare --recipe wmt14-en-de " in dry.out and "--from raw " in dry.out
+        assert f"--optimizer {optimizer} " in dry.out
     for more, kind in (("small paper", "to train with"), ("wmt14-en-fr", "of corpora")):
         given = [word for name in more.split() for word in ("--recipe", name)]
         refused(f"two recipes {kind}", *words.split(), *given)
