@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-pytest_plugins = ["cli_fixtures", "installed"]
+pytest_plugins = ["trained_models", "installed"]
 os.environ["no_proxy"] = "*"  # servers of tests are on this machine
 # at once, because fixtures of a module or a session are made before those of a test
 torch.set_num_threads(1)

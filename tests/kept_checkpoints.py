@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Dict, List
 
 import torch
-from cli import call, load, train
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq_programs import load, preprocess, train
 from helpers import pad_batch, randomize_, shift, translate
 from omegaconf import DictConfig
 from torch import Tensor
@@ -72,13 +72,7 @@ def binarize(folder: Path) -> Path:
     for split in ("train", "valid"):
         for language, side in (("xx", TEXT), ("yy", TEXT[::-1])):
             (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in side))
-    data = folder / "data-bin"
-    call(
-        "preprocess",
-        *("--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary", "--workers", 1),
-        *("--trainpref", folder / "train", "--validpref", folder / "valid", "--destdir", data),
-    )
-    return data
+    return preprocess(folder / "data-bin", train=folder / "train", valid=folder / "valid")
 
 
 def write(folder: Path) -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from cli import weights
-from cli_scores import assert_scores_are
 from command import refused, resmlp
+from fairseq_programs import weights
 from helpers import POSITIONS
 from picture_inputs import save_model
+from reference_scores import assert_scores_are
 
 from resmlp_mt.analysis.pruning import Count, prune_checkpoint, sparsity
 

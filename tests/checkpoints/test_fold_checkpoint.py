@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli import call, generate, load, refusal, train, training, weights
 from command import refused, resmlp
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq_programs import call, generate, load, refusal, train, training, weights
 
 from resmlp_mt.checkpoints.folding import fold_checkpoint
 from resmlp_mt.checkpoints.rebuilding import rebuild

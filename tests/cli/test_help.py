@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from cli import ROOT
+from fairseq_programs import ROOT
 
 from resmlp_mt import __version__
 from resmlp_mt.cli.main import SUBCOMMANDS, main

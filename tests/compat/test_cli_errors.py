@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from cli import call, load, refusal, train, training
+from fairseq_programs import call, load, refusal, train, training
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)
 BOTH = ("--restore-file", "--finetune-from-model")

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 import torch
-from cli import PACKAGE, load, process, refusal, train, training, values
+from fairseq_programs import PACKAGE, load, process, refusal, train, training, values
 
 LAST = "checkpoint_last.pt"
 # no update moves a weight: the first validation stays the best on any CPU. There are eight updates

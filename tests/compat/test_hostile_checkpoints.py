@@ -15,9 +15,9 @@ import hostile_checkpoint_cases as cases
 import numpy as np
 import pytest
 import torch
-from cli import load
 from fairseq import file_utils
 from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
+from fairseq_programs import load
 from hostile_checkpoint_cases import saved
 from hostile_checkpoint_ways import Ways
 from omegaconf import OmegaConf

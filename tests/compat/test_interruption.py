@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from cli import CRITERION, PACKAGE, RECIPE, SMALL_MODEL, console_script
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
+from fairseq_programs import CRITERION, PACKAGE, RECIPE, SMALL_MODEL, console_script
 from interrupting import LAST, PHASES, killed_run, train_through, unlike
 from interruption import one_line
 from processes import Forked, forked

@@ -4,7 +4,7 @@ import stat
 import subprocess
 
 import pytest
-from cli import ROOT
+from fairseq_programs import ROOT
 
 # answers what the script asks of a Python, and installs nothing
 STAND_IN = """#!/bin/sh

@@ -5,9 +5,9 @@ import weakref
 
 import pytest
 import torch
-from cli import call
 from fairseq.data import LanguagePairDataset
 from fairseq_cli import interactive
+from fairseq_programs import call
 from helpers import build_model, pad_batch, random_sentences
 
 from resmlp_mt.inference.generator import ResMLPGenerator

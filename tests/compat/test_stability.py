@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from cli import RECIPE, SMALL_MODEL, refusal, train
 from fairseq.distributed import utils as distributed_utils
 from fairseq.nan_detector import NanDetector
 from fairseq.trainer import Trainer
+from fairseq_programs import RECIPE, SMALL_MODEL, refusal, train
 from helpers import SMALL, build_model, pad_batch, random_sentences, shift
 from stability import Recipe, prepare
 from stability import train as train_run

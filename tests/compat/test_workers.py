@@ -4,7 +4,7 @@ dead."""
 from types import SimpleNamespace
 
 import pytest
-from cli import (
+from fairseq_programs import (
     CRITERION,
     RECIPE,
     SMALL_MODEL,

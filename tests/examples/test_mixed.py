@@ -8,8 +8,8 @@ from unittest import mock
 import mixed
 import pytest
 import torch
-from cli import values
 from command import resmlp
+from fairseq_programs import values
 from road.pages import blocks
 
 from resmlp_mt import ResMLPModel

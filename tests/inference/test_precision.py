@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from cli import generate, hypotheses
+from fairseq_programs import generate, hypotheses
 from helpers import build_model, gap, mixings, pad_batch, random_sentences
 from torch import nn
 from torch.ao.nn.quantized.dynamic import Linear as QuantizedLinear

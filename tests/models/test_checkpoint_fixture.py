@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from cli import load, train
+from fairseq_programs import load, train
 from kept_checkpoints import ANSWERS, FIXTURES, FOLDED, LAYOUTS, TINY, WHOLE, binarize, differences
 
 from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING

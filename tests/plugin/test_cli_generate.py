@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from cli import assert_same_hypotheses, generate, hypotheses, lines
-from cli_scores import assert_same_scores, assert_scores_are, printed_scores
+from fairseq_programs import assert_same_hypotheses, generate, hypotheses, lines
+from reference_scores import assert_same_scores, assert_scores_are, printed_scores
 
 
 @pytest.fixture(scope="module")

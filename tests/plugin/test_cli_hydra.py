@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from cli import ROOT, generate, hypotheses, load, process, weights
-from cli_scores import assert_scores_are
+from fairseq_programs import ROOT, generate, hypotheses, load, process, weights
+from reference_scores import assert_scores_are
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ from argparse import Namespace
 
 import pytest
 import torch
-from cli import (
+from fairseq.data.encoders import build_bpe
+from fairseq_programs import (
     assert_same_hypotheses,
     call,
     generate,
@@ -14,9 +15,8 @@ from cli import (
     load,
     refusal,
 )
-from cli_fixtures import VOCABULARY
-from fairseq.data.encoders import build_bpe
 from kept_checkpoints import FIXTURES
+from trained_models import VOCABULARY
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from cli import generate, hypotheses, load, train, values, weights
-from cli_scores import assert_scores_are
+from fairseq_programs import generate, hypotheses, load, train, values, weights
+from reference_scores import assert_scores_are
 
 from resmlp_mt.checkpoints.inspection import untrained
 

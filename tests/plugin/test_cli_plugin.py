@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from cli import (
+from fairseq_programs import (
     CRITERION,
     PACKAGE,
     RECIPE,

@@ -4,8 +4,8 @@ import re
 
 import pytest
 import torch
-from cli import call, generate, load, train, values, weights
 from fairseq.checkpoint_utils import load_ema_from_checkpoint
+from fairseq_programs import call, generate, load, train, values, weights
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)
 LAST = "checkpoint_last.pt"

@@ -10,9 +10,9 @@ import shutil
 import signal
 
 import pytest
-from cli import call
 from command import refused, resmlp
 from fairseq.data import Dictionary, data_utils
+from fairseq_programs import call
 from prepare_text import pairs_of, write_layout, write_pairs, write_side
 from processes import Forked
 

@@ -6,8 +6,9 @@ import re
 import shlex
 import subprocess
 
-import cli
 import pytest
+from fairseq_programs import PACKAGE, ROOT, console_script
+from fairseq_programs import lines as lines_of
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.score.generated import read_system
@@ -21,16 +22,21 @@ def logs(trained, tmp_path_factory):
     """A folder with ``both`` (what a shell wrote: standard output and error) and ``out`` (without
     the messages), and the translations that are in them."""
     folder = tmp_path_factory.mktemp("logs")
-    program = [cli.console_script("generate"), trained.data, "--user-dir", cli.PACKAGE]
+    program = [
+        console_script("generate"),
+        trained.data,
+        "--user-dir",
+        PACKAGE,
+    ]
     program += ["--path", trained.path, "--cpu", "--num-workers", 0, "--log-interval", 3, *OPTIONS]
     command = f"{shlex.join(map(str, program))} > both 2>&1"
-    environment = {**os.environ, "PYTHONPATH": str(cli.ROOT), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     subprocess.run(command, shell=True, check=True, cwd=folder, env=environment, timeout=300)
     both = (folder / "both").read_text(encoding="utf-8").splitlines(keepends=True)
     assert any("Translated 61 sentences" in line for line in both)
     out = "".join(line for line in both if re.match("[STHDP]-|Generate ", line))
     (folder / "out").write_text(out, encoding="utf-8")
-    printed = cli.lines((folder / "out").read_text(encoding="utf-8"), "D")
+    printed = lines_of((folder / "out").read_text(encoding="utf-8"), "D")
     texts = [printed[number][0][1] for number in sorted(printed)]
     assert len(texts) == NUMBER and sorted(printed) == list(range(NUMBER))
     return folder, texts

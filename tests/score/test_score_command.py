@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 
-import cli
 import pytest
 from command import refused, resmlp
+from fairseq_programs import ROOT, generate
 from score_text import drop_words, sentences
 
 from resmlp_mt.files import read_json
@@ -170,7 +170,7 @@ def test_refusals(folder, said, words):
 
 def test_standard_input_that_is_closed(folder):
     command = [sys.executable, "-m", "resmlp_mt", "score", *REF]
-    environment = {**os.environ, "PYTHONPATH": str(cli.ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     shell = ["bash", "-c", '"$@" <&-', "bash", *command]
     run = subprocess.run(shell, capture_output=True, text=True, env=environment)
     assert run.returncode == 1 and not run.stdout
@@ -179,15 +179,15 @@ def test_standard_input_that_is_closed(folder):
 
 def test_bleu_sh(trained, corpus, folder):
     """The script, on what fairseq-generate printed, with the command on the path."""
-    (folder / "log").write_text(cli.generate(trained.data, trained.path), encoding="utf-8")
+    (folder / "log").write_text(generate(trained.data, trained.path), encoding="utf-8")
     program = folder / "bin" / "resmlp-mt"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m resmlp_mt "$@"\n')
     program.chmod(0o755)
     path = f"{program.parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(cli.ROOT)}
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     references = corpus.text / "test.yy"
-    script = cli.ROOT / "scripts" / "bleu.sh"
+    script = ROOT / "scripts" / "bleu.sh"
     for languages, printed in (([], "chrF"), (["en-de"], "compound-split BLEU")):
         command = ["bash", script, "log", references, *languages]
         run = subprocess.run(command, capture_output=True, text=True, env=environment)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 import torch
-from cli import call, hypotheses, load, train, values
 from command import resmlp
+from fairseq_programs import call, hypotheses, load, train, values
 from small_world import EPOCHS, World
 
 from resmlp_mt import ResMLPModel

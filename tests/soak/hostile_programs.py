@@ -8,9 +8,10 @@ import warnings
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
-import cli
 from command import Said, resmlp
 from fairseq.data import Dictionary
+from fairseq_programs import call, hypotheses
+from fairseq_programs import lines as lines_of
 from hostile_functions import without_mark
 from prepare_text import pairs_of, write_layout, write_side
 from sacrebleu.metrics import BLEU, CHRF
@@ -116,7 +117,7 @@ class Programs:
 
     def _fairseq(self, name: str, *arguments, stdin: bytes = b""):
         try:
-            return cli.call(name, *arguments, stdin=stdin)
+            return call(name, *arguments, stdin=stdin)
         except Exception as error:
             message = explain(error)
             if message is None:
@@ -137,7 +138,7 @@ class Programs:
         said = self._fairseq(
             "generate", folder / "bin", *path, *GREEDY, "--remove-bpe", "sentencepiece"
         )
-        assert len(cli.hypotheses(said.out)) == len(lines)
+        assert len(hypotheses(said.out)) == len(lines)
         # on the way to a log there are both
         (folder / "log").write_text(said.out + said.log, encoding="utf-8")
         assert len(read_system(folder / "log")) == len(lines)
@@ -147,10 +148,10 @@ class Programs:
         options = (self.world.data, "--path", self.world.checkpoint, *BY_LINE, *bpe)
         stdin = b"".join(line + b"\n" for line in lines)
         said = self._fairseq("interactive", *options, stdin=stdin).out
-        assert sorted(cli.hypotheses(said)) == list(range(len(lines)))
-        assert all(len(found) == 1 for found in cli.hypotheses(said).values())
+        assert sorted(hypotheses(said)) == list(range(len(lines)))
+        assert all(len(found) == 1 for found in hypotheses(said).values())
         expected = self._as_fairseq_prints(lines)
-        found = {number: text for number, [[text]] in cli.lines(said, "S").items()}
+        found = {number: text for number, [[text]] in lines_of(said, "S").items()}
         assert len(found) == len(lines)
         for number, line in enumerate(lines):
             assert found[number] == expected[line], (number, line[:60], found[number][:60])
@@ -171,7 +172,7 @@ class Programs:
         options = ("--path", self.world.checkpoint, *BY_LINE, "--remove-bpe", "sentencepiece")
         stdin = "".join(f"{sentence}\n" for sentence in different).encode()
         out = self._fairseq("interactive", self.world.data, *options, stdin=stdin).out
-        found = cli.lines(out, "D")
+        found = lines_of(out, "D")
         return {sentence: found[number][0][1] for number, sentence in enumerate(different)}
 
     def _translate(self, lines: List[bytes], folder: Path, truncate: bool = False) -> None:

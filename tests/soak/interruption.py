@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import List
 
 import soaking
-from cli import PACKAGE, training
+from fairseq_programs import PACKAGE, training
 from interrupting import (
     LAST,
     PHASES,

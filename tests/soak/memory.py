@@ -15,7 +15,7 @@ from typing import Dict, List, Optional, Sequence
 
 import psutil
 import soaking
-from cli import PACKAGE, ROOT, train
+from fairseq_programs import PACKAGE, ROOT, train
 from small_world import WORDS, binary_data
 
 from resmlp_mt.cli.terminal import run_main

@@ -4,8 +4,8 @@ import random
 from pathlib import Path
 from typing import Dict, NamedTuple
 
-from cli import call, train
-from cli_fixtures import SIZES, write_corpus
+from fairseq_programs import preprocess, train
+from trained_models import SIZES, write_corpus
 
 from resmlp_mt.text.lines import write_lines
 from resmlp_mt.text.settings import TextSettings
@@ -44,11 +44,7 @@ def make(folder: Path) -> World:
         (pieces / name).write_text(
             "".join(f"{subwords.encode(line)}\n" for line in side), encoding="utf-8"
         )
-    call(
-        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
-        *("--destdir", folder / "data-bin", "--workers", 1),
-        *(word for split in SIZES for word in (f"--{split}pref", pieces / split)),
-    )
+    preprocess(folder / "data-bin", **{split: pieces / split for split in SIZES})
     TextSettings("xx", "yy", False, spm).save(folder / "data-bin")
     options = ("--batch-size", 8, "--max-epoch", EPOCHS, "--save-interval", EPOCHS)
     train(folder / "data-bin", folder / "model", *options, "--share-all-embeddings")
@@ -74,9 +70,4 @@ def binary_data(folder: Path, sizes: Dict[str, int], lengths: range = range(1, 1
         targets = [[after[word] for word in reversed(source)] for source in sources]
         for language, sentences in (("xx", sources), ("yy", targets)):
             write_lines(folder / f"{split}.{language}", map(" ".join, sentences))
-    prefixes = [word for split in sizes for word in (f"--{split}pref", folder / split)]
-    call(
-        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
-        *("--destdir", folder / "bin", "--workers", 1, *prefixes),
-    )
-    return folder / "bin"
+    return preprocess(folder / "bin", **{split: folder / split for split in sizes})

@@ -19,11 +19,11 @@ from unittest import mock
 
 import soaking
 import torch
-from cli import ROOT, call, training
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
+from fairseq_programs import ROOT, preprocess, training
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.compat import divergence
@@ -125,12 +125,7 @@ def prepare(folder: Path, pairs: int = 600) -> Path:
     short = [pair for pair in drawn if max(len(side.split()) for side in pair) <= LONGEST][:pairs]
     for language, side in zip(("en", "de"), zip(*short)):
         (folder / f"train.{language}").write_text("".join(f"{line}\n" for line in side), "utf-8")
-    call(
-        "preprocess",
-        *("--source-lang", "en", "--target-lang", "de", "--joined-dictionary", "--workers", 1),
-        *("--trainpref", folder / "train", "--destdir", folder / "bin"),
-    )
-    return folder / "bin"
+    return preprocess(folder / "bin", source="en", target="de", train=folder / "train")
 
 
 def train(recipe: Recipe, data: Path, save_dir: Path) -> Curve:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Dict, List
 
 import soaking
-from cli import training, values
+from fairseq_programs import training, values
 from interrupting import LAST, kill_late, unlike
 from processes import LONG, all_well, installed, together
 from small_world import binary_data

@@ -4,18 +4,10 @@ import hostile_lines
 import pytest
 from hostile_functions import Functions
 from hostile_programs import INTERACTIVE, PREPROCESS, Programs
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hostile_text import by_hypothesis
 
 FIXED = [line.encode() for line in hostile_lines.FIXED]
 PROGRAMS = [PREPROCESS, INTERACTIVE, "translate", "distill", "score", "prepare"]
-SOME = settings(
-    max_examples=60,
-    database=None,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
 
 
 @pytest.fixture(scope="module")
@@ -30,28 +22,18 @@ def programs(world, tmp_path_factory):
     return made
 
 
-@SOME
-@given(st.data())
-def test_reading(functions, data):
-    functions.reading(data.draw(hostile_lines.files()))
-
-
-@SOME
-@given(st.data())
-def test_subwords(functions, data):
-    functions.subwords(data.draw(hostile_lines.lines()))
-
-
-@SOME
-@given(st.data())
-def test_cleaning(functions, data):
-    functions.cleaning(data.draw(hostile_lines.lines()), data.draw(hostile_lines.lines()))
-
-
-@SOME
-@given(st.data())
-def test_scoring(functions, data):
-    functions.scoring(data.draw(hostile_lines.texts(5)), data.draw(hostile_lines.texts(5)))
+@pytest.mark.parametrize(
+    "name, strategies",
+    {
+        "reading": [hostile_lines.files()],
+        "subwords": [hostile_lines.lines()],
+        "cleaning": [hostile_lines.lines(), hostile_lines.lines()],
+        "scoring": [hostile_lines.texts(5), hostile_lines.texts(5)],
+    }.items(),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_functions(functions, name, strategies):
+    by_hypothesis(60, getattr(functions, name), *strategies)
 
 
 def test_fixed_lines(functions):

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from cli import ROOT
+from fairseq_programs import ROOT
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json

@@ -8,8 +8,8 @@ import time
 
 import pytest
 import torch
-from cli import call, values, weights
 from fairseq.data.iterators import EpochBatchIterator
+from fairseq_programs import call, values, weights
 from processes import Forked
 
 from resmlp_mt.errors import UserError

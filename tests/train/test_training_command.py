@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cli import ROOT
 from command import refused, resmlp
 from fairseq import options as fairseq_options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq_programs import ROOT
 
 
 @pytest.fixture(autouse=True)

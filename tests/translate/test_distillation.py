@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cli import call, lines, train, values
 from command import refused, resmlp
+from fairseq_programs import call, lines, preprocess, train, values
 from sacrebleu.metrics import BLEU
 
 from resmlp_mt.processes import Workers
@@ -197,11 +197,7 @@ def test_a_student_is_trained_on_it(world, make, tmp_path):
     subwords = Subwords(world.spm)
     for language, side in zip(("xx", "yy"), texts(prefix)):
         write_lines(tmp_path / f"train.{language}", map(subwords.encode, side))
-    call(
-        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
-        *("--trainpref", tmp_path / "train", "--validpref", tmp_path / "train"),
-        *("--destdir", tmp_path / "bin", "--workers", 1),
-    )
+    preprocess(tmp_path / "bin", train=tmp_path / "train", valid=tmp_path / "train")
     options = ("--max-tokens", 512, "--max-epoch", 4, "--share-all-embeddings")
     log = train(tmp_path / "bin", tmp_path / "student", *options).log
     losses = values(log, "valid_loss")

@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 import torch
-from cli import call, lines, load, train
 from command import refused, resmlp
+from fairseq_programs import call, lines, load, train
 from processes import Forked
 
 from resmlp_mt.text.settings import FILE, TextSettings

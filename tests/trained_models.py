@@ -4,7 +4,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
-from cli import call, train
+from fairseq_programs import preprocess, train
 
 VOCABULARY = [f"w{i:02d}" for i in range(40)]
 SIZES = {"train": 61, "valid": 13, "test": 11}  # none is a multiple of 8
@@ -32,13 +32,7 @@ def corpus(tmp_path_factory):
     """``text``: folder of raw text; ``data``: the binarized corpus with one dictionary."""
     text, data = tmp_path_factory.mktemp("text"), tmp_path_factory.mktemp("data") / "bin"
     write_corpus(text)
-    prefixes = [word for split in SIZES for word in (f"--{split}pref", text / split)]
-    call(
-        "preprocess",
-        *("--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
-        *("--destdir", data, "--workers", 1),
-        *prefixes,
-    )
+    preprocess(data, **{split: text / split for split in SIZES})
     return SimpleNamespace(text=text, data=data, sizes=SIZES)
 
 

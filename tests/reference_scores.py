@@ -3,8 +3,8 @@
 import math
 
 import torch
-from cli import generate, lines
 from fairseq import checkpoint_utils
+from fairseq_programs import generate, lines
 
 
 @torch.no_grad()

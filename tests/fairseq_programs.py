@@ -116,6 +116,21 @@ def console_script(name):
     return Path(sys.executable).with_name(f"fairseq-{name}")
 
 
+def preprocess(destdir, *, source="xx", target="yy", **prefs):
+    """Binary data with one dictionary.
+
+    Args:
+        destdir: the folder; returned.
+        prefs: ``train``, ``valid``, ``test``: the first part of the names of the text.
+    """
+    call(
+        *("preprocess", "--source-lang", source, "--target-lang", target, "--joined-dictionary"),
+        *("--destdir", destdir, "--workers", 1),
+        *(word for split, pref in prefs.items() for word in (f"--{split}pref", pref)),
+    )
+    return destdir
+
+
 def training(data, save_dir, *options, criterion=CRITERION):
     """The words that follow ``fairseq-train`` for a small model."""
     return (data, "--save-dir", save_dir, *SMALL_MODEL, *RECIPE, *criterion, *options)
