@@ -122,11 +122,11 @@ class Run:
             folder.step("model", f"average {self._averaged()}", self._average)
             folder.step("translations", "translate", self._translate, resumable=True)
             folder.announce("score")
+            chosen = read_json(self.out / "translations" / "lenpen.json")["chosen"]
+            write_json(self.out / "model" / SEARCH, {"lenpen": chosen})
             scores = self.out / "scores.json"
             if not scores.exists():  # its versions and commit are those that made the results
-                result = self._result()
-                write_json(self.out / "model" / SEARCH, {"lenpen": result["lenpen"]["chosen"]})
-                write_json(scores, result)
+                write_json(scores, self._result())
         return read_json(scores)
 
     def _options(self) -> dict:
@@ -156,11 +156,12 @@ class Run:
         }
 
     def _recipe_name(self) -> str:
-        """The name that the folder was begun with. All that matters of a recipe is compared by
-        itself, so a copy under another name is the same."""
+        """The name that the folder was begun with, if that recipe has the same options: a copy
+        under another name is the same."""
         manifest = self.out / "manifest.json"
         before = read_json(manifest) if manifest.is_file() else {}
-        return before.get("recipe", Path(self.recipe.name).name)
+        same = before.get("options") == self.recipe.options
+        return before["recipe"] if same else Path(self.recipe.name).name
 
     def _training(self, folder: Path, planned: bool = False) -> Training:
         source, target, _ = self._languages_and_tests()
@@ -181,6 +182,7 @@ class Run:
         return "the last checkpoint" if count == 1 else f"the last {count} checkpoints by {by}"
 
     def _average(self, folder: Path) -> None:
+        (self.out / "scores.json").unlink(missing_ok=True)  # of another model
         recipe = self.recipe
         paths = final_checkpoints(self.out / "checkpoints", recipe.average_count, recipe.average_by)
         print(f"    {', '.join(path.name for path in paths)}", file=sys.stderr)

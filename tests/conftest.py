@@ -1,4 +1,4 @@
-"""What every test shares: the package on the path, one thread, fixed random numbers."""
+"""What every test shares: servers without a proxy, one thread, fixed random numbers."""
 
 import gzip
 import os

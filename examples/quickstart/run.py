@@ -154,14 +154,20 @@ def main() -> None:
             raise UserError("resmlp-mt run failed: its error is above")
         result = found(args.out / "run", corpus, args.seed)
         write_json(args.out / "result.json", {"command": command(), **result})
-        pictures = draw(args.out / "result.json", args.out / "pictures")
     print("\nHeld-out sentences, in neither language part of the training corpus:\n")
     show_translations(result["sentences"])
     scores = result["scores"]
     held_out = f"{scores['sentences']} held-out sentences"
     print(f"sacreBLEU {scores['bleu']:.1f} on {held_out}, {scores['bleu_signature']}")
     print(f"chrF      {scores['chrf']:.1f}, {scores['chrf_signature']}")
-    print(f"pictures: {', '.join(map(str, pictures))}")
+    try:
+        pictures = draw(args.out / "result.json", args.out / "pictures")
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        print("pictures: none without matplotlib: pip install '.[plot]' and run this again")
+    else:
+        print(f"pictures: {', '.join(map(str, pictures))}")
 
 
 if __name__ == "__main__":

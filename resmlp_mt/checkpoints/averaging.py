@@ -19,6 +19,8 @@ _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.
 def numbered(save_dir: Path, by: str) -> Dict[int, Path]:
     """``checkpointN.pt`` (*by* epoch) or ``checkpoint_EPOCH_N.pt`` (*by* update) by N, the newest
     first."""
+    if not Path(save_dir).is_dir():
+        return {}
     found = checkpoint_paths(str(save_dir), _NUMBERED[by], keep_match=True)
     return {int(number): Path(path) for path, number in found}
 

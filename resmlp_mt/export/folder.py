@@ -155,9 +155,9 @@ def whole_folder(out: Path) -> Iterator[Path]:
         temporary.chmod(0o777 & ~_umask())
         os.rename(temporary, out)
     except OSError as error:
-        raise UserError(
-            f"{error.filename or out}: {error.strerror}: nothing was exported"
-        ) from None
+        inside = str(error.filename or out).startswith((str(temporary), str(out)))
+        name = out if inside else error.filename
+        raise UserError(f"{name}: {error.strerror or error}: nothing was exported") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

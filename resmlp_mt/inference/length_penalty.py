@@ -12,8 +12,9 @@ RANGE = (-10, 10)  # exponents with which no length overflows
 
 
 def is_length_penalty(value) -> bool:
-    """Whether it is a number, and in the range."""
-    return type(value) in (int, float) and RANGE[0] <= value <= RANGE[1]  # NaN is not
+    """Whether it is a number, and in the range. NaN is not, and true is no number."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and RANGE[0] <= value <= RANGE[1]
 
 
 def length_penalty(given: Optional[float], folder: Path) -> float:

@@ -4,8 +4,8 @@ A line is written with single spaces, and normalised if that was decided. Left o
 order, and every pair is counted under the first that is true of it:
 
 ================  ===============================================================================
-``invalid-utf8``  a side is not UTF-8, or has U+FFFD in it, which a program wrote that could not
-                  decode it (in corpora of a recipe; elsewhere
+``invalid-utf8``  a side is not UTF-8, or has U+FFFD in it, which programs write for bytes that
+                  they cannot decode (in corpora of a recipe; elsewhere
                   :func:`~resmlp_mt.prepare.corpora.inspect` refuses it)
 ``empty``         a side has no word
 ``too-long``      a side has more characters than the most pieces can have, 16 each

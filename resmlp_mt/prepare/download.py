@@ -9,8 +9,10 @@ Importing mtdata costs seconds (its index; the first time half a minute, to make
 module is imported only when something is to be downloaded, or a recipe is not one of ours.
 """
 
+import bz2
 import gzip
 import logging
+import lzma
 import sys
 import tarfile
 import zipfile
@@ -40,7 +42,7 @@ except ModuleNotFoundError as error:
         f"{error.name} is not installed: pip install '.[wmt14]' brings what the download needs"
     ) from None
 
-DAMAGE = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
 class CheckedCache(Cache):
@@ -63,6 +65,8 @@ class CheckedCache(Cache):
             try:
                 _check_archive(save_at)
             except DAMAGE as error:
+                if getattr(error, "errno", None):  # of the disk, not of the archive
+                    raise
                 for path in (save_at, Path(f"{save_at}.sha256"), complete):
                     path.unlink(missing_ok=True)
                 raise UserError(
@@ -76,8 +80,8 @@ class CheckedCache(Cache):
 def _check_archive(path: Path) -> None:
     """Find what mtdata would not: it takes an archive that it cannot unpack for the text itself.
 
-    A damaged tarball may only seem to end early, unless the sums of gzip are looked at. What is no
-    archive is text as it is.
+    A damaged tarball may only seem to end early, unless it is read to the end and its sums are
+    looked at. What is no archive is text as it is.
 
     Raises:
         one of :data:`DAMAGE`.
@@ -89,12 +93,15 @@ def _check_archive(path: Path) -> None:
         if damaged is not None:
             raise zipfile.BadZipFile(damaged)
         return
-    if name.endswith((".gz", ".tgz")):
-        with gzip.open(path) as file:
+    packed = {".gz": gzip.open, ".tgz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    if path.suffix in packed:
+        with packed[path.suffix](path) as file:
             while file.read(1 << 20):
                 pass
-    if name.endswith((".zip", ".tar", ".tgz", ".tar.gz")) and not tarfile.is_tarfile(path):
-        raise tarfile.ReadError("neither a zip file nor a tarball")
+    if name.endswith((".zip", ".tgz", ".tar", ".tar.gz", ".tar.bz2", ".tar.xz")):
+        with tarfile.open(path) as archive:
+            if path.suffix == ".tar":  # the others have been read to the end
+                archive.getmembers()
 
 
 def find_mtdata_recipe(name: str) -> Optional[recipes.Recipe]:

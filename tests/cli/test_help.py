@@ -98,8 +98,9 @@ REMEDIES = {
 def test_packages_that_are_not_installed(tmp_path):
     """Each command says what to install, in one line, and writes nothing."""
     command = [sys.executable, "-c", BARE, json.dumps(list(REMEDIES))]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
     for remedy, (status, err) in zip(REMEDIES.values(), json.loads(done.stdout), strict=True):
         assert status == 1 and remedy in err and err.count("\n") == 1, err
     assert not list(tmp_path.iterdir())

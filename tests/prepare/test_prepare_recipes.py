@@ -247,6 +247,12 @@ def test_a_damaged_file_of_several_is_fetched_anew(home, download, tmp_path):
     entry = download.Entry("Made-x-1-deu-eng", (f"{url}/x.de.gz", f"{url}/x.en.gz"), ext="gz")
     with pytest.raises(UserError, match="x.en.gz: damaged archive .*: removed: run again"):
         download.CheckedCache(tmp_path / "cache").get_entry(entry)
+    unpacked = tar({"x.de": ["a line"] * 99, "x.en": ["a line"] * 99})
+    (home / "x.tar").write_bytes(gzip.decompress(unpacked)[:-9000])
+    sides = {"in_paths": ["x.de", "x.en"], "in_ext": "txt"}
+    cut = download.Entry("Made-x-1-deu-eng", f"{url}/x.tar", **sides)
+    with pytest.raises(UserError, match="x.tar: damaged archive"):
+        download.CheckedCache(tmp_path / "cache").get_entry(cut)
     (home / "x.en.gz").write_bytes(whole)
     (home / "x.de.gz").unlink()
     found = download.CheckedCache(tmp_path / "cache").get_entry(entry)

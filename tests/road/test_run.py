@@ -18,6 +18,7 @@ from prepare_text import pairs_of, write_layout
 from processes import LONG, Forked
 
 from resmlp_mt.cli.main import main
+from resmlp_mt.train.recipe import FOLDER as RECIPES
 
 UPDATES = 12
 SMALL = (
@@ -92,13 +93,19 @@ def test_a_second_call_makes_nothing_again(german, monkeypatch):
     assert (folder / "run" / "scores.json").read_bytes() == result
 
 
-def test_translations_that_are_made_again_are_scored_again(german, tmp_path, monkeypatch):
+@pytest.mark.parametrize("gone", ["model", "translations"])
+def test_what_is_made_again_is_scored_again(gone, german, tmp_path, monkeypatch):
+    """The model has its length penalty beside it again, too. A copy of the recipe is the same."""
     shutil.copytree(german[0], tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
-    shutil.rmtree("run/translations")
-    Path("run/scores.json").write_text('{"scores": {}}')
-    assert resmlp(*words_of("de", "en").split()).status == 0
+    shutil.rmtree(Path("run", gone))
+    Path("run/scores.json").write_text('{"scores": {}, "lenpen": {"chosen": 9}}')
+    shutil.copy(RECIPES / "small.toml", "mine.toml")
+    said = resmlp(*words_of("de", "en").replace("--recipe small", "--recipe mine.toml").split())
+    assert said.status == 0, said.err
     assert scores(tmp_path / "copy") == scores(german[0])
+    same = [(folder / "run/model/search.json").read_text() for folder in (german[0], Path())]
+    assert same[0] == same[1]
 
 
 def test_other_options_in_the_folder_are_refused(german, monkeypatch):

@@ -136,7 +136,7 @@ def gain(test: dict) -> str:
 
 
 def summary(results: Results) -> Table:
-    """The main rows of Table 5: mean sacreBLEU and, by seed, the gain on the Transformer."""
+    """The main rows of Table 5: mean sacreBLEU and, by seed, the gain over the Transformer."""
     compared = rows_of(results, "compare")
     lines = []
     for label in MAIN:
