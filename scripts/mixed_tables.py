@@ -105,10 +105,7 @@ def lead() -> str:
         (budget, found["gated"] - found["transformer"]) for (budget, _), found in _means().items()
     ]
     (first, early), (last, late) = leads[0], leads[-1]
-    return (
-        f"The lead of the gate over the Transformer in the mean of the three test sets fell from "
-        f"{early:.1f} BLEU after {first:g} minutes to {late:.1f} after {last:g}"
-    )
+    return f"from {early:.1f} BLEU after {first:g} minutes to {late:.1f} after {last:g}"
 
 
 def of_the_paper() -> str:

@@ -156,8 +156,8 @@ def packing() -> str:
     """What the packed products gave on this CPU."""
     plain, packed = (columns(f"decode-25{name}")[OURS] for name in ("-not-packed", ""))
     return (
-        f"An earlier version without them was {speed(plain)} times as fast as the Transformer at "
-        f"64 sentences and 25 words, where this one is {speed(packed)} times as fast."
+        f"{speed(plain)} times as fast as the Transformer at 64 sentences and 25 words, where this "
+        f"one is {speed(packed)} times as fast"
     )
 
 
@@ -181,8 +181,8 @@ def length() -> str:
         taken = [columns(f"decode-{words}")[system]["ms_a_step"]["median"] for words in (25, 200)]
         grown.append(f"{taken[1] / taken[0]:.2f}")
     return (
-        f"A step at 200 words takes {grown[0]} times as long as one at 25 words, the "
-        f"Transformer {grown[1]} times."
+        f"at 200 words takes {grown[0]} times as long as one at 25 words, the Transformer "
+        f"{grown[1]} times"
     )
 
 

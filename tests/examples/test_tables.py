@@ -17,6 +17,12 @@ def test_every_mark_is_as_the_results_say(path):
     assert tables.fill(PAGES[path], FOUND) == PAGES[path]
 
 
+def test_no_line_begins_with_a_mark_and_a_text():
+    """A comment at the beginning of a line ends a paragraph, and what follows is not Markdown."""
+    for path, text in PAGES.items():
+        assert not re.search(r"(?m)^[ >*-]*<!--.*?-->[^\n]*\w", text), path
+
+
 def test_every_table_stands_in_a_page():
     assert {name for text in PAGES.values() for name in tables.marks(text)} == set(FOUND)
 
