@@ -37,8 +37,8 @@ def last_checkpoints(
     Raises:
         UserError: if there are fewer.
     """
-    numbers = numbered(save_dir, by)
-    found = [path for n, path in numbers.items() if upper_bound is None or n <= upper_bound]
+    there = numbered(save_dir, by).items()
+    found = [path for number, path in there if upper_bound is None or number <= upper_bound]
     if len(found) < count:
         other = "update" if by == "epoch" else "epoch"
         others = len(numbered(save_dir, other))
