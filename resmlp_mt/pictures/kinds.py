@@ -1,4 +1,8 @@
-"""Each kind of picture, from the options of ``resmlp-mt plot`` to the figure."""
+"""Each kind of picture, from the options of ``resmlp-mt plot`` to the figure.
+
+What looks into a checkpoint is imported where it is used: PyTorch and fairseq take seconds, which
+curves and scores need not wait for.
+"""
 
 from argparse import Namespace
 from pathlib import Path
@@ -6,19 +10,11 @@ from typing import Callable, Dict
 
 from matplotlib.figure import Figure
 
-from resmlp_mt.analysis.cross_attention import cross_attention
 from resmlp_mt.analysis.curves import read_curves
-from resmlp_mt.analysis.mixing_rows import choose_heads, mixing_rows, some_heads
-from resmlp_mt.analysis.pruning import sparsity
-from resmlp_mt.checkpoints.inspection import mixing_matrices
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.length_penalty import length_penalty
-from resmlp_mt.pictures.attention import draw_attention
 from resmlp_mt.pictures.curves import draw_curves
 from resmlp_mt.pictures.length import draw_by_length
-from resmlp_mt.pictures.matrices import arrange, draw_matrices
-from resmlp_mt.pictures.rows import draw_rows
-from resmlp_mt.pictures.sparsity import draw_sparsity
 from resmlp_mt.score.by_length import bleu_by_length
 from resmlp_mt.score.evaluation import target_language
 from resmlp_mt.score.generated import read_systems
@@ -30,6 +26,10 @@ def _title(args: Namespace, heading: str) -> str:
 
 
 def matrices(args: Namespace) -> Figure:
+    from resmlp_mt.analysis.mixing_rows import choose_heads, some_heads
+    from resmlp_mt.checkpoints.inspection import mixing_matrices
+    from resmlp_mt.pictures.matrices import arrange, draw_matrices
+
     found = mixing_matrices(args.checkpoint, args.length)
     there_are = next(iter(found.values())).size(0)
     heads = choose_heads(there_are, args.head)
@@ -38,12 +38,18 @@ def matrices(args: Namespace) -> Figure:
 
 
 def rows(args: Namespace) -> Figure:
+    from resmlp_mt.analysis.mixing_rows import mixing_rows
+    from resmlp_mt.pictures.rows import draw_rows
+
     found = mixing_rows(args.checkpoint, args.length, args.head, args.row)
     heading = "Weights by distance" if found.of == "head" else "Rows t of A"
     return draw_rows(found, args.reach, _title(args, heading + found.heads))
 
 
 def shares(args: Namespace) -> Figure:
+    from resmlp_mt.analysis.pruning import sparsity
+    from resmlp_mt.pictures.sparsity import draw_sparsity
+
     found = sparsity(args.checkpoint, args.threshold, args.length)
     return draw_sparsity(found, _title(args, "Sparsity by layer"))
 
@@ -53,6 +59,9 @@ def curves(args: Namespace) -> Figure:
 
 
 def attention(args: Namespace) -> Figure:
+    from resmlp_mt.analysis.cross_attention import cross_attention
+    from resmlp_mt.pictures.attention import draw_attention
+
     folder = args.checkpoint.parent
     found = cross_attention(
         *(args.checkpoint, args.data or folder, args.sentence, args.spm, args.translation),

@@ -57,6 +57,26 @@ def test_help_writes_defaults_alike(help_and_modules):
         assert not re.findall(r"\([\d.]+\)|\(default[^:]", text), name
 
 
+def test_what_needs_no_model_does_not_wait_for_one(tmp_path):
+    """Scores, and pictures of curves and of scores, import neither PyTorch nor fairseq."""
+    (tmp_path / "text").write_text("a line of words\n")
+    (tmp_path / "result.json").write_text('{"valid_curve": [[1, 2.5], [2, 2.0]]}')
+    program = "import json, sys\nfrom resmlp_mt.cli.main import main\n"
+    program += "status = [main(words.split()) for words in json.loads(sys.argv[1])]\n"
+    program += "print(status, *({'torch', 'fairseq'} & set(sys.modules)), file=sys.stderr)"
+    commands = ["score -i text --references text", "plot curves result.json -o curves.png"]
+    commands.append("plot length it=text --references text -o length.png")
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(commands)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr.splitlines()[-1] == "[0, 0, 0]", done.stderr
+    assert (tmp_path / "curves.png").exists() and (tmp_path / "length.png").exists()
+
+
 def test_words_that_name_no_subcommand(capsys):
     assert main([]) == 2
     assert capsys.readouterr().out.startswith("usage: resmlp-mt ")

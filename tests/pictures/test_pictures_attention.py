@@ -84,7 +84,7 @@ def test_a_folder_with_all_that_translates(trained, tmp_path, monkeypatch):
         lenpens.append(lenpen)
         return cross_attention(checkpoint, data, sentence, spm, translation, beam, lenpen)
 
-    monkeypatch.setattr("resmlp_mt.pictures.kinds.cross_attention", recorded)
+    monkeypatch.setattr("resmlp_mt.analysis.cross_attention.cross_attention", recorded)
     drawn("attention", path, "--sentence", SENTENCE)
     (tmp_path / "model" / "search.json").write_text('{"lenpen": 1.4}')
     drawn("attention", path, "--sentence", SENTENCE)
