@@ -86,6 +86,24 @@ def read_json(path: Path):
         raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
 
 
+def check_own(path: Path, *names: str) -> None:
+    """Refuse to write over a JSON file of another program.
+
+    Args:
+        path: of a file that may be there.
+        names: what one of ours says, at least one of them.
+
+    Raises:
+        UserError: if the file is there and says none of these.
+    """
+    if Path(path).exists():
+        found = read_json(path)
+        if found != {} and not (isinstance(found, dict) and found.keys() & set(names)):
+            raise UserError(
+                f"{path} is a file of another program: choose another folder, or move it away"
+            )
+
+
 def make_folder(path: Path) -> None:
     """
     Raises:
@@ -107,13 +125,25 @@ def check_output(path: Path, *inputs: Path) -> None:
     path = Path(path)
     if path.exists() and any(Path(each).exists() and path.samefile(each) for each in inputs):
         raise UserError(f"{path} is the input: choose another file to write")
-    if path.exists() and not path.is_file():
+    system = {Path("/dev"), Path("/proc")} & set(path.absolute().parents)
+    if path.exists() and (system or not path.is_file()):
         wrong = "is a folder" if path.is_dir() else "is not a regular file"
     elif not path.parent.is_dir():
         wrong = f"has no folder {path.parent} to be in"
     else:
         return
     raise UserError(f"{path} {wrong}: name a file in a folder that is there")
+
+
+def check_colon(folder: Path) -> None:
+    """
+    Raises:
+        UserError: for a folder of data that fairseq would take for several.
+    """
+    if os.pathsep in str(folder):
+        raise UserError(
+            f"{folder}: fairseq takes a {os.pathsep} for the end of a folder: choose another name"
+        )
 
 
 def check_options(results: str, made_with: dict, options: dict, instead: str) -> None:
@@ -202,6 +232,7 @@ class ResultsFolder:
 
     def _check(self, options: dict) -> None:
         manifest = self.root / "manifest.json"
+        check_own(manifest, *options)
         if not self._finished_any():
             write_json(manifest, options)
         elif not manifest.exists():

@@ -84,7 +84,9 @@ class Run:
         self.max_update = self.max_update or self.recipe.max_update
         # a finished training needs nothing: the rest may run on a machine without its GPUs
         self._left_to_train: Optional[Training] = None
-        if not (self.out / "checkpoints").is_dir():
+        results = ("model", "translations", "scores.json")
+        self._complete = all((self.out / name).exists() for name in results)
+        if not self._complete and not (self.out / "checkpoints").is_dir():
             # its options are refused before hours of preparing
             self._left_to_train = self._training(self.out / "checkpoints.partial", planned=True)
 
@@ -118,7 +120,10 @@ class Run:
             else:
                 folder.announce(f"prepare: {self.data} is prepared")
             title = f"train {self.arch} for {self.max_update:,} updates"
-            folder.step("checkpoints", title, lambda p: self._training(p).run(), resumable=True)
+            if self._complete:  # the checkpoints may be gone
+                folder.announce(f"{title}: done before")
+            else:
+                folder.step("checkpoints", title, lambda p: self._training(p).run(), resumable=True)
             folder.step("model", f"average {self._averaged()}", self._average)
             folder.step("translations", "translate", self._translate, resumable=True)
             folder.announce("score")

@@ -39,7 +39,9 @@ def rebuild(state: dict) -> ResMLPModel:
         source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
         target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
     )
-    model = ResMLPModel.build_model(Namespace(**model_options(state)), task)
+    # the weights are in the checkpoint, and the file may be gone
+    without = {"encoder_embed_path": None, "decoder_embed_path": None}
+    model = ResMLPModel.build_model(Namespace(**{**model_options(state), **without}), task)
     model.load_state_dict(dict(weights), strict=True)
     return model
 

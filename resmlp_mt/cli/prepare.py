@@ -59,7 +59,8 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     title = "how it is prepared (a recipe has defaults of its own)"
     add, switch = parser.add_argument_group(title).add_argument, argparse.BooleanOptionalAction
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
-    help = "SentencePiece model to use, none is trained then"
+    help = "SentencePiece model to use, none is trained then. In a folder data-bin, its dictionary "
+    help += "is used too"
     add("--subword-model", type=Path, metavar="FILE", help=help)
     help = "share of characters in the vocabulary, from 0.98 to 1 (default: 1, with Chinese or "
     help += "Japanese 0.9995)"

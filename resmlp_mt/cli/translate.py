@@ -55,7 +55,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 
 def checkpoint_paths(text: str) -> Tuple[Path, ...]:
     """The checkpoints of ``--path``; a folder is that of a run or a published model."""
-    paths = map(Path, text.split(":"))
+    paths = [Path(text)] if Path(text).exists() else map(Path, text.split(":"))
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
 
 

@@ -96,14 +96,17 @@ def embed(graph: Graph, words: Name, side: nn.Module, sequence) -> Name:
     """Words to states, as the encoder and the decoder of fairseq do it."""
     table = array(side.embed_tokens.weight) * np.float32(side.embed_scale)
     x = graph.look_up(table, words)
-    if side.quant_noise is not None:
+    decoder = hasattr(side, "project_in_dim")
+    if decoder and side.quant_noise is not None:
         x = graph.linear(x, side.quant_noise)
-    if getattr(side, "project_in_dim", None) is not None:
+    if decoder and side.project_in_dim is not None:
         x = graph.linear(x, side.project_in_dim)
     if side.embed_positions is not None:
         x = graph.op("Add", x, sequence.at_positions(position_table(side)))
     if side.layernorm_embedding is not None:
         x = graph.layer_norm(x, side.layernorm_embedding)
+    if not decoder and side.quant_noise is not None:
+        x = graph.linear(x, side.quant_noise)
     return x
 
 

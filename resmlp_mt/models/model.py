@@ -84,8 +84,8 @@ class ResMLPModel(TransformerModelBase):
             str, ``models`` are the networks.
 
         Raises:
-            UserError: if the checkpoint is not there, has no such option as a keyword names, or
-                ``search.json`` has no length penalty.
+            UserError: if the folder or the checkpoint is not there, a keyword is no option of
+                them, or ``search.json`` has no length penalty.
         """
         folder = Path(model_name_or_path)
         for name in checkpoint_file.split(os.pathsep) if folder.is_dir() else ():
@@ -93,8 +93,8 @@ class ResMLPModel(TransformerModelBase):
                 raise UserError(f"{folder}: no {name} in it: name its checkpoint_file")
         if folder.suffix == ".pt":
             raise UserError(f"{folder}: give its folder, and its name as checkpoint_file")
-        if not folder.exists() and "://" not in str(model_name_or_path):
-            raise UserError(f"{folder}: no such folder")
+        if not folder.is_dir():  # fairseq takes archives, but the subwords in one are not found
+            raise UserError(f"{model_name_or_path}: no such folder: unpack an archive")
         given, data = set(kwargs), str(data_name_or_path)
         # as fairseq reads it, a name that begins with a dot starts from the folder of the model
         places = (folder, folder / data if data.startswith(".") else Path(data))

@@ -10,7 +10,7 @@ the first number that is free. :meth:`DataWriter.finish` puts the numbers of fai
 
 import struct
 from pathlib import Path
-from typing import Tuple
+from typing import Optional, Tuple
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -23,23 +23,28 @@ BLOCK = 1 << 20  # words or sentences renumbered at a time
 
 
 def make_dictionary(
-    processor: SentencePieceProcessor, counts: np.ndarray
+    processor: SentencePieceProcessor, counts: np.ndarray, kept: Optional[Path] = None
 ) -> Tuple[Dictionary, np.ndarray]:
     """The pieces of the training text, the most frequent first, as fairseq orders them.
 
     Args:
         counts: of each piece in both sides of the training text, by the number of SentencePiece.
+        kept: a dictionary of other data to take in place of it. Pieces that it does not have are
+            unknown words.
 
     Returns:
         the dictionary, and by the number of SentencePiece that of fairseq, the end of a sentence
         included (:data:`WORD`).
     """
     pieces = processor.id_to_piece(list(range(processor.get_piece_size())))
-    dictionary = Dictionary()
-    for number, piece in enumerate(pieces):
-        if counts[number] and number != processor.unk_id():
-            dictionary.add_symbol(piece, n=int(counts[number]))
-    dictionary.finalize()
+    if kept is not None:
+        dictionary = Dictionary.load(str(kept))
+    else:
+        dictionary = Dictionary()
+        for number, piece in enumerate(pieces):
+            if counts[number] and number != processor.unk_id():
+                dictionary.add_symbol(piece, n=int(counts[number]))
+        dictionary.finalize()
     return dictionary, np.array([*map(dictionary.index, pieces), dictionary.eos()], WORD)
 
 

@@ -140,6 +140,7 @@ def encode(
     workers: int,
     pieces: bool,
     folder: Path,
+    dictionary: Optional[Path] = None,
 ) -> dict:
     """Write all splits and the dictionary into *folder*.
 
@@ -151,6 +152,7 @@ def encode(
             on the other.
         workers: processes.
         pieces: write text of pieces in place of binary data.
+        dictionary: of other data, to take in place of one of the training text.
 
     Returns:
         what was left out, how many pairs, words and unknown words each split has, and how many
@@ -189,7 +191,8 @@ def encode(
             f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
             "see --max-pieces and --max-ratio"
         )
-    dictionary, numbers = make_dictionary(processor, sum(counts["train", side] for side in sides))
+    of_training = sum(counts["train", side] for side in sides)
+    dictionary, numbers = make_dictionary(processor, of_training, dictionary)
     for writer in writers.values():
         writer.finish(numbers)
     for name in [DICTIONARY] if pieces else [f"dict.{side}.txt" for side in sides]:

@@ -35,7 +35,7 @@ from resmlp_mt.prepare.vocabulary import SAMPLE, learn_subwords
 from resmlp_mt.processes import usable_cores
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import read_lines, sha256_of, write_lines
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.settings import TextSettings, joint_dictionary
 from resmlp_mt.text.subwords import Subwords
 
 LIBRARIES = ("fairseq-fixed", "sentencepiece", "sacremoses", "numpy")
@@ -46,7 +46,9 @@ class Preparation:
     Args:
         corpora: the text, and its recipe.
         out: folder for all results.
-        subword_model: a SentencePiece model to take, in place of one that is trained.
+        subword_model: a SentencePiece model to take, in place of one that is trained. If it lies
+            beside the joint dictionary of other data, that is taken too: a model of these data
+            then reads those.
         limit: pairs read of each training corpus; None reads all.
         seed: of the sample that the subwords are learnt from.
         workers: processes; None: as many as there are cores.
@@ -69,7 +71,8 @@ class Preparation:
         self.corpora, self.out = corpora, Path(out)
         self.pieces, self.workers = pieces, workers or usable_cores()
         self.last = "pieces" if pieces else "data-bin"
-        self.subword_model = subword_model
+        self.subword_model: Optional[Path] = subword_model
+        self.dictionary: Optional[Path] = None
         recipe = corpora.recipe
         self.options = {
             "source_lang": recipe.source_lang,
@@ -92,6 +95,11 @@ class Preparation:
             option = f"--subword-model {subword_model}"
             size = Subwords(subword_model).processor.get_piece_size()
             self.options["subword_model"] = sha256_of(subword_model)
+            self.dictionary = joint_dictionary(
+                subword_model.parent, (recipe.source_lang, recipe.target_lang)
+            )
+            if self.dictionary is not None:
+                self.options["dictionary"] = sha256_of(self.dictionary)
         if size > MAX_VOCAB:
             raise UserError(f"{option}: {size} pieces: at most {MAX_VOCAB}")
         if not corpora.train:
@@ -234,7 +242,8 @@ class Preparation:
         pairs = self._report("text")["pairs"] + sum(contents[name].pairs for name in held_out)
         splits = {name: self._split(name) for name in ["train", *held_out]}
         limits = (self.options["max_pieces"], self.options["max_ratio"])
-        found = encode(splits, pairs, settings, limits, self.workers, self.pieces, folder)
+        how = (limits, self.workers, self.pieces, folder, self.dictionary)
+        found = encode(splits, pairs, settings, *how)
         return {**found, "versions": {**versions(), **{name: version(name) for name in LIBRARIES}}}
 
 

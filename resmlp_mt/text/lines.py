@@ -138,8 +138,8 @@ def language_of(path: Path) -> str:
 
 
 def without_region(language: str) -> str:
-    """``zh`` of ``zh_CN`` and ``zh-Hans``."""
-    return language.replace("_", "-").partition("-")[0]
+    """``zh`` of ``zh_CN``, ``zh-Hans`` and ``ZH``."""
+    return language.lower().replace("_", "-").partition("-")[0]
 
 
 def one_line(text: str) -> str:

@@ -7,8 +7,9 @@ It is taken once, when the data are prepared, and stored beside them as ``text.j
 import shutil
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, whole_file, write_json
@@ -16,6 +17,25 @@ from resmlp_mt.text.normalise import Normaliser
 from resmlp_mt.text.subwords import Subwords
 
 FILE, MODEL = "text.json", "spm.model"
+
+
+def dictionaries(folder: Path, languages: Tuple[str, str]) -> Optional[Tuple[Path, Path]]:
+    """Those of source and target in a folder of data or of a model, if both are there."""
+    source, target = (Path(folder) / f"dict.{language}.txt" for language in languages)
+    return (source, target) if source.is_file() and target.is_file() else None
+
+
+def joint_dictionary(folder: Path, languages: Tuple[str, str]) -> Optional[Path]:
+    """The dictionary of both sides, if there is one."""
+    found = dictionaries(folder, languages)
+    same = found is not None and found[0].read_bytes() == found[1].read_bytes()
+    return found[0] if same else None
+
+
+def dictionary_digest(found: Tuple[Path, Path]) -> str:
+    """What tells the dictionaries of source and target from others."""
+    source, target = (path.read_bytes() for path in found)
+    return sha256(source if source == target else source + target).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

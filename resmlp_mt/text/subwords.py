@@ -110,7 +110,7 @@ class Subwords:
     """A trained SentencePiece model.
 
     Raises:
-        UserError: if the file is missing or no such model.
+        UserError: if the file is missing or no such model, or one with byte fallback.
     """
 
     def __init__(self, model: Path):
@@ -120,6 +120,11 @@ class Subwords:
             raise UserError(
                 f"{model} is not a SentencePiece model: give the one of the data"
             ) from None
+        if any(map(self.processor.is_byte, range(self.processor.get_piece_size()))):
+            raise UserError(
+                f"{model} has byte fallback, whose bytes fairseq does not join again: train one "
+                "without"
+            )
 
     def encode(self, line: str) -> str:
         """Pieces separated by spaces, as fairseq reads them.

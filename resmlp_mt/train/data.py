@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import List, Optional, Tuple
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.text.settings import dictionaries, dictionary_digest, joint_dictionary
+from resmlp_mt.train.folder import TrainingFolder
 
 
 def find_languages(
@@ -39,12 +41,15 @@ def find_languages(
     return pairs.pop()
 
 
-def check_data(data: Path, languages: Tuple[str, str], shared_embedding: bool) -> dict:
+def check_data(
+    data: Path, languages: Tuple[str, str], shared_embedding: bool, validated: bool = True
+) -> dict:
     """
     Args:
         data: folder of binary data.
         languages: source and target.
         shared_embedding: whether source and target have one embedding.
+        validated: whether a validation set is needed.
 
     Returns:
         what tells it from another: checksums of the dictionaries, of the training text and of the
@@ -55,25 +60,46 @@ def check_data(data: Path, languages: Tuple[str, str], shared_embedding: bool) -
     """
     pair = "-".join(languages)
     names = [f"dict.{language}.txt" for language in languages]
-    for split in ("train", "valid"):
+    for split in ("train", "valid") if validated else ("train",):
         for language in languages:
             names += [f"{split}.{pair}.{language}.{kind}" for kind in ("bin", "idx")]
     for name in names:
         if not (data / name).is_file():
             raise UserError(f"{data / name}: no such file: prepare the data again")
-    source, target = ((data / name).read_bytes() for name in names[:2])
-    if source != target and shared_embedding:
+    if shared_embedding and joint_dictionary(data, languages) is None:
         raise UserError(
             f"{data / names[0]} and {names[1]} differ, and one embedding for both sides needs one "
             "dictionary: make the data with fairseq-preprocess --joined-dictionary"
         )
-    both = source if source == target else source + target
-    facts = {"dictionary": sha256(both).hexdigest()[:16]}
+    facts = {"dictionary": dictionary_digest(dictionaries(data, languages))}
     for split in ("train", "valid"):
         # fairseq reads train1 and so on as further parts of train
         one = re.compile(rf"{split}\d*\.{re.escape(pair)}\..*\.(bin|idx)")
         facts[split] = _checksum(sorted(p for p in data.iterdir() if one.fullmatch(p.name)))
     return facts
+
+
+def check_dictionaries(checkpoint: Path, data: Path, languages: Tuple[str, str]) -> None:
+    """Refuse data that numbers the words in another way than those that a checkpoint was trained
+    on. Where neither dictionaries nor ``train.json`` lie beside it, that is not known.
+
+    Args:
+        checkpoint: a file.
+        data: folder of binary data or of a model.
+        languages: of the checkpoint, source and target.
+
+    Raises:
+        UserError: if they are known to differ.
+    """
+    beside, given = dictionaries(checkpoint.parent, languages), dictionaries(data, languages)
+    trained_on = TrainingFolder(checkpoint.parent).dictionary
+    if beside is not None:
+        trained_on = dictionary_digest(beside)
+    if given is not None and trained_on not in (None, dictionary_digest(given)):
+        raise UserError(
+            f"{checkpoint} was trained with other dictionaries than those of {data}: prepare the "
+            "data with the --subword-model of its data, which keeps them"
+        )
 
 
 def _checksum(files: List[Path]) -> str:

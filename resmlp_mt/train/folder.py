@@ -8,7 +8,7 @@ from typing import List, Optional
 
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json, whole_file, write_json
+from resmlp_mt.files import check_own, read_json, whole_file, write_json
 
 LAST = "checkpoint_last.pt"
 _CHECKPOINT = re.compile(r"checkpoint(\d+|_\d+_\d+|_last|_best)\.pt")
@@ -53,8 +53,15 @@ class TrainingFolder:
         """What a run that has a checkpoint was begun with. None if there is none, or it was not
         begun by :meth:`begin`."""
         if self.checkpoints and self.manifest.is_file():
+            check_own(self.manifest, "settings")
             return read_json(self.manifest)
         return None
+
+    @property
+    def dictionary(self) -> Optional[str]:
+        """What tells the dictionaries of the training data from others, if that is known."""
+        begun = self.begun
+        return begun["data"].get("dictionary") if begun is not None else None
 
     def check(self, settings: dict, data: dict) -> None:
         """Refuse to resume another run than the one that was begun here.
@@ -94,7 +101,12 @@ class TrainingFolder:
                 )
 
     def begin(self, settings: dict, data: dict) -> None:
-        """Write down what the run is begun or resumed with."""
+        """Write down what the run is begun or resumed with.
+
+        Raises:
+            UserError: if a file of another program has the name.
+        """
+        check_own(self.manifest, "settings")
         write_json(self.manifest, {"settings": settings, "data": data})
 
     def mend(self, processes: int) -> List[str]:

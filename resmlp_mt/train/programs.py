@@ -17,9 +17,11 @@ from typing import Callable, Dict, Iterator, List, Optional
 
 import resmlp_mt
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json, write_json
+from resmlp_mt.files import check_own, read_json, write_json
 
 USER_DIR = Path(resmlp_mt.__file__).parent
+# variables that --precision decides, whatever the shell has
+OF_PRECISION = {"RESMLP_MT_MATMUL_PRECISION", "RESMLP_MT_AUTOCAST"}
 WAIT = 10  # seconds that a program has to end by itself after Ctrl-C
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
 _PR_SET_PDEATHSIG = 1
@@ -97,12 +99,13 @@ def run_command(
 def _environment(more: Dict[str, str]) -> Dict[str, str]:
     # the child finds the same package that runs here
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    inherited = {name: value for name, value in os.environ.items() if name not in OF_PRECISION}
     return {
         # glibc gives large blocks back to the kernel at every free. Keeping them saves a tenth of
         # a training step on a CPU
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
-        **os.environ,
+        **inherited,
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
@@ -135,6 +138,7 @@ def stopping(process: subprocess.Popen) -> Iterator[None]:
 def cost_added_to(path: Path) -> Iterator[None]:
     """Add what the programs cost that end in the block to ``{"wall_minutes": ...,
     "cpu_minutes": ...}`` in a JSON file, also if the block is left by an error."""
+    check_own(path, "wall_minutes")
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     cost = read_json(path) if path.exists() else {"wall_minutes": 0, "cpu_minutes": 0}
     try:

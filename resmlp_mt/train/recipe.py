@@ -111,7 +111,7 @@ def load_recipe(name: Union[str, Path]) -> Recipe:
     """
     path = FOLDER / f"{name}.toml" if str(name) in NAMES else Path(name)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError(
             f"--recipe {name}: {error.strerror}: choose {' or '.join(NAMES)}, or give a TOML file"

@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import os
+import tempfile
 from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt import compat  # noqa: F401 (registers our models)
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import lock, make_folder
+from resmlp_mt.files import check_colon, lock, make_folder
 from resmlp_mt.train.command import (
     PRECISIONS,
     VARIABLES,
@@ -23,11 +25,14 @@ from resmlp_mt.train.command import (
     share_tokens,
     training_command,
 )
-from resmlp_mt.train.data import check_data, find_languages
+from resmlp_mt.train.data import check_data, check_dictionaries, find_languages
 from resmlp_mt.train.folder import TrainingFolder
 from resmlp_mt.train.log import TrainingBar
 from resmlp_mt.train.programs import cost_added_to, quoted, run_command
 from resmlp_mt.train.recipe import Options, Recipe, parse_options
+
+# bytes of a name of a folder, to which workers of PyTorch add 32. A socket has at most 107
+LONGEST = 75
 
 # options of fairseq-train that have another way in, and what to write there
 _OURS = {
@@ -114,6 +119,7 @@ class Training:
 
     def __post_init__(self):
         self.data, self.out = Path(self.data), Path(self.out)
+        check_colon(self.data)
         self.folder = TrainingFolder(self.out)
         self.max_update = self.max_update or self.recipe.max_update
         self.tokens = self.tokens or self.recipe.tokens
@@ -126,6 +132,10 @@ class Training:
         for start in self.options.get("--continue-once", []) if begun is None else []:
             if not Path(start).is_file():  # fairseq would begin with random weights
                 raise UserError(f"--continue-once {start}: no such file: give a checkpoint")
+        if not self.planned and begun is None:
+            for name in ("--continue-once", "--finetune-from-model"):
+                for start in self.options.get(name, []):
+                    check_dictionaries(Path(start), self.data, languages)
         if self.max_tokens is None and begun is not None:
             self.max_tokens = int(begun["settings"]["--max-tokens"][0])
         positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]
@@ -135,7 +145,8 @@ class Training:
         self._parse()
         if not self.planned:
             shared = "--share-all-embeddings" in self.options
-            self.data_facts = check_data(self.data, languages, shared)
+            validated = "--disable-validation" not in self.options
+            self.data_facts = check_data(self.data, languages, shared, validated)
             self.folder.check(self._settings, self.data_facts)
 
     def _options(self) -> Options:
@@ -271,7 +282,8 @@ class Training:
     def check_machine(self) -> None:
         """
         Raises:
-            UserError: if it has fewer GPUs than are asked for, or no address of the first node.
+            UserError: if it has fewer GPUs than are asked for, no address of the first node, or a
+                folder of temporary files whose name is too long.
         """
         gpus, here = self.devices.gpus, torch.cuda.device_count()
         if "--cpu" not in self.options and here < gpus:
@@ -281,3 +293,9 @@ class Training:
             )
         if self.devices.nodes > 1 and self.devices.master_addr is None:
             raise UserError("--nodes: give --master-addr, the host name of the first node")
+        temporary = tempfile.gettempdir()
+        if len(os.fsencode(temporary)) > LONGEST:
+            raise UserError(
+                f"TMPDIR {temporary}: has more than {LONGEST} bytes, too many for the sockets of "
+                "PyTorch: set TMPDIR to a shorter path"
+            )

@@ -13,15 +13,16 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 from sacrebleu.metrics import BLEU
 from tqdm import tqdm
 
+from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_options, make_folder, read_json, write_json
+from resmlp_mt.files import check_options, check_own, make_folder, read_json, write_json
 from resmlp_mt.processes import Workers, usable_cores
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.bleu import bleu_metric
 from resmlp_mt.text.lines import check_same_lines, language_of, one_line, sha256_of, writing
 from resmlp_mt.translate.driver import search
 from resmlp_mt.translate.parts import Parts, Text, read_chunk
-from resmlp_mt.translate.translator import Hypothesis, SearchOptions
+from resmlp_mt.translate.translator import Hypothesis, SearchOptions, source_language
 
 # what becomes of a line whose hypothesis is not fit to learn from, and how a report says so
 FAILURES = {"reference": "replaced by the reference", "drop": "left out"}
@@ -153,13 +154,15 @@ def _write(
 
 def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
     settings, named = options.text_settings(), [language_of(source), language_of(target)]
+    reads = source_language(load_checkpoint(options.paths[0], mapped=True))
+    settings = settings.reading(reads) if reads else settings
     languages = [settings.source_lang, settings.target_lang]
     if Path(source).exists() and Path(target).exists() and Path(source).samefile(target):
         raise UserError(f"--source {source} --target {target}: one file: give both sides")
     if all(languages):
         if named == languages[::-1] != languages:
             raise UserError(
-                f"--source {source} --target {target}: the data is {'-'.join(languages)}, not the "
+                f"--source {source} --target {target}: the model is {'-'.join(languages)}, not the "
                 "other way round"
             )
         return languages
@@ -177,9 +180,8 @@ def _made_before(manifest: Path, outputs: Sequence[Path], options: dict) -> Opti
     Raises:
         UserError: if results of other options are there, or other files.
     """
+    check_own(manifest, "options")
     made = read_json(manifest) if manifest.exists() else {}
-    if manifest.exists() and not (isinstance(made, dict) and "options" in made):
-        raise UserError(f"{manifest} is a file of another program: choose another --out or move it")
     results = made.get("results")
     if results:
         check_options(

@@ -24,11 +24,13 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.compat.program_errors import explain
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_colon
 from resmlp_mt.inference.generator import NotFinite
 from resmlp_mt.inference.length_penalty import DEFAULT as LENPEN
 from resmlp_mt.inference.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import FILE, TextSettings
+from resmlp_mt.train.data import check_dictionaries
 
 # what may be wrong with a hypothesis
 BLANK = "blank source"
@@ -92,6 +94,7 @@ class SearchOptions:
     overrides: dict = field(default_factory=dict)
 
     def __post_init__(self):
+        check_colon(self.data)
         for name in ("max_len_a", "no_repeat_ngram_size"):
             if getattr(self, name) < 0:
                 option = name.replace("_", "-")
@@ -328,6 +331,7 @@ def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
         if None in languages:  # it was trained without options for them
             languages = _languages_of(options)
             of_task["source_lang"], of_task["target_lang"] = languages
+        check_dictionaries(Path(path), options.data, languages)
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
             [path], overrides, task, state=state
         )
@@ -372,6 +376,11 @@ def _languages_of(options: SearchOptions) -> Tuple[str, str]:
             "give the folder of the binary data"
         )
     return source, target
+
+
+def source_language(state: dict) -> Optional[str]:
+    """What a checkpoint translates from, if it says so."""
+    return _task_options(state).get("source_lang")
 
 
 def _task_options(state: dict):

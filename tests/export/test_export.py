@@ -127,10 +127,22 @@ def test_attention(plain):
 
 
 def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
-    monkeypatch.setattr("resmlp_mt.export.verification.TOLERANCE", 0)
-    with pytest.raises(UserError, match="the exported model differs from PyTorch"):
-        export_model(plain.translator, tmp_path / "out", "float32", LINES)
+    """float32 is compared for rounding, less for whether it is another model."""
+    for limit, precision in (("ROUNDING", "float32"), ("OTHER", "int8"), ("OTHER", "float16")):
+        with monkeypatch.context() as patch, pytest.raises(UserError, match="differs from PyTorch"):
+            patch.setattr(f"resmlp_mt.export.verification.{limit}", 0)
+            export_model(plain.translator, tmp_path / "out", precision, LINES)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("more", ["token_positional_embeddings", "layernorm_embedding"])
+def test_quant_noise(data, plain, tmp_path, more):
+    """The encoder of fairseq has it behind these, the decoder before them."""
+    options = {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 4, more: True}
+    model, _ = random_model(data, **options)
+    theirs = with_model(plain.translator, model, beam=4)
+    found = export_model(theirs, tmp_path / "out", "float32", LINES)
+    assert found["states"] < 1e-4 and found["same"] >= len(LINES) - 1
 
 
 @pytest.mark.parametrize("precision", ["int8", "float16"])

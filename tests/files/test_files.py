@@ -73,6 +73,7 @@ def test_outputs_that_could_not_be_written(tmp_path):
         (tmp_path, "is a folder"),
         (tmp_path / "a" / "b", f"has no folder {tmp_path / 'a'}"),
         ("/dev/null", "/dev/null is not a regular file"),
+        ("/proc/self/environ", "is not a regular file"),  # though it is one
     ):
         with pytest.raises(UserError, match=said):
             check_output(path)
@@ -165,3 +166,8 @@ def test_folders_that_cannot_be_used(tmp_path):
     refused("holds folders of something else", tmp_path, {})
     (tmp_path / "manifest.json").write_text('{"seed": ')
     refused("manifest.json: not a JSON file", tmp_path, {})
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "manifest.json").write_text('{"name": "a page", "icons": []}')
+    refused("manifest.json is a file of another program", other, {"seed": 1})
+    assert read_json(other / "manifest.json")["name"] == "a page"

@@ -17,6 +17,7 @@ NOT_OURS = (
     [
         *(({name: True}, "--" + name.replace("_", "-")) for name in NOT_OURS),
         ({"base_layers": 1}, "--base-layers"),
+        ({"merge_src_tgt_embed": True}, "--merge-src-tgt-embed"),
         ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers-att-config"),
         ({"decoder_xformers_att_config": "{}"}, "--decoder-xformers-att-config"),
         ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),

@@ -146,6 +146,25 @@ def test_what_the_options_change(tmp_path, own):
     assert any(name.endswith(".bin") for name in same)
 
 
+def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
+    """A model of the first data reads the second: each number is the same word."""
+    prepare(*own, "--out", tmp_path / "first")
+    first = tmp_path / "first" / "data-bin"
+    write_pairs(tmp_path, "few", ("xa", "xb"), pairs_of(150, 1)[:9] * 40)
+    again = [*own[:6], tmp_path / "few", *own[7:11]]
+    alone, found = shutil.copy(first / "spm.model", tmp_path), {}
+    for name, model in (("kept", first / "spm.model"), ("new", alone)):
+        out = tmp_path / name
+        prepare(*again, "--workers", 1, "--subword-model", model, "--out", out)
+        found[name] = (out / "data-bin" / "dict.xa.txt").read_bytes()
+        trained_on = lines_of(out / "data-bin", "train", "xa-xb", "xa")
+        assert trained_on[:9] == lines_of(first, "train", "xa-xb", "xa")[:9]
+    assert found["kept"] == (first / "dict.xa.txt").read_bytes() != found["new"]
+    pieces = ("--workers", 1, "--subword-model", first / "spm.model", "--pieces")
+    prepare(*again, *pieces, "--out", tmp_path / "pieces")
+    assert (tmp_path / "pieces" / "pieces" / "dict.txt").read_bytes() == found["kept"]
+
+
 def test_a_dry_run_prints_commands_that_give_the_same_data(tmp_path, own):
     prepare(*own, "--out", tmp_path / "out", "--drop-duplicates", "--character-coverage", 0.99)
     limited = ("--out", tmp_path / "dry run", "--drop-duplicates", "--character-coverage", 0.99)

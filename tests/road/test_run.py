@@ -108,6 +108,15 @@ def test_what_is_made_again_is_scored_again(gone, german, tmp_path, monkeypatch)
     assert same[0] == same[1]
 
 
+def test_a_finished_run_needs_no_checkpoints(german, tmp_path, monkeypatch):
+    """They take most of the room, and are deleted."""
+    shutil.copytree(german[0], tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    shutil.rmtree("run/checkpoints")
+    assert resmlp(*words_of("de", "en").split()).status == 0
+    assert scores(tmp_path / "copy") == scores(german[0]) and not Path("run/checkpoints").exists()
+
+
 def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     monkeypatch.chdir(german[0])
     for old, new, said in (

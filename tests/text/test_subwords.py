@@ -1,6 +1,7 @@
 """SentencePiece: what is encoded decodes to the same words; impossible vocabularies are refused."""
 
 import pytest
+import sentencepiece
 from fairseq.data.data_utils import post_process
 
 from resmlp_mt.errors import UserError
@@ -61,6 +62,19 @@ def test_lines_that_nothing_is_learnt_from_are_counted(tmp_path, capsys):
     assert not capsys.readouterr().err
     train_subwords([*TEXT, "the " * 2000, "", "▅"], tmp_path / "spm", 45)
     assert "without 2 lines" in capsys.readouterr().err
+
+
+def test_byte_fallback_is_refused(tmp_path):
+    """Its bytes would stay in the text that is read from pieces."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT * 3),
+        model_prefix=str(tmp_path / "bytes"),
+        vocab_size=276,
+        byte_fallback=True,
+        minloglevel=2,
+    )
+    with pytest.raises(UserError, match="bytes.model has byte fallback"):
+        Subwords(tmp_path / "bytes.model")
 
 
 def test_text_that_sentencepiece_cannot_take():

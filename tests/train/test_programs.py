@@ -137,6 +137,15 @@ def test_the_command_in_the_log_can_be_pasted(tmp_path):
     assert pasted.stdout.splitlines() == [said] == ["7 x y ['(0.9, 0.98)', '*']"], pasted.stderr
 
 
+def test_the_shell_does_not_choose_the_precision(tmp_path, monkeypatch):
+    monkeypatch.setenv("RESMLP_MT_AUTOCAST", "bfloat16")
+    code = "import os; print(os.environ.get('RESMLP_MT_AUTOCAST'))"
+    command, said = [sys.executable, "-c", code], []
+    for variables in ({}, {"RESMLP_MT_AUTOCAST": "float16"}):
+        run_command("it", command, tmp_path / "log", said.append, variables)
+    assert said == ["None", "float16"]
+
+
 def test_costs_add_up_also_after_an_error(tmp_path):
     file = tmp_path / "cost.json"
     burn = [sys.executable, "-c", "sum(range(10**7)); raise SystemExit(1)"]

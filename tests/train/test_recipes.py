@@ -99,6 +99,10 @@ def test_a_recipe_of_ones_own(tmp_path):
     convolutional = recipe.options_for("fconv", "xx-yy", 7)
     assert "--share-all-embeddings" not in convolutional
     assert convolutional["--share-input-output-embed"] == []
+    # some editors begin a file with a byte order mark
+    marked = tmp_path / "marked.toml"
+    marked.write_text((tmp_path / "own.toml").read_text(), encoding="utf-8-sig")
+    assert load_recipe(marked).options == recipe.options
 
 
 WRONG = [

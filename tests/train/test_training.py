@@ -240,6 +240,34 @@ def test_other_data_are_refused(whole, corpus, tmp_path, split):
         training(other, out)
 
 
+@pytest.mark.parametrize("beside", ["train.json", "dict.yy.txt"])
+def test_a_start_from_a_model_of_other_dictionaries_is_refused(whole, corpus, tmp_path, beside):
+    """The same words in another order: every number would mean another word."""
+    other, _ = copies(whole, corpus, tmp_path)
+    start = whole.out / "checkpoint_last.pt"
+    if beside == "dict.yy.txt":
+        start = shutil.copy(start, tmp_path / "model.pt")
+        for path in corpus.data.glob("dict.*"):
+            shutil.copy(path, tmp_path)
+    begin = ("--finetune-from-model", start)
+    training(other, tmp_path / "same", *begin)
+    words = (other.data / "dict.xx.txt").read_text().splitlines()
+    for language in ("xx", "yy"):
+        (other.data / f"dict.{language}.txt").write_text("\n".join([*words[::-1], ""]))
+    with pytest.raises(UserError, match="was trained with other dictionaries than those of"):
+        training(other, tmp_path / "new", *begin)
+
+
+def test_files_of_another_program_are_kept(corpus, tmp_path):
+    for name in ("train.json", "cost.json"):
+        out = tmp_path / name.partition(".")[0]
+        out.mkdir()
+        write_json(out / name, {"usd": 3})
+        with pytest.raises(UserError, match=f"{name} is a file of another program"):
+            training(corpus, out).run()
+        assert read_json(out / name) == {"usd": 3} and not list(out.glob("*.pt"))
+
+
 def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):
     write_json(tmp_path / "train.json", {"settings": {"--lr": ["0.1"]}, "data": {}})
     training(corpus, tmp_path)
@@ -279,7 +307,7 @@ def test_the_place_in_an_epoch_for_another_number_of_gpus(whole, tmp_path, old, 
     state["extra_state"]["train_iterator"] = first[0].state_dict()
     # it is the place of the checkpoint: the last run may have ended before it wrote one
     torch.save(state, tmp_path / "checkpoint_1_5.pt")
-    write_json(tmp_path / "train.json", {"gpus": new})
+    write_json(tmp_path / "train.json", {"settings": {"--gpus": [str(new)]}, "data": {}})
 
     note = f"resumes with {new} process{'es' * (new > 1)} at the batch where {old} stopped"
     assert TrainingFolder(tmp_path).mend(new)[-1] == note

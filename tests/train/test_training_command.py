@@ -128,6 +128,11 @@ def test_data_that_cannot_be_trained_on(corpus, tmp_path):
     (other / "valid.xx-yy.xx.bin").unlink()
     refused("valid.xx-yy.xx.bin: no such file", *command)
     shutil.copy(corpus.data / "valid.xx-yy.xx.bin", other)
+    for path in other.glob("valid.*"):
+        path.unlink()
+    assert dry_run(other, out, "--", "--disable-validation")
+    for path in corpus.data.glob("valid.*"):
+        shutil.copy(path, other)
     with open(other / "dict.yy.txt", "a") as file:
         file.write("more 1\n")
     refused("--joined-dictionary", *command)
@@ -138,6 +143,7 @@ def test_data_that_cannot_be_trained_on(corpus, tmp_path):
     refused("several pairs (xx-yy, yy-xx): add --source-lang", *command, *apart)
     (printed,) = dry_run(other, out, *apart, "-s", "xx")
     assert option(printed, "--target-lang") == "yy"
+    refused("takes a : for the end of a folder", "train", tmp_path / "12:30", "--out", out)
     assert not out.exists()
 
 
@@ -147,6 +153,9 @@ def test_what_the_machine_has(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     refused("--gpus 8: this machine has 4", "train", corpus.data, "--out", out, "--gpus", 8)
     refused("give --master-addr", "train", corpus.data, "--out", out, "--nodes", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.tempdir", "/" + 75 * "t")
+        refused("set TMPDIR to a shorter path", "train", corpus.data, "--out", out, "--gpus", 1)
     assert not out.exists()
     assert option(dry_run(corpus.data, out)[0], "--nproc_per_node") == "4"
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)

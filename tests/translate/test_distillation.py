@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from command import refused, resmlp
-from fairseq_programs import call, lines, preprocess, train, values
+from fairseq_programs import call, lines, load, preprocess, train, values
 from sacrebleu.metrics import BLEU
 
 from resmlp_mt.processes import Workers
@@ -185,6 +186,12 @@ def test_bad_input_ends_in_one_line(world, words, tmp_path):
     refused("empty.yy: empty file", *words(out, target=tmp_path / "empty.yy"))
     refused("has 61 lines but", *words(out, target=tmp_path / "one.yy"))
     refused("not the other way round", *words(out, source=target, target=source))
+    # a model of the other direction, trained on the same data
+    state = load(world.checkpoint)
+    state["cfg"]["task"].update(source_lang="yy", target_lang="xx")
+    torch.save(state, tmp_path / "back.pt")
+    said = "the model is yy-xx, not the other way round"
+    refused(said, *words(out, "--path", tmp_path / "back.pt"))
     refused("one file: give both sides", *words(out, source=source, target=source))
     refused("choose a folder that can be written", *words(tmp_path / "one.yy" / "train"))
     refused("no.pt: no such file", *words(out, "--path", tmp_path / "no.pt"))

@@ -226,6 +226,15 @@ def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_p
     refuse("its task is None", source, out, path=bad / "no_task.pt")
     refuse("unfit.pt does not fit the model", source, out, path=bad / "unfit.pt")
     refuse("zz.pt translates xx-zz, but", source, out, path=f"{ours}{bad / 'zz.pt'}")
+    other = bad / "other"
+    other.mkdir()
+    words = (world.data / "dict.xx.txt").read_text().splitlines()
+    for language in ("xx", "yy"):
+        (other / f"dict.{language}.txt").write_text("\n".join([*words[::-1], ""]))
+    shutil.copy(world.checkpoint, other / "model.pt")
+    for path in (other, f"{ours}{other}"):
+        refuse("other/model.pt was trained with other dictionaries", source, out, path=path)
+    refuse("takes a : for the end of a folder", source, out, data=tmp_path / "12:30")
     refuse(f"bad has no {FILE}", source, out, data=bad)
     refuse("bad has no dictionaries", source, out, "--spm", world.spm, data=bad)
     refuse("none.model: No such file", source, out, "--spm", bad / "none.model")
