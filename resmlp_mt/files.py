@@ -86,22 +86,22 @@ def read_json(path: Path):
         raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
 
 
-def check_own(path: Path, *names: str) -> None:
-    """Refuse to write over a JSON file of another program.
+def read_own(path: Path, *names: str) -> dict:
+    """What a JSON file of this package says; nothing where there is no file.
 
     Args:
-        path: of a file that may be there.
-        names: what one of ours says, at least one of them.
+        path: of a file that may be there, and may be of another program.
+        names: of what one of ours says. It has at least one of them.
 
     Raises:
-        UserError: if the file is there and says none of these.
+        UserError: if the file is of another program, which is not to be written over, or no JSON.
     """
-    if Path(path).exists():
-        found = read_json(path)
-        if found != {} and not (isinstance(found, dict) and found.keys() & set(names)):
-            raise UserError(
-                f"{path} is a file of another program: choose another folder, or move it away"
-            )
+    found = read_json(path) if Path(path).exists() else {}
+    if Path(path).exists() and not (isinstance(found, dict) and found.keys() & set(names)):
+        raise UserError(
+            f"{path} is a file of another program: choose another folder, or move it away"
+        )
+    return found
 
 
 def make_folder(path: Path) -> None:
@@ -125,7 +125,9 @@ def check_output(path: Path, *inputs: Path) -> None:
     path = Path(path)
     if path.exists() and any(Path(each).exists() and path.samefile(each) for each in inputs):
         raise UserError(f"{path} is the input: choose another file to write")
-    system = {Path("/dev"), Path("/proc")} & set(path.absolute().parents)
+    # /dev/stdout may lead to a regular file, and would be replaced itself
+    absolute = path.absolute()
+    system = absolute.parent == Path("/dev") or Path("/proc") in absolute.parents
     if path.exists() and (system or not path.is_file()):
         wrong = "is a folder" if path.is_dir() else "is not a regular file"
     elif not path.parent.is_dir():
@@ -232,12 +234,12 @@ class ResultsFolder:
 
     def _check(self, options: dict) -> None:
         manifest = self.root / "manifest.json"
-        check_own(manifest, *options)
+        made_with = read_own(manifest, *options)
         if not self._finished_any():
             write_json(manifest, options)
-        elif not manifest.exists():
+            return
+        if not manifest.exists():
             raise UserError(f"{self.root} holds folders of something else: choose an empty folder")
-        made_with = read_json(manifest)
         check_options(f"{self.root} holds results", made_with, options, self.instead)
 
     def _finished_any(self) -> bool:

@@ -22,7 +22,7 @@ from typing import Dict, List, Optional, Tuple
 from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import ResultsFolder, read_json, write_json
+from resmlp_mt.files import ResultsFolder, read_json, read_own, write_json
 from resmlp_mt.inference.length_penalty import FILE as SEARCH
 from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.provenance import count_parameters, versions
@@ -164,7 +164,7 @@ class Run:
         """The name that the folder was begun with, if that recipe has the same options: a copy
         under another name is the same."""
         manifest = self.out / "manifest.json"
-        before = read_json(manifest) if manifest.is_file() else {}
+        before = read_own(manifest, "recipe")
         same = before.get("options") == self.recipe.options
         return before["recipe"] if same else Path(self.recipe.name).name
 

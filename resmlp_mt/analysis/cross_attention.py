@@ -12,7 +12,7 @@ from torch import Tensor
 from resmlp_mt.checkpoints.inspection import load_ours
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.length_penalty import DEFAULT
-from resmlp_mt.text.settings import MODEL, TextSettings
+from resmlp_mt.text.settings import MODEL, TextSettings, check_dictionaries
 from resmlp_mt.text.subwords import Subwords
 
 Encoder = Callable[[str], str]
@@ -94,6 +94,7 @@ def _load(path: Path, data_bin: Path):
                 f"{data_bin} has no dictionary {dictionary.name}: give the data folder that "
                 f"{path} was trained on"
             )
+    check_dictionaries(path, data_bin, languages)
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(path)], {"data": str(data_bin)}
     )

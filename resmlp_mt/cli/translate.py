@@ -14,6 +14,7 @@ A line ends at the line feed. A line without a word gives an empty one.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Tuple
@@ -55,7 +56,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 
 def checkpoint_paths(text: str) -> Tuple[Path, ...]:
     """The checkpoints of ``--path``; a folder is that of a run or a published model."""
-    paths = [Path(text)] if Path(text).exists() else map(Path, text.split(":"))
+    paths = map(Path, [text] if os.path.exists(text) else text.split(":"))
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
 
 

@@ -70,9 +70,10 @@ def verify(
     }
     tolerance = ROUNDING if precision == "float32" else OTHER
     if not all(gap < tolerance * max(1, size) for gap, size in zip((states, steps), sizes)):
+        instead = "another version of onnxruntime" if precision == "float32" else "float32"
         raise UserError(
             f"the exported model differs from PyTorch (states {states:.1e}, steps {steps:.1e}): "
-            "another version of onnxruntime may help"
+            f"{instead} may help"
         )
     return results
 

@@ -123,8 +123,6 @@ def check_config(cfg: ResMLPConfig) -> None:
         "--base-layers": cfg.base_layers,
         "--char-inputs": cfg.char_inputs,
         "--adaptive-input": cfg.adaptive_input,
-        # with two dictionaries fairseq puts another in place of that of the target
-        "--merge-src-tgt-embed": cfg.merge_src_tgt_embed,
         "--encoder-normalize-before": cfg.encoder.normalize_before,
         "--decoder-normalize-before": cfg.decoder.normalize_before,
         "--encoder-xformers-att-config": cfg.encoder.xformers_att_config,

@@ -19,6 +19,7 @@ from resmlp_mt.inference.precision import set_precision_
 from resmlp_mt.models.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
+from resmlp_mt.text.settings import check_dictionaries
 
 
 @register_model("resmlp_mt")
@@ -52,6 +53,11 @@ class ResMLPModel(TransformerModelBase):
         args.no_token_positional_embeddings = not args.token_positional_embeddings
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
+        if cfg.merge_src_tgt_embed and task.source_dictionary != task.target_dictionary:
+            raise UserError(
+                "--merge-src-tgt-embed: fairseq takes another dictionary for the target then: "
+                "prepare a joint one, and give --share-all-embeddings"
+            )
         model = super().build_model(cfg, task)
         model.inference_precision = cfg.inference_precision
         model.token_mixing_reach = cfg.token_mixing_reach
@@ -84,8 +90,8 @@ class ResMLPModel(TransformerModelBase):
             str, ``models`` are the networks.
 
         Raises:
-            UserError: if the folder or the checkpoint is not there, a keyword is no option of
-                them, or ``search.json`` has no length penalty.
+            UserError: if the folder or the checkpoint is not there, the dictionaries of the data
+                are others, a keyword is no option, or ``search.json`` has no length penalty.
         """
         folder = Path(model_name_or_path)
         for name in checkpoint_file.split(os.pathsep) if folder.is_dir() else ():
@@ -94,7 +100,8 @@ class ResMLPModel(TransformerModelBase):
         if folder.suffix == ".pt":
             raise UserError(f"{folder}: give its folder, and its name as checkpoint_file")
         if not folder.is_dir():  # fairseq takes archives, but the subwords in one are not found
-            raise UserError(f"{model_name_or_path}: no such folder: unpack an archive")
+            unpack = ": unpack it, and give its folder" if folder.is_file() else ""
+            raise UserError(f"{model_name_or_path}: no such folder{unpack}")
         given, data = set(kwargs), str(data_name_or_path)
         # as fairseq reads it, a name that begins with a dot starts from the folder of the model
         places = (folder, folder / data if data.startswith(".") else Path(data))
@@ -107,6 +114,9 @@ class ResMLPModel(TransformerModelBase):
         if "sentencepiece_model" in kwargs:
             kwargs.setdefault("bpe", "sentencepiece")
         hub = super().from_pretrained(str(model_name_or_path), checkpoint_file, data, **kwargs)
+        for name in checkpoint_file.split(os.pathsep):
+            languages = (hub.task.cfg.source_lang, hub.task.cfg.target_lang)
+            check_dictionaries(folder / name, places[1], languages)
         unknown = sorted(given - cls._options_of(hub.cfg))
         if unknown:  # fairseq ignores them
             raise UserError(f"{unknown[0]}: no such option in {folder}: check its name")

@@ -35,7 +35,7 @@ from resmlp_mt.prepare.vocabulary import SAMPLE, learn_subwords
 from resmlp_mt.processes import usable_cores
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import read_lines, sha256_of, write_lines
-from resmlp_mt.text.settings import TextSettings, joint_dictionary
+from resmlp_mt.text.settings import MODEL, TextSettings, joint_dictionary
 from resmlp_mt.text.subwords import Subwords
 
 LIBRARIES = ("fairseq-fixed", "sentencepiece", "sacremoses", "numpy")
@@ -46,9 +46,9 @@ class Preparation:
     Args:
         corpora: the text, and its recipe.
         out: folder for all results.
-        subword_model: a SentencePiece model to take, in place of one that is trained. If it lies
-            beside the joint dictionary of other data, that is taken too: a model of these data
-            then reads those.
+        subword_model: a SentencePiece model to take, in place of one that is trained. Beside
+            ``spm.model`` of other data, their joint dictionary is taken too: a translation model
+            of these data then reads those.
         limit: pairs read of each training corpus; None reads all.
         seed: of the sample that the subwords are learnt from.
         workers: processes; None: as many as there are cores.
@@ -95,9 +95,9 @@ class Preparation:
             option = f"--subword-model {subword_model}"
             size = Subwords(subword_model).processor.get_piece_size()
             self.options["subword_model"] = sha256_of(subword_model)
-            self.dictionary = joint_dictionary(
-                subword_model.parent, (recipe.source_lang, recipe.target_lang)
-            )
+            if subword_model.name == MODEL:  # of prepared data
+                languages = (recipe.source_lang, recipe.target_lang)
+                self.dictionary = joint_dictionary(subword_model.parent, languages)
             if self.dictionary is not None:
                 self.options["dictionary"] = sha256_of(self.dictionary)
         if size > MAX_VOCAB:

@@ -55,7 +55,7 @@ class Recipe:
         if self.character_coverage is not None:
             return self.character_coverage
         languages = (self.source_lang, self.target_lang)
-        codes = [without_region(language).lower() for language in languages]
+        codes = map(without_region, languages)
         return RICH_COVERAGE if any(code in RICH_SCRIPTS for code in codes) else 1.0
 
     def directed(self, source_lang: Optional[str], target_lang: Optional[str]) -> "Recipe":

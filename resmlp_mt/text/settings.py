@@ -17,6 +17,7 @@ from resmlp_mt.text.normalise import Normaliser
 from resmlp_mt.text.subwords import Subwords
 
 FILE, MODEL = "text.json", "spm.model"
+TRAINING = "train.json"  # what a training was begun with, beside its checkpoints
 
 
 def dictionaries(folder: Path, languages: Tuple[str, str]) -> Optional[Tuple[Path, Path]]:
@@ -36,6 +37,34 @@ def dictionary_digest(found: Tuple[Path, Path]) -> str:
     """What tells the dictionaries of source and target from others."""
     source, target = (path.read_bytes() for path in found)
     return sha256(source if source == target else source + target).hexdigest()[:16]
+
+
+def check_dictionaries(checkpoint: Path, data: Path, languages: Tuple[str, str]) -> None:
+    """Refuse data that numbers the words in another way than those that a checkpoint was trained
+    on. Where neither dictionaries nor ``train.json`` lie beside it, that is not known.
+
+    Args:
+        checkpoint: a file.
+        data: folder of binary data or of a model.
+        languages: of the checkpoint, source and target.
+
+    Raises:
+        UserError: if they are known to differ.
+    """
+    folder = Path(checkpoint).parent
+    beside, given = dictionaries(folder, languages), dictionaries(data, languages)
+    if beside is not None:
+        trained_on = dictionary_digest(beside)
+    else:
+        try:
+            trained_on = read_json(folder / TRAINING)["data"]["dictionary"]
+        except (UserError, KeyError, TypeError):
+            return  # no such file, or one of another program
+    if given is not None and trained_on != dictionary_digest(given):
+        raise UserError(
+            f"{checkpoint} was trained with other dictionaries than those of {data}: prepare the "
+            "data with --subword-model DATA/data-bin/spm.model of its data, which keeps them"
+        )
 
 
 @dataclass(frozen=True)

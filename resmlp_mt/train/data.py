@@ -7,7 +7,6 @@ from typing import List, Optional, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.settings import dictionaries, dictionary_digest, joint_dictionary
-from resmlp_mt.train.folder import TrainingFolder
 
 
 def find_languages(
@@ -77,29 +76,6 @@ def check_data(
         one = re.compile(rf"{split}\d*\.{re.escape(pair)}\..*\.(bin|idx)")
         facts[split] = _checksum(sorted(p for p in data.iterdir() if one.fullmatch(p.name)))
     return facts
-
-
-def check_dictionaries(checkpoint: Path, data: Path, languages: Tuple[str, str]) -> None:
-    """Refuse data that numbers the words in another way than those that a checkpoint was trained
-    on. Where neither dictionaries nor ``train.json`` lie beside it, that is not known.
-
-    Args:
-        checkpoint: a file.
-        data: folder of binary data or of a model.
-        languages: of the checkpoint, source and target.
-
-    Raises:
-        UserError: if they are known to differ.
-    """
-    beside, given = dictionaries(checkpoint.parent, languages), dictionaries(data, languages)
-    trained_on = TrainingFolder(checkpoint.parent).dictionary
-    if beside is not None:
-        trained_on = dictionary_digest(beside)
-    if given is not None and trained_on not in (None, dictionary_digest(given)):
-        raise UserError(
-            f"{checkpoint} was trained with other dictionaries than those of {data}: prepare the "
-            "data with the --subword-model of its data, which keeps them"
-        )
 
 
 def _checksum(files: List[Path]) -> str:

@@ -8,7 +8,8 @@ from typing import List, Optional
 
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_own, read_json, whole_file, write_json
+from resmlp_mt.files import read_own, whole_file, write_json
+from resmlp_mt.text.settings import TRAINING
 
 LAST = "checkpoint_last.pt"
 _CHECKPOINT = re.compile(r"checkpoint(\d+|_\d+_\d+|_last|_best)\.pt")
@@ -40,7 +41,7 @@ class TrainingFolder:
     """
 
     def __init__(self, root: Path):
-        self.root, self.manifest = Path(root), Path(root) / "train.json"
+        self.root, self.manifest = Path(root), Path(root) / TRAINING
 
     @property
     def checkpoints(self) -> List[Path]:
@@ -52,16 +53,7 @@ class TrainingFolder:
     def begun(self) -> Optional[dict]:
         """What a run that has a checkpoint was begun with. None if there is none, or it was not
         begun by :meth:`begin`."""
-        if self.checkpoints and self.manifest.is_file():
-            check_own(self.manifest, "settings")
-            return read_json(self.manifest)
-        return None
-
-    @property
-    def dictionary(self) -> Optional[str]:
-        """What tells the dictionaries of the training data from others, if that is known."""
-        begun = self.begun
-        return begun["data"].get("dictionary") if begun is not None else None
+        return read_own(self.manifest, "settings") or None if self.checkpoints else None
 
     def check(self, settings: dict, data: dict) -> None:
         """Refuse to resume another run than the one that was begun here.
@@ -106,7 +98,7 @@ class TrainingFolder:
         Raises:
             UserError: if a file of another program has the name.
         """
-        check_own(self.manifest, "settings")
+        read_own(self.manifest, "settings")
         write_json(self.manifest, {"settings": settings, "data": data})
 
     def mend(self, processes: int) -> List[str]:

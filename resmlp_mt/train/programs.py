@@ -17,7 +17,7 @@ from typing import Callable, Dict, Iterator, List, Optional
 
 import resmlp_mt
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_own, read_json, write_json
+from resmlp_mt.files import read_own, write_json
 
 USER_DIR = Path(resmlp_mt.__file__).parent
 # variables that --precision decides, whatever the shell has
@@ -138,9 +138,8 @@ def stopping(process: subprocess.Popen) -> Iterator[None]:
 def cost_added_to(path: Path) -> Iterator[None]:
     """Add what the programs cost that end in the block to ``{"wall_minutes": ...,
     "cpu_minutes": ...}`` in a JSON file, also if the block is left by an error."""
-    check_own(path, "wall_minutes")
+    cost = {"wall_minutes": 0, "cpu_minutes": 0, **read_own(path, "wall_minutes")}
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    cost = read_json(path) if path.exists() else {"wall_minutes": 0, "cpu_minutes": 0}
     try:
         yield
     finally:

@@ -18,6 +18,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 from resmlp_mt import compat  # noqa: F401 (registers our models)
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_colon, lock, make_folder
+from resmlp_mt.text.settings import check_dictionaries
 from resmlp_mt.train.command import (
     PRECISIONS,
     VARIABLES,
@@ -25,7 +26,7 @@ from resmlp_mt.train.command import (
     share_tokens,
     training_command,
 )
-from resmlp_mt.train.data import check_data, check_dictionaries, find_languages
+from resmlp_mt.train.data import check_data, find_languages
 from resmlp_mt.train.folder import TrainingFolder
 from resmlp_mt.train.log import TrainingBar
 from resmlp_mt.train.programs import cost_added_to, quoted, run_command
@@ -294,7 +295,8 @@ class Training:
         if self.devices.nodes > 1 and self.devices.master_addr is None:
             raise UserError("--nodes: give --master-addr, the host name of the first node")
         temporary = tempfile.gettempdir()
-        if len(os.fsencode(temporary)) > LONGEST:
+        workers = self.options.get("--num-workers") != ["0"]
+        if workers and len(os.fsencode(temporary)) > LONGEST:
             raise UserError(
                 f"TMPDIR {temporary}: has more than {LONGEST} bytes, too many for the sockets of "
                 "PyTorch: set TMPDIR to a shorter path"

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_options, check_own, make_folder, read_json, write_json
+from resmlp_mt.files import check_options, make_folder, read_json, read_own, write_json
 from resmlp_mt.processes import Workers, usable_cores
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.bleu import bleu_metric
@@ -171,6 +171,11 @@ def _languages(options: SearchOptions, source: Path, target: Path) -> List[str]:
             f"--source {source} --target {target}: name the files by their languages, as in "
             "train.en and train.de"
         )
+    if reads == named[1]:
+        raise UserError(
+            f"--source {source} --target {target}: the model translates from {reads}, not the "
+            "other way round"
+        )
     return named
 
 
@@ -180,8 +185,7 @@ def _made_before(manifest: Path, outputs: Sequence[Path], options: dict) -> Opti
     Raises:
         UserError: if results of other options are there, or other files.
     """
-    check_own(manifest, "options")
-    made = read_json(manifest) if manifest.exists() else {}
+    made = read_own(manifest, "options")
     results = made.get("results")
     if results:
         check_options(

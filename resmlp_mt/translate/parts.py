@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Collection, Iterator, List, Tuple
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_options, lock, make_folder, read_json, whole_file, write_json
+from resmlp_mt.files import check_options, lock, make_folder, read_own, whole_file, write_json
 from resmlp_mt.text.lines import STDIN, name_of, read_lines
 from resmlp_mt.translate.translator import Hypothesis
 
@@ -105,9 +105,7 @@ class Parts:
             make_folder(self.folder)  # the process that had the lock may have removed it
             if not self._manifest.exists():
                 write_json(self._manifest, {"options": self._options})
-            made_with = read_json(self._manifest)
-            if not isinstance(made_with, dict) or not isinstance(made_with.get("options"), dict):
-                raise UserError(f"{self._manifest} is a file of another program: move it away")
+            made_with = read_own(self._manifest, "options")
             if self.nothing_made:
                 made_with = {"options": self._options}
                 write_json(self._manifest, made_with)

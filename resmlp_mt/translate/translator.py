@@ -29,8 +29,7 @@ from resmlp_mt.inference.generator import NotFinite
 from resmlp_mt.inference.length_penalty import DEFAULT as LENPEN
 from resmlp_mt.inference.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.text.lines import sha256_of
-from resmlp_mt.text.settings import FILE, TextSettings
-from resmlp_mt.train.data import check_dictionaries
+from resmlp_mt.text.settings import FILE, TextSettings, check_dictionaries
 
 # what may be wrong with a hypothesis
 BLANK = "blank source"

@@ -23,6 +23,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import check_model, export, export_model
 from resmlp_mt.export.normalisation import substitutions
 from resmlp_mt.export.runtime import Translator as Exported
+from resmlp_mt.export.verification import verify
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.normalise import Normaliser
 from resmlp_mt.translate.translator import Translator
@@ -133,6 +134,14 @@ def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
             patch.setattr(f"resmlp_mt.export.verification.{limit}", 0)
             export_model(plain.translator, tmp_path / "out", precision, LINES)
     assert not list(tmp_path.iterdir())
+
+
+def test_int8_of_another_model_is_not_written(data, plain, tmp_path):
+    export_model(plain.translator, tmp_path / "out", "int8", None)
+    model, _ = random_model(data, normalization="layernorm")
+    other = with_model(plain.translator, model, beam=4)
+    with pytest.raises(UserError, match="differs from PyTorch .*: float32 may help"):
+        verify(other, tmp_path / "out", "int8", LINES)
 
 
 @pytest.mark.parametrize("more", ["token_positional_embeddings", "layernorm_embedding"])

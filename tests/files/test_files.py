@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -77,6 +78,8 @@ def test_outputs_that_could_not_be_written(tmp_path):
     ):
         with pytest.raises(UserError, match=said):
             check_output(path)
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        check_output(file.name)
     check_output(tmp_path / "new")
 
 
@@ -140,7 +143,10 @@ def test_options_may_change_until_a_step_has_finished(tmp_path):
 def test_a_results_folder_within_guards_itself(tmp_path):
     """Its text may be mended before a step of this one has finished."""
     for text in ("empty", "mended"):
-        with ResultsFolder(tmp_path, {"text": text}, 1), ResultsFolder(tmp_path / "data", {}, 1):
+        with (
+            ResultsFolder(tmp_path, {"text": text}, 1),
+            ResultsFolder(tmp_path / "data", {"seed": 1}, 1),
+        ):
             pass
     with ResultsFolder(tmp_path, {"text": "mended"}, 1) as results:
         results.step("one", "first", lambda folder: None)

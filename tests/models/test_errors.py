@@ -1,9 +1,13 @@
 """Errors that a user can mend: one line with the numbers, the option and what to do."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
-from helpers import POSITIONS, build_model, pad_batch, random_sentences, translate
+from helpers import POSITIONS, build_model, model_options, pad_batch, random_sentences, translate
 
+from resmlp_mt import ResMLPModel
+from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
 from resmlp_mt.errors import UserError
 
 NOT_OURS = (
@@ -17,7 +21,6 @@ NOT_OURS = (
     [
         *(({name: True}, "--" + name.replace("_", "-")) for name in NOT_OURS),
         ({"base_layers": 1}, "--base-layers"),
-        ({"merge_src_tgt_embed": True}, "--merge-src-tgt-embed"),
         ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers-att-config"),
         ({"decoder_xformers_att_config": "{}"}, "--decoder-xformers-att-config"),
         ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
@@ -45,6 +48,16 @@ def test_refused_options(options, said):
     with pytest.raises(UserError) as caught:
         build_model(**options)
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_two_dictionaries_that_fairseq_would_merge():
+    one, other = synthetic_dictionary(50), synthetic_dictionary(51)
+    args = model_options(merge_src_tgt_embed=True, share_all_embeddings=False)
+    task = SimpleNamespace(source_dictionary=one, target_dictionary=one)
+    assert ResMLPModel.build_model(args, task)
+    task.target_dictionary = other
+    with pytest.raises(UserError, match="--merge-src-tgt-embed: fairseq takes another"):
+        ResMLPModel.build_model(args, task)
 
 
 def test_source_too_long():

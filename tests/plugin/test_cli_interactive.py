@@ -106,6 +106,7 @@ def test_hub_interface(trained, corpus):
     """from_pretrained(...).translate(...) says what fairseq-generate does, with its scores."""
     for where, said in (
         ("nowhere", "nowhere: no such folder"),
+        (trained.data / "dict.xx.txt", "unpack it, and give its folder"),
         (trained.path, "give its folder"),
         (trained.data, "no model.pt in it"),
     ):
@@ -119,6 +120,18 @@ def test_hub_interface(trained, corpus):
     translations = hub.translate(sources, beam=4)
     assert translations == [" ".join(found[number][0][1]) for number in range(len(sources))]
     assert hub.translate(sources[0], beam=4) == translations[0]
+
+
+def test_the_hub_refuses_other_dictionaries(world, tmp_path):
+    for folder in ("model", "other"):
+        shutil.copytree(world.data, tmp_path / folder)
+    shutil.copy(world.checkpoint, tmp_path / "model" / "model.pt")
+    words = (world.data / "dict.xx.txt").read_text().splitlines()
+    for language in ("xx", "yy"):
+        (tmp_path / "other" / f"dict.{language}.txt").write_text("\n".join([*words[::-1], ""]))
+    assert ResMLPModel.from_pretrained(tmp_path / "model")
+    with pytest.raises(UserError, match="model.pt was trained with other dictionaries"):
+        ResMLPModel.from_pretrained(tmp_path / "model", data_name_or_path="../other")
 
 
 def test_the_hub_finds_the_subwords(world, tmp_path):

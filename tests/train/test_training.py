@@ -346,7 +346,7 @@ def test_resuming_with_two_processes(corpus, tmp_path):
     run = training(corpus, out, *cpu, max_update=8)
     run.devices = Devices(2)
     run.share = share_tokens(64, run.devices, 16, 16)
-    write_json(out / "train.json", {})
+    write_json(out / "train.json", {"settings": {}, "data": {}})
     assert run.folder.mend(2) == ["resumes with 2 processes at the batch where 1 stopped"]
     command = run.command()
     worker = tmp_path / "worker.py"

@@ -1,6 +1,7 @@
 """resmlp-mt distill: the beams of a teacher become a training text, whole and in order."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,10 @@ def test_bad_input_ends_in_one_line(world, words, tmp_path):
     torch.save(state, tmp_path / "back.pt")
     said = "the model is yy-xx, not the other way round"
     refused(said, *words(out, "--path", tmp_path / "back.pt"))
+    for path in world.data.glob("dict.*"):  # no text.json, which says the languages
+        shutil.copy(path, tmp_path)
+    silent = ("--data", tmp_path, "--spm", world.spm, "--path", tmp_path / "back.pt")
+    refused("the model translates from yy, not the other way round", *words(out, *silent))
     refused("one file: give both sides", *words(out, source=source, target=source))
     refused("choose a folder that can be written", *words(tmp_path / "one.yy" / "train"))
     refused("no.pt: no such file", *words(out, "--path", tmp_path / "no.pt"))
