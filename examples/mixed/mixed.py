@@ -18,13 +18,13 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Dict, List, Optional
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "multi30k"))
 
-from study.measures import counted, tested  # noqa: E402
+from study.measures import counted, repeats, tested  # noqa: E402
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints  # noqa: E402
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint  # noqa: E402
@@ -35,7 +35,7 @@ from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
 from resmlp_mt.inference.length_penalty import FILE as SEARCH  # noqa: E402
 from resmlp_mt.provenance import count_parameters, versions  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
-from resmlp_mt.train.log import read_curve  # noqa: E402
+from resmlp_mt.train.log import parse_record, read_curve  # noqa: E402
 from resmlp_mt.train.programs import stopping  # noqa: E402
 from resmlp_mt.train.recipe import load_recipe  # noqa: E402
 
@@ -314,10 +314,20 @@ def result_file(args: argparse.Namespace, system: str) -> Path:
     return RESULTS / f"{system}.{args.seed}.{args.cpu_minutes:g}.json"
 
 
+def passes(log: Path, updates: int) -> float:
+    """How often a training had read its text after so many updates."""
+    records = map(parse_record, read_text(log))
+    inner = [values for kind, values in filter(None, records) if kind == "train_inner"]
+    return max(values["update"] for values in inner if values["num_updates"] <= updates)
+
+
 def score(args: argparse.Namespace) -> None:
     """``results/SYSTEM.SEED.MINUTES.json`` of each system, against each that is named before it."""
     valid, prefixes = args.out / "data" / "text" / "valid", tests(args)
     make_folder(RESULTS)
+    references_repeat = {
+        name: mean(map(repeats, side(prefix, TARGET))) for name, prefix in prefixes.items()
+    }
     before: Dict[str, Dict[str, List[str]]] = {}
     for system in args.systems:
         stage, run = stage_within(args, system), run_folder(args, system)
@@ -343,7 +353,8 @@ def score(args: argparse.Namespace) -> None:
         }
         options = read_json(run / "checkpoints" / "train.json")["settings"]
         del options["--save-dir"]  # says nothing elsewhere
-        curve = read_curve(run / "checkpoints" / "train.log")["valid"]
+        log = run / "checkpoints" / "train.log"
+        curve = read_curve(log)["valid"]
         curve = [point for point in curve if point[0] <= stage["updates"]]
         result = {
             "system": system,
@@ -355,10 +366,12 @@ def score(args: argparse.Namespace) -> None:
             "parameters": count_parameters(load_checkpoint(model)["model"]),
             "budget_minutes": args.cpu_minutes,
             **stage,
+            "passes": passes(log, stage["updates"]),
             "lenpen": lenpen,
             "valid_curve": curve,
             "scores": {"valid": found[lenpen], **scores},
             "by_length": by_length(lines, prefixes),
+            "references_repeat": references_repeat,
             "two_in_a_line": two_in_a_line,
             "against": against,
         }

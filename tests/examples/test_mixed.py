@@ -117,6 +117,8 @@ def falls_to_0(tiny, endless, minutes, monkeypatch, capsys):
     assert tiny("score", *words) == 0
     result = read_json(mixed.RESULTS / f"gated-longer-decayed.1.{budget:g}.json")
     assert result["updates"] == 4 and result["train_options"]["--warmup-updates"] == ["2"]
+    of_three = mixed.passes(run / "checkpoints" / "train.log", 3)
+    assert result["passes"] == pytest.approx(of_three * 4 / 3, abs=0.002) and of_three > 0.1
     (endless / "checkpoints" / "checkpoint_1_2.pt").rename(endless / "kept")
     shutil.rmtree(run)
     assert tiny("train", *words) == 1 and not run.exists()
@@ -158,6 +160,7 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path, monkey
     assert tiny("score", "gated-longer", "conv", "gated", "--cpu-minutes", budget) == 0
     result = read_json(tmp_path / "results" / f"gated.1.{budget:g}.json")
     assert result["updates"] == 4 and result["arch"] == "resmlp_mt_gated_6"
+    assert set(result["references_repeat"]) == {"one", "test_2017_mscoco", "everyday"}
     assert set(result["scores"]) == {"valid", "one", "test_2017_mscoco", "everyday"}
     assert "version:" in result["scores"]["one"]["bleu_signature"]
     assert list(result["against"]) == ["gated-longer", "conv"]
