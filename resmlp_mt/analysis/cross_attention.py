@@ -12,7 +12,8 @@ from torch import Tensor
 from resmlp_mt.checkpoints.inspection import load_ours
 from resmlp_mt.errors import UserError
 from resmlp_mt.inference.length_penalty import DEFAULT
-from resmlp_mt.text.settings import MODEL, TextSettings, check_dictionaries
+from resmlp_mt.text.dictionaries import check_dictionaries
+from resmlp_mt.text.settings import MODEL, TextSettings
 from resmlp_mt.text.subwords import Subwords
 
 Encoder = Callable[[str], str]

@@ -19,7 +19,7 @@ from resmlp_mt.inference.precision import set_precision_
 from resmlp_mt.models.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.models.decoder import ResMLPDecoder
 from resmlp_mt.models.encoder import ResMLPEncoder
-from resmlp_mt.text.settings import check_dictionaries
+from resmlp_mt.text.dictionaries import check_dictionaries
 
 
 @register_model("resmlp_mt")

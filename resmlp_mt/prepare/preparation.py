@@ -34,8 +34,9 @@ from resmlp_mt.prepare.encoding import DICTIONARY, encode
 from resmlp_mt.prepare.vocabulary import SAMPLE, learn_subwords
 from resmlp_mt.processes import usable_cores
 from resmlp_mt.provenance import versions
+from resmlp_mt.text.dictionaries import joint_dictionary
 from resmlp_mt.text.lines import read_lines, sha256_of, write_lines
-from resmlp_mt.text.settings import MODEL, TextSettings, joint_dictionary
+from resmlp_mt.text.settings import MODEL, TextSettings
 from resmlp_mt.text.subwords import Subwords
 
 LIBRARIES = ("fairseq-fixed", "sentencepiece", "sacremoses", "numpy")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import List, Optional, Tuple
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.settings import dictionaries, dictionary_digest, joint_dictionary
+from resmlp_mt.text.dictionaries import dictionaries, dictionary_digest, joint_dictionary
 
 
 def find_languages(

@@ -9,7 +9,7 @@ from typing import List, Optional
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_own, whole_file, write_json
-from resmlp_mt.text.settings import TRAINING
+from resmlp_mt.text.dictionaries import TRAINING
 
 LAST = "checkpoint_last.pt"
 _CHECKPOINT = re.compile(r"checkpoint(\d+|_\d+_\d+|_last|_best)\.pt")

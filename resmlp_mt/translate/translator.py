@@ -28,8 +28,9 @@ from resmlp_mt.files import check_colon
 from resmlp_mt.inference.generator import NotFinite
 from resmlp_mt.inference.length_penalty import DEFAULT as LENPEN
 from resmlp_mt.inference.length_penalty import RANGE, is_length_penalty
+from resmlp_mt.text.dictionaries import check_dictionaries
 from resmlp_mt.text.lines import sha256_of
-from resmlp_mt.text.settings import FILE, TextSettings, check_dictionaries
+from resmlp_mt.text.settings import FILE, TextSettings
 
 # what may be wrong with a hypothesis
 BLANK = "blank source"
