@@ -1,10 +1,11 @@
 """Tables of examples/mixed/README.md and of the card of its model, from its result files."""
 
+import re
 from pathlib import Path
 from statistics import mean, median
 from typing import Dict, List, Tuple
 
-from study.tables import gain, percent
+from study.tables import difference, gain, percent
 
 from resmlp_mt.benchmark.timing import Spread, spread_text
 from resmlp_mt.files import make_folder, read_json
@@ -49,12 +50,17 @@ def _heading(r: dict) -> List[str]:
 
 
 def _against_transformer(r: dict) -> Dict[str, dict]:
-    """The tests by test set of a system against the Transformer that was scored with it, if any."""
-    return next((test for other, test in r["against"].items() if "transformer" in other), {})
+    """The tests by test set of a system against the Transformer on the same lines, if any."""
+    return r["against"].get(_beside(r["system"], "transformer"), {})
+
+
+def _beside(system: str, architecture: str) -> str:
+    """Another architecture with the same lines and schedule."""
+    return re.sub(r"^[^-]+", architecture, system)
 
 
 def bleu() -> Table:
-    """sacreBLEU by test set and the gain over the Transformer that was scored with it."""
+    """sacreBLEU by test set and the gain over the Transformer."""
     rows = []
     for r in results():
         row = _heading(r)
@@ -86,8 +92,9 @@ def means() -> Table:
     rows = []
     for (budget, decayed), found in _means().items():
         cells = [f"{found[name]:.1f}" if name in found else "" for name in heads]
-        rows.append([f"{budget:g}{', rate to 0' if decayed else ''}", *cells])
-    return ["CPU minutes", *heads.values()], rows
+        lead = f"{found['gated'] - found['transformer']:+.1f}"
+        rows.append([f"{budget:g}{', rate to 0' if decayed else ''}", *cells, lead])
+    return ["CPU minutes", *heads.values(), "gate less Transformer"], rows
 
 
 def summary() -> str:
@@ -99,26 +106,43 @@ def summary() -> str:
     )
 
 
-def lead() -> str:
-    """Of the gate over the Transformer, at the smallest budget and at the largest."""
-    leads = [
-        (budget, found["gated"] - found["transformer"]) for (budget, _), found in _means().items()
-    ]
-    (first, early), (last, late) = leads[0], leads[-1]
-    return f"from {early:.1f} BLEU after {first:g} minutes to {late:.1f} after {last:g}"
+def largest() -> Table:
+    """The Transformer and the gate by test set, after the most minutes."""
+    baseline, ours = _largest()
+    against = _against_transformer(ours)
+    rows = []
+    for name in TESTS:
+        row = [name]
+        for metric in ("bleu", "chrf"):
+            row += [f"{r['scores'][name][metric]:.1f}" for r in (baseline, ours)]
+        row.insert(3, difference(against[name]))
+        row += [percent(r["scores"][name]["repeats"]) for r in (baseline, ours)]
+        rows.append([*row, percent(ours["references_repeat"][name])])
+    head = ["test set", "Transformer", "gate", "difference", "chrF: Transformer", "gate"]
+    return [*head, "lines that repeat, %: Transformer", "gate", "references"], rows
+
+
+def _largest() -> List[dict]:
+    """The Transformer and the gate after the most minutes."""
+    most = max(r["budget_minutes"] for r in results() if "decayed" in r["system"])
+    return [r for r in results() if r["budget_minutes"] == most and "decayed" in r["system"]]
+
+
+def passes() -> str:
+    """How often the text was read in the longest trainings."""
+    read = [f"{r['passes']:.1f}" for r in _largest()]
+    return f"{read[0]} times by the Transformer, {read[1]} times by the gate"
 
 
 def of_the_paper() -> str:
     """The A of the paper beside the Transformer, after as many minutes on single lines."""
     by_system = {r["system"]: r for r in results() if r["budget_minutes"] == 48}
-    less = {}
-    for metric in ("bleu", "chrf"):
-        ours, theirs = (
-            mean(by_system[system]["scores"][name][metric] for name in IN_DOMAIN)
-            for system in ("resmlp", "transformer")
-        )
-        less[metric] = theirs - ours
-    return f"{-less['bleu']:.1f} BLEU more and {less['chrf']:.1f} chrF less than the Transformer"
+    said = []
+    for system in ("resmlp", "transformer"):
+        scores = by_system[system]["scores"]
+        bleu, chrf = (mean(scores[n][metric] for n in IN_DOMAIN) for metric in ("bleu", "chrf"))
+        said.append(f"sacreBLEU {bleu:.1f} and chrF {chrf:.1f}")
+    return f"has {said[0]}, the Transformer {said[1]}"
 
 
 def joined() -> str:
@@ -129,8 +153,8 @@ def joined() -> str:
     )
     updates = max(set(with_them) & set(without))
     return (
-        f"After {updates:,} updates its validation nll is {with_them[updates]:.2f}, that of the "
-        f"other {without[updates]:.2f}"
+        f"after {updates:,} updates its validation nll is {with_them[updates]:.2f} with joined "
+        f"lines and {without[updates]:.2f} without"
     )
 
 
@@ -196,8 +220,8 @@ def gate() -> Table:
     scored = {(r["system"], r["budget_minutes"], r["seed"]): r for r in results()}
     rows = []
     for (system, budget, seed), gated in scored.items():
-        other = system.replace("gated", "conv")
-        if other == system or other not in gated["against"]:
+        other = _beside(system, "conv")
+        if not system.startswith("gated") or other not in gated["against"]:
             continue
         test, both = gated["against"][other], (gated, scored[other, budget, seed])
         means = [mean(r["scores"][name]["bleu"] for name in IN_DOMAIN) for r in both]
@@ -211,9 +235,10 @@ def gate() -> Table:
 
 
 def two_in_a_line() -> Table:
-    """sacreBLEU of the same sentences, translated alone and two in a line."""
+    """sacreBLEU of the same sentences, translated alone and two in a line: each system, and the
+    longest trainings."""
     rows = []
-    for r in results():
+    for r in [r for r in results() if r["budget_minutes"] == 48] + _largest():
         row = _heading(r)
         for name in IN_DOMAIN:
             found = r["two_in_a_line"][name]
@@ -285,7 +310,8 @@ TABLES: Dict[str, callable] = {
     "mixed": bleu,
     "mixed summary": summary,
     "mixed means": means,
-    "mixed lead": lead,
+    "mixed largest": largest,
+    "mixed passes": passes,
     "mixed paper": of_the_paper,
     "mixed joined": joined,
     "mixed more": more,

@@ -99,12 +99,12 @@ def load(folder: Path = RESULTS) -> Dict[str, dict]:
 
 
 def table(results: Dict[str, dict]) -> Tuple[List[str], List[List[str]]]:
-    """A heading and a row for each result: what, tried, lost, the command, CPU minutes."""
+    """A heading and a row for each result: what, tried, failures, the command, CPU minutes."""
     rows = [
         [r["what"], r["tried"], str(len(r["lost"])), f"`{r['command']}`", f"{r['cpu_minutes']:.1f}"]
         for r in results.values()
     ]
-    return ["what", "tried", "lost", "command", "CPU minutes"], rows
+    return ["what", "tried", "failures", "command", "CPU minutes"], rows
 
 
 def run(names: List[str]) -> None:
