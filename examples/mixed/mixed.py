@@ -13,6 +13,7 @@ published model are beside this file. README.md has the results.
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -321,16 +322,28 @@ def passes(log: Path, updates: int) -> float:
     return max(values["update"] for values in inner if values["num_updates"] <= updates)
 
 
+def letters(line: str) -> str:
+    """A line without case, punctuation and spaces."""
+    return re.sub(r"[\W_]", "", line.lower())
+
+
 def score(args: argparse.Namespace) -> None:
     """``results/SYSTEM.SEED.MINUTES.json`` of each system, against each that is named before it."""
-    valid, prefixes = args.out / "data" / "text" / "valid", tests(args)
+    stages = {system: stage_within(args, system) for system in args.systems}
+    text, prefixes = args.out / "data" / "text", tests(args)
+    valid = text / "valid"
     make_folder(RESULTS)
     references_repeat = {
         name: mean(map(repeats, side(prefix, TARGET))) for name, prefix in prefixes.items()
     }
+    trained_on = set(map(letters, side(text / "train", SOURCE)))
+    sources_in_training_text = {
+        name: sum(letters(line) in trained_on for line in side(prefix, SOURCE))
+        for name, prefix in prefixes.items()
+    }
     before: Dict[str, Dict[str, List[str]]] = {}
     for system in args.systems:
-        stage, run = stage_within(args, system), run_folder(args, system)
+        stage, run = stages[system], run_folder(args, system)
         model = run / f"model.{stage['updates']}.pt"
         data = data_bin(args, system)
         found = {}
@@ -372,6 +385,7 @@ def score(args: argparse.Namespace) -> None:
             "scores": {"valid": found[lenpen], **scores},
             "by_length": by_length(lines, prefixes),
             "references_repeat": references_repeat,
+            "sources_in_training_text": sources_in_training_text,
             "two_in_a_line": two_in_a_line,
             "against": against,
         }

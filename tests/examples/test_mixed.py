@@ -143,6 +143,8 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path, monkey
     assert (longer / "data-bin" / "spm.model").read_bytes() == (
         data / "data-bin" / "spm.model"
     ).read_bytes()
+    trained_on = f"{lines[0].upper()} !"
+    (tmp_path / "everyday.en").write_text("\n".join([trained_on, *["a dog runs"] * 3]) + "\n")
     assert tiny("train", "gated", "--cpu-minutes", 0.001) == 0
     run = tmp_path / "out" / "gated.1"
     (stage,) = read_json(run / "progress.json")
@@ -160,6 +162,8 @@ def test_from_a_folder_to_a_result(tiny, corpus, hundred_lines, tmp_path, monkey
     assert tiny("score", "gated-longer", "conv", "gated", "--cpu-minutes", budget) == 0
     result = read_json(tmp_path / "results" / f"gated.1.{budget:g}.json")
     assert result["updates"] == 4 and result["arch"] == "resmlp_mt_gated_6"
+    seen = {"one": 6, "test_2017_mscoco": 6, "everyday": 1}  # all of the same lines
+    assert result["sources_in_training_text"] == seen
     assert set(result["references_repeat"]) == {"one", "test_2017_mscoco", "everyday"}
     assert set(result["scores"]) == {"valid", "one", "test_2017_mscoco", "everyday"}
     assert "version:" in result["scores"]["one"]["bleu_signature"]
