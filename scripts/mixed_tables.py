@@ -65,14 +65,14 @@ def bleu() -> Table:
     for r in results():
         row = _heading(r)
         row += [f"{r['parameters'] / 1e6:.2f}", f"{r['updates']:,} ({r['cpu_minutes']:.0f})"]
-        row += [f"{r['scores']['valid']['bleu']:.1f}"]
+        row += [f"{r['scores']['valid']['bleu']:.1f}", f"{r['lenpen']:g}"]
         against = _against_transformer(r)
         for name in TESTS:
             more = f" ({gain(against[name])})" if against else ""
             row.append(f"{r['scores'][name]['bleu']:.1f}{more}")
         rows.append(row)
-    head = ["CPU minutes", "system", "seed", "parameters, M", "updates (minutes)", "validation"]
-    return [*head, *TESTS], rows
+    head = ["CPU minutes", "system", "seed", "parameters, M", "updates (minutes)"]
+    return [*head, "validation", "length penalty", *TESTS], rows
 
 
 def _means() -> Dict[Tuple[float, bool], Dict[str, float]]:
@@ -134,6 +134,13 @@ def passes() -> str:
     return f"{read[0]} times by the Transformer, {read[1]} times by the gate"
 
 
+def seen() -> str:
+    """Source lines of the test sets that stand in the training text."""
+    found = _largest()[-1]["sources_in_training_text"]
+    counts = [f"{found[name]} of {name}" for name in TESTS if found[name]]
+    return f"{', '.join(counts[:-1])} and {counts[-1]}"
+
+
 def of_the_paper() -> str:
     """The A of the paper beside the Transformer, after as many minutes on single lines."""
     by_system = {r["system"]: r for r in results() if r["budget_minutes"] == 48}
@@ -173,19 +180,21 @@ def more() -> Table:
 
 
 def draw(folder: Path) -> List[Path]:
-    """Validation nll by CPU minutes of the systems with longer lines, each in its longest
-    training. The first updates are left out: they would make the rest of the lines flat."""
+    """Validation nll by CPU minutes of the systems with longer lines that were trained for the most
+    minutes. The first updates are left out: they would make the rest of the lines flat."""
     from study.draw import draw_lines
 
     from resmlp_mt.pictures.style import save
 
     lines = {}
-    for r in results():
-        system, longer, decayed = r["system"].partition("-longer")
-        if longer and not decayed and r["seed"] == 1:
+    endless = [r for r in results() if r["system"].endswith("-longer")]
+    most = max(r["budget_minutes"] for r in endless)
+    for r in endless:
+        if r["budget_minutes"] == most:
             minutes = r["cpu_minutes"] / r["updates"]
             points = [(update * minutes, nll) for update, nll in r["valid_curve"]]
-            lines[PICTURED[system]] = [point for point in points if point[1] < 4]
+            name = PICTURED[r["system"].removesuffix("-longer")]
+            lines[name] = [point for point in points if point[1] < 4]
     title = "English to German, 256 channels, one core each"
     figure = draw_lines(lines, "CPU minutes", "validation nll (bits a subword)", title)
     make_folder(folder)
@@ -312,6 +321,7 @@ TABLES: Dict[str, callable] = {
     "mixed means": means,
     "mixed largest": largest,
     "mixed passes": passes,
+    "mixed seen": seen,
     "mixed paper": of_the_paper,
     "mixed joined": joined,
     "mixed more": more,
