@@ -122,10 +122,15 @@ def largest() -> Table:
     return [*head, "lines that repeat, %: Transformer", "gate", "references"], rows
 
 
+def _longest(ending: str) -> List[dict]:
+    """The systems of this ending that were trained for the most minutes, seed 1."""
+    found = [r for r in results() if r["system"].endswith(ending) and r["seed"] == 1]
+    return [r for r in found if r["budget_minutes"] == found[-1]["budget_minutes"]]
+
+
 def _largest() -> List[dict]:
     """The Transformer and the gate after the most minutes."""
-    most = max(r["budget_minutes"] for r in results() if "decayed" in r["system"])
-    return [r for r in results() if r["budget_minutes"] == most and "decayed" in r["system"]]
+    return _longest("-longer-decayed")
 
 
 def passes() -> str:
@@ -187,14 +192,11 @@ def draw(folder: Path) -> List[Path]:
     from resmlp_mt.pictures.style import save
 
     lines = {}
-    endless = [r for r in results() if r["system"].endswith("-longer")]
-    most = max(r["budget_minutes"] for r in endless)
-    for r in endless:
-        if r["budget_minutes"] == most:
-            minutes = r["cpu_minutes"] / r["updates"]
-            points = [(update * minutes, nll) for update, nll in r["valid_curve"]]
-            name = PICTURED[r["system"].removesuffix("-longer")]
-            lines[name] = [point for point in points if point[1] < 4]
+    for r in _longest("-longer"):
+        minutes = r["cpu_minutes"] / r["updates"]
+        points = [(update * minutes, nll) for update, nll in r["valid_curve"]]
+        name = PICTURED[r["system"].removesuffix("-longer")]
+        lines[name] = [point for point in points if point[1] < 4]
     title = "English to German, 256 channels, one core each"
     figure = draw_lines(lines, "CPU minutes", "validation nll (bits a subword)", title)
     make_folder(folder)

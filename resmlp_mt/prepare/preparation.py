@@ -243,8 +243,9 @@ class Preparation:
         pairs = self._report("text")["pairs"] + sum(contents[name].pairs for name in held_out)
         splits = {name: self._split(name) for name in ["train", *held_out]}
         limits = (self.options["max_pieces"], self.options["max_ratio"])
-        how = (limits, self.workers, self.pieces, folder, self.dictionary)
-        found = encode(splits, pairs, settings, *how)
+        found = encode(
+            splits, pairs, settings, limits, self.workers, self.pieces, folder, self.dictionary
+        )
         return {**found, "versions": {**versions(), **{name: version(name) for name in LIBRARIES}}}
 
 

@@ -23,12 +23,6 @@ PRECISIONS: Dict[str, Options] = {
     "bf16": {},
     "fp16": {"--fp16": [], "--fp16-no-flatten-grads": []},
 }
-# variables that the command needs for a precision
-VARIABLES = {
-    "tf32": {"RESMLP_MT_MATMUL_PRECISION": "high"},
-    "bf16-products": {"RESMLP_MT_MATMUL_PRECISION": "medium"},
-    "bf16": {"RESMLP_MT_AUTOCAST": "bfloat16"},
-}
 
 
 @dataclass(frozen=True)

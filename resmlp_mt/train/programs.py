@@ -20,8 +20,14 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_own, write_json
 
 USER_DIR = Path(resmlp_mt.__file__).parent
-# variables that --precision decides, whatever the shell has
-OF_PRECISION = {"RESMLP_MT_MATMUL_PRECISION", "RESMLP_MT_AUTOCAST"}
+# variables that fairseq-train needs for a --precision
+VARIABLES = {
+    "tf32": {"RESMLP_MT_MATMUL_PRECISION": "high"},
+    "bf16-products": {"RESMLP_MT_MATMUL_PRECISION": "medium"},
+    "bf16": {"RESMLP_MT_AUTOCAST": "bfloat16"},
+}
+# --precision decides them all, whatever the shell has
+OF_PRECISION = {name for variables in VARIABLES.values() for name in variables}
 WAIT = 10  # seconds that a program has to end by itself after Ctrl-C
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
 _PR_SET_PDEATHSIG = 1

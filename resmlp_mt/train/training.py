@@ -21,7 +21,6 @@ from resmlp_mt.files import check_colon, lock, make_folder
 from resmlp_mt.text.dictionaries import check_dictionaries
 from resmlp_mt.train.command import (
     PRECISIONS,
-    VARIABLES,
     Devices,
     share_tokens,
     training_command,
@@ -29,7 +28,7 @@ from resmlp_mt.train.command import (
 from resmlp_mt.train.data import check_data, find_languages
 from resmlp_mt.train.folder import TrainingFolder
 from resmlp_mt.train.log import TrainingBar
-from resmlp_mt.train.programs import cost_added_to, quoted, run_command
+from resmlp_mt.train.programs import VARIABLES, cost_added_to, quoted, run_command
 from resmlp_mt.train.recipe import Options, Recipe, parse_options
 
 # bytes of a name of a folder, to which workers of PyTorch add 32. A socket has at most 107

@@ -9,9 +9,9 @@ import time
 import pytest
 from fairseq_programs import ROOT
 
+from resmlp_mt.compat.autocast import VARIABLE as AUTOCAST
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json
-from resmlp_mt.train.command import VARIABLES
 from resmlp_mt.train.programs import OF_PRECISION, cost_added_to, run_command
 
 PARENT = """
@@ -145,7 +145,7 @@ def test_the_shell_does_not_choose_the_precision(tmp_path, monkeypatch):
     for variables in ({}, {"RESMLP_MT_AUTOCAST": "float16"}):
         run_command("it", command, tmp_path / "log", said.append, variables)
     assert said == ["None", "float16"]
-    assert {name for variables in VARIABLES.values() for name in variables} == OF_PRECISION
+    assert {AUTOCAST, "RESMLP_MT_MATMUL_PRECISION"} == OF_PRECISION
 
 
 def test_costs_add_up_also_after_an_error(tmp_path):
