@@ -21,9 +21,9 @@ from typing import Dict, List, Optional, Tuple
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints
 from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.decoding.length_penalty import FILE as SEARCH
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import ResultsFolder, read_json, read_own, write_json
-from resmlp_mt.inference.length_penalty import FILE as SEARCH
 from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.provenance import count_parameters, versions
 from resmlp_mt.score.sacre import score

@@ -25,8 +25,8 @@ from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.export.folder import export
 from resmlp_mt.export.runtime import Translator as Exported
 from resmlp_mt.files import write_json
-from resmlp_mt.models.config import NORMALIZATIONS
-from resmlp_mt.modules.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
+from resmlp_mt.model.config import NORMALIZATIONS
+from resmlp_mt.model.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import read_text
 from resmlp_mt.train.programs import USER_DIR, program

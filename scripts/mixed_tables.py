@@ -189,7 +189,7 @@ def draw(folder: Path) -> List[Path]:
     minutes. The first updates are left out: they would make the rest of the lines flat."""
     from study.draw import draw_lines
 
-    from resmlp_mt.pictures.style import save
+    from resmlp_mt.plot.style import save
 
     lines = {}
     for r in _longest("-longer"):

@@ -7,7 +7,7 @@ from speed_tables import OURS, RESULTS, THEIRS, lines
 
 from resmlp_mt.benchmark.timing import Spread, spread
 from resmlp_mt.files import read_json
-from resmlp_mt.pictures import style
+from resmlp_mt.plot import style
 
 
 class Panel(NamedTuple):

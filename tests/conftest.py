@@ -37,7 +37,7 @@ def hundred_lines(tmp_path):
 
 
 # folders with files that take long
-LONGEST = ("road", "train", "examples", "compat", "inference", "translate", "plugin", "prepare")
+LONGEST = ("road", "train", "examples", "fairseq_fixes", "decoding", "translate", "plugin")
 
 
 def pytest_collection_modifyitems(items):

@@ -11,7 +11,7 @@ from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
-from resmlp_mt.modules.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
+from resmlp_mt.model.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 
 # every --token-mixing, with more than one head where it has them
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]

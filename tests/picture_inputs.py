@@ -25,7 +25,7 @@ def save_model(path, seed=0, **options):
 
 def drawn(kind, *words):
     """The figure that ``resmlp-mt plot KIND WORDS`` would write."""
-    from resmlp_mt.pictures.kinds import DRAW
+    from resmlp_mt.plot.kinds import DRAW
 
     args = build_parser("plot").parse_args([kind, *map(str, words), "-o", "unwritten.png"])
     return DRAW[kind](args)

@@ -31,9 +31,9 @@ from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoin
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint  # noqa: E402
 from resmlp_mt.cli.arguments import WHOLE, Parser  # noqa: E402
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
+from resmlp_mt.decoding.length_penalty import FILE as SEARCH  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
 from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
-from resmlp_mt.inference.length_penalty import FILE as SEARCH  # noqa: E402
 from resmlp_mt.provenance import count_parameters, versions  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
 from resmlp_mt.train.log import parse_record, read_curve  # noqa: E402

@@ -87,8 +87,8 @@ def found(run: Path, corpus: Path, seed: int) -> dict:
 
 def draw(result: Path, folder: Path) -> List[Path]:
     """All matrices after training, and those of the first layers beside what they began as."""
-    from resmlp_mt.pictures.matrices import Panel, arrange, draw_matrices
-    from resmlp_mt.pictures.style import save
+    from resmlp_mt.plot.matrices import Panel, arrange, draw_matrices
+    from resmlp_mt.plot.style import save
 
     matrices = {
         when: {

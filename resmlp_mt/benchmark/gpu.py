@@ -34,11 +34,11 @@ from resmlp_mt.benchmark.report import Report, Table
 from resmlp_mt.benchmark.sentences import Sentences, build_task
 from resmlp_mt.benchmark.timing import alternate, number, synchronizer
 from resmlp_mt.benchmark.work import multiply_adds
-from resmlp_mt.inference.generator import ResMLPGenerator
-from resmlp_mt.models.model import ResMLPModel
-from resmlp_mt.modules.branches import Branch
-from resmlp_mt.modules.layers import ResMLPDecoderLayer, ResMLPEncoderLayer
-from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.decoding.generator import ResMLPGenerator
+from resmlp_mt.model.branches import Branch
+from resmlp_mt.model.layers import ResMLPDecoderLayer, ResMLPEncoderLayer
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.model.model import ResMLPModel
 
 # section 3 of the paper
 RECIPE = (

@@ -6,7 +6,7 @@ from unittest import mock
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from resmlp_mt.inference.packing import PackedLinear
+from resmlp_mt.decoding.packing import PackedLinear
 
 
 def multiply_adds(run: Callable[[], object]) -> int:

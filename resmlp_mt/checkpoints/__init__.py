@@ -1,3 +1,3 @@
 """Checkpoints: load, average, fold, inspect."""
 
-from resmlp_mt import compat  # noqa: F401 (fairseq is repaired before it is used)
+from resmlp_mt import fairseq_fixes  # noqa: F401 (fairseq is repaired before it is used)

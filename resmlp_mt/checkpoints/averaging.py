@@ -8,8 +8,8 @@ from fairseq.checkpoint_utils import checkpoint_paths
 from torch import Tensor
 
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
-from resmlp_mt.compat.checkpoint_errors import naming
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.checkpoint_errors import naming
 from resmlp_mt.files import check_output
 
 # the checkpoints of a run: one an epoch, and one every so many updates (--save-interval-updates)

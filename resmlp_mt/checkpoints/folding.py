@@ -5,8 +5,8 @@ from pathlib import Path
 from resmlp_mt.checkpoints.inspection import check_not_folded, load_ours
 from resmlp_mt.checkpoints.loading import save_checkpoint
 from resmlp_mt.checkpoints.rebuilding import model_options, rebuild
+from resmlp_mt.decoding.folding import fold_
 from resmlp_mt.files import check_output
-from resmlp_mt.inference.folding import fold_
 
 
 def fold_checkpoint(path: Path, output: Path) -> int:

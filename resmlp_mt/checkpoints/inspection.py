@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from resmlp_mt.checkpoints.loading import load_checkpoint
 from resmlp_mt.checkpoints.rebuilding import check_fits, model_options
 from resmlp_mt.errors import UserError
-from resmlp_mt.modules.convolutional_mixing import DepthwiseConvTokenMixing
-from resmlp_mt.modules.token_mixing import MATRICES
+from resmlp_mt.model.convolutional_mixing import DepthwiseConvTokenMixing
+from resmlp_mt.model.token_mixing import MATRICES
 
 SIDES = ("encoder", "decoder")
 # the name of the parameter below encoder.layers.N or decoder.layers.N

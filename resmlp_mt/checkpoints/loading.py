@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 
-from resmlp_mt.compat.checkpoint_errors import naming
-from resmlp_mt.compat.checkpoint_file import check_finite, check_records, is_strided
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.checkpoint_errors import naming
+from resmlp_mt.fairseq_fixes.checkpoint_file import check_finite, check_records, is_strided
 from resmlp_mt.files import check_output, whole_file
 
 

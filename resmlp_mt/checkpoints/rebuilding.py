@@ -9,7 +9,7 @@ import torch
 from fairseq.data import Dictionary
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.models.model import ResMLPModel
+from resmlp_mt.model.model import ResMLPModel
 
 
 def synthetic_dictionary(types: int) -> Dictionary:

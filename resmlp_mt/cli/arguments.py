@@ -4,8 +4,8 @@ import argparse
 import math
 import re
 
+from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
-from resmlp_mt.inference.length_penalty import RANGE, is_length_penalty
 
 
 class Parser(argparse.ArgumentParser):

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from resmlp_mt.cli.arguments import LENPEN, WHOLE
 from resmlp_mt.cli.translate import checkpoint_paths
+from resmlp_mt.decoding.length_penalty import length_penalty
 from resmlp_mt.errors import UserError
-from resmlp_mt.inference.length_penalty import length_penalty
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -79,8 +79,8 @@ def add_kind(parser: argparse.ArgumentParser, kind: str) -> None:
 
 def run(args: argparse.Namespace) -> None:
     try:
-        from resmlp_mt.pictures.kinds import DRAW
-        from resmlp_mt.pictures.style import check_pictures, save
+        from resmlp_mt.plot.kinds import DRAW
+        from resmlp_mt.plot.style import check_pictures, save
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

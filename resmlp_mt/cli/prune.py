@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from resmlp_mt.analysis.pruning import prune_checkpoint
+    from resmlp_mt.plot.pruning import prune_checkpoint
 
     counts = prune_checkpoint(args.checkpoint, args.output, args.threshold, args.which, args.length)
     for kind, count in counts.items():

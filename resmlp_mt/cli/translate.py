@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Tuple
 
 from resmlp_mt.cli.arguments import LENPEN, WHOLE, count, number
+from resmlp_mt.decoding.length_penalty import length_penalty
 from resmlp_mt.errors import UserError
-from resmlp_mt.inference.length_penalty import length_penalty
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:

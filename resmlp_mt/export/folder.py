@@ -18,7 +18,7 @@ from resmlp_mt.export.mixing import window_of
 from resmlp_mt.export.normalisation import substitutions
 from resmlp_mt.export.shortlist import read_pairs, shortlist
 from resmlp_mt.export.verification import verify
-from resmlp_mt.models.model import ResMLPModel
+from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.translate.translator import SearchOptions, Translator

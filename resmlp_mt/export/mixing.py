@@ -5,8 +5,7 @@ from typing import Optional
 
 from torch import nn
 
-from resmlp_mt.export.onnx_graph import Graph, Name
-from resmlp_mt.inference.folding import (
+from resmlp_mt.decoding.folding import (
     FoldedBranch,
     FoldedCommutingBranch,
     FoldedConvBranch,
@@ -17,7 +16,8 @@ from resmlp_mt.inference.folding import (
     by_channel,
     unchanged,
 )
-from resmlp_mt.modules.convolutional_mixing import DepthwiseConvTokenMixing
+from resmlp_mt.export.onnx_graph import Graph, Name
+from resmlp_mt.model.convolutional_mixing import DepthwiseConvTokenMixing
 
 
 def mixing_branch(graph: Graph, x: Name, branch: nn.Module, sequence) -> Name:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from resmlp_mt.export.onnx_graph import Graph, Name
-from resmlp_mt.modules.token_mixing import ToeplitzTokenMixing, TokenMixing
+from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
 
 
 class WholeSentence:

@@ -15,7 +15,7 @@ from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
-from resmlp_mt import compat  # noqa: F401 (registers our models)
+from resmlp_mt import fairseq_fixes  # noqa: F401 (registers our models)
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_colon, lock, make_folder
 from resmlp_mt.text.dictionaries import check_dictionaries

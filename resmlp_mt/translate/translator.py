@@ -22,12 +22,12 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
 from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.compat.program_errors import explain
+from resmlp_mt.decoding.generator import NotFinite
+from resmlp_mt.decoding.length_penalty import DEFAULT as LENPEN
+from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.program_errors import explain
 from resmlp_mt.files import check_colon
-from resmlp_mt.inference.generator import NotFinite
-from resmlp_mt.inference.length_penalty import DEFAULT as LENPEN
-from resmlp_mt.inference.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.text.dictionaries import check_dictionaries
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import FILE, TextSettings

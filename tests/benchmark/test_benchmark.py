@@ -21,8 +21,8 @@ from resmlp_mt.benchmark.sentences import Sentences
 from resmlp_mt.benchmark.timing import Spread, alternate, ratio, spread
 from resmlp_mt.benchmark.work import multiply_adds
 from resmlp_mt.cli import benchmark
-from resmlp_mt.inference.packing import PackedLinear
-from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.decoding.packing import PackedLinear
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 SMALL = (
     "--arch-options=--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 "

@@ -11,8 +11,8 @@ from fairseq_programs import call, generate, load, refusal, train, training, wei
 
 from resmlp_mt.checkpoints.folding import fold_checkpoint
 from resmlp_mt.checkpoints.rebuilding import rebuild
+from resmlp_mt.decoding.folding import is_folded
 from resmlp_mt.errors import UserError
-from resmlp_mt.inference.folding import is_folded
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)
 LONGER = ("--batch-size", 8, "--max-epoch", 13)

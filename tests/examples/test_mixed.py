@@ -14,8 +14,8 @@ from road.pages import blocks
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.decoding.length_penalty import chosen_lenpen
 from resmlp_mt.files import read_json, write_json
-from resmlp_mt.inference.length_penalty import chosen_lenpen
 from resmlp_mt.text.lines import sha256_of
 
 RECIPE = """

@@ -11,7 +11,7 @@ from study import __main__ as study
 from study import measures, plan, runs, tables
 from study.result_files import HERE, RESULTS, load
 
-from resmlp_mt import compat  # noqa: F401 (registers our models)
+from resmlp_mt import fairseq_fixes  # noqa: F401 (registers our models)
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.files import read_json, write_json
 

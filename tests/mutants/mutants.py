@@ -26,7 +26,7 @@ from catalogue import MUTANTS, Mutant
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("resmlp_mt", "tests", "scripts", "examples", "docs")
 COPIED += ("setup.py", "pyproject.toml", "README.md")
-TESTS = ("tests/reference", "tests/modules", "tests/models", "tests/inference")
+TESTS = ("tests/reference", "tests/model", "tests/model", "tests/decoding")
 # how a report begins with an assertion that fails, or pytest.raises without the error
 ASSERTIONS = ("AssertionError", "assert", "Failed: DID NOT RAISE")
 ENOUGH = 3  # failed tests, after which no more are run
@@ -108,7 +108,7 @@ def run_tests(folder: Path, mutant: Mutant, enough: int) -> Result:
     report = folder / "report.xml"
     environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
     # first the reference, or the tests of the room of the mutant if that is inference
-    tests = reversed(TESTS) if "/inference/" in mutant.file else TESTS
+    tests = reversed(TESTS) if "/decoding/" in mutant.file else TESTS
     pytest = (sys.executable, "-m", "pytest", *tests, f"--maxfail={enough}")
     pytest += ("-p", "no:cacheprovider", "--assert=plain", f"--junit-xml={report}")
     done = subprocess.run(pytest, cwd=folder, env=environment, capture_output=True, text=True)

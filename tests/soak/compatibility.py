@@ -27,8 +27,8 @@ from resmlp_mt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 MAKE = ROOT / "tests" / "fixtures" / "make.py"
-TESTS = ("tests/plugin", "tests/models", "tests/compat", "tests/inference/test_packing.py")
-TESTS += ("tests/inference/compiled_kernels.py",)
+TESTS = ("tests/plugin", "tests/model", "tests/fairseq_fixes", "tests/decoding/test_packing.py")
+TESTS += ("tests/decoding/compiled_kernels.py",)
 # Python, and PyTorch: the floor of setup.py, the pinned version, the newest at this writing
 ENVIRONMENTS = (("3.11", "2.10.0"), ("3.11", "2.13.0"), ("3.12", "2.13.0"), ("3.13", "2.15.0"))
 

@@ -11,11 +11,11 @@ from fairseq_programs import call, hypotheses, load, train, values
 from small_world import EPOCHS, World
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.analysis.cross_attention import cross_attention
 from resmlp_mt.checkpoints.inspection import mixing_matrices
-from resmlp_mt.compat.program_errors import explain
-from resmlp_mt.compat.quiet import logging_as_before
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.program_errors import explain
+from resmlp_mt.fairseq_fixes.quiet import logging_as_before
+from resmlp_mt.plot.cross_attention import cross_attention
 
 SENTENCES = ["w01 w02 w03", "", "w30 w31"]
 

@@ -12,9 +12,9 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from helpers import gap, pad_batch, shift
 from torch import Tensor
 
-from resmlp_mt.inference.folding import fold_
-from resmlp_mt.modules.affine import Affine
-from resmlp_mt.modules.decoding_memory import DecodingMemory
+from resmlp_mt.decoding.decoding_memory import DecodingMemory
+from resmlp_mt.decoding.folding import fold_
+from resmlp_mt.model.affine import Affine
 
 
 def random_words(dictionary, *shape: int) -> Tensor:

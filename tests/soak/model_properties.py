@@ -21,8 +21,8 @@ from model_checks import (
 )
 from model_strategies import Case, cases, searches
 
-from resmlp_mt.inference.folding import fold_
-from resmlp_mt.modules import beam_history
+from resmlp_mt.decoding import beam_history
+from resmlp_mt.decoding.folding import fold_
 
 COMMON = dict(
     deadline=None,  # the machine's speed is not what is tested

@@ -13,7 +13,7 @@ from helpers import build_model, model_options, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_words
 
-from resmlp_mt.modules.mixing_kinds import CONVOLUTIONS, OF_POSITIONS
+from resmlp_mt.model.mixing_kinds import CONVOLUTIONS, OF_POSITIONS
 
 VOCABULARY = 30
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding

@@ -17,7 +17,7 @@ import torch
 from model_properties import PROPERTIES, hold
 
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 ROUNDING = "float64 to 1e-9, float32 to 1e-3, 16 bits to four times their own rounding"
 

@@ -26,8 +26,8 @@ from fairseq.trainer import Trainer
 from fairseq_programs import ROOT, preprocess, training
 
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.compat import divergence
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes import divergence
 
 sys.path.append(str(ROOT / "examples" / "quickstart"))
 import grammar

@@ -20,7 +20,7 @@ from processes import LONG, all_well, installed, together
 from small_world import binary_data
 
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.modules.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 MEASURED = Path(__file__).with_name("measured")  # a --user-dir
 TOLERANCE = 1e-4  # of a loss, in bits

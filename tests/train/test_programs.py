@@ -9,8 +9,8 @@ import time
 import pytest
 from fairseq_programs import ROOT
 
-from resmlp_mt.compat.autocast import VARIABLE as AUTOCAST
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.autocast import VARIABLE as AUTOCAST
 from resmlp_mt.files import read_json
 from resmlp_mt.train.programs import OF_PRECISION, cost_added_to, run_command
 

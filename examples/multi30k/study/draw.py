@@ -10,8 +10,8 @@ from matplotlib.ticker import PercentFormatter
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder
-from resmlp_mt.pictures.length import draw_by_length
-from resmlp_mt.pictures.style import (
+from resmlp_mt.plot.length import draw_by_length
+from resmlp_mt.plot.style import (
     CM,
     COLUMN,
     GREY,

@@ -1,1 +1,0 @@
-"""What can be read off a trained model: matrices, sparsity, pruning, attention."""

@@ -1,0 +1,83 @@
+"""Scaled dot-product attention, with weights only where somebody asked for them."""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """T x B x C to B x H x T x C / H."""
+    length, batch, _ = x.shape
+    return x.reshape(length, batch, heads, -1).permute(1, 2, 0, 3)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """B x H x T x C / H to T x B x C."""
+    return x.permute(2, 0, 1, 3).flatten(2)
+
+
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Optional[Tensor] = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """``softmax(Q K' / sqrt(C / H)) V``.
+
+    Args:
+        queries: B x H x T x C / H.
+        keys, values: B x H x S x C / H.
+        mask: added to the scores, B x 1 x 1 x S; minus infinity hides a position.
+        dropout: share of the weights that is dropped.
+        need_weights: also return the weights, before dropout, in float32 at least.
+
+    Returns:
+        B x H x T x C / H, and None or B x H x T x S.
+    """
+    if not need_weights:
+        return F.scaled_dot_product_attention(queries, keys, values, mask, dropout), None
+    scores = (queries * queries.size(-1) ** -0.5) @ keys.transpose(2, 3)
+    if mask is not None:
+        scores = scores + mask
+    weights = torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    return F.dropout(weights.to(values.dtype), dropout) @ values, weights
+
+
+def attend_to_source(
+    attention: nn.Module,
+    query: Tensor,
+    encoder_out: Tensor,
+    mask: Optional[Tensor],
+    need_weights: bool = False,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """Cross-attention of a whole sentence, before the output projection.
+
+    Args:
+        attention: fairseq's MultiheadAttention, of which the projections, the number of heads and
+            the dropout are used.
+        query: T x B x C, projected but not scaled.
+        encoder_out: S x B x C.
+        mask: what :func:`~resmlp_mt.model.padding.hide_padding` gave, or None.
+        need_weights: also return the weights.
+
+    Returns:
+        T x B x C, and None or the weights by head, H x B x T x S.
+    """
+    states = query, attention.k_proj(encoder_out), attention.v_proj(encoder_out)
+    y, weights = attend(
+        *(split_heads(x, attention.num_heads) for x in states),
+        mask,
+        dropout_of(attention),
+        need_weights,
+    )
+    return join_heads(y), None if weights is None else weights.transpose(0, 1)
+
+
+def dropout_of(attention: nn.Module) -> float:
+    """The share of weights that fairseq's MultiheadAttention drops now."""
+    dropout = attention.dropout_module
+    return dropout.p if dropout.training or dropout.apply_during_inference else 0.0

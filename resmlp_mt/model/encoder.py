@@ -1,0 +1,121 @@
+"""The encoder: fairseq's Transformer encoder with ResMLP layers in it."""
+
+from typing import Optional
+
+import torch
+from fairseq.distributed import fsdp_wrap
+from fairseq.models.transformer import TransformerEncoderBase
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from torch import Tensor, nn
+
+from resmlp_mt.model.branches import build_norm
+from resmlp_mt.model.layers import ResMLPEncoderLayer
+from resmlp_mt.model.padding import (
+    check_length,
+    is_known_empty,
+    turn_back,
+    turn_right,
+    zero_padding,
+)
+
+
+def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
+    """Activation checkpointing and FSDP, as fairseq's Transformer wraps its layers."""
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    # a checkpointed layer is always wrapped, whatever its size
+    return fsdp_wrap(
+        layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    )
+
+
+class ResMLPEncoder(TransformerEncoderBase):
+    """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final affine map.
+
+    Args:
+        cfg: a :class:`~resmlp_mt.model.config.ResMLPConfig`.
+        dictionary: the source dictionary.
+        embed_tokens: V x C embedding.
+    """
+
+    def __init__(self, cfg, dictionary, embed_tokens):
+        super().__init__(cfg, dictionary, embed_tokens)
+        # in the place, and under the name, of the Transformer's final LayerNorm
+        self.layer_norm = build_norm(cfg, embed_tokens.embedding_dim)
+
+    def build_encoder_layer(self, cfg):
+        return wrap_layer(cfg, ResMLPEncoderLayer(cfg))
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Optional[Tensor] = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Optional[Tensor] = None,
+    ) -> dict:
+        """Encode sentences padded on either side.
+
+        Args:
+            src_tokens: B x T.
+            src_lengths: not used; lengths are read off the padding.
+            return_all_hiddens: also return every layer's states.
+            token_embeddings: B x T x C, in place of the lookup.
+
+        Returns:
+            fairseq's encoder output, every entry at the positions of *src_tokens*:
+            ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
+            [B x T x C], ``encoder_states`` (a T x B x C tensor of embeddings, then one a layer),
+            ``src_lengths`` [B x 1].
+
+        Raises:
+            UserError: if the batch, with its padding, is wider than ``--max-source-positions``.
+        """
+        check_length(src_tokens, self.padding_idx, self.max_source_positions, "source")
+        tokens, order = turn_right(src_tokens, self.padding_idx)
+        if token_embeddings is not None and order is not None:
+            # `order` undoes the turn; its inverse permutation is the turn itself
+            token_embeddings = turn_back(token_embeddings, order.argsort(dim=1), batch_first=True)
+        x, embedding = self.forward_embedding(tokens, token_embeddings)
+        x = x.transpose(0, 1).contiguous()
+        padding = tokens.eq(self.padding_idx)
+        if is_known_empty(padding):
+            padding = None
+        x = zero_padding(x, padding)
+        states = [x]
+        for layer in self.layers:
+            x = layer(x, padding)
+            states.append(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        if order is not None:
+            embedding = turn_back(embedding, order, batch_first=True)
+            x, *states = (turn_back(h, order, batch_first=False) for h in [x, *states])
+        own = src_tokens.ne(self.padding_idx)
+        return {
+            "encoder_out": [x],
+            "encoder_padding_mask": [~own],
+            "encoder_embedding": [embedding],
+            "encoder_states": states if return_all_hiddens else [],
+            "fc_results": [],
+            "src_tokens": [],
+            "src_lengths": [own.sum(dim=1, keepdim=True, dtype=torch.int32)],
+        }
+
+    def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
+        """Repeat, move or drop sentences, as fairseq's beam search asks for.
+
+        Beside fairseq's entries the result keeps each sentence once (``sentences``) and says which
+        of them each row is (``sentence_of_row``): word-by-word decoding reads these. Where beams
+        only move within their sentence nothing changes, and nothing is copied.
+        """
+        sentence = encoder_out.get("sentence_of_row")
+        if sentence is None:
+            sentences, rows = encoder_out, new_order
+        else:
+            sentences, rows = encoder_out["sentences"], sentence.index_select(0, new_order)
+            if torch.equal(rows, sentence):
+                return encoder_out
+        names = ("encoder_out", "encoder_padding_mask")
+        sentences = {name: list(sentences[name]) for name in names}
+        out = super().reorder_encoder_out(encoder_out, new_order)
+        return {**out, "sentences": sentences, "sentence_of_row": rows}

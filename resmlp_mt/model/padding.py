@@ -1,0 +1,105 @@
+"""Padding: sources are turned to the right, and padding never leaks into the words.
+
+fairseq pads sources on the left by default. A row of A belongs to a position counted from the
+first word, so the padding is turned over on the way in and back on the way out: a sentence then
+gets the same states in any batch and for either side.
+"""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from resmlp_mt.errors import UserError
+
+
+def zero_padding(x: Tensor, padding_mask: Optional[Tensor]) -> Tensor:
+    """*x*, T x B x C, with zeros at padding, where there is any.
+
+    Args:
+        padding_mask: B x T, True at padding, or None if there is none.
+    """
+    return x if padding_mask is None else x.masked_fill(padding_mask.t().unsqueeze(-1), 0)
+
+
+def is_known_empty(mask: Tensor) -> bool:
+    """Whether no position is marked, where the host can say so at no cost: on a CPU, and not in a
+    graph that is compiled or exported, which has to be right for any sentences."""
+    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
+
+
+def hide_padding(padding_mask: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
+    """What :func:`~resmlp_mt.model.attention.attend` adds to the scores: B x S, True at padding,
+    to B x 1 x 1 x S, or None where it is known that there is no padding.
+
+    Rows begin at multiples of 8 numbers, as the attention kernels of a GPU ask for. Others would
+    be copied at each call.
+    """
+    if padding_mask is None or is_known_empty(padding_mask):
+        return None
+    batch, length = padding_mask.shape
+    width = -(-length // 8) * 8
+    mask = torch.zeros(batch, width, dtype=dtype, device=padding_mask.device)[:, :length]
+    return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]
+
+
+def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) -> None:
+    """Refuse a batch that reaches past the last row of the mixing matrix.
+
+    Args:
+        tokens: B x T token indices, each row padded on either side.
+        padding_idx: the index of the padding symbol.
+        positions: number of rows of A.
+        side: ``"source"`` or ``"target"``.
+
+    Raises:
+        UserError: if T is more than *positions*.
+    """
+    width = tokens.size(1)
+    if width <= positions:
+        return
+    if (tokens.ne(padding_idx).sum(dim=1) <= positions).all():
+        raise UserError(
+            f"{side} sentences are padded to {width} tokens, but this model has {positions} "
+            f"positions: lower --required-seq-len-multiple, or train with --max-{side}-positions "
+            f"{width} or more"
+        )
+    raise UserError(
+        f"a {side} sentence of {width} tokens (end of sentence included) is longer than the "
+        f"{positions} positions that this model has: train with "
+        f"--max-{side}-positions {width} or more, or shorten or leave out the sentence"
+    )
+
+
+def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:
+    """Move left padding to the right.
+
+    Args:
+        tokens: B x T token indices, each row padded on either side.
+        padding_idx: the index of the padding symbol.
+
+    Returns:
+        the tokens padded on the right, B x T, and the B x T positions that :func:`turn_back` needs
+        to undo it, or None where it is known that nothing was moved.
+    """
+    padding = tokens.eq(padding_idx)
+    if tokens.size(1) == 0 or is_known_empty(padding[:, 0]):
+        return tokens, None
+    # only the padding before the first word counts: each row may be padded on a side of its own
+    leading = (~padding).int().argmax(dim=1, keepdim=True)
+    positions = torch.arange(tokens.size(1), device=tokens.device)
+    turned = tokens.gather(1, torch.remainder(positions + leading, tokens.size(1)))
+    return turned, torch.remainder(positions - leading, tokens.size(1))
+
+
+def turn_back(x: Tensor, order: Tensor, batch_first: bool) -> Tensor:
+    """Put states back at the positions of the tokens that were given.
+
+    Args:
+        x: states, T x B x C, or B x T x C if *batch_first*.
+        order: the second result of :func:`turn_right`.
+        batch_first: the layout of *x*.
+    """
+    if batch_first:
+        return x.gather(1, order.unsqueeze(-1).expand_as(x))
+    return x.gather(0, order.t().unsqueeze(-1).expand_as(x))

@@ -1,0 +1,313 @@
+"""Our beam search finds what fairseq's SequenceGenerator finds, and leaves it what it cannot do."""
+
+import pickle
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq import search
+from fairseq.models.transformer import TransformerModel
+from fairseq.models.transformer import base_architecture as transformer_defaults
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.sequence_scorer import SequenceScorer
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.token_generation_constraints import pack_constraints
+from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
+
+from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
+from resmlp_mt.decoding import source_memory
+from resmlp_mt.decoding.decoding_memory import DecodingMemory
+from resmlp_mt.decoding.folding import fold_
+from resmlp_mt.decoding.generator import NotFinite, ResMLPGenerator
+from resmlp_mt.errors import UserError
+from resmlp_mt.model.decoder import ResMLPDecoder
+
+LENGTHS = ((1,), (5, 12), (12, 3, 7), (2, 9, 9, 4), (6, 1, 11, 3, 8), (10, 2, 5, 12, 1, 7))
+SEARCHES = (
+    dict(beam_size=1, max_len_b=10),
+    dict(beam_size=2, max_len_a=1.2, max_len_b=3, min_len=3, len_penalty=0.6),
+    dict(beam_size=4, max_len_b=15, min_len=0, unk_penalty=0.5),
+    dict(beam_size=5, max_len_a=0.5, max_len_b=6, temperature=1.3, len_penalty=1.4),
+    dict(beam_size=4, max_len_a=1, max_len_b=1, normalize_scores=False, unk_penalty=-3.0),
+    dict(beam_size=5, max_len_b=200, min_len=3, temperature=0.7),
+    dict(beam_size=2, max_len=6, min_len=5),
+    dict(beam_size=3, max_len_b=0, min_len=0),
+)
+
+
+def batch_of(dictionary, lengths, seed=0, left=True):
+    sentences = random_sentences(dictionary, lengths, seed)
+    net_input = {"src_tokens": pad_batch(sentences, dictionary, left)}
+    return {"net_input": {**net_input, "src_lengths": torch.tensor(lengths)}}
+
+
+def both(models, dictionary, batch, call=None, strategy=None, **options):
+    """What fairseq's generator finds, and what ours does."""
+    found = []
+    for kind in (SequenceGenerator, ResMLPGenerator):
+        torch.manual_seed(3)
+        built = kind(models, dictionary, search_strategy=strategy and strategy(), **options)
+        found.append(built.generate(models, batch, **(call or {})))
+    return found
+
+
+def assert_same(theirs, ours):
+    """Word for word, and scores within 1e-4; ours come without attention."""
+    for some, others in zip(theirs, ours, strict=True):
+        for a, b in zip(some, others, strict=True):
+            assert a.keys() == b.keys()
+            assert all(a[key].dtype == b[key].dtype for key in a)
+            assert a["tokens"].tolist() == b["tokens"].tolist()
+            assert a["score"].shape == b["score"].shape == ()
+            assert gap(b["score"], a["score"]) < 1e-4
+            assert gap(b["positional_scores"], a["positional_scores"]) < 1e-4
+
+
+def assert_equal(theirs, ours):
+    """The same to the last bit: fairseq's search it was."""
+    for some, others in zip(theirs, ours, strict=True):
+        for a, b in zip(some, others, strict=True):
+            assert a.keys() == b.keys()
+            assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+@pytest.fixture
+def plain_searches(monkeypatch):
+    """Counts the searches that were not left to fairseq: fairseq has no use for newest_features."""
+    calls, newest_features = [], ResMLPDecoder.newest_features
+
+    def counted(self, words, state):
+        if len(DecodingMemory.of(state).history) == 1:
+            calls.append(1)
+        return newest_features(self, words, state)
+
+    monkeypatch.setattr(ResMLPDecoder, "newest_features", counted)
+    return calls
+
+
+@pytest.mark.parametrize("number", range(len(SEARCHES)))
+@pytest.mark.parametrize("vocabulary, std", [(50, 0.3), (1500, 0.15)])
+def test_searches(number, vocabulary, std, plain_searches):
+    """1500 words are enough for the search by block."""
+    model, dictionary = build_model(seed=number, vocabulary=vocabulary, std=std)
+    if number % 2:
+        fold_(model)
+    for lengths in (LENGTHS[number % 6], LENGTHS[5 - number % 6]):
+        batch = batch_of(dictionary, lengths, number, left=number % 2 == 0)
+        assert_same(*both([model], dictionary, batch, **SEARCHES[number]))
+    assert len(plain_searches) == 2
+
+
+# without mixing the same words score the same in many orders: which comes first is chance
+@pytest.mark.parametrize("kind, heads", [mixing for mixing in MIXINGS if mixing[0] != "none"])
+def test_models(kind, heads):
+    model, dictionary = build_model(token_mixing=kind, token_mixing_heads=heads)
+    fold_(model)
+    batch = batch_of(dictionary, LENGTHS[4])
+    assert_same(*both([model], dictionary, batch, beam_size=4, max_len_b=12))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"no_cross_attention": True},
+        {"decoder_output_dim": 8},
+        {"encoder_embed_dim": 12, "decoder_embed_dim": 16},
+        {"layernorm_embedding": True},
+        {"normalization": "layernorm"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_fairseq_options(options, plain_searches):
+    model, dictionary = build_model(**options)
+    batch = batch_of(dictionary, LENGTHS[5])
+    assert_same(*both([model], dictionary, batch, beam_size=4, max_len_b=12))
+    assert plain_searches
+
+
+def test_finished_sentences_are_cleared_away(monkeypatch):
+    """Sentences end at different steps; the memory of those that have is given up."""
+    stored, keep = [], source_memory.SourceMemory.keep
+
+    def counted(self, sentences):
+        keep(self, sentences)
+        stored.append(self.stored)
+
+    monkeypatch.setattr(source_memory.SourceMemory, "keep", counted)
+    model, dictionary = build_model(seed=3)
+    batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7, 3, 8))
+    ours = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=20).generate([model], batch)
+    steps = {max(len(h["tokens"]) for h in some) for some in ours}
+    assert len(steps) > 3
+    assert len(set(stored)) > 2 and stored == sorted(stored, reverse=True)
+    theirs = SequenceGenerator([model], dictionary, beam_size=3, max_len_b=20)
+    assert_same(theirs.generate([model], batch), ours)
+
+
+def test_first_word_and_end_of_sentence(plain_searches):
+    """``bos_token`` and an ``eos`` of the caller's."""
+    model, dictionary = build_model(vocabulary=12)
+    batch = batch_of(dictionary, LENGTHS[3])
+    options = dict(beam_size=3, max_len_b=9)
+    theirs, ours = both([model], dictionary, batch, {"bos_token": 7}, eos=6, **options)
+    assert_same(theirs, ours)
+    assert all(h["tokens"][-1] == 6 for some in ours for h in some)
+    plain = ResMLPGenerator([model], dictionary, **options).generate([model], batch)
+    assert [h["tokens"].tolist() for h in plain[0]] != [h["tokens"].tolist() for h in ours[0]]
+    assert len(plain_searches) == 2
+
+
+def test_min_len_above_max_len():
+    model, dictionary = build_model()
+    built = ResMLPGenerator([model], dictionary, max_len_b=4, min_len=5)
+    with pytest.raises(UserError, match="--min-len 5: a hypothesis has at most 4 words here"):
+        built.generate([model], batch_of(dictionary, (3,)))
+
+
+WORD, POISON = 7, {"nan": float("nan"), "infinite": float("inf"), "overflow": 1e38}
+
+
+@pytest.mark.parametrize("poison", POISON)
+@pytest.mark.parametrize("ids", [None, [40, 41, 42]], ids=["batch", "ids"])
+def test_scores_that_are_not_finite(poison, ids):
+    """The sentences with a poisoned word are named. None is left out in silence."""
+    model, dictionary = build_model(randomize=poison != "overflow")
+    with torch.no_grad():
+        model.encoder.embed_tokens.weight[WORD] = POISON[poison]
+    batch = batch_of(dictionary, LENGTHS[2])
+    tokens = batch["net_input"]["src_tokens"]
+    tokens[tokens == WORD] = WORD + 1
+    if ids is not None:
+        batch["id"] = torch.tensor(ids)
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=6)
+    assert all(len(some) == 3 for some in generator.generate([model], batch))
+    tokens[2, -2], tokens[0, -3] = WORD, WORD
+    first, second = ("0 of the batch", "2 of the batch") if ids is None else (40, 42)
+    said = rf"^sentences {first} \(.* w3 .*\), {second} \(.* w3\): .* NaN or infinite.*--fp16"
+    with pytest.raises(NotFinite, match=said) as caught:
+        generator.generate([model], batch)
+    assert caught.value.sentences == ([0, 2] if ids is None else [40, 42])
+    again = pickle.loads(pickle.dumps(caught.value))  # from a worker
+    assert (str(again), again.sentences) == (str(caught.value), caught.value.sentences)
+
+
+def test_scores_that_are_not_finite_at_a_late_word():
+    """One hypothesis that overflows is enough to be told, even if others have ended."""
+    model, dictionary = build_model(vocabulary=12)
+    batch = batch_of(dictionary, LENGTHS[2])
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=9, min_len=4)
+    found = generator.generate([model], batch)
+    written = [{word for h in some for word in h["tokens"].tolist()} for some in found]
+    word = next(iter(written[1] - written[0] - written[2]), None)
+    assert word is not None
+    with torch.no_grad():
+        model.decoder.embed_tokens.weight[word] = float("nan")
+    with pytest.raises(NotFinite, match="1 of the batch.* NaN or infinite"):
+        generator.generate([model], batch)
+
+
+LEFT_TO_FAIRSEQ = {
+    "no_repeat_ngram_size": dict(no_repeat_ngram_size=2),
+    "tokens_to_suppress": dict(tokens_to_suppress=("w1", "w2", "w3")),
+    "match_source_len": dict(match_source_len=True),
+    "sampling": dict(strategy=lambda: search.Sampling(synthetic_dictionary(50), sampling_topk=8)),
+    "diverse": dict(strategy=lambda: search.DiverseBeamSearch(synthetic_dictionary(50), 2, 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
+def test_left_to_fairseq(name, plain_searches):
+    model, dictionary = build_model()
+    batch = batch_of(dictionary, LENGTHS[2])
+    options = dict(beam_size=4, max_len_b=8)
+    theirs, ours = both([model], dictionary, batch, **options, **LEFT_TO_FAIRSEQ[name])
+    assert_equal(theirs, ours)
+    assert not plain_searches
+    plain = ResMLPGenerator([model], dictionary, **options).generate([model], batch)
+    words = [[h["tokens"].tolist() for some in found for h in some] for found in (ours, plain)]
+    assert words[0] != words[1]
+    if name == "no_repeat_ngram_size":
+        for hypothesis in words[0]:
+            bigrams = list(zip(hypothesis, hypothesis[1:]))
+            assert len(set(bigrams)) == len(bigrams)
+
+
+def test_prefixes_and_constraints_are_left_to_fairseq(plain_searches):
+    model, dictionary = build_model()
+    batch = batch_of(dictionary, LENGTHS[2])
+    prefix = torch.tensor([[10, 11], [12, 13], [14, 15]])
+    options = dict(beam_size=4, max_len_b=8)
+    theirs, ours = both([model], dictionary, batch, {"prefix_tokens": prefix}, **options)
+    assert_equal(theirs, ours)
+    for some, wanted in zip(ours, prefix.tolist()):
+        assert all(h["tokens"][:2].tolist() == wanted for h in some)
+    constraints = pack_constraints([[torch.tensor([20])], [torch.tensor([21])], []])
+    theirs, ours = both(
+        [model],
+        dictionary,
+        batch,
+        {"constraints": constraints},
+        lambda: search.LexicallyConstrainedBeamSearch(dictionary, "ordered"),
+        **options,
+    )
+    assert_equal(theirs, ours)
+    assert 20 in ours[0][0]["tokens"] and 21 in ours[1][0]["tokens"]
+    assert not plain_searches
+
+
+def test_ensembles_are_left_to_fairseq(plain_searches):
+    pair = [build_model(seed=seed)[0] for seed in (0, 1)]
+    dictionary = synthetic_dictionary(50)
+    batch = batch_of(dictionary, LENGTHS[2])
+    assert_equal(*both(pair, dictionary, batch, beam_size=4, max_len_b=8))
+    adaptive, _ = build_model(adaptive_softmax_cutoff="10,20")
+    assert_equal(*both([adaptive], dictionary, batch, beam_size=4, max_len_b=8))
+    assert not plain_searches
+
+
+def test_more_beams_than_words(plain_searches):
+    """Fewer words than candidates: fairseq's rules for that are fairseq's."""
+    model, dictionary = build_model(vocabulary=8)
+    batch = batch_of(dictionary, LENGTHS[2])
+    assert_equal(*both([model], dictionary, batch, beam_size=6, max_len_b=5))
+    assert not plain_searches
+
+
+def transformer(dictionary):
+    args = Namespace(arch="transformer", **SMALL)
+    transformer_defaults(args)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    return TransformerModel.build_model(args, task)
+
+
+def test_what_fairseqs_tasks_build():
+    model, dictionary = build_model()
+    task = TranslationTask(TranslationConfig(), dictionary, dictionary)
+    options = Namespace(beam=3, max_len_a=1.5, max_len_b=7, lenpen=0.8, unkpen=0.5, min_len=2)
+    built = task.build_generator([model], options)
+    assert type(built) is ResMLPGenerator and built.beam_size == 3
+    assert (built.max_len_a, built.max_len_b, built.min_len) == (1.5, 7, 2)
+    assert (built.len_penalty, built.unk_penalty) == (0.8, 0.5)
+    other = transformer(dictionary)
+    for models in ([other], [model, model], [model, other]):
+        assert type(task.build_generator(models, options)) is SequenceGenerator
+    aligned = Namespace(beam=3, print_alignment="hard")
+    assert type(task.build_generator([model], aligned)) is SequenceGeneratorWithAlignment
+    scoring = Namespace(score_reference=True)
+    assert type(task.build_generator([model], scoring)) is SequenceScorer
+    asked = task.build_generator([model], options, SequenceGeneratorWithAlignment)
+    assert type(asked) is SequenceGeneratorWithAlignment
+
+
+def test_decoder_without_attention():
+    model, dictionary = build_model()
+    encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4, 6)), dictionary))
+    prev = torch.full((2, 1), dictionary.eos())
+    state = {}
+    features, extra = model.decoder(prev, encoder_out, state)
+    assert extra["attn"][0].shape == (2, 1, 6)
+    state = {}
+    DecodingMemory.of(state).need_attention = False
+    same, extra = model.decoder(prev, encoder_out, state)
+    assert extra["attn"] == [None] and gap(same, features) < 1e-5

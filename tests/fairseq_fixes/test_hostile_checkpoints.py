@@ -1,0 +1,225 @@
+"""Nothing in a checkpoint is run; it is refused with one line or loaded exactly, by every way of
+loading one. The soak tries them all by every way."""
+
+import copy
+import io
+import pickle
+import re
+import warnings
+from argparse import Namespace
+from itertools import islice
+from pathlib import Path
+
+import fairseq
+import hostile_checkpoint_cases as cases
+import numpy as np
+import pytest
+import torch
+from fairseq import file_utils
+from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
+from fairseq_programs import load
+from hostile_checkpoint_cases import saved
+from hostile_checkpoint_ways import Ways
+from omegaconf import OmegaConf
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.checkpoint_file import check_finite, check_records, is_dense
+from resmlp_mt.fairseq_fixes.evaluated_options import EVALUATED, check_options
+
+QUICK = ("hub", "average")
+ALL = None
+
+
+@pytest.fixture(scope="module")
+def ways(world, tmp_path_factory):
+    return Ways(world, tmp_path_factory.mktemp("checkpoints"))
+
+
+@pytest.fixture(scope="module")
+def state(ways):
+    return load(ways.world.checkpoint)
+
+
+# a group of files, every so many of them, and the ways of loading that try them
+@pytest.mark.parametrize(
+    "group, step, by",
+    [
+        ("same", 1, QUICK),
+        ("code", 1, ("average",)),
+        ("code", 6, ("hub",)),
+        ("code", 99, ALL),
+        ("arrays", 1, QUICK),
+        ("code in options", 2, ("hub",)),
+        ("another file", 1, QUICK),
+        ("weights", 2, ("hub",)),
+        ("weights", 6, ("fold", "average")),
+        ("optimizer", 1, ("resume", "finetune")),
+        ("options", 10, ("hub", "fold")),
+        ("around the model", 14, ("hub", "distill")),
+        ("around the model", 20, ("resume",)),
+        ("damaged", 1, QUICK),
+        ("pickle changed", 1, ("hub",)),
+    ],
+)
+def test_hostile_files(ways, tmp_path, group, step, by):
+    damage = cases.Damage(4, 8, 4, 3)
+    some = cases.groups(ways.world.checkpoint, tmp_path / "marker", damage)[group]
+    for case in islice(some, 0, None, step):
+        for outcome in ways.try_all(case.content, case.expected, case.other, by):
+            assert outcome.problem is None, f"{outcome.way}, {case.name}: {outcome.problem}"
+            assert not list(tmp_path.iterdir()), f"{outcome.way}, {case.name}: was run"
+
+
+def test_the_code_would_be_run(state, tmp_path):
+    """By a loader that runs what it is asked to."""
+    marker, file = tmp_path / "marker", tmp_path / "file.pt"
+    for case in cases.code(state, marker):
+        file.write_bytes(case.content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                torch.load(file, weights_only=False)
+            except Exception:  # what was built by running it is no checkpoint
+                assert marker.exists(), case.name
+        assert marker.exists(), case.name
+        marker.unlink()
+
+
+def test_counts_of_ngrams_stay_plain_arrays():
+    for saved_array in (np.arange(4), np.asfortranarray(np.arange(6).reshape(2, 3)), np.array(7)):
+        array = torch.load(io.BytesIO(saved({"a": saved_array})), weights_only=True)["a"]
+        assert np.array_equal(array, saved_array) and array.dtype == np.int64
+        again = pickle.loads(pickle.dumps(copy.deepcopy(array)))
+        assert type(again) is np.ndarray and np.array_equal(again, saved_array)
+        assert type(array + 0) is type(saved_array + 0) and type(array.sum()) is np.int64
+
+
+def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
+    fetched = []
+
+    def fetch(address, *args, **kwargs):
+        if "://" not in str(address):
+            return local(address, *args, **kwargs)
+        fetched.append(address)
+        raise OSError("no network")
+
+    local = file_utils.cached_path
+
+    monkeypatch.setattr(file_utils, "cached_path", fetch)
+    address = "http://localhost:9/encoder.json"
+    options = {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}
+    (tmp_path / "spm.model").symlink_to(ways.world.spm)  # takes the place of none
+    for kind in ("bpe", "tokenizer"):
+        path = tmp_path / f"{kind}.pt"
+        torch.save({**state, "cfg": {**state["cfg"], kind: options}}, path)
+        hub = (str(tmp_path), path.name, str(ways.world.data))
+        with pytest.raises(UserError) as refused:
+            ResMLPModel.from_pretrained(*hub)
+        assert str(path) in str(refused.value) and "gpt2_encoder_json" in str(refused.value)
+        assert not fetched
+    # what the caller himself asks for is
+    with pytest.raises(OSError, match="no network"):
+        ResMLPModel.from_pretrained(
+            *(str(tmp_path), "bpe.pt", str(ways.world.data)),
+            **{"bpe": "gpt2", "gpt2_encoder_json": address},
+        )
+    assert fetched == [address]
+
+
+def test_a_bit_of_a_weight(ways, state):
+    """It still loads by PyTorch, and the model still translates; so only the checksum can tell."""
+    content = ways.world.checkpoint.read_bytes()
+    weight = state["model"]["encoder.layers.0.token_mixing.mixing.weight"]
+    offset = content.index(weight.numpy().tobytes()) + 2
+    flipped = content[:offset] + bytes([content[offset] ^ 1]) + content[offset + 1 :]
+    ways.path.write_bytes(flipped)
+    assert not torch.equal(
+        load(ways.path)["model"]["encoder.layers.0.token_mixing.mixing.weight"], weight
+    )
+    outcomes = ways.try_all(flipped, "refused", ways=("generate", "resume", *QUICK))
+    assert all("damaged" in outcome.said for outcome in outcomes), outcomes
+
+
+def test_checksums(tmp_path):
+    path = tmp_path / "file.pt"
+    path.write_bytes(saved({"model": {"w": torch.arange(1000.0)}}))
+    check_records(path)
+    content = bytearray(path.read_bytes())
+    for offset in range(0, len(content), 97):
+        content[offset] ^= 1
+        path.write_bytes(content)
+        content[offset] ^= 1
+        try:
+            check_records(path)
+        except UserError as error:
+            assert str(error) == f"{path} is damaged or cut off: copy or make it again"
+        else:  # padding between the records, or no archive any more
+            assert offset < 4 or torch.equal(load(path)["model"]["w"], torch.arange(1000.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_numbers(dtype):
+    weights = {"a": torch.ones(3, dtype=dtype), "none": torch.ones(0), "count": torch.tensor(3)}
+    check_finite({**weights, "extra": "x"}, "file")
+    for value in ("nan", "inf", "-inf"):
+        weights["a"][1] = float(value)
+        with pytest.raises(UserError, match="^file: a has NaN or infinite values"):
+            check_finite(weights, "file")
+
+
+def test_tensors_that_claim_more_than_they_hold(tmp_path):
+    matrix = torch.arange(12.0).view(3, 4)
+    legitimate = {
+        "transposed": matrix.T,
+        "a part": matrix[1:, ::2],
+        "a scalar": matrix[0, 0],
+        "none of many": torch.ones(0).expand(5, 0),
+        "parameter": torch.nn.Parameter(matrix),
+        "whole": torch.arange(5),
+    }
+    path = tmp_path / "file.pt"
+    torch.save(legitimate, path)
+    for mapped in (False, True):
+        weights = torch.load(path, weights_only=True, mmap=mapped)
+        assert all(is_dense(weight) for weight in weights.values())
+        check_finite(weights, "file")
+    for one in (torch.zeros(1), torch.zeros(1, dtype=torch.long)):
+        weights = {"w": one.expand(1 << 40)}
+        assert not is_dense(weights["w"])
+        with pytest.raises(UserError, match="^file: w claims more values than there are in"):
+            check_finite(weights, "file")
+
+
+PLAIN = [
+    *("[(512, 3)] * 20", "True", "(0.9, 0.98)", " 1e-4", "-1 + 2 * 3", "10,20", "'a' * 3 + 'b'"),
+    *("[1] * 2 + 2 * [3]", '{"name": [1], 2: None}', Wav2Vec2Config.conv_feature_layers),
+]
+WOULD_BE_RUN = [
+    *("__import__('os').system('true')", "[x for x in (1,)]", "(lambda: 1)()", "open", "f'{1}'"),
+    *("1 if True else 2", "2 ** 99999", "1 / 0", "[" * 500 + "]" * 500, "1 +", "\0", ""),
+]
+
+
+@pytest.mark.parametrize("expression", PLAIN)
+def test_plain_options(expression):
+    nested = Namespace(model={"w2v_args": [Namespace(encoder_layers=expression, dropout=0.1)]})
+    check_options(nested, "file")
+
+
+@pytest.mark.parametrize("expression", WOULD_BE_RUN)
+def test_options_that_would_be_run(expression):
+    check_options({"an_option_that_fairseq_does_not_evaluate": expression}, "file")
+    options = {"model": Namespace(_name="fconv", decoder_attention=expression)}
+    for form in (options, OmegaConf.create(options, flags={"allow_objects": True})):
+        with pytest.raises(UserError, match="^file: its option decoder_attention is ['\"]"):
+            check_options(form, "file")
+
+
+def test_every_option_that_fairseq_evaluates_is_known():
+    call = r"\beval(?:_str_list|_str_dict|_bool)?\(\s*(?:self\.)?(?:cfg|args)\.(\w+)"
+    found = set()
+    for room in ("models", "modules", "tasks", "model_parallel"):
+        for path in (Path(fairseq.__file__).parent / room).rglob("*.py"):
+            found.update(re.findall(call, path.read_text()))
+    assert len(found) > 10 and found <= EVALUATED

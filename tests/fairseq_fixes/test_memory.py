@@ -1,0 +1,66 @@
+"""Decoding holds on to nothing. The soak shows it over many sentences."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from fairseq.data import LanguagePairDataset
+from fairseq_cli import interactive
+from fairseq_programs import call
+from helpers import build_model, pad_batch, random_sentences
+
+from resmlp_mt.decoding.generator import ResMLPGenerator
+
+
+@pytest.fixture(autouse=True)
+def only_what_is_new():
+    """What was there before is not looked at, which would take seconds."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def tensors() -> int:
+    gc.collect()
+    return sum(torch.is_tensor(thing) for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("kind", ["linear", "gated"])
+def test_no_tensor_outlives_its_batch(kind):
+    model, dictionary = build_model(token_mixing=kind)
+    generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=8)
+
+    def translate(lengths, seed):
+        tokens = pad_batch(random_sentences(dictionary, lengths, seed), dictionary)
+        net_input = {"src_tokens": tokens, "src_lengths": torch.tensor(lengths)}
+        generator.generate([model], {"net_input": net_input})
+
+    translate((9, 4, 7), 0)
+    held = tensors()
+    for seed, lengths in enumerate([(3, 5), (9, 9, 2, 1), (1,), (6, 8)]):
+        translate(lengths, seed)
+    assert tensors() <= held
+
+
+def test_interactive_lets_go_of_its_lines(trained, monkeypatch):
+    """A data set is made of each buffer of lines; fairseq kept them for a next epoch."""
+    held, made, read = [], weakref.WeakSet(), interactive.buffered_read
+    init = LanguagePairDataset.__init__
+
+    def counted_init(self, *args, **kwargs):
+        made.add(self)
+        init(self, *args, **kwargs)
+
+    def counted(*arguments):
+        for lines in read(*arguments):
+            gc.collect()
+            held.append(len(made))
+            yield lines
+
+    monkeypatch.setattr(LanguagePairDataset, "__init__", counted_init)
+    monkeypatch.setattr(interactive, "buffered_read", counted)
+    options = ("--path", trained.path, "--beam", 2, "--cpu", "--buffer-size", 2)
+    call("interactive", trained.data, *options, stdin="w01 w02\nw03\n" * 4)
+    assert len(held) == 4 and held[-1] <= held[1] < 3

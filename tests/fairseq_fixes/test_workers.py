@@ -1,0 +1,79 @@
+"""Two processes that train, or translate, together: the same as one, and neither waits for the
+dead."""
+
+from types import SimpleNamespace
+
+import pytest
+from fairseq_programs import (
+    CRITERION,
+    RECIPE,
+    SMALL_MODEL,
+    assert_same_hypotheses,
+    generate,
+    hypotheses,
+)
+from interrupting import LAST, kill_late, unlike
+from processes import all_well, forked, together
+from workers import MEASURED, apart, losses
+
+from resmlp_mt.fairseq_fixes.program_errors import explain
+
+UPDATES = 12
+
+
+def words(data, save_dir, *more):
+    """A training of 13 batches an epoch: the second process has one less.
+
+    Without dropout: processes that train together draw the same random numbers.
+    """
+    return (
+        *(data, "--user-dir", MEASURED, "--save-dir", save_dir, *SMALL_MODEL, *RECIPE, *CRITERION),
+        *("--batch-size", 5, "--required-batch-size-multiple", 1, "--max-update", UPDATES),
+        *("--save-interval-updates", 5, "--update-epoch-batch-itr", "True"),
+        *("--load-checkpoint-on-all-dp-ranks", *more),
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(corpus, tmp_path_factory):
+    """Trainings by ``one`` process and by ``two``: folders with ``checkpoints`` and ``0.log``."""
+    one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
+    single = words(corpus.data, one, "--update-freq", 2)
+    assert forked("fairseq-train", single, one / "0.log").wait(300) == 0
+    with together(forked, "fairseq-train", words(corpus.data, two), two / "logs") as processes:
+        assert all_well(processes) == []
+    return SimpleNamespace(one=one, two=two, log_one=one / "0.log", log_two=two / "logs" / "0.log")
+
+
+def test_two_processes_train_like_one_with_twice_the_update_freq(runs):
+    found = losses(runs.log_one)
+    assert len(found["loss"]) == UPDATES and len(found["valid_loss"]) == 4
+    assert any(abs(loss - round(loss, 3)) > 1e-4 for loss in found["loss"])  # more than 3 decimals
+    assert apart(runs.log_one, runs.log_two) < 1e-4
+
+
+def test_a_worker_that_dies(corpus, runs, tmp_path):
+    """The other ends with an error; the same command resumes."""
+    options, logs = words(corpus.data, tmp_path), tmp_path / "logs"
+    with together(forked, "fairseq-train", options, logs) as processes:
+        end = kill_late(processes[1].kill, processes[0], logs / "0.log", 7)
+    assert end["status"] == 1
+    said = (logs / "0.log").read_text().strip().splitlines()[-1]
+    message = explain(RuntimeError(said.partition("RuntimeError: ")[2]))
+    assert message.startswith("another process of this run has ended (Connection ")
+    with together(forked, "fairseq-train", options, tmp_path / "again") as processes:
+        assert all_well(processes) == []
+    assert "Loaded checkpoint" in (tmp_path / "again" / "0.log").read_text()
+    assert unlike(runs.two / LAST, tmp_path / LAST) == []
+
+
+def test_two_processes_translate_like_one(corpus, trained, tmp_path):
+    """Each takes its share of the sentences."""
+    whole = hypotheses(generate(corpus.data, trained.path, "--batch-size", 2))
+    options = (corpus.data, "--user-dir", MEASURED, "--path", trained.path, "--beam", 4)
+    options += ("--cpu", "--num-workers", 0, "--batch-size", 2)
+    with together(forked, "fairseq-generate", options, tmp_path / "logs") as processes:
+        assert all_well(processes) == []
+    parts = [hypotheses((tmp_path / "logs" / f"{rank}.log").read_text()) for rank in range(2)]
+    assert all(parts) and not parts[0].keys() & parts[1].keys()
+    assert_same_hypotheses(parts[0] | parts[1], whole)

@@ -1,0 +1,144 @@
+"""Options: what the model is made of, and what fairseq's own options do to it."""
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.modules import MultiheadAttention
+from helpers import (
+    SMALL,
+    build_model,
+    gap,
+    model_options,
+    pad_batch,
+    random_sentences,
+    shift,
+)
+from omegaconf import OmegaConf
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
+from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.architectures import ARCHITECTURES
+
+
+def loss_of(model, dictionary):
+    source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
+    targets = random_sentences(dictionary, (8, 6), seed=1)
+    logits, _ = model(source, None, pad_batch([shift(s) for s in targets], dictionary))
+    target = pad_batch(targets, dictionary).flatten()
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target, ignore_index=1)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_what_the_paper_leaves_out(arch):
+    """No self-attention, no LayerNorm or other statistic, no positional embedding (but where
+    convolutions are, which know no positions)."""
+    model, _ = build_model(arch)
+    placed = "conv" in arch
+    for name, module in model.named_modules():
+        assert "Norm" not in type(module).__name__, name
+        assert placed or "Positional" not in type(module).__name__, name
+        assert not isinstance(module, torch.nn.MultiheadAttention), name
+        if isinstance(module, MultiheadAttention):
+            assert name.startswith("decoder.") and not module.self_attention, name
+            assert module.encoder_decoder_attention, name
+    for side in (model.encoder, model.decoder):
+        assert (side.embed_positions is not None) == placed
+
+
+def test_positional_embeddings_are_switched_off():
+    """By the option of fairseq, where the architecture has them; and again from what is saved."""
+    dictionary = synthetic_dictionary(50)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    args = model_options("resmlp_mt_conv_6", no_token_positional_embeddings=True)
+    for _ in range(2):
+        model = ResMLPModel.build_model(args, task)
+        assert model.encoder.embed_positions is None and model.decoder.embed_positions is None
+
+
+@pytest.mark.parametrize("layerscale", [0.2, 0.5])
+def test_where_the_model_starts(layerscale):
+    """alpha = 1 before a branch and after a stack, --layerscale-init after a branch; beta = 0."""
+    model, _ = build_model(randomize=False, layerscale_init=layerscale)
+    affines = {n: m for n, m in model.named_modules() if isinstance(m, Affine)}
+    assert len(affines) == 2 * (2 * 2) + 2 * (2 * 3) + 2
+    for name, affine in affines.items():
+        first = layerscale if name.endswith(".post") else 1.0
+        assert torch.equal(affine.alpha, torch.full((16,), first)), name
+        assert torch.equal(affine.beta, torch.zeros(16)), name
+
+
+def test_layernorm_is_an_option():
+    model, _ = build_model(normalization="layernorm")
+    assert sum(isinstance(m, torch.nn.LayerNorm) for m in model.modules()) == 2 * 2 + 2 * 3 + 2
+
+
+def test_defaults():
+    """The sizes are in test_parameter_count.py."""
+    args = Namespace()
+    ARCH_CONFIG_REGISTRY["resmlp_mt_12"](args)
+    assert (args.layerscale_init, args.dropout, args.token_mixing) == (0.2, 0.15, "linear")
+
+
+def test_command_line_options():
+    parser = ArgumentParser(argument_default=SUPPRESS)  # as fairseq makes it
+    ResMLPModel.add_args(parser)
+    args = parser.parse_args(["--token-mixing", "toeplitz", "--layerscale-init", "0.1"])
+    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
+    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("toeplitz", 0.1, 4)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--token-mixing", "no-such-kind"])
+
+
+def test_hydra_options():
+    """A DictConfig builds what the same Namespace builds."""
+    args = Namespace(**SMALL)
+    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
+    dictionary = synthetic_dictionary(50)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = ResMLPModel.build_model(OmegaConf.create(vars(args)), task)
+    model.load_state_dict(build_model()[0].state_dict())
+
+
+def test_layerdrop():
+    """Layers are left out in training, none in evaluation."""
+    plain, dictionary = build_model()
+    dropping, _ = build_model(encoder_layerdrop=0.5, decoder_layerdrop=0.5)
+    assert torch.equal(loss_of(plain, dictionary), loss_of(dropping, dictionary))
+    dropping.train()
+    assert len({round(loss_of(dropping, dictionary).item(), 5) for _ in range(12)}) > 1
+
+
+@pytest.mark.parametrize("offload", [False, True])
+def test_checkpointed_activations(offload):
+    """Layers are computed again for the backward pass: same losses and gradients."""
+    results = []
+    for options in ({}, {"checkpoint_activations": True, "offload_activations": offload}):
+        model, dictionary = build_model(**options)
+        calls = []
+        for layer in [*model.encoder.layers, *model.decoder.layers]:
+            layer.feed_forward.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        loss = loss_of(model.train(), dictionary)
+        loss.backward()
+        assert len(calls) == (8 if options else 4)
+        results.append((loss.detach(), [p.grad for p in model.parameters()]))
+    (loss, gradients), (other_loss, other_gradients) = results
+    assert gap(loss, other_loss) < 1e-6
+    for a, b in zip(gradients, other_gradients):
+        assert gap(a, b) < 1e-5
+
+
+def test_layers_to_keep():
+    """A model trained with LayerDrop is pruned as it is loaded."""
+    whole, _ = build_model(encoder_layers=4, decoder_layers=4)
+    keep = {"encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": "1,2,3"}
+    model, dictionary = build_model(encoder_layers=4, decoder_layers=4, seed=1, **keep)
+    model.load_state_dict(whole.state_dict(), model_cfg=Namespace(arch="resmlp_mt_tiny", **keep))
+    assert len(model.encoder.layers) == 2 and len(model.decoder.layers) == 3
+    whole.encoder.layers = whole.encoder.layers[::2]
+    whole.decoder.layers = whole.decoder.layers[1:]
+    whole.decoder.num_layers = 3
+    assert torch.equal(loss_of(model, dictionary), loss_of(whole, dictionary))
