@@ -54,6 +54,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     handled = threading.current_thread() is threading.main_thread() and before != signal.SIG_IGN
     if handled:
         signal.signal(signal.SIGTERM, _terminate)
+    disabled = logging.root.manager.disable
     logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
     try:
         main()
@@ -80,5 +81,5 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     finally:
         if handled:
             signal.signal(signal.SIGTERM, before)
-        logging.disable(logging.NOTSET)
+        logging.disable(disabled)  # a program of ours may call another
     return 0
