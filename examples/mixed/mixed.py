@@ -26,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "multi30k"))
 
 from study.measures import counted, repeats, tested  # noqa: E402
+from study.runs import write_joined  # noqa: E402
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints  # noqa: E402
 from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint  # noqa: E402
@@ -38,10 +39,11 @@ from resmlp_mt.provenance import count_parameters, versions  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
 from resmlp_mt.train.log import parse_record, read_curve  # noqa: E402
 from resmlp_mt.train.programs import stopping  # noqa: E402
+from resmlp_mt.train.recipe import FOLDER as RECIPES  # noqa: E402
 from resmlp_mt.train.recipe import load_recipe  # noqa: E402
 
 SOURCE, TARGET = "en", "de"
-RECIPE = HERE / "recipe.toml"
+RECIPE = RECIPES / "mixed.toml"
 RESULTS = HERE / "results"
 MODEL = HERE / "model"
 EVERYDAY = HERE / "everyday"  # a hundred sentences that are not in the corpus
@@ -145,10 +147,7 @@ def longer_lines(out: Path) -> None:
     """``OUT/longer``: the data with a quarter as many lines again, each made of two of its own."""
     text, longer = out / "data" / "text", out / "text" / "longer"
     source, target = (text / f"train.{language}" for language in (SOURCE, TARGET))
-    resmlp_mt(
-        *("concatenate", "--source", source, "--target", target),
-        *("--most", 2, "--share", 0.25, "--output-prefix", longer),
-    )
+    write_joined((source, target), longer, most=2, share=0.25)
     resmlp_mt(
         *("prepare", "-s", SOURCE, "-t", TARGET, "--trainpref", longer),
         *("--validpref", text / "valid", "--out", out / "longer"),

@@ -23,7 +23,6 @@ SUBCOMMANDS = {
     "plot": "draw a checkpoint, its training or its translations",
     "prune": "set small weights to zero",
     "distill": "replace the target side of a training text by translations of a teacher",
-    "concatenate": "add longer lines to a training text",
     "fold": "fold the affine maps of a checkpoint into its weights",
     "export": "a folder that translates without fairseq and PyTorch",
     "benchmark": "measure a model beside a Transformer of fairseq",

@@ -9,7 +9,7 @@ from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
 
 FOLDER = Path(__file__).with_name("recipes")
-NAMES = ("small", "paper")
+NAMES = ("trial", "small", "conv", "mixed", "paper")
 
 Options = Dict[str, List[str]]  # a command line: the values of each option, none for a switch
 Value = Union[str, int, float, bool]
@@ -113,8 +113,9 @@ def load_recipe(name: Union[str, Path]) -> Recipe:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
+        known = ", ".join(NAMES)
         raise UserError(
-            f"--recipe {name}: {error.strerror}: choose {' or '.join(NAMES)}, or give a TOML file"
+            f"--recipe {name}: {error.strerror}: choose {known}, or give a TOML file"
         ) from None
     except ValueError as error:  # of tomllib, which names the line, or of the decoder
         raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None

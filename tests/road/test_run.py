@@ -201,7 +201,7 @@ def test_a_finished_training_needs_no_gpu(german, monkeypatch):
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         ("-- --token-mixing conv --token-mixing-kernel-size 4", "kernel-size 4: must be odd"),
         ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),
-        ("--recipe smal", "--recipe smal: to train with, choose small or paper, or give a TOML"),
+        ("--recipe smal", "--recipe smal: to train with, choose trial or small"),
     ],
 )
 def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_path, monkeypatch):

@@ -3,16 +3,18 @@
 import fnmatch
 import json
 import os
+import random
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import List
+from typing import List, Sequence
 
 from fetch import fetch
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, read_json, write_json
+from resmlp_mt.text.lines import read_parallel, write_lines
 from resmlp_mt.train.programs import stopping
 from study.plan import TESTS, VOCABULARY, Row, rows
 from study.result_files import HERE
@@ -86,16 +88,24 @@ def resmlp_mt(*words) -> None:
         raise UserError(said[-1].partition("error: ")[2] or said[-1])
 
 
+def write_joined(sides: Sequence[Path], prefix: Path, most: int, share: float) -> None:
+    """A text and, behind it, *share* as many pairs, each made of 2 to *most* of its own."""
+    pairs, draw = read_parallel(*sides), random.Random(1)
+    size = len(pairs)
+    for _ in range(int(share * size)):
+        chosen = draw.sample(range(size), draw.randint(2, most))
+        pairs.append(tuple(" ".join(side) for side in zip(*(pairs[n] for n in chosen))))
+    for path, side in zip(sides, zip(*pairs)):
+        write_lines(Path(f"{prefix}{path.suffix}"), side)
+
+
 def concatenated(out: Path) -> Path:
     """The text and, behind it, half as many pairs made of two to four of its own."""
     prefix = out / "text.concatenated" / "train"
     if not prefix.with_name("train.de").exists():
         make_folder(prefix.parent)
         sides = [text_file("train", language) for language in ("en", "de")]
-        resmlp_mt(
-            *("concatenate", "--source", sides[0], "--target", sides[1]),
-            *("--output-prefix", prefix, "--most", 4, "--share", 0.5, "--seed", 1),
-        )
+        write_joined(sides, prefix, most=4, share=0.5)
     return prefix
 
 
