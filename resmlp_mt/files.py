@@ -61,8 +61,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
-        if isinstance(error, OSError) and str(error.filename) == temporary:
-            error.filename = str(path)  # the name that the user gave
+        # the name that the user gave; a full disk names none
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            error.filename = str(path)
         raise
 
 

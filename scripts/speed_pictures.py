@@ -1,5 +1,6 @@
 """Pictures of speed and of memory by length, from the files in results/."""
 
+import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple
 
@@ -50,13 +51,32 @@ def memory() -> List[Panel]:
     return panels
 
 
+# how the names of architectures begin, fairseq's and ours
+ARCHITECTURES = {
+    "resmlp_mt_toeplitz_": "ResMLP, Toeplitz, ",
+    "resmlp_mt_conv_": "ResMLP, convolutions, ",
+    "resmlp_mt_gated_": "ResMLP, gated, ",
+    "resmlp_mt_": "ResMLP, ",
+    "transformer_": "Transformer, ",
+    "transformer": "Transformer",
+}
+
+
+def in_words(label: str) -> str:
+    """The name of an architecture as the name of a system and a size: ``ResMLP, 6 + 6 int8``."""
+    for start, name in ARCHITECTURES.items():
+        if label.startswith(start):
+            return name + re.sub(r"^(\d+)\b", r"\1 + \1", label.removeprefix(start))
+    return label
+
+
 @style.in_style
 def draw_panels(panels: List[Panel]):
     """Panels below each other, the same models in each. A band is from lowest to highest repeat."""
     figure = style.new_figure(style.COLUMN, 5 * len(panels) * style.CM)
     places = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
     for axes, panel in zip(places, panels):
-        named = {style.in_words(name): points for name, points in panel.lines.items()}
+        named = {in_words(name): points for name, points in panel.lines.items()}
         for name, look in style.looks(named).items():
             points = named[name]
             lengths = [x for x, _ in points]

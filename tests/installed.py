@@ -67,6 +67,20 @@ class Installed:
         )
 
 
+def shell(command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
+    """Run a command line of this checkout through bash, stdout and stderr apart."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=cwd,
+        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+
+
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)

@@ -25,10 +25,9 @@ def save_model(path, seed=0, **options):
 
 def drawn(kind, *words):
     """The figure that ``resmlp-mt plot KIND WORDS`` would write."""
-    from resmlp_mt.plot.kinds import DRAW
+    from resmlp_mt.cli.plot import figure_of
 
-    args = build_parser("plot").parse_args([kind, *map(str, words), "-o", "unwritten.png"])
-    return DRAW[kind](args)
+    return figure_of(build_parser("plot").parse_args([kind, *map(str, words), "-o", "no.png"]))
 
 
 def labelled(figure):

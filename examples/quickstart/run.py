@@ -56,7 +56,7 @@ def run_words(args, corpus: Path) -> list:
 
 def found(run: Path, corpus: Path, seed: int) -> dict:
     """What the run gave: scores, some held-out sentences, its matrices."""
-    from resmlp_mt.checkpoints.inspection import mixing_matrices
+    from resmlp_mt.plot.mixing_matrices import mixing_matrices
 
     pairs = read_parallel(corpus / "test.en", corpus / "test.de")
     hypotheses = list(read_lines(run / "translations" / "test.de"))

@@ -10,7 +10,7 @@ from typing import Callable
 from resmlp_mt.errors import UserError
 
 # where they were stopped; our examples, which have no name, too
-RESUMED = ("prepare", "train", "run", "translate", "distill", "")
+RESUMED = ("prepare", "train", "run", "translate", "")
 
 
 class _Terminated(SystemExit):

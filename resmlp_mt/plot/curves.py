@@ -1,54 +1,50 @@
-"""Learning curves, from the logs of trainings and from result files."""
+"""Learning curves from logs and result files: of one training, or of several to compare."""
 
 import os
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json
+from resmlp_mt.plot.style import CM, COLUMN, GREY, in_style, legend_below, looks, new_figure
 from resmlp_mt.train.log import read_curve
 
-Points = List[Tuple[int, float]]
+# "train" and "valid": (update, nll in bits a token)
+Curve = Dict[str, List[Tuple[int, float]]]
 
 
-def read_curves(files: Sequence[str]) -> Dict[str, Dict[str, Points]]:
-    """Learning curves by label.
+def read_curves(files: Sequence[str]) -> Dict[str, Curve]:
+    """Curves by label.
 
-    Args:
-        files: each a log of ``fairseq-train --log-format json``, or a result file (``.json``) with
-            a ``valid_curve`` of ``[update, nll]``. ``LABEL=FILE`` names it. Default: the ``label``
-            of a result file, the name of the file or, for a ``train.log``, of its folder.
-
-    Returns:
-        ``{"train": [(update, nll)], "valid": [(update, nll)]}`` by label; nll in bits a token.
-
-    Raises:
-        UserError: a file that is not there, cut off, or has no curve; a label given twice.
+    Each file is a log of ``fairseq-train --log-format json`` or a result file (``.json``) with a
+    ``valid_curve``. ``LABEL=FILE`` names it. Otherwise its name is the result file's ``label``, the
+    file's name or, for a ``train.log``, its folder's name.
     """
-    curves: Dict[str, Dict[str, Points]] = {}
+    curves: Dict[str, Curve] = {}
     for given in files:
-        label, path = _split(given)
+        label, equals, path = str(given).partition("=")
+        if not equals or os.path.exists(given):
+            label, path = "", given
+        path = Path(path)
         found, name = _read_result(path) if path.suffix == ".json" else _read_log(path)
         if not found["valid"] and not found["train"]:
             raise UserError(
                 f"{path}: no learning curve in it: give a log of fairseq-train --log-format json, "
                 "or a result file with valid_curve"
             )
-        label = label or name
-        if label in curves:
-            raise UserError(f"{path}: a second curve called {label}: give it a label, LABEL={path}")
-        curves[label] = found
+        if (label or name) in curves:
+            raise UserError(
+                f"{path}: a second curve called {label or name}: give it a label, LABEL={path}"
+            )
+        curves[label or name] = found
     return curves
 
 
-def _split(given: str) -> Tuple[Optional[str], Path]:
-    label, equals, path = str(given).partition("=")
-    if not equals or os.path.exists(given):
-        return None, Path(given)
-    return label, Path(path)
-
-
-def _read_log(path: Path):
+def _read_log(path: Path) -> Tuple[Curve, str]:
     try:
         curve = read_curve(path)
     except OSError as error:
@@ -63,7 +59,7 @@ def _read_log(path: Path):
     return curve, named.name if path.name == "train.log" else path.stem
 
 
-def _read_result(path: Path):
+def _read_result(path: Path) -> Tuple[Curve, str]:
     result = read_json(path)
     points = result.get("valid_curve") if isinstance(result, dict) else None
     try:
@@ -73,3 +69,40 @@ def _read_result(path: Path):
             f"{path}: no valid_curve of [update, nll] in it: give a result file"
         ) from None
     return {"train": [], "valid": valid}, str(result.get("label") or path.stem)
+
+
+@in_style
+def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure:
+    """Validation nll by update, and for a single curve the nll of training too."""
+    several = len(curves) > 1
+    short = len(curves) > 3 and max(map(len, curves)) <= 20
+    columns = 2 if short or not several else 1
+    legend_rows = -(-len(curves) // columns) + several
+    figure = new_figure(COLUMN, (5.2 + 0.32 * legend_rows) * CM, title)
+    axes = figure.subplots()
+    handles: Dict[str, Line2D] = {}
+    if several:
+        for name, look in looks(curves).items():
+            points = curves[name]["valid"] or curves[name]["train"]
+            marker = look["marker"] if curves[name]["valid"] else ""
+            label = f"{name} ({points[-1][1]:.2f})"
+            (handles[label],) = axes.plot(*zip(*points), **{**look, "marker": marker})
+    else:
+        ((name, curve),) = curves.items()
+        if curve["train"]:
+            (handles["training"],) = axes.plot(*zip(*curve["train"]), color=GREY, linewidth=0.6)
+        if curve["valid"]:
+            (handles["validation"],) = axes.plot(*zip(*curve["valid"]), **looks([name])[name])
+        if curve["train"] and curve["valid"]:
+            # the training loss of the first updates is far above all others: it is cut off
+            low = min(nll for points in curve.values() for _, nll in points)
+            axes.set_ylim(0.9 * low, 1.3 * max(nll for _, nll in curve["valid"]))
+    validation = several and all(curve["valid"] for curve in curves.values())
+    axes.set(xlabel="update", ylabel=f"{'validation ' * validation}nll (bits a token)")
+    axes.grid(True)
+    axes.margins(x=0.02)
+    axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    heading = "last value in brackets" if several else None
+    legend_below(figure, handles.values(), handles, columns, heading)
+    return figure

@@ -1,4 +1,4 @@
-"""Mixing matrices as heat maps, by depth: as Figure 2 of the paper, for sentences."""
+"""Mixing matrices as heat maps, by depth: Figure 2 of the paper, for sentences."""
 
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
@@ -7,21 +7,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from resmlp_mt.checkpoints.inspection import SIDES, Layer
-from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, color_bar, in_style, new_figure
+from resmlp_mt.errors import UserError
+from resmlp_mt.plot.mixing_matrices import SIDES, Layer
+from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
 ROWS = 16  # more rows of panels than that take the width of a page
+MOST_HEADS = 8  # unless more are asked for
 
 
 class Panel(NamedTuple):
-    """One matrix.
-
-    Attributes:
-        matrix: T x T.
-        causal: whether its upper triangle does not exist.
-        heading: above it.
-        row: left of it, for the first of a row.
-    """
+    """A matrix, T x T; *causal* hides its upper triangle; *row* labels the first panel of a row."""
 
     matrix: np.ndarray
     causal: bool
@@ -29,41 +24,24 @@ class Panel(NamedTuple):
     row: str = ""
 
 
-def layers_of(matrices: Dict[Layer, Tensor], side: str) -> List[int]:
-    """Layer numbers of one side, in order."""
-    return sorted(layer for where, layer in matrices if where == side)
-
-
-def layer_rows(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]:
-    """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
-    sides = [[(side, layer) for layer in layers_of(matrices, side)] for side in SIDES]
-    return [
-        keys[start : start + columns] for keys in sides for start in range(0, len(keys), columns)
-    ]
-
-
 def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Panel]]:
-    """Rows of panels, depth from left to right.
+    """Rows of panels of these *heads*, from 1, with depth from left to right.
 
-    One head: the encoder above the decoder. Several: a row for each head, the encoder beside the
-    decoder where both have room, else above it.
-
-    Args:
-        matrices: H x T x T by side and layer.
-        heads: numbers of the heads to show, from 1.
+    With several heads, each has a row, and the decoder stands beside the encoder if there is room.
+    Otherwise it stands below.
     """
-    blocks = layer_rows(matrices, 6)
+    blocks = _blocks(matrices, 6)
     if len(heads) > 1 and len(matrices) <= 6:
         blocks = [sum(blocks, [])]
     elif len(blocks) * len(heads) > ROWS:
-        blocks = layer_rows(matrices, 12)
+        blocks = _blocks(matrices, 12)
     rows = []
     for block in blocks:
         for head in heads:
-            first_row, row = head == heads[0], []
+            row = []
             for side, layer in block:
                 if len(heads) > 1:
-                    heading = f"{side}\nlayer {layer + 1}" if first_row else ""
+                    heading = f"{side}\nlayer {layer + 1}" if head == heads[0] else ""
                     label = f"head {head}"
                 else:
                     heading, label = f"layer {layer + 1}", side
@@ -73,14 +51,23 @@ def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Pa
     return rows
 
 
+def _blocks(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]:
+    """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
+    sides = [[layer for layer in matrices if layer[0] == side] for side in SIDES]
+    return [some[i : i + columns] for some in sides for i in range(0, len(some), columns)]
+
+
+def choose_heads(there_are: int, asked: Optional[Sequence[int]]) -> List[int]:
+    """The heads to draw, from 1: those *asked* for, or the first 8."""
+    for head in asked or ():
+        if not 1 <= head <= there_are:
+            raise UserError(f"--head {head}: this model has {there_are}")
+    return list(asked or range(1, min(there_are, MOST_HEADS) + 1))
+
+
 @in_style
 def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figure:
-    """Heat maps: zero white, positive red, negative blue, each by its own largest weight.
-
-    Args:
-        rows: what :func:`arrange` gives.
-        title: heading of the whole.
-    """
+    """Heat maps: zero white, positive red, negative blue, each scaled by its largest weight."""
     columns = max(map(len, rows))
     width = PAGE if columns > 6 else COLUMN
     headings = sum(
@@ -95,10 +82,10 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
     for axes in grid.flat:
         axes.set_visible(False)
     for number, (row, places) in enumerate(zip(rows, grid)):
+        below = rows[number + 1] if number + 1 < len(rows) else []
         for column, (panel, axes) in enumerate(zip(row, places)):
             axes.set_visible(True)
             image = _show(axes, panel)
-            below = rows[number + 1] if number + 1 < len(rows) else []
             if column:
                 axes.tick_params(labelleft=False)
             else:
@@ -107,17 +94,24 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
                 axes.tick_params(labelbottom=False)
             else:
                 axes.set_xlabel("read s")
-    label = "weight A[t, s], divided by the largest of its matrix"
-    color_bar(figure, image, grid, label, pad=0.02, ticks=[-1, -0.5, 0, 0.5, 1])
+    scale = figure.colorbar(
+        image,
+        ax=grid,
+        location="bottom",
+        aspect=40,
+        shrink=0.8,
+        pad=0.02,
+        ticks=[-1, -0.5, 0, 0.5, 1],
+    )
+    scale.set_label("weight A[t, s], divided by the largest of its matrix")
+    scale.outline.set_linewidth(0.5)
     return figure
 
 
 def _show(axes, panel: Panel):
-    largest = np.abs(panel.matrix).max() or 1.0
-    shown = panel.matrix / largest
+    shown = panel.matrix / (np.abs(panel.matrix).max() or 1.0)
     if panel.causal:
-        future = np.triu(np.ones_like(shown, dtype=bool), 1)
-        shown = np.ma.masked_array(shown, future)
+        shown = np.ma.masked_array(shown, np.triu(np.ones_like(shown, dtype=bool), 1))
     axes.set_facecolor(UNUSED)
     image = axes.imshow(shown, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
     for axis in (axes.xaxis, axes.yaxis):

@@ -1,14 +1,15 @@
 """How the pictures look, and how they are written.
 
-Every picture is drawn at the size at which it is printed, a column of 8 cm or a page of 17, with no
-letter below 6 points. Lines differ in colour (the palette of Okabe and Ito, for colour-blind
-readers) and in marker or dash, for a print in grey. A system has one name, colour and marker in
-every picture: :data:`SYSTEMS`. The background is white, also where the page around it is dark.
+Pictures have the size at which they are printed: a column of 8 cm or a page of 17, with letters of
+6 points or more. Lines differ in colour (Okabe and Ito's palette) and in marker or dash, for
+colour-blind readers and grey prints. A system looks alike in every picture: :data:`SYSTEMS`.
 """
 
 import functools
+import logging
 import re
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import Dict, Iterable, Optional, Sequence
 
@@ -17,6 +18,9 @@ from matplotlib.figure import Figure
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, whole_file
+
+# a first run builds a cache of fonts, and would say so
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM
@@ -34,15 +38,6 @@ SYSTEMS = {
     "LSTM": ("#56B4E9", "P"),
     "ConvS2S": ("#8C6D31", "X"),
 }
-# how the names of architectures begin, fairseq's and ours
-ARCHITECTURES = {
-    "resmlp_mt_toeplitz_": "ResMLP, Toeplitz, ",
-    "resmlp_mt_conv_": "ResMLP, convolutions, ",
-    "resmlp_mt_gated_": "ResMLP, gated, ",
-    "resmlp_mt_": "ResMLP, ",
-    "transformer_": "Transformer, ",
-    "transformer": "Transformer",
-}
 GREY = "#777777"
 UNUSED = "#E4E4E4"  # where a triangular matrix has no weight
 SUFFIXES = (".png", ".svg")
@@ -53,17 +48,12 @@ STYLE = {
     "axes.titlesize": NORMAL,
     "axes.labelsize": NORMAL,
     "figure.titlesize": NORMAL + 1,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
     "legend.fontsize": SMALL,
     "legend.title_fontsize": SMALL,
     "axes.linewidth": 0.5,
-    "xtick.major.width": 0.5,
-    "ytick.major.width": 0.5,
-    "xtick.major.size": 2,
-    "ytick.major.size": 2,
-    "xtick.major.pad": 2,
-    "ytick.major.pad": 2,
+    **{f"{axis}tick.labelsize": SMALL for axis in "xy"},
+    **{f"{axis}tick.major.width": 0.5 for axis in "xy"},
+    **{f"{axis}tick.major.{what}": 2 for axis in "xy" for what in ("size", "pad")},
     "axes.titlepad": 3,
     "axes.labelpad": 2,
     "axes.grid.axis": "y",
@@ -92,10 +82,7 @@ def in_style(draw):
 
 
 def new_figure(width: float, height: float, title: Optional[str] = None) -> Figure:
-    """An empty figure that keeps all labels inside. Sizes in inches.
-
-    A *title* adds its height. It is broken where it is wider than the picture.
-    """
+    """An empty figure that keeps all labels inside, sizes in inches. A *title* adds its height."""
     room = 0.5 * CM if title else 0
     figure = Figure(figsize=(width, height + room), layout="constrained")
     if title:
@@ -110,61 +97,40 @@ def legend_below(
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=title)
 
 
-def color_bar(figure: Figure, image, axes, label: str, **options) -> None:
-    """A scale of the colours of *image* under all *axes*."""
-    bar = figure.colorbar(image, ax=axes, location="bottom", aspect=40, shrink=0.8, **options)
-    bar.set_label(label)
-    bar.outline.set_linewidth(0.5)
-
-
-def in_words(label: str) -> str:
-    """The name of an architecture as the name of a system and a size: ``ResMLP, 6 + 6 int8``."""
-    for start, name in ARCHITECTURES.items():
-        if label.startswith(start):
-            return name + re.sub(r"^(\d+)\b", r"\1 + \1", label.removeprefix(start))
-    return label
-
-
 def looks(labels: Iterable[str]) -> Dict[str, dict]:
-    """The :func:`look` of each line of a picture.
+    """The colour, marker and dash of each line of a picture.
 
     A label that begins with the name of a system has its colour and marker. A second one of the
-    same system is dashed, with an empty marker: ``ResMLP, 6 + 6 layers``.
+    same system (``ResMLP, 6 + 6 layers``) is dashed, with an empty marker.
     """
     found: Dict[str, dict] = {}
-    system_of: Dict[str, Optional[str]] = {}
+    before: Counter = Counter()  # labels by system
     for label in labels:
         fits = [name for name in SYSTEMS if re.match(rf"{re.escape(name)}\b", label)]
         system = max(fits, key=len, default=None)
-        before = list(system_of.values()).count(system)
-        system_of[label] = system
+        number = before[system]
+        before[system] += 1
         if system is None:
-            found[label] = look(before)
+            found[label] = look(number)
             continue
         color, marker = SYSTEMS[system]
-        found[label] = {"color": color, "marker": marker, "linestyle": DASHES[before % len(DASHES)]}
-        if before:
+        found[label] = {"color": color, "marker": marker, "linestyle": DASHES[number % len(DASHES)]}
+        if number:
             found[label]["markerfacecolor"] = "white"
     return found
 
 
-def color(number: int) -> str:
-    return COLORS[number % len(COLORS)]
-
-
 def look(number: int) -> dict:
-    """Colour, marker and dash of a line. The dash changes each time that the colours repeat."""
-    dash = DASHES[number // len(COLORS) % len(DASHES)]
-    marker = MARKERS[number % len(MARKERS)]
-    return {"color": color(number), "marker": marker, "linestyle": dash}
+    """Colour, marker and dash of a line. The dash changes each time the colours repeat."""
+    return {
+        "color": COLORS[number % len(COLORS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": DASHES[number // len(COLORS) % len(DASHES)],
+    }
 
 
 def check_pictures(paths: Sequence[Path]) -> None:
-    """Refuse what could not be written, before anything is computed.
-
-    Raises:
-        UserError: naming the file.
-    """
+    """Refuse what could not be written, before anything is computed."""
     for path in map(Path, paths):
         if path.suffix not in SUFFIXES:
             raise UserError(f"{path}: name a .png or .svg file")
@@ -173,18 +139,9 @@ def check_pictures(paths: Sequence[Path]) -> None:
 
 @in_style
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure to each of *paths*, whole or not at all. The suffix chooses the format.
-
-    Raises:
-        UserError: a suffix other than .png and .svg, or a file that cannot be written.
-    """
+    """Write a figure to each of *paths*, whole or not at all. The suffix chooses the format."""
     check_pictures(paths)
     for path in map(Path, paths):
         metadata = {"Date": None} if path.suffix == ".svg" else None
-        try:
-            with whole_file(path) as temporary:
-                figure.savefig(temporary, format=path.suffix[1:], dpi=300, metadata=metadata)
-        except OSError as error:
-            raise UserError(
-                f"{path} could not be written ({error.strerror}): choose another folder"
-            ) from None
+        with whole_file(path) as temporary:
+            figure.savefig(temporary, format=path.suffix[1:], dpi=300, metadata=metadata)

@@ -1,3 +1,3 @@
-"""Text in, text out: one driver for translating and distilling."""
+"""Text in, text out: one driver."""
 
 from resmlp_mt import fairseq_fixes  # noqa: F401 (fairseq is repaired before anything is taken from it)

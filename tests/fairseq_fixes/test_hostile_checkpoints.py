@@ -56,7 +56,7 @@ def state(ways):
         ("weights", 6, ("fold", "average")),
         ("optimizer", 1, ("resume", "finetune")),
         ("options", 10, ("hub", "fold")),
-        ("around the model", 14, ("hub", "distill")),
+        ("around the model", 14, ("hub", "translate")),
         ("around the model", 20, ("resume",)),
         ("damaged", 1, QUICK),
         ("pickle changed", 1, ("hub",)),

@@ -5,7 +5,7 @@ import torch
 from fairseq_programs import generate, hypotheses, load, train, values, weights
 from reference_scores import assert_scores_are
 
-from resmlp_mt.checkpoints.inspection import untrained
+from resmlp_mt.plot.mixing_matrices import untrained
 
 SHORT = ("--batch-size", 8, "--max-epoch", 2)
 LAST = "checkpoint_last.pt"
@@ -41,7 +41,7 @@ def test_layerdrop(corpus, tmp_path, dropped, kept):
     """A layer that is always dropped never learns; the other side's do; none is lost."""
     train(corpus.data, tmp_path, *SHORT, f"--{dropped}-layerdrop", 1.0)
     state = load(tmp_path / LAST)
-    first = untrained(state)
+    first = untrained(state).state_dict()
     layer = "{}.layers.1.feed_forward.fc1.weight".format
     assert torch.equal(state["model"][layer(dropped)], first[layer(dropped)])
     if kept == "decoder":  # with all of the decoder's layers dropped the encoder is not looked at

@@ -33,10 +33,10 @@ class Case(NamedTuple):
 
 # ways of loading, as of hostile_checkpoint_ways.py
 AVERAGE = frozenset({"average"})  # of any model, of whose options it knows nothing
-LOOKING = AVERAGE | {"fold", "prune", "plot"}  # at the model alone
+LOOKING = AVERAGE | {"fold", "plot"}  # at the model alone
 OPTIONS_OF_THEIR_OWN = AVERAGE | {"resume", "finetune"}
 NOT_THE_MODEL = OPTIONS_OF_THEIR_OWN | LOOKING
-ANY = NOT_THE_MODEL | {"generate", "interactive", "hub", "translate", "distill", "attention"}
+ANY = NOT_THE_MODEL | {"generate", "interactive", "hub", "translate"}
 
 _MATRIX = "encoder.layers.1.token_mixing.mixing.weight"
 _VECTOR = "decoder.layers.0.feed_forward.post.alpha"

@@ -11,11 +11,10 @@ from fairseq_programs import call, hypotheses, load, train, values
 from small_world import EPOCHS, World
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints.inspection import mixing_matrices
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes.program_errors import explain
 from resmlp_mt.fairseq_fixes.quiet import logging_as_before
-from resmlp_mt.plot.cross_attention import cross_attention
+from resmlp_mt.plot.mixing_matrices import mixing_matrices
 
 SENTENCES = ["w01 w02 w03", "", "w30 w31"]
 
@@ -63,11 +62,8 @@ class Ways:
             "finetune": lambda: self._train("--finetune-from-model", 1),
             "average": lambda: self._weights("average", "--inputs", self.path, "--output"),
             "fold": lambda: self._weights("fold", self.path, "--output"),
-            "prune": lambda: self._weights("prune", self.path, "--output"),
             "plot": self._matrices,
-            "attention": self._attention,
             "translate": self._translate,
-            "distill": self._distill,
         }
         self.names = tuple(self._ways)
         self._right: Dict[str, object] = {}
@@ -179,10 +175,6 @@ class Ways:
     def _matrices(self):
         return self._in_process(lambda: mixing_matrices(self.path, 8))
 
-    def _attention(self):
-        given = (self.path, self.world.data, "w01", self.world.spm, "w02")
-        return self._in_process(lambda: cross_attention(*given)).weights
-
     def _translate(self):
         self._command(
             *("translate", "--path", self.path, "--data", self.world.data, "--threads", 1),
@@ -190,14 +182,6 @@ class Ways:
             *("--beam", 2, "--max-len-b", 20),
         )
         return (self.out / "out").read_text()
-
-    def _distill(self):
-        self._command(
-            *("distill", "--path", self.path, "--data", self.world.data, "--cpu"),
-            *("--source", self.source, "--target", self.target, "--out", self.out / "train"),
-            *("--beam", 2, "--max-len-b", 20),
-        )
-        return (self.out / "train.yy").read_text()
 
 
 def _same(found, right) -> bool:

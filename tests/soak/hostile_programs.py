@@ -20,7 +20,6 @@ from small_world import World
 from resmlp_mt.fairseq_fixes.program_errors import explain
 from resmlp_mt.files import read_json
 from resmlp_mt.score.generated import read_system
-from resmlp_mt.text.lines import read_lines
 from resmlp_mt.text.subwords import Subwords
 
 MOST_PIECES = 31  # of a sentence: the small model has 32 positions, and the end takes one
@@ -50,7 +49,6 @@ class Programs:
             PREPROCESS: self._preprocess,
             INTERACTIVE: self._interactive,
             "translate": self._translate,
-            "distill": self._distill,
             "score": self._score,
             "prepare": self._prepare,
         }
@@ -192,28 +190,6 @@ class Programs:
             assert found == expected[pieces[number]], (number, line[:60], found)
         without = pieces.count("")
         assert f", {without} of them without a word" in said.err, said.err
-
-    def _distill(self, lines: List[bytes], folder: Path) -> None:
-        write_side(folder / "text.xx", lines)
-        write_side(folder / "text.yy", lines[::-1])
-        said = resmlp(
-            *("distill", "--path", self.world.checkpoint, "--data", self.world.data, *GREEDY),
-            *("--source", folder / "text.xx", "--target", folder / "text.yy"),
-            *("--out", folder / "out" / "train"),
-        )
-        succeeded(said)
-        source, target = (list(read_lines(folder / "out" / f"train.{x}")) for x in ("xx", "yy"))
-        assert source == list(map(text_of, lines)) and len(target) == len(lines)
-        made = json.loads((folder / "out" / "train.json").read_text(encoding="utf-8"))["results"]
-        assert made["lines"] == made["pairs"] == len(lines)
-        failed: List[str] = []
-        if made["failures"]:
-            failed = (folder / "out" / "train.failures.tsv").read_bytes().decode().split("\n")[1:-1]
-            assert all(row.count("\t") == 3 for row in failed)
-        assert len(failed) == sum(made["failures"].values())
-        for row in failed:  # where the teacher failed there is the reference
-            number = int(row.split("\t")[0]) - 1
-            assert target[number] == text_of(lines[::-1][number])
 
     def _score(self, lines: List[bytes], folder: Path) -> None:
         write_side(folder / "references", lines)

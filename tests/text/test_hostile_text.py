@@ -7,7 +7,7 @@ from hostile_programs import INTERACTIVE, PREPROCESS, Programs
 from hostile_text import by_hypothesis
 
 FIXED = [line.encode() for line in hostile_lines.FIXED]
-PROGRAMS = [PREPROCESS, INTERACTIVE, "translate", "distill", "score", "prepare"]
+PROGRAMS = [PREPROCESS, INTERACTIVE, "translate", "score", "prepare"]
 
 
 @pytest.fixture(scope="module")

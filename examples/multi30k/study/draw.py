@@ -10,7 +10,6 @@ from matplotlib.ticker import PercentFormatter
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder
-from resmlp_mt.plot.length import draw_by_length
 from resmlp_mt.plot.style import (
     CM,
     COLUMN,
@@ -23,6 +22,7 @@ from resmlp_mt.plot.style import (
     new_figure,
     save,
 )
+from study.length import draw_by_length
 from study.plan import NAMES, TEST
 from study.tables import MAIN, PAIRS, by_length, of_system, of_table, rows_of, system_name, text_of
 

@@ -280,7 +280,7 @@ THRESHOLDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)  # shares of the largest weight o
 
 def pruning(out: Path, made: dict, save: Save) -> None:
     """BLEU of a ResMLP whose small weights are zero, without another training."""
-    from resmlp_mt.plot.pruning import Count, prune_checkpoint
+    from study.pruning import Count, prune_checkpoint
 
     sources, references = sides(PRUNED)
     model = out / PRUNED / "model" / "model.pt"

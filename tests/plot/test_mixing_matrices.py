@@ -3,7 +3,7 @@
 import torch
 from fairseq_programs import load
 
-from resmlp_mt.checkpoints.inspection import mixing_matrices
+from resmlp_mt.plot.mixing_matrices import mixing_matrices
 
 
 def test_matrices_before_and_after_training(trained):

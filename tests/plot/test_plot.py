@@ -1,0 +1,264 @@
+"""Pictures of matrices and curves: what is in them, that they are legible, what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from command import refused, resmlp
+from installed import shell
+from picture_inputs import COLUMN, assert_legible, drawn, labelled, save_model
+
+from resmlp_mt.plot.curves import draw_curves, read_curves
+from resmlp_mt.plot.matrices import arrange, draw_matrices
+from resmlp_mt.plot.mixing_matrices import mixing_matrices
+from resmlp_mt.plot.style import PAGE, look, looks
+
+SIX, MANY = {"encoder_layers": 6, "decoder_layers": 6}, {"encoder_layers": 12, "decoder_layers": 12}
+HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
+TRAIN = '2020-01-01 00:00:00 | INFO | train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
+VALID = (
+    '2020-01-01 00:00:00 | INFO | valid | {{"valid_num_updates": "{}", "valid_nll_loss": "{}"}}\n'
+)
+
+
+def images(figure):
+    """The array of each heat map, from the first panel to the last."""
+    return [axes.images[0].get_array() for axes in figure.axes if axes.images]
+
+
+@pytest.mark.parametrize("options", [{"encoder_layers": 1}, MANY, HEADS], ids=["1", "12", "heads"])
+def test_matrices_are_legible(tmp_path, options):
+    path = save_model(tmp_path / "a.pt", **options)
+    title = "A heading that is wider than the " * 3
+    figure = drawn("matrices", path, "--length", 20, "--title", title)
+    assert_legible(figure, figure.get_figwidth())
+    assert figure.get_figwidth() in (pytest.approx(COLUMN), pytest.approx(PAGE))
+
+
+@pytest.mark.parametrize("kind", ["linear", "gated"])
+def test_heat_maps_are_the_matrices(tmp_path, kind):
+    path = save_model(tmp_path / "a.pt", encoder_layers=3, token_mixing=kind)
+    matrices = mixing_matrices(path, 10)
+    figure = drawn("matrices", path, "--length", 10)
+    layers = [("encoder", 0), ("encoder", 1), ("encoder", 2), ("decoder", 0), ("decoder", 1)]
+    for key, image in zip(layers, images(figure), strict=True):
+        matrix = matrices[key][0].numpy()
+        np.testing.assert_allclose(image.filled(0), matrix / np.abs(matrix).max(), atol=1e-6)
+        future = np.triu(np.ones((10, 10), dtype=bool), 1)
+        hidden = np.ma.getmaskarray(image)
+        assert (hidden == (future if key[0] == "decoder" else False)).all()
+    titles = [axes.get_title() for axes in figure.axes if axes.images]
+    assert titles == ["layer 1", "layer 2", "layer 3", "layer 1", "layer 2"]
+    for side in ("encoder", "decoder"):
+        assert torch.equal(matrices[side, 0], by_hand(path, kind, side, 10))
+
+
+def by_hand(path, kind, side, length):
+    """The first layer's matrix out of its parameter, weight by weight."""
+    name = "toeplitz.weight" if kind == "gated" else "weight"
+    weight = torch.load(path)["model"][f"{side}.layers.0.token_mixing.mixing.{name}"]
+    centre = weight.size(1) // 2 if side == "encoder" else 0
+    matrix = torch.zeros(len(weight), length, length)
+    for t in range(length):
+        for s in range(t + 1 if side == "decoder" else length):
+            place = (t, s) if kind == "linear" else (centre + t - s,)
+            matrix[:, t, s] = weight[(slice(None), *place)]
+    return matrix
+
+
+def test_heads_are_rows_of_panels(tmp_path):
+    path = save_model(tmp_path / "a.pt", **HEADS)
+    matrices = mixing_matrices(path, 10)
+    rows = arrange(matrices, [2, 7])
+    assert [[panel.row for panel in row] for row in rows] == [
+        ["head 2", "", "", ""],
+        ["head 7", "", "", ""],
+    ]
+    assert [panel.heading for panel in rows[0]] == [
+        f"{side}\nlayer {layer}" for side in ("encoder", "decoder") for layer in (1, 2)
+    ]
+    assert (rows[1][2].matrix == matrices["decoder", 0][6].numpy()).all()
+    assert len(images(drawn("matrices", path, "--length", 10, "--head", 2, 7))) == 2 * 4
+    # where the two sides have no room beside each other, they stand below each other
+    matrices = mixing_matrices(save_model(tmp_path / "b.pt", **SIX, **HEADS), 10)
+    assert [len(row) for row in arrange(matrices, range(1, 9))] == [6] * 16
+    assert_legible(draw_matrices(arrange(matrices, [1, 8])))
+    path = save_model(tmp_path / "c.pt", token_mixing_heads=16)
+    figure = drawn("matrices", path, "--length", 10)
+    assert len(images(figure)) == 8 * 4
+    assert figure.get_suptitle().endswith(", heads 1 2 3 4 5 6 7 8\nof 16")
+
+
+def test_files(tmp_path):
+    path = save_model(tmp_path / "a.pt")
+    png, svg = tmp_path / "a.png", tmp_path / "a.svg"
+    command = ["plot", "matrices", path, "-o", png, "-o", svg, "--title", "Ours"]
+    written = []
+    for _ in range(2):  # the same picture is the same file
+        assert resmlp(*command) == (0, f"{png}\n{svg}\n", "")
+        written.append((png.read_bytes(), svg.read_text()))
+    assert written[0] == written[1]
+    assert written[0][0].startswith(b"\x89PNG") and "<svg" in written[0][1]
+    width = int.from_bytes(png.read_bytes()[16:20], "big")
+    assert abs(width - 300 * COLUMN) < 2  # 300 dots an inch
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "a.pt", "a.svg"]
+
+
+def test_a_fresh_machine_prints_nothing_but_the_file(tmp_path):
+    """No cache of fonts is there yet, whose making is logged in hundreds of lines."""
+    save_model(tmp_path / "a.pt")
+    fresh = {"HOME": str(tmp_path / "home"), "MPLCONFIGDIR": str(tmp_path / "fonts")}
+    # the demo calls the command, and draws by itself afterwards
+    program = "from resmlp_mt.cli.main import main; from resmlp_mt.cli.terminal import run_main\n"
+    program += "def work():\n    main(['plot', 'matrices', 'a.pt', '-o', 'a.png'])\n"
+    program += "    import matplotlib.font_manager, logging\n    logging.info('of a library')\n"
+    program += (
+        "import logging\nlogging.basicConfig(level=logging.DEBUG)  # as modules of fairseq do\n"
+    )
+    (tmp_path / "draws.py").write_text(program + "run_main(work)\n")
+    done = shell("python draws.py", tmp_path, **fresh)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a.png\n", "")
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A log of two validations in a run's folder."""
+    folder = tmp_path / "a-run" / "checkpoints"
+    folder.mkdir(parents=True)
+    lines = [TRAIN.format(i, 9 - i / 100) for i in range(10, 401, 10)]
+    lines += [VALID.format(200, 6.5), VALID.format(400, 5.25)]
+    (folder / "train.log").write_text("something else\n" + "".join(lines))
+    return folder / "train.log"
+
+
+def result(path, **values):
+    path.write_text(json.dumps(values))
+    return path
+
+
+def test_curves_and_their_names(log, tmp_path):
+    result_b = result(tmp_path / "b.json", label="B", valid_curve=[[200, 7.0], [400, 6.0]])
+    result_c = result(tmp_path / "c.json", valid_curve=[[200, 7.5]])
+    found = read_curves([log, result_b, result_c, f"mine={log}"])
+    assert list(found) == ["a-run", "B", "c", "mine"]
+    assert found["mine"]["valid"] == [(200, 6.5), (400, 5.25)]
+    assert len(found["mine"]["train"]) == 40 and found["mine"]["train"][-1] == (400, 5.0)
+    assert found["B"] == {"train": [], "valid": [(200, 7.0), (400, 6.0)]}
+    figure = drawn("curves", log, result_b, result_c, f"mine={log}")
+    assert_legible(figure)
+    assert labelled(figure) == ["a-run (5.25)", "B (6.00)", "c (7.50)", "mine (5.25)"]
+    first, second = figure.axes[0].lines[:2]
+    assert first.get_ydata().tolist() == [6.5, 5.25] and second.get_xdata().tolist() == [200, 400]
+    assert figure.axes[0].get_ylabel() == "validation nll (bits a token)"
+    assert figure.get_suptitle() == "Learning curves"
+    for title in ("mine", ""):  # a heading of one's own, or none
+        assert drawn("curves", log, "--title", title).get_suptitle() == title
+
+
+def test_one_training_has_its_training_loss_too(log):
+    figure = drawn("curves", log)
+    assert_legible(figure)
+    assert labelled(figure) == ["training", "validation"]
+    training, validation = figure.axes[0].lines
+    assert len(training.get_xdata()) == 40 and validation.get_ydata().tolist() == [6.5, 5.25]
+    low, high = figure.axes[0].get_ylim()
+    assert low < 5 and 6.5 < high < 9
+
+
+def test_many_curves():
+    curves = {
+        f"_a rather ${i}$ long name of system": {"train": [], "valid": [(1, 9 - i), (2, 8 - i)]}
+        for i in range(14)
+    }
+    figure = draw_curves(curves, "Fourteen of them")
+    assert_legible(figure)
+    assert labelled(figure)[13] == "_a rather $13$ long name of system (-5.00)"
+    seen = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
+    assert len(seen) == 14
+
+
+def test_a_system_looks_alike_in_every_picture():
+    alone = looks(["ResMLP, Toeplitz"])["ResMLP, Toeplitz"]
+    among = looks(["Transformer", "ResMLP", "ours", "ResMLP, Toeplitz", "ResMLP, 6 + 6"])
+    assert among["ResMLP, Toeplitz"] == alone
+    assert among["ResMLP, 6 + 6"]["color"] == among["ResMLP"]["color"] != alone["color"]
+    assert among["ResMLP, 6 + 6"]["linestyle"] != among["ResMLP"]["linestyle"]
+    assert among["ours"] == look(0)
+
+
+@pytest.fixture
+def bad(log, tmp_path):
+    """Files that cannot be drawn, and a model that can."""
+    good = save_model(tmp_path / "good.pt")
+    save_model(tmp_path / "none.pt", token_mixing="none")
+    save_model(tmp_path / "conv.pt", token_mixing="conv")
+    torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, tmp_path / "other.pt")
+    (tmp_path / "cut.pt").write_bytes(good.read_bytes()[:3000])
+    state = torch.load(good)
+    state["model"]["encoder.layers.1.token_mixing.mixing.weight"][0, 3, 3] = float("nan")
+    torch.save(state, tmp_path / "nan.pt")
+    state = torch.load(good)
+    state["cfg"]["model"].max_source_positions = 12
+    torch.save(state, tmp_path / "size.pt")
+    (tmp_path / "folder.svg").mkdir()
+    (tmp_path / "cut.json").write_text('{"label": "x", "valid_curve": [[1, 2.0], [3')
+    (tmp_path / "none.log").write_text("no curve here\n")
+    (tmp_path / "no_nll.log").write_text(TRAIN.format(1, 2).replace("nll_loss", "wps"))
+    (tmp_path / "binary.log").write_bytes(b"\xff\xfe\x00")
+    result(tmp_path / "odd.json", valid_curve=[[1, 2, 3]])
+    result(tmp_path / "empty.json", valid_curve=[])
+    result(tmp_path / "other.json", scores={})
+    (tmp_path / "list.json").write_text("[1, 2]")
+    return tmp_path
+
+
+PNG = "-o a.png"
+LOG = "a-run/checkpoints/train.log"
+REFUSED = {
+    f"matrices other.pt {PNG}": "other.pt is a checkpoint of another",
+    f"matrices cut.pt {PNG}": "cut.pt",
+    f"matrices gone.pt {PNG}": "gone.pt",
+    f"matrices nan.pt {PNG}": "diverged",
+    f"matrices size.pt {PNG}": "mixing.weight: copying a param with",
+    f"matrices none.pt {PNG}": "none.pt: its token mixing has no matrix",
+    f"matrices conv.pt {PNG}": "conv.pt: its token mixing has no matrix",
+    "matrices good.pt -o a.gif": "a.gif: name a .png or .svg",
+    f"matrices good.pt {PNG} -o no/a.svg": "has no folder",
+    f"matrices good.pt {PNG} -o folder.svg": "is a folder",
+    f"matrices good.pt {PNG} --length 0": "--length: must be at least 1",
+    f"matrices good.pt {PNG} --head 2": "--head 2: this model has 1",
+    f"curves {LOG} cut.json {PNG}": "cut.json: not a JSON file",
+    f"curves {LOG} none.log {PNG}": "none.log: no learning curve",
+    f"curves {LOG} no_nll.log {PNG}": "no_nll.log: no learning curve",
+    f"curves {LOG} binary.log {PNG}": "binary.log: not a log",
+    f"curves {LOG} gone.log {PNG}": "gone.log: No such file",
+    f"curves {LOG} gone.json {PNG}": "gone.json: No such file",
+    f"curves {LOG} odd.json {PNG}": "odd.json: no valid_curve",
+    f"curves {LOG} empty.json {PNG}": "empty.json: no learning curve",
+    f"curves {LOG} other.json {PNG}": "other.json: no valid_curve",
+    f"curves {LOG} list.json {PNG}": "list.json: no valid_curve",
+    f"curves {LOG} {LOG} {PNG}": "a second curve called a-run",
+}
+
+
+def test_refusals(bad, monkeypatch):
+    monkeypatch.chdir(bad)
+    there = sorted(bad.iterdir())
+    for words, said in REFUSED.items():
+        refused(said, "plot", *words.split())
+        assert sorted(bad.iterdir()) == there, said
+
+
+def test_a_full_disk_leaves_the_old_picture(tmp_path, monkeypatch):
+    path, png = save_model(tmp_path / "a.pt"), tmp_path / "a.png"
+    png.write_bytes(b"old")
+
+    def full(self, file, **_):
+        file.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    refused(f"{png}: No space left on device", "plot", "matrices", path, "-o", png)
+    assert png.read_bytes() == b"old"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "a.pt"]
