@@ -5,11 +5,11 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Dict, List, Tuple
 
+from study.by_length import words_label
 from study.tables import difference, gain, percent
 
 from resmlp_mt.benchmark.timing import Spread, spread_text
 from resmlp_mt.files import make_folder, read_json
-from resmlp_mt.score.by_length import words_label
 
 Table = Tuple[List[str], List[List[str]]]
 MIXED = Path(__file__).resolve().parents[1] / "examples" / "mixed"

@@ -5,7 +5,6 @@ from typing import Dict, List, Tuple
 
 from resmlp_mt.benchmark.timing import Spread, number, ratio, spread_text
 from resmlp_mt.files import read_json
-from resmlp_mt.score.evaluation import TABLE_5
 
 RESULTS = Path(__file__).resolve().parent / "results"
 Table = Tuple[List[str], List[List[str]]]
@@ -243,8 +242,9 @@ def projection() -> Table:
 
 def of_the_paper() -> Table:
     """Table 5 of the paper: tokenized BLEU on newstest2014."""
-    names = list(TABLE_5["en-de"]["bleu"])
-    rows = [[pair, *(str(of["bleu"][name]) for name in names)] for pair, of in TABLE_5.items()]
+    names = ["GNMT", "ConvS2S", "Transformer (base)", "ResMLP-6", "ResMLP-12"]
+    rows = [["en-de", "24.6", "25.2", "27.3", "26.4", "26.8"]]
+    rows += [["en-fr", "39.9", "40.5", "38.1", "40.3", "40.6"]]
     return ["", *names], rows
 
 

@@ -34,4 +34,4 @@ resmlp-mt translate --path "$RUN/averaged.pt" --data "$OUT/data/data-bin" \
 
 # sacreBLEU, and tokenized BLEU with compounds split as in Table 5.
 resmlp-mt score --references "$OUT/data/text/test.de" --input "$RUN/test.de" \
-    --language-pair en-de --tokenized --json "$RUN/scores.json"
+    --language-pair en-de --tokenized | tee "$RUN/scores.txt"

@@ -34,4 +34,4 @@ resmlp-mt translate --path "$RUN/averaged.pt" --data "$OUT/data/data-bin" \
 
 # sacreBLEU, and tokenized BLEU as in Table 5.
 resmlp-mt score --references "$OUT/data/text/test.fr" --input "$RUN/test.fr" \
-    --language-pair en-fr --tokenized --json "$RUN/scores.json"
+    --language-pair en-fr --tokenized | tee "$RUN/scores.txt"

@@ -293,7 +293,7 @@ def scored(hypotheses: List[str], prefix: Path) -> dict:
 
 def by_length(lines: Dict[str, List[str]], prefixes: Dict[str, Path]) -> List[dict]:
     """BLEU by the words of the source, of all test sets together."""
-    from resmlp_mt.score.by_length import bleu_by_length
+    from study.by_length import bleu_by_length
 
     together = [line for name in prefixes for line in lines[name]]
     sources, references = (

@@ -19,7 +19,7 @@ SUBCOMMANDS = {
     "train": "train with a recipe, on one GPU, several, or several machines",
     "average": "average the last checkpoints of a training",
     "translate": "translate a text: the same number of lines in the same order",
-    "score": "BLEU, chrF and TER of translations, with signatures",
+    "score": "BLEU and chrF of translations, with signatures",
     "plot": "draw a checkpoint or its training",
     "fold": "fold the affine maps of a checkpoint into its weights",
     "export": "a folder that translates without fairseq and PyTorch",

@@ -48,7 +48,7 @@ def test_best_translations_in_corpus_order(logs, name, tmp_path):
     zipped = tmp_path / "log.gz"
     zipped.write_bytes(gzip.compress((folder / name).read_bytes()))
     for path in (folder / name, zipped):
-        assert read_system(path) == read_system(path, NUMBER) == texts
+        assert read_system(path, NUMBER) == texts
 
 
 @pytest.mark.parametrize("name", ["out", "both"])
@@ -75,7 +75,7 @@ def test_a_log_of_subwords_is_refused(logs, tmp_path):
     subwords = [re.sub(r"(?<=[\t ])(?=[a-z])", "\u2581", line) for line in lines]
     (tmp_path / "log").write_text("\n".join(subwords), encoding="utf-8")
     with pytest.raises(UserError, match="log: its translations are subwords: .* --remove-bpe"):
-        read_system(tmp_path / "log")
+        read_system(tmp_path / "log", NUMBER)
 
 
 @pytest.mark.parametrize("kind", ["D", "P"])
@@ -86,7 +86,7 @@ def test_a_log_that_lacks_a_line_is_refused(logs, kind, tmp_path):
     (tmp_path / "log").write_text("".join(kept), encoding="utf-8")
     said = "60 of 61 translations are complete, sentence 17 is missing"
     with pytest.raises(UserError, match=said):
-        read_system(tmp_path / "log")
+        read_system(tmp_path / "log", NUMBER)
 
 
 def test_a_log_of_another_test_set_is_refused(logs):
@@ -118,9 +118,9 @@ def test_a_text_is_no_log(logs, tmp_path):
     lines = ["D-0\t-0.5\ta", "P-0\t-0.5", "H-0\t-0.5\ta", "H-1\t-0.5\tb", "D-2\t-0.5\tb"]
     lines.append("Translated 1 sentences")
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    assert read_system(tmp_path / "text") == lines
+    assert read_system(tmp_path / "text", NUMBER) == lines
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in texts), encoding="utf-8")
-    assert read_system(tmp_path / "text") == texts
+    assert read_system(tmp_path / "text", NUMBER) == texts
 
 
 def test_what_a_sentence_says_is_no_message(logs, tmp_path):

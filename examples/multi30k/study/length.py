@@ -5,7 +5,7 @@ from typing import Dict, List, Optional
 from matplotlib.figure import Figure
 
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, in_style, legend_below, looks, new_figure
-from resmlp_mt.score.by_length import words_label
+from study.by_length import words_label
 
 LETTER = 0.125 * CM  # of the label of a bucket
 FRAME = 1.4 * CM  # left and right of the axes
@@ -21,7 +21,7 @@ def draw_by_length(
     """A line for each system.
 
     Args:
-        systems: what :func:`resmlp_mt.score.by_length.bleu_by_length` returns, by system, of the
+        systems: what :func:`study.by_length.bleu_by_length` returns, by system, of the
             same sentences and edges.
         side: whose words count, ``"source"`` or ``"reference"``.
         title: heading of the picture.

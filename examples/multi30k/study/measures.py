@@ -140,18 +140,19 @@ def against() -> Dict[str, str]:
 
 def tested(baseline: List[str], system: List[str], references: List[str]) -> Dict[str, dict]:
     """A paired bootstrap of BLEU and chrF. Samples and seed are in the signature."""
-    from resmlp_mt.score.sacre import paired
+    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.significance import PairedTest
 
-    found = paired({"baseline": baseline, "system": system}, references)
+    systems = [("baseline", baseline), ("system", system)]
+    metrics = {"bleu": BLEU(), "chrf": CHRF()}
+    signatures, scores = PairedTest(systems, metrics, [references], test_type="bs")()
     return {
         metric: {
-            **{
-                name: round(found["systems"][name][metric]["score"], 6) for name in found["systems"]
-            },
-            "p_value": found["systems"]["system"][metric]["p_value"],
-            "signature": found["signatures"][metric],
+            **{name: round(float(scores[key][i].score), 6) for i, (name, _) in enumerate(systems)},
+            "p_value": float(scores[key][1].p_value),
+            "signature": str(signatures[key]),
         }
-        for metric in ("bleu", "chrf")
+        for metric, key in zip(metrics, signatures)
     }
 
 
@@ -172,7 +173,7 @@ def compare(out: Path, made: dict, save: Save) -> None:
 
 def lengths(out: Path, made: dict, save: Save) -> None:
     """BLEU of the systems of Table 5 on short, middling and long sentences."""
-    from resmlp_mt.score.by_length import bleu_by_length
+    from study.by_length import bleu_by_length
 
     buckets: List[dict] = []
     for name in found_rows(out, "table5"):

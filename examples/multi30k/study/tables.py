@@ -3,7 +3,7 @@
 from statistics import mean
 from typing import Callable, Dict, List, Tuple
 
-from resmlp_mt.score.by_length import words_label
+from study.by_length import words_label
 from study.plan import BEFORE, NAMES, SYSTEMS, TEST, TESTS
 
 Table = Tuple[List[str], List[List[str]]]

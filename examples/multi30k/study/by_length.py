@@ -3,12 +3,12 @@
 from typing import List, Optional, Sequence
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.score.sacre import References, check_counts, reference_lists, score
+from resmlp_mt.score.sacre import check_counts, score
 
 
 def bleu_by_length(
     hypotheses: Sequence[str],
-    references: References,
+    references: Sequence[str],
     by: Sequence[str],
     edges: Sequence[int],
     target_lang: Optional[str] = None,
@@ -28,7 +28,6 @@ def bleu_by_length(
     Raises:
         UserError: if the numbers of sentences differ or are 0, or *edges* do not rise from 1 on.
     """
-    references = reference_lists(hypotheses, references)
     check_counts(hypotheses, by)
     edges = list(edges)
     if not edges or edges[0] < 1 or edges != sorted(set(edges)):
@@ -44,8 +43,8 @@ def bleu_by_length(
     for low, high, bucket in zip([0, *(edge + 1 for edge in edges)], [*edges, None], buckets):
         bleu = None
         if bucket:
-            chosen = [[lines[i] for i in bucket] for lines in (hypotheses, *references)]
-            bleu = score(chosen[0], chosen[1:], target_lang, ("bleu",))["bleu"]
+            chosen = [[lines[i] for i in bucket] for lines in (hypotheses, references)]
+            bleu = score(*chosen, target_lang, ("bleu",))["bleu"]
         rows.append({"from": low, "to": high, "sentences": len(bucket), "bleu": bleu})
     return rows
 

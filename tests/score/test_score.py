@@ -1,0 +1,138 @@
+"""Scores: those of sacreBLEU's own program; what the command prints, and what it refuses."""
+
+import gzip
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+from command import refused, resmlp
+from fairseq_programs import ROOT, generate
+from installed import shell
+from score_text import drop_words, sentences
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.score.sacre import score
+from resmlp_mt.score.tokenized_bleu import tokenized_scores
+
+REFERENCES = sentences(60)
+SYSTEM = drop_words(REFERENCES, 3)
+CHINESE = ["我们今天去公园散步。", "他的父亲是一名医生。", "这本书我已经读过三遍了。"]
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """References, a system, and others that cannot be scored, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("ref", REFERENCES), ("hyp", SYSTEM), ("short", SYSTEM[:59])):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "ref.gz").write_bytes(gzip.compress((tmp_path / "ref").read_bytes()))
+    (tmp_path / "empty").touch()
+    (tmp_path / "latin").write_bytes(b"ein\nStra\xdfe\n")
+    (tmp_path / "cut.gz").write_bytes((tmp_path / "ref.gz").read_bytes()[:200])
+    return tmp_path
+
+
+def test_scores_and_signatures_of_sacrebleu(folder):
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-w", "2", "-f", "json"]
+    found = subprocess.run([*command, "-m", "bleu", "chrf"], capture_output=True, check=True)
+    result = score(SYSTEM, REFERENCES)
+    for metric, by_sacrebleu in zip(("bleu", "chrf"), json.loads(found.stdout), strict=True):
+        assert result[metric] == by_sacrebleu["score"] and 0 < result[metric] < 100
+        assert result[f"{metric}_signature"] == by_sacrebleu["signature"]
+    bleu, chrf = (f"{result[m]:.2f} {result[f'{m}_signature']}" for m in ("bleu", "chrf"))
+    assert score(SYSTEM, REFERENCES, metrics=("bleu",)).keys() == {"bleu", "bleu_signature"}
+    printed = (0, f"BLEU {bleu}\nchrF {chrf}\n", "")
+    text = (folder / "hyp").read_bytes()
+    assert resmlp("score", "--references", "ref.gz", "-i", "hyp") == printed
+    assert resmlp("score", "--references", "ref", stdin=text) == printed
+    assert resmlp("score", "--references", "ref", "-i", "-", stdin=text) == printed
+    assert resmlp("score", "-r", "-", "-i", "hyp", stdin=(folder / "ref").read_bytes()) == printed
+
+
+@pytest.mark.parametrize("language", ["zh", "zh_CN", "cmn"])
+def test_the_target_language_chooses_the_tokenizer(language):
+    hypothesis = [line.replace("三遍", "两遍") for line in CHINESE]
+    by_words, by_characters = score(hypothesis, CHINESE), score(hypothesis, CHINESE, language)
+    assert by_words["bleu"] < 70 < by_characters["bleu"] < 100
+    assert "|tok:13a|" in by_words["bleu_signature"]
+    assert by_characters == score(hypothesis, CHINESE, tokenize="zh")
+    assert "|tok:char|" in score(hypothesis, CHINESE, language, tokenize="char")["bleu_signature"]
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+def test_a_tokenizer_that_is_not_installed(language, monkeypatch):
+    tokenizer = importlib.import_module(f"sacrebleu.tokenizers.tokenizer_{language}_mecab")
+    monkeypatch.setattr(tokenizer, "MeCab", None)  # as after an import that failed
+    with pytest.raises(UserError) as raised:
+        score(["a"], ["a"], language)
+    assert f"pip install sacrebleu[{language}]" in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert score(["a b c d"], ["a b c d"], language, tokenize="char")["bleu"] == 100
+
+
+@pytest.mark.parametrize("pair, split", [("en-de", True), ("en-fr", False), ("fr-de_AT", True)])
+def test_tokenized_bleu(folder, pair, split):
+    """With compounds split for German."""
+    command = ("score", "--references", "ref", "-i", "hyp", "-l", pair)
+    status, out, _ = resmlp(*command, "--tokenized")
+    scores = tokenized_scores(SYSTEM, REFERENCES, pair[3:5])
+    name, signature = "tokenized_bleu", scores["tokenized_bleu_signature"]
+    assert status == 0 and f"\ntokenized BLEU {scores[name]:.2f} {signature}\n" in out
+    assert ("\ncompound-split BLEU " in out) == split
+    assert "tokenized" not in resmlp(*command).out
+
+
+def test_a_byte_order_mark_is_no_text(folder):
+    marked = MARK + (folder / "ref").read_bytes()
+    (folder / "marked").write_bytes(marked)
+    for words in (("marked", "-i", "ref"), ("ref", "-i", "marked"), ("ref",)):
+        status, out, _ = resmlp("score", "--references", *words, stdin=marked)
+        assert status == 0 and out.startswith("BLEU 100.00 ")
+
+
+HYP = "--references ref -i hyp"
+REFUSED = {
+    "--references ref -i short": "short has 59 lines but ref has 60",
+    "--references short -i hyp": "hyp has 60 lines but short has 59",
+    "--references ref -i empty": "empty: empty file",
+    "--references empty -i hyp": "empty: empty file",
+    "--references missing.gz -i hyp": "missing.gz: No such file",
+    "--references ref -i cut.gz": "cut.gz: damaged gzip",
+    "--references ref -i latin": "latin, line 2: invalid UTF-8 (byte 5",
+    "--references ref": "standard input: empty file",
+    "--references -": "only one file can be standard input",
+    f"{HYP} -l en-xx --tokenized": "no Moses tokenizer for language 'xx'",
+    f"{HYP} -l en-zh --tokenized": "no Moses tokenizer for language 'zh'",
+    f"{HYP} --tokenized": "--tokenized needs the languages",
+    f"{HYP} -l de": "-l: de: give two languages",
+    f"{HYP} -l zh-CN-en": "-l: zh-CN-en: give two languages",
+    f"{HYP} -tok moses": "-tok moses: no such tokenizer",
+}
+
+
+def test_refusals(folder):
+    before = sorted(folder.iterdir())
+    for words, said in REFUSED.items():
+        refused(said, "score", *words.split())
+    assert sorted(folder.iterdir()) == before
+    with pytest.raises(UserError, match="2 hypotheses but 1 references"):
+        score(["a", "b"], ["a"])
+    with pytest.raises(UserError, match="nothing to score"):
+        score([], [])
+
+
+def test_through_a_shell(trained, corpus, folder):
+    """A log of fairseq-generate by scripts/bleu.sh; standard input that is closed."""
+    (folder / "log").write_text(generate(trained.data, trained.path), encoding="utf-8")
+    command = f"bash '{ROOT}/scripts/bleu.sh' log '{corpus.text}/test.yy'"
+    for languages, printed in (("", "chrF"), (" en-de", "compound-split BLEU")):
+        done = shell(command + languages, folder)
+        assert done.returncode == 0 and not done.stderr and printed in done.stdout
+    done = shell(f"bash '{ROOT}/scripts/bleu.sh' log", folder)
+    assert done.returncode == 2 and done.stderr.startswith("A log of fairseq-generate to sacreBLEU")
+    done = shell("resmlp-mt score --references ref <&-", folder)
+    assert done.returncode == 1 and not done.stdout
+    assert "standard input is closed: " in done.stderr and done.stderr.count("\n") == 1
