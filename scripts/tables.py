@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Dict, List
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[1:1] = [str(ROOT / folder) for folder in (".", "examples/multi30k", "tests/soak")]
+STABILITY = ROOT / "scripts" / "results" / "stability.json"
+sys.path[1:1] = [str(ROOT / folder) for folder in (".", "examples/multi30k")]
 
 import deploy_tables  # noqa: E402
 import mixed_tables  # noqa: E402
-import soaking  # noqa: E402
 import speed_tables  # noqa: E402
 from study import result_files  # noqa: E402
 from study import tables as study_tables  # noqa: E402
@@ -46,10 +46,9 @@ def texts() -> Texts:
     found = {name: make(results) for name, make in makers.items()}
     for tables in (speed_tables, deploy_tables, mixed_tables):
         found |= {name: make() for name, make in tables.TABLES.items()}
-    found["what is tested"] = soaking.table(soaking.load())
     found["quickstart cost"] = quickstart()
     found["browser"] = browser()
-    found["warm-up"] = warm_up(soaking.load()["stability"]["details"]["trainings"])
+    found["warm-up"] = warm_up(read_json(STABILITY)["details"]["trainings"])
     return {name: markdown(table) for name, table in found.items()}
 
 

@@ -35,8 +35,6 @@ ORDER = (
     "properties",
     "hostile_checkpoints",
     "hostile_text",
-    "memory",
-    "supply",
     "compatibility",
 )
 
