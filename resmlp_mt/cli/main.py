@@ -23,7 +23,6 @@ SUBCOMMANDS = {
     "plot": "draw a checkpoint or its training",
     "fold": "fold the affine maps of a checkpoint into its weights",
     "export": "a folder that translates without fairseq and PyTorch",
-    "benchmark": "measure a model beside a Transformer of fairseq",
 }
 PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched
 

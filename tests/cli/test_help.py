@@ -52,7 +52,7 @@ def test_help_shows_the_usage_and_a_command(help_and_modules):
 def test_help_writes_defaults_alike(help_and_modules):
     """As ``(default: 4)``."""
     helps, _ = help_and_modules
-    assert all("(default: " in helps[name] for name in ("translate", "plot rows", "benchmark"))
+    assert all("(default: " in helps[name] for name in ("translate", "plot rows"))
     for name, text in helps.items():
         assert not re.findall(r"\([\d.]+\)|\(default[^:]", text), name
 
@@ -109,8 +109,6 @@ print(json.dumps(said))
 REMEDIES = {
     "plot curves log -o a.png": "pip install '.[plot]'",
     "export model --out out": 'pip install ".[export]"',
-    "benchmark decode --quick --ctranslate2 int8": "pip install ctranslate2",
-    "benchmark decode --quick --exported int8": 'pip install ".[export]"',
     "prepare --recipe no --out out": "pip install '.[wmt14]'",
 }
 

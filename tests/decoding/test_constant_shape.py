@@ -3,9 +3,9 @@
 import pytest
 import torch
 from helpers import build_model, pad_batch, random_sentences
+from operations import Operations
 from test_generator import assert_same, batch_of
 
-from resmlp_mt.benchmark.operations import Operations
 from resmlp_mt.decoding import beam_history, candidates, generator, hypotheses
 from resmlp_mt.decoding.folding import fold_
 from resmlp_mt.decoding.generator import ResMLPGenerator

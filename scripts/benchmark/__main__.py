@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Measure our model beside fairseq's Transformer and CTranslate2, in turn, in one process.
+
+  python scripts/benchmark decode --quick       # small sizes, to see that it runs
+  python scripts/benchmark decode --exported float32 int8 --ctranslate2 float32 int8
+  python scripts/benchmark train
+  python scripts/benchmark memory --target-length 25 50 100 200
+  python scripts/benchmark text --folder exported --input test.en
+  python scripts/benchmark gpu --device cuda    # before a large training
+
+Times are medians with the lowest and the highest repeat. Except in text, weights and words are
+random and the number of words is forced. Leave the machine alone while it runs.
+"""
+
+import sys
+from argparse import Namespace, RawDescriptionHelpFormatter
+from pathlib import Path
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+
+import results
+import torch
+
+from resmlp_mt.cli.arguments import WHOLE, Parser, count
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.errors import UserError
+
+# value of each option that is not given: of itself, and with --quick
+DEFAULTS = {
+    "arch": ("resmlp_mt_6", "resmlp_mt_tiny"),
+    "vocabulary": (32768, 1000),
+    "sentences": (64, 4),
+    "tokens": (4096, 64),
+    "repeats": (5, 2),
+    "updates": (200, 2),
+    "source_length": (25, 5),
+    "target_length": ([25], [10]),
+}
+
+
+def parse_args() -> Namespace:
+    parser = Parser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("mode", choices=("decode", "train", "memory", "text", "gpu"))
+    add("--arch", metavar="NAME", help="our model (default: resmlp_mt_6)")
+    help = "its options of fairseq-train: --arch-options='--decoder-layers 3'"
+    add("--arch-options", metavar="'WORDS'", default="", help=help)
+    add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
+    several = {"nargs": "+", "default": [], "choices": ("float32", "int8")}
+    add("--exported", **several, help="decode: our model in ONNX Runtime")
+    add("--ctranslate2", **several, help="decode, text: the Transformer in CTranslate2")
+    add("--vocabulary", **WHOLE, help="number of words (default: 32768)")
+    add("--sentences", **WHOLE, help="sentences of a batch, lines of --input (default: 64)")
+    add("--beam", **WHOLE, default=4, help="(default: 4)")
+    add("--source-length", **WHOLE, help="words (default: 25)")
+    add("--target-length", type=count, nargs="+", metavar="N", help="words (default: 25)")
+    add("--tokens", **WHOLE, help="target tokens of a training step (default: 4096)")
+    add("--updates", **WHOLE, help="gpu: updates of each training (default: 200)")
+    add("--folder", type=Path, nargs="+", metavar="DIR", help="text: exported models")
+    add("--input", type=Path, metavar="FILE", help="text: lines to translate")
+    help = "text: fairseq's checkpoint for CTranslate2, with the subwords of the first folder"
+    add("--transformer", type=Path, metavar="FILE", help=help)
+    add("--data", type=Path, metavar="DIR", help="text: the binary data of --transformer")
+    add("--quick", action="store_true", help="small sizes, to see that it runs")
+    add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
+    add("--threads", **WHOLE, default=torch.get_num_threads(), help="(default: PyTorch's)")
+    add("--device", choices=("cpu", "cuda"), default="cpu")
+    add("--seed", type=int, default=1, metavar="N", help="of weights and words (default: 1)")
+    add("--result", metavar="NAME", help="add a line of that name to docs/results/results.jsonl")
+    args = parser.parse_args()
+    for name, values in DEFAULTS.items():
+        if getattr(args, name) is None:
+            setattr(args, name, values[args.quick])
+    if args.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: PyTorch finds no GPU here")
+    if args.mode == "text" and args.ctranslate2 and not (args.transformer and args.data):
+        raise UserError("--ctranslate2: give --transformer and --data, too")
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    torch.set_num_threads(args.threads)
+    import gpu
+    import modes
+    import text
+
+    known = {"decode": modes.decode, "train": modes.train, "memory": modes.memory}
+    known.update(text=text.main, gpu=gpu.main)
+    device = torch.cuda.get_device_name() if args.device == "cuda" else results.machine()
+    print(f"{device}, {args.threads} threads, torch {torch.__version__}, {args.dtype}")
+    found = known[args.mode](args)
+    if args.result:
+        results.append(args.result, {"threads": args.threads, args.mode: found}, args.seed)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

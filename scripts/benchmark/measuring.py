@@ -1,0 +1,66 @@
+"""Systems timed in turn, and the tables of what was found."""
+
+import time
+from statistics import median
+from typing import Callable, Dict, List
+
+import torch
+
+
+def spread(values: List[float]) -> dict:
+    return {"median": median(values), "low": min(values), "high": max(values)}
+
+
+def alternate(runs: Dict[str, Callable[[], object]], repeats: int) -> Dict[str, List[float]]:
+    """Seconds of each run, one a repeat: A B A B ..., after a round that does not count."""
+    seconds: Dict[str, List[float]] = {name: [] for name in runs}
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    for repeat in range(1 + repeats):
+        for name, run in runs.items():
+            wait()
+            start = time.perf_counter()
+            run()
+            wait()
+            if repeat:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def timed(title: str, runs: Dict[str, Callable[[], object]], args, tokens: int, steps: int) -> dict:
+    """By system: tokens a second, milliseconds a step and the speed-up over the Transformer.
+
+    The speed-up is the ratio of times taken right after each other, so that a slow phase of the
+    machine slows both.
+    """
+    seconds = alternate(runs, args.repeats)
+    found, rows = {}, []
+    for name, taken in seconds.items():
+        of = found[name] = {
+            "tokens_per_second": tokens / median(taken),
+            "ms_a_step": spread([1000 * value / steps for value in taken]),
+            "speed": spread([theirs / ours for theirs, ours in zip(seconds["transformer"], taken)]),
+        }
+        cells = [spread_text(of["ms_a_step"]), spread_text(of["speed"])]
+        rows.append([name, number(of["tokens_per_second"]), *cells])
+    show(title, ["", "tokens/s", "ms a step", "speed-up"], rows)
+    return found
+
+
+def number(value: float) -> str:
+    """Three significant digits."""
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def spread_text(value: dict) -> str:
+    return f"{number(value['median'])} ({number(value['low'])} .. {number(value['high'])})"
+
+
+def show(title: str, head: List[str], rows: List[List[str]]) -> None:
+    """Print a table whose columns are as wide as their longest cell."""
+    widths = [max(map(len, column)) for column in zip(head, *rows)]
+    print(f"\n{title}\n")
+    for first, *rest in [head, *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:])]
+        print("  ".join([first.ljust(widths[0]), *cells]))

@@ -1,0 +1,94 @@
+"""Text to text on a CPU: exported folders beside a Transformer in CTranslate2."""
+
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Callable, Dict, List
+
+import sentencepiece
+from fairseq import checkpoint_utils
+from measuring import alternate, number, show
+from systems import convert, load_converted
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.export.runtime import Translator
+from resmlp_mt.text.lines import read_text
+
+TOKENS = 4096  # source tokens of a batch, padding included
+Translate = Callable[[List[str]], int]  # returns the number of tokens, ends included
+
+
+def ours(folder: Path, args) -> Translate:
+    exported = Translator(folder, threads=args.threads)
+
+    def translate(lines: List[str]) -> int:
+        found = exported.stream(lines, beam=args.beam, max_tokens=TOKENS)
+        return sum(len(one[0].pieces) + 1 for one in found)
+
+    return translate
+
+
+def theirs(folder: Path, spm: Path, precision: str, args) -> Translate:
+    translator = load_converted(folder, precision, args)
+    subwords = sentencepiece.SentencePieceProcessor(model_file=str(spm))
+    search = {"beam_size": args.beam, "max_decoding_length": 200}
+
+    def translate(lines: List[str]) -> int:
+        pieces = subwords.encode(lines, out_type=str)
+        found = translator.translate_batch(
+            pieces, **search, max_batch_size=TOKENS, batch_type="tokens"
+        )
+        best = [one.hypotheses[0] for one in found]
+        subwords.decode(best)
+        return sum(len(pieces) + 1 for pieces in best)
+
+    return translate
+
+
+def one_by_one(systems: Dict[str, Translate], lines: List[str]) -> Dict[str, dict]:
+    """Milliseconds of a line: all systems in turn, the median of three times."""
+    taken: Dict[str, List[float]] = {system: [] for system in systems}
+    for line in lines:
+        runs = {system: partial(translate, [line]) for system, translate in systems.items()}
+        for system, seconds in alternate(runs, 3).items():
+            taken[system].append(1000 * median(seconds))
+    late = len(lines) * 95 // 100
+    return {name: {"p50": median(of), "p95": sorted(of)[late]} for name, of in taken.items()}
+
+
+def main(args) -> dict:
+    if not args.folder or args.input is None:
+        raise UserError("text: give --folder, an exported model, and --input, lines to translate")
+    lines = [line for line in read_text(args.input) if line.strip()][: args.sentences]
+    loading = {folder: partial(ours, folder, args) for folder in args.folder}
+    systems, found = {}, {}
+    with tempfile.TemporaryDirectory() as name:
+        if args.ctranslate2:
+            (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+                [str(args.transformer)], arg_overrides={"data": str(args.data)}
+            )
+        for precision in args.ctranslate2:
+            out = Path(name) / f"CTranslate2 {precision}"
+            convert(model, cfg.model, task, precision, out)
+            spm = args.folder[0] / "spm.model"
+            loading[out] = partial(theirs, out, spm, precision, args)
+        for folder, load in loading.items():
+            start = time.perf_counter()
+            systems[folder.name] = load()
+            systems[folder.name](lines[:1])
+            found[folder.name] = {
+                "start_seconds": time.perf_counter() - start,
+                "model_mb": sum(path.stat().st_size for path in folder.rglob("*")) / 1e6,
+            }
+        runs = {system: partial(translate, lines) for system, translate in systems.items()}
+        tokens = {system: run() for system, run in runs.items()}
+        seconds = alternate(runs, args.repeats)
+        each = one_by_one(systems, lines)
+    for system, taken in seconds.items():
+        found[system] |= {"tokens_per_second": tokens[system] / median(taken), **each[system]}
+    head = ["", "start, s", "model, MB", "tokens/s", "ms a sentence", "95%"]
+    rows = [[name, *map(number, of.values())] for name, of in found.items()]
+    show(f"{len(lines)} lines, beam {args.beam}", head, rows)
+    return found

@@ -1,0 +1,56 @@
+"""docs/results/results.jsonl: one line for each result, which the tables and pictures read."""
+
+import json
+import platform
+import re
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Dict, Optional
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "docs" / "results" / "results.jsonl"
+
+
+def load(path: Path = FILE) -> Dict[str, dict]:
+    """The results by name, in the order of the file. A later line of the same name wins."""
+    with open(path, encoding="utf-8") as lines:
+        return {result["name"]: result for result in map(json.loads, lines)}
+
+
+def append(name: str, numbers: dict, seed: Optional[int] = None, path: Path = FILE) -> None:
+    """Add a line with the command that runs now, the commit and the machine."""
+    program, *words = sys.argv
+    program = str(Path(program).resolve()).removeprefix(f"{ROOT}/")
+    result = {
+        "name": name,
+        "command": shlex.join(["python", program, *words]),
+        "commit": commit(),
+        "machine": machine(),
+        "torch": version("torch"),
+        "seed": seed,
+        "numbers": numbers,
+    }
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(result, ensure_ascii=False) + "\n")
+
+
+def commit() -> str:
+    """The short hash of HEAD, with a plus sign if a tracked .py file differs from it."""
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*"]
+    changed = ["git", "-C", str(ROOT), "status", "--porcelain", "-uno", "--", "*.py"]
+    head, dirty = (
+        subprocess.run(words, capture_output=True, text=True).stdout.strip()
+        for words in (git, changed)
+    )
+    return f"{head or 'unknown'}{'+' if dirty else ''}"
+
+
+def machine() -> str:
+    """The name of the CPU."""
+    try:
+        return re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1]
+    except (OSError, TypeError):
+        return platform.processor() or platform.machine()
