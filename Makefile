@@ -2,14 +2,13 @@
 # make test   lint and run all tests
 # make soak   faults, hostile input and long runs: what is too long for make test (an hour or two)
 # make lint   ruff, and the contract on imports of pyproject.toml
-# make tables rebuild every table and number in the pages from the result files
-# make pictures  draw every picture in the pages from the result files
+# make tables rebuild every table, number and picture in the pages from docs/results/results.jsonl
 # All make the environment $(VENV) first; PYTHON=python3.12 chooses the Python.
 PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test soak lint tables pictures env clean
+.PHONY: demo test soak lint tables env clean
 
 demo: env
 	$(RUN) examples/quickstart/run.py
@@ -26,9 +25,6 @@ lint: env
 
 tables: env
 	$(RUN) scripts/tables.py
-
-pictures: env
-	$(RUN) scripts/pictures.py
 
 env: $(VENV)/.complete
 

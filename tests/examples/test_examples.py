@@ -1,4 +1,4 @@
-"""The quickstart as its page starts it, at a tiny size, and a run of the study."""
+"""The quickstart as its page starts it, at a tiny size."""
 
 import json
 import logging
@@ -10,11 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import TINY
 from road.pages import blocks
-from study import measures, plan, runs
 
-from resmlp_mt.files import read_json
 from resmlp_mt.text.lines import read_parallel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,37 +94,11 @@ def test_quickstart_again_reuses_everything(quickstart, monkeypatch, capsys):
     assert "made with seed = 1, not 2" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_row_of_the_study(hundred_lines, tmp_path, monkeypatch):
-    """Trained on joined lines, translated, scored, and decoded again in other ways."""
-    name = "concatenated.en-de.toeplitz-3.1"
-    row = plan.Row(name, "concatenated", "toeplitz-3", "resmlp_mt_tiny", TINY, 12)
-    monkeypatch.setenv("MULTI30K", str(hundred_lines))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr(runs, "VOCABULARY", 120)
-    monkeypatch.setattr(measures, "rows", lambda: {name: row})
-    results = tmp_path / "results"
-    runs.run([row], tmp_path, results, jobs=1)
-    result = read_json(results / "concatenated" / f"{name}.json")
-    assert set(result["scores"]) == {"valid", *plan.TESTS.values()}
-    assert result["recipe"]["train_options"] == row.train_options
-    assert result["valid_curve"][-1][0] == 12 and result["cost"]["cpu_minutes"] > 0
-    assert (result["row"], result["command"]) == (name, f"python -m study run {name}")
-    assert runs.state(row, tmp_path, results) == "done"
-
-    # what the run itself wrote is what decoding the same model again gives
-    sources, _ = measures.sides(name)
-    again = measures.translate(tmp_path, name, sources, tmp_path / "again" / "test")
-    assert again == measures.translated(tmp_path, name)[0]
-    found = measures.forbid(name, tmp_path, tmp_path / "no-repeat" / "test")
-    assert found["size"] in measures.SIZES and found["bleu_signature"]
-    measures.measure("long-sentences", tmp_path, results)
-    monkeypatch.setattr(measures, "PRUNED", name)
-    monkeypatch.setattr(measures, "MATRICES", {"A": ["A"]})
-    monkeypatch.setattr(measures, "THRESHOLDS", (0.5,))
-    measures.measure("pruning", tmp_path, results)
-    whole, pruned = read_json(results / "pruning.json")["rows"].values()
-    assert whole["bleu"] == result["scores"][plan.TEST]["bleu"] and whole["removed"] == 0
-    assert pruned["which"] == "A" and pruned["removed"] > 0
-    found = read_json(results / "long_sentences.json")
-    assert len(found["words"]) == measures.MOST == len(found["rows"][name]["as it is"])
-    assert len(found["rows"][name]) == 2
+def test_the_benchmark_runs():
+    """Each mode but text, at a tiny size."""
+    sizes = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16"
+    words = ["--quick", "--repeats", "1", f"--arch-options={sizes}", "--exported", "int8"]
+    for mode in ("decode", "memory", "gpu"):
+        command = [sys.executable, "scripts/benchmark", mode, *words]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0 and "resmlp_mt_tiny" in done.stdout, done.stderr

@@ -1,1 +1,0 @@
-"""The study behind the tutorial: Table 5 at Multi30k's size, ablations, and what was measured."""
