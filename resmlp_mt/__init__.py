@@ -14,7 +14,7 @@ __version__ = "0.2.0"
 
 def __getattr__(name: str):
     if name == "ResMLPModel":
-        importlib.import_module("resmlp_mt.fairseq_fixes")
+        importlib.import_module("resmlp_mt.fairseq_fixes").apply()
         return importlib.import_module("resmlp_mt.model.model").ResMLPModel
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -24,11 +24,12 @@ class _Path(list):
     this package was imported before. If that was before fairseq, no model is registered yet."""
 
     def __contains__(self, folder: str) -> bool:
-        importlib.import_module("resmlp_mt.fairseq_fixes")
+        importlib.import_module("resmlp_mt.fairseq_fixes").apply()
         # fairseq knows one folder by several names: SITE/fairseq/../resmlp_mt is SITE/resmlp_mt
         return any(os.path.realpath(folder) == os.path.realpath(ours) for ours in self)
 
 
 __path__ = _Path(__path__)
+_fixes = importlib.import_module("resmlp_mt.fairseq_fixes")  # loads nothing heavy
 if "fairseq" in sys.modules:
-    importlib.import_module("resmlp_mt.fairseq_fixes")
+    _fixes.apply()

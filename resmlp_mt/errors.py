@@ -1,5 +1,7 @@
 """Errors that a user can mend: one line that names what is wrong, the numbers and what to do."""
 
+from typing import Optional
+
 
 class UserError(ValueError):
     """Wrong input or options. Its message is one line, fit to be shown without a traceback."""
@@ -8,3 +10,12 @@ class UserError(ValueError):
 class OptionError(UserError):
     """The value of an option does not suit the text. The user will give another one, so nothing
     that was made with this one is kept."""
+
+
+def in_one_line(error: BaseException) -> Optional[str]:
+    """What programs print of an exception that carries a note about a checkpoint; else None."""
+    notes = getattr(error, "__notes__", ())
+    if not notes:
+        return None
+    said = " ".join(str(error).split())[:200]
+    return f"{notes[0]} ({type(error).__name__}: {said}; RESMLP_MT_TRACEBACK=1 shows where)"

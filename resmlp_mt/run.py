@@ -19,8 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
-from resmlp_mt.checkpoints.averaging import average_checkpoints, final_checkpoints
-from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.checkpoints import average_checkpoints, final_checkpoints, read_checkpoint
 from resmlp_mt.decoding.length_penalty import FILE as SEARCH
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import ResultsFolder, read_json, read_own, write_json
@@ -264,7 +263,7 @@ class Run:
             scores[test] = self._score(test, hypotheses)
         curve = read_curve(checkpoints / "train.log")["valid"]
         nll = [nll for _, nll in curve]
-        weights = load_checkpoint(self.out / "model" / "model.pt")["model"]
+        weights = read_checkpoint(self.out / "model" / "model.pt")["model"]
         return {
             "recipe": {
                 "name": self.recipe.name,

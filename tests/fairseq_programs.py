@@ -18,7 +18,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 
-from resmlp_mt.fairseq_fixes import program_errors
+from resmlp_mt.fairseq_fixes import errors_and_noise as program_errors
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "resmlp_mt"

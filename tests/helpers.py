@@ -10,7 +10,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
+from resmlp_mt.checkpoints import synthetic_dictionary
 from resmlp_mt.model.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 
 # every --token-mixing, with more than one head where it has them

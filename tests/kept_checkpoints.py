@@ -18,15 +18,14 @@ from helpers import pad_batch, randomize_, shift, translate
 from omegaconf import DictConfig
 from torch import Tensor
 
-from resmlp_mt.checkpoints.folding import fold_checkpoint
-from resmlp_mt.checkpoints.rebuilding import rebuild
+from resmlp_mt.checkpoints import rebuild
 from resmlp_mt.files import read_json
 from resmlp_mt.provenance import versions
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ANSWERS = "answers.json"
 DICTIONARIES = ("dict.xx.txt", "dict.yy.txt")
-FOLDED, WHOLE = "folded", "linear"  # the first is made from the second, which keeps its optimizer
+WHOLE = "linear"  # keeps its optimizer
 TOLERANCE = 1e-5  # of log-probabilities and scores, relative where they are above 1
 
 # every layout of the parameters: options of fairseq-train by the checkpoint's name
@@ -96,8 +95,7 @@ def write(folder: Path) -> None:
             if layout != WHOLE:
                 del state["last_optimizer_state"]
             torch.save(state, folder / f"{layout}.pt")
-    fold_checkpoint(folder / f"{WHOLE}.pt", folder / f"{FOLDED}.pt")
-    found = {layout: answers(folder, layout) for layout in (*LAYOUTS, FOLDED)}
+    found = {layout: answers(folder, layout) for layout in LAYOUTS}
     kept = json.dumps({"versions": versions(), "answers": found}).replace(
         '"log_prob', '\n"log_prob'
     )

@@ -21,7 +21,6 @@ SUBCOMMANDS = {
     "translate": "translate a text: the same number of lines in the same order",
     "score": "BLEU and chrF of translations, with signatures",
     "plot": "draw a checkpoint or its training",
-    "fold": "fold the affine maps of a checkpoint into its weights",
     "export": "a folder that translates without fairseq and PyTorch",
 }
 PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched

@@ -1,36 +1,129 @@
-"""What fairseq needs today. Each file repairs one thing when it is imported, and says what breaks
-without it and how to see that it is no longer needed.
+"""What fairseq needs today, in three files: wrong results, trainings, errors and noise.
 
-Importing this package repairs fairseq and registers our model.
+Each repair says what breaks without it and which test shows when it can go. :func:`apply` makes
+them all. Importing this package repairs nothing; it only makes ``import fairseq`` quiet and quick.
 """
 
-from importlib import import_module
+import contextlib
+import functools
+import importlib.util
+import logging
+import sys
+import warnings
+from types import ModuleType
+from typing import Callable
 
-from resmlp_mt.fairseq_fixes.quiet import ignore_old_scripting, logging_as_before
-from resmlp_mt.fairseq_fixes.slow_imports import imported_when_called
+# fairseq imports them for two files that are not about translation: a third of its start
+SLOW = ("sklearn", "sklearn.metrics", "scipy.stats")
 
-REPAIRS = (
-    "addresses",
-    "autocast",
-    "checkpoint_errors",
-    "divergence",
-    "diverse_beams",
-    "ended_training",
-    "generator",
-    "last_batch",
-    "line_ends",
-    "matmul_precision",
-    "ngram_blocking",
-    "optimizer_state",
-    "program_errors",
-    "safe_loading",
-    "sentencepiece_text",
-    "translated_sentences",
-    "whole_checkpoints",
-)
 
-ignore_old_scripting()
-with logging_as_before(), imported_when_called():
-    import_module("resmlp_mt.model.architectures")  # registers the model
-    for name in REPAIRS:
-        import_module(f"{__name__}.{name}")
+def apply() -> None:
+    """Repair fairseq in this process and register our model."""
+    with logging_as_before():
+        importlib.import_module("resmlp_mt.model.architectures")
+        for name in ("errors_and_noise", "wrong_results", "trainings"):
+            importlib.import_module(f"{__name__}.{name}")
+
+
+@contextlib.contextmanager
+def logging_as_before():
+    """Nothing below WARNING is logged in the block; afterwards the root logger is as it was.
+
+    Several modules of fairseq call ``logging.basicConfig`` when imported, one with level DEBUG.
+    """
+    root = logging.getLogger()
+    handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+class _StandIn(ModuleType):
+    """A module whose functions import the true one when they are called."""
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):  # what the import system asks of a module
+            raise AttributeError(name)
+        return lambda *args, **kwargs: getattr(importlib.import_module(self.__name__), name)(
+            *args, **kwargs
+        )
+
+
+@contextlib.contextmanager
+def _stand_ins():
+    """The block finds stand-ins of the modules in :data:`SLOW`, unless one is there already."""
+    if any(name in sys.modules for name in SLOW):
+        yield
+        return
+    modules = {name: _StandIn(name) for name in SLOW}
+    modules["sklearn"].metrics = modules["sklearn.metrics"]
+    sys.modules |= modules
+    try:
+        yield
+    finally:
+        for name in SLOW:
+            del sys.modules[name]
+
+
+class _QuietImport:
+    """In ``sys.meta_path``: whichever module imports fairseq first, it does so quietly.
+
+    Without this, fairseq leaves the root logger at DEBUG, with a handler (test_start.py). It can
+    go when ``import fairseq`` leaves the root logger alone.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "fairseq":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                # of functions that fairseq compiles when imported; no user can mend it
+                warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
+                with logging_as_before(), _stand_ins():
+                    execute(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+if "fairseq" not in sys.modules:
+    sys.meta_path.insert(0, _QuietImport())
+
+
+def replace_once(owner, name: str) -> Callable[[Callable], Callable]:
+    """A decorator: the function, which is given the original first, stands for ``owner.name``.
+
+    A second copy of this package in the same process finds it replaced and leaves it.
+    """
+
+    def install(function):
+        original = getattr(owner, name)
+        ours = f"{function.__module__}.{function.__name__}"
+        before = getattr(original, "replaced_by", ())
+        if ours not in before:
+
+            @functools.wraps(original)
+            def replaced(*args, **kwargs):
+                return function(original, *args, **kwargs)
+
+            replaced.replaced_by = (*before, ours)
+            setattr(owner, name, replaced)
+        return function
+
+    return install
+
+
+def running(program: ModuleType) -> ModuleType:
+    """The module whose functions run: ``python -m fairseq_cli.train``, as torchrun starts it, has
+    a copy of those of *program*."""
+    main = sys.modules["__main__"]
+    copy = getattr(getattr(main, "__spec__", None), "name", None) == program.__name__
+    return main if copy else program

@@ -8,8 +8,7 @@ from fairseq.utils import set_torch_seed
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from resmlp_mt.checkpoints.loading import load_checkpoint
-from resmlp_mt.checkpoints.rebuilding import check_fits, rebuild
+from resmlp_mt.checkpoints import check_fits, read_checkpoint, rebuild
 from resmlp_mt.errors import UserError
 
 SIDES = ("encoder", "decoder")
@@ -21,7 +20,7 @@ def mixing_matrices(path: Path, length: int, before_training: bool = False) -> D
 
     With *before_training* the weights are drawn again from the seed in the checkpoint.
     """
-    state = load_checkpoint(path)
+    state = read_checkpoint(path)
     if "cfg" not in state or not any(".feed_forward.fc1." in name for name in state["model"]):
         raise UserError(
             f"{path} is a checkpoint of another model: give one of a resmlp_mt architecture"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Set
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.quiet import logging_as_before
+from resmlp_mt.fairseq_fixes import logging_as_before
 from resmlp_mt.files import lock
 from resmlp_mt.prepare import recipes
 from resmlp_mt.text.lines import read_raw_lines

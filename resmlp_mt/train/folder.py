@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import List, Optional
 
-from resmlp_mt.checkpoints.loading import load_checkpoint, save_checkpoint
+from resmlp_mt.checkpoints import read_checkpoint, write_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_own, whole_file, write_json
 from resmlp_mt.text.dictionaries import TRAINING
@@ -132,7 +132,7 @@ class TrainingFolder:
             with whole_file(last) as temporary:
                 shutil.copyfile(whole[0], temporary)
             done.append(f"{LAST} was missing or cut off: resumes from {whole[0].name}")
-        state = load_checkpoint(last, mapped=True)
+        state = read_checkpoint(last, mapped=True)
         distributed = state["cfg"]["distributed_training"]
         old = distributed["distributed_world_size"]
         if old != processes:
@@ -141,7 +141,7 @@ class TrainingFolder:
             place = state["extra_state"]["train_iterator"]
             place["iterations_in_epoch"] = place["iterations_in_epoch"] * old // processes
             distributed["distributed_world_size"] = processes
-            save_checkpoint(state, last)
+            write_checkpoint(state, last)
             plural = "es" * (processes > 1)
             done.append(
                 f"resumes with {processes} process{plural} at the batch where {old} stopped"

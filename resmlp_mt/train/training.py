@@ -15,7 +15,7 @@ from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
-from resmlp_mt import fairseq_fixes  # noqa: F401 (registers our models)
+from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_colon, lock, make_folder
 from resmlp_mt.text.dictionaries import check_dictionaries
@@ -30,6 +30,8 @@ from resmlp_mt.train.folder import TrainingFolder
 from resmlp_mt.train.log import TrainingBar
 from resmlp_mt.train.programs import VARIABLES, cost_added_to, quoted, run_command
 from resmlp_mt.train.recipe import Options, Recipe, parse_options
+
+fairseq_fixes.apply()  # our models are registered
 
 # bytes of a name of a folder, to which workers of PyTorch add 32. A socket has at most 107
 LONGEST = 75

@@ -21,12 +21,12 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
-from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.checkpoints import read_checkpoint
 from resmlp_mt.decoding.generator import NotFinite
 from resmlp_mt.decoding.length_penalty import DEFAULT as LENPEN
 from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.program_errors import explain
+from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 from resmlp_mt.files import check_colon
 from resmlp_mt.text.dictionaries import check_dictionaries
 from resmlp_mt.text.lines import sha256_of
@@ -351,7 +351,7 @@ def _check_overrides(options: SearchOptions, models: list) -> None:
     """fairseq ignores an override that no model of the ensemble knows."""
     known = set()
     for path, model in zip(options.paths, models):
-        state = load_checkpoint(path, mapped=True)
+        state = read_checkpoint(path, mapped=True)
         sections = dict(state.get("cfg") or {})
         for section in [state.get("args"), sections, *sections.values()]:
             mapping = isinstance(section, Mapping)

@@ -15,7 +15,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
-from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
+from resmlp_mt.checkpoints import synthetic_dictionary
 from resmlp_mt.decoding import source_memory
 from resmlp_mt.decoding.decoding_memory import DecodingMemory
 from resmlp_mt.decoding.folding import fold_

@@ -8,7 +8,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from helpers import build_model, pad_batch, random_sentences, shift
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.autocast import VARIABLE
+from resmlp_mt.fairseq_fixes.trainings import AUTOCAST as VARIABLE
 
 
 def train_step(model, dictionary):

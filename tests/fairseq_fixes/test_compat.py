@@ -7,9 +7,9 @@ from fairseq.data import data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import matmul_precision
-from resmlp_mt.fairseq_fixes.last_batch import batch_by_size
-from resmlp_mt.fairseq_fixes.replacing import replace_once
+from resmlp_mt.fairseq_fixes import replace_once
+from resmlp_mt.fairseq_fixes import trainings as matmul_precision
+from resmlp_mt.fairseq_fixes.wrong_results import batch_by_size
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 100, 1003])

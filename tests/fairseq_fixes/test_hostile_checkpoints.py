@@ -23,9 +23,9 @@ from hostile_checkpoint_ways import Ways
 from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.checkpoints import check_finite, check_records, is_dense
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.checkpoint_file import check_finite, check_records, is_dense
-from resmlp_mt.fairseq_fixes.evaluated_options import EVALUATED, check_options
+from resmlp_mt.fairseq_fixes.errors_and_noise import EVALUATED, check_options
 
 QUICK = ("hub", "average")
 ALL = None
@@ -53,9 +53,9 @@ def state(ways):
         ("code in options", 2, ("hub",)),
         ("another file", 1, QUICK),
         ("weights", 2, ("hub",)),
-        ("weights", 6, ("fold", "average")),
+        ("weights", 6, ("plot", "average")),
         ("optimizer", 1, ("resume", "finetune")),
-        ("options", 10, ("hub", "fold")),
+        ("options", 10, ("hub", "plot")),
         ("around the model", 14, ("hub", "translate")),
         ("around the model", 20, ("resume",)),
         ("damaged", 1, QUICK),

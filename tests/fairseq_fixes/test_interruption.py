@@ -110,7 +110,7 @@ def save(old, new):
 )
 def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replace, half):
     """The file that was there is there still; once there is room it is replaced."""
-    monkeypatch.setattr("resmlp_mt.fairseq_fixes.whole_checkpoints.PAUSE", 0.0)
+    monkeypatch.setattr("resmlp_mt.fairseq_fixes.trainings.PAUSE", 0.0)
     old, new = last_good(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(*replace, half(kill_this_process))
@@ -128,7 +128,7 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replace, half):
 @pytest.mark.parametrize("write", [copy, save])
 def test_an_error_that_passes(tmp_path, monkeypatch, write):
     """A network's file system, for instance, is back after a moment."""
-    monkeypatch.setattr("resmlp_mt.fairseq_fixes.whole_checkpoints.PAUSE", 0.0)
+    monkeypatch.setattr("resmlp_mt.fairseq_fixes.trainings.PAUSE", 0.0)
     old, new = last_good(tmp_path)
     rename, failing = os.replace, [errno.ESTALE, errno.EIO]
 

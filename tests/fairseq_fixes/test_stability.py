@@ -14,7 +14,7 @@ from stability import Recipe, prepare
 from stability import train as train_run
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import divergence
+from resmlp_mt.fairseq_fixes import trainings as divergence
 from resmlp_mt.model.architectures import ARCHITECTURES
 
 SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")

@@ -16,7 +16,7 @@ from interrupting import LAST, kill_late, unlike
 from processes import all_well, forked, together
 from workers import MEASURED, apart, losses
 
-from resmlp_mt.fairseq_fixes.program_errors import explain
+from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 
 UPDATES = 12
 

@@ -6,12 +6,12 @@ import shutil
 import pytest
 import torch
 from fairseq_programs import load, train
-from kept_checkpoints import ANSWERS, FIXTURES, FOLDED, LAYOUTS, TINY, WHOLE, binarize, differences
+from kept_checkpoints import ANSWERS, FIXTURES, LAYOUTS, TINY, WHOLE, binarize, differences
 
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS, FOLDED])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_it_answers_as_when_it_was_made(layout):
     assert differences(FIXTURES, layout) == []
 
@@ -20,7 +20,7 @@ def test_every_layout_is_kept():
     kinds = {str(load(FIXTURES / f"{name}.pt")["cfg"]["model"].token_mixing) for name in LAYOUTS}
     assert kinds == set(TOKEN_MIXING)
     found = {path.stem: path.stat().st_size for path in FIXTURES.glob("*.pt")}
-    assert set(found) == {*LAYOUTS, FOLDED} and max(found.values()) < 200_000
+    assert set(found) == {*LAYOUTS} and max(found.values()) < 200_000
     assert set(json.loads((FIXTURES / ANSWERS).read_text())["answers"]) == set(found)
 
 

@@ -19,7 +19,7 @@ from helpers import (
 from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
+from resmlp_mt.checkpoints import synthetic_dictionary
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.architectures import ARCHITECTURES
 

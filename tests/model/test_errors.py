@@ -7,7 +7,7 @@ import torch
 from helpers import POSITIONS, build_model, model_options, pad_batch, random_sentences, translate
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints.rebuilding import synthetic_dictionary
+from resmlp_mt.checkpoints import synthetic_dictionary
 from resmlp_mt.errors import UserError
 
 NOT_OURS = (

@@ -6,7 +6,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.options import get_preprocessing_parser
 from prepare_text import pairs_of, sentences, write_pairs
 
-from resmlp_mt.fairseq_fixes.quiet import logging_as_before
+from resmlp_mt.fairseq_fixes import logging_as_before
 from resmlp_mt.prepare import binary, corpora
 from resmlp_mt.prepare.corpora import Corpus
 from resmlp_mt.prepare.encoding import encode

@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
 # ways of loading, as of hostile_checkpoint_ways.py
 AVERAGE = frozenset({"average"})  # of any model, of whose options it knows nothing
-LOOKING = AVERAGE | {"fold", "plot"}  # at the model alone
+LOOKING = AVERAGE | {"plot"}  # at the model alone
 OPTIONS_OF_THEIR_OWN = AVERAGE | {"resume", "finetune"}
 NOT_THE_MODEL = OPTIONS_OF_THEIR_OWN | LOOKING
 ANY = NOT_THE_MODEL | {"generate", "interactive", "hub", "translate"}

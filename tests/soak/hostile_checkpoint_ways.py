@@ -11,9 +11,8 @@ from fairseq_programs import call, hypotheses, load, train, values
 from small_world import EPOCHS, World
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.program_errors import explain
-from resmlp_mt.fairseq_fixes.quiet import logging_as_before
+from resmlp_mt.fairseq_fixes import logging_as_before
+from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 from resmlp_mt.plot.mixing_matrices import mixing_matrices
 
 SENTENCES = ["w01 w02 w03", "", "w30 w31"]
@@ -61,7 +60,6 @@ class Ways:
             "resume": lambda: self._train("--restore-file", 8 * EPOCHS + 1),
             "finetune": lambda: self._train("--finetune-from-model", 1),
             "average": lambda: self._weights("average", "--inputs", self.path, "--output"),
-            "fold": lambda: self._weights("fold", self.path, "--output"),
             "plot": self._matrices,
             "translate": self._translate,
         }
@@ -135,11 +133,8 @@ class Ways:
             raise Refused(said.err.rstrip("\n"))
 
     def _in_process(self, run: Callable):
-        try:
-            with logging_as_before():
-                return run()
-        except UserError as error:
-            raise Refused(str(error)) from None
+        with logging_as_before():
+            return self._fairseq(run)
 
     def _generate(self):
         options = ("--path", self.path, "--beam", 2, "--cpu", "--num-workers", 0)

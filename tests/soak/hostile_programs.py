@@ -16,7 +16,7 @@ from prepare_text import pairs_of, write_layout, write_side
 from sacrebleu.metrics import BLEU, CHRF
 from small_world import World
 
-from resmlp_mt.fairseq_fixes.program_errors import explain
+from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 from resmlp_mt.files import read_json
 from resmlp_mt.score.generated import read_system
 from resmlp_mt.text.subwords import Subwords

@@ -12,7 +12,7 @@ from typing import Callable, Dict, Iterator, List, Optional
 import torch
 from processes import LONG, Process
 
-from resmlp_mt.checkpoints.loading import load_checkpoint
+from resmlp_mt.checkpoints import read_checkpoint
 from resmlp_mt.errors import UserError
 
 LAST = "checkpoint_last.pt"
@@ -141,7 +141,7 @@ def whole_checkpoints(folder: Path) -> List[str]:
     lost = []
     for path in sorted(folder.glob("checkpoint*.pt")):
         try:
-            load_checkpoint(path)
+            read_checkpoint(path)
         except UserError as error:
             lost.append(str(error))
     return lost
@@ -150,7 +150,7 @@ def whole_checkpoints(folder: Path) -> List[str]:
 def differences(one: Path, other: Path) -> List[str]:
     """The values in which two checkpoints differ, bit for bit: weights, optimizer, place in the
     data. What depends on the clock, the name of the folder or the number of starts is left out."""
-    some, others = (dict(_values(_kept(load_checkpoint(path)))) for path in (one, other))
+    some, others = (dict(_values(_kept(read_checkpoint(path)))) for path in (one, other))
     return sorted(
         name
         for name in some.keys() | others.keys()

@@ -27,7 +27,7 @@ from fairseq_programs import ROOT, preprocess, training
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import divergence
+from resmlp_mt.fairseq_fixes import trainings as divergence
 
 sys.path.append(str(ROOT / "examples" / "quickstart"))
 import grammar

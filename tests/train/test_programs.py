@@ -10,7 +10,7 @@ import pytest
 from fairseq_programs import ROOT
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.autocast import VARIABLE as AUTOCAST
+from resmlp_mt.fairseq_fixes.trainings import AUTOCAST
 from resmlp_mt.files import read_json
 from resmlp_mt.train.programs import OF_PRECISION, cost_added_to, run_command
 

@@ -1,0 +1,380 @@
+"""Checkpoints: read as data and checked, written whole, averaged, looked into."""
+
+import argparse
+import contextlib
+import pickle
+import re
+import warnings
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Dict, Iterator, List, Optional, Union
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from resmlp_mt.errors import UserError, in_one_line
+from resmlp_mt.files import check_output, whole_file
+from resmlp_mt.model.model import ResMLPModel
+
+# ---- what the weights-only loader lets pass -------------------------------------------------
+#
+# A checkpoint holds its options in a Namespace and, after --eval-bleu, counts of n-grams in NumPy
+# arrays of int64. To allow numpy.ndarray and numpy.dtype would let a file call them:
+# ndarray((1,), "O", b"AAAAAAAA") is an array of pointers that the file chooses. So the loader finds
+# these classes under NumPy's names. They can go when fairseq saves neither.
+
+
+class _Int64:
+    """Stands for ``numpy.dtype``: little-endian int64; whatever else it is given is refused."""
+
+    def __init__(self, name, *flags):
+        if name != "i8":
+            raise pickle.UnpicklingError(f"an array of {name}")
+
+    def __setstate__(self, state):
+        if tuple(state[1:5]) != ("<", None, None, None):  # byte order, sub-array, names, fields
+            raise pickle.UnpicklingError("an array of another type than int64")
+
+
+class _Array(np.ndarray):
+    """Stands for ``numpy.ndarray``: it copies as many bytes as its shape needs. It pickles as a
+    plain array, and arithmetic on it gives plain arrays."""
+
+    def __new__(cls, *args, **kwargs):
+        raise pickle.UnpicklingError("an array in a form that NumPy does not pickle")
+
+    def __setstate__(self, state):
+        try:
+            _, shape, dtype, by_columns, raw = state
+            if type(dtype) is not _Int64 or type(raw) is not bytes:
+                raise ValueError
+            # refuses shapes that are none, or that need more or fewer bytes
+            array = np.frombuffer(raw, "<i8").reshape(shape, order="F" if by_columns else "C")
+        except (ValueError, TypeError, OverflowError):
+            raise pickle.UnpicklingError("an array of another type than int64") from None
+        super().__setstate__((1, array.shape, np.dtype(np.int64), False, array.tobytes()))
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        return np.asarray(array)[()]
+
+    def __reduce__(self):
+        return np.array(self).__reduce__()
+
+    def __reduce_ex__(self, protocol):
+        return np.array(self).__reduce_ex__(protocol)
+
+
+def _rebuild(kind, shape, code):
+    """Stands for ``_reconstruct`` of NumPy: an empty array, whose state is to come."""
+    return np.ndarray.__new__(_Array, (0,), np.int64)
+
+
+torch.serialization.add_safe_globals(
+    [
+        argparse.Namespace,
+        (_Array, "numpy.ndarray"),
+        (_Int64, "numpy.dtype"),
+        (_rebuild, "numpy.core.multiarray._reconstruct"),  # NumPy 1
+        (_rebuild, "numpy._core.multiarray._reconstruct"),
+    ]
+)
+
+_ZIP = b"PK\x03\x04"  # by these bytes torch.load tells its archives from its files before 1.6
+_BLOCK = 1 << 20  # bytes read at a time
+
+
+def read_checkpoint(path: Union[str, Path], mapped: bool = False) -> dict:
+    """A checkpoint of fairseq on the CPU, checked; nothing in it is run.
+
+    Args:
+        mapped: leave the tensors in the file until they are used.
+    """
+    try:
+        check_records(path)
+        # files of PyTorch before 1.6 are no zip archives and cannot be mapped
+        mapped = mapped and zipfile.is_zipfile(path)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except UserError:
+        raise
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: give a checkpoint that is there") from None
+    except MemoryError:
+        raise
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"{path} is no checkpoint, or one that carries more than data (such as code): "
+            "refused, and nothing in it was run"
+        ) from error
+    except Exception as error:  # what a damaged file makes of its reader is beyond listing
+        said = " ".join(str(error).split("\n")[0].split())[:120]
+        raise UserError(
+            f"{path} is damaged, or no checkpoint of fairseq ({type(error).__name__}: {said}): "
+            "copy or make it again"
+        ) from error
+    if not isinstance(state, dict) or "model" not in state:
+        raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
+    weights = state["model"]
+    if not isinstance(weights, dict) or not all(
+        isinstance(name, str) and is_strided(weight) for name, weight in weights.items()
+    ):
+        raise UserError(f"{path} is not a fairseq checkpoint: its model is more than tensors")
+    check_finite(weights, path)
+    return state
+
+
+def check_records(path: Union[str, Path]) -> None:
+    """Compare each record with its checksum (CRC-32), which PyTorch does not.
+
+    There are none in files of PyTorch before 1.6, and with ``set_crc32_options(False)`` all are 0.
+    """
+    with open(path, "rb") as file:
+        if file.read(len(_ZIP)) != _ZIP:
+            return
+        try:
+            with zipfile.ZipFile(file) as archive:
+                records = archive.infolist()
+                if any(record.CRC for record in records):
+                    for record in records:
+                        _check_record(archive, record)
+        except OSError:
+            raise
+        except Exception:  # what a damaged archive makes of zipfile is beyond listing
+            raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
+
+
+def _check_record(archive: zipfile.ZipFile, record: zipfile.ZipInfo) -> None:
+    if record.compress_size != record.file_size:  # PyTorch compresses nothing
+        raise zipfile.BadZipFile(record.filename)
+    with archive.open(record) as content:
+        while content.read(_BLOCK):  # at the record's end the checksum is compared
+            pass
+
+
+def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
+    """Refuse NaN, infinite and repeated values; what is no tensor in memory is left alone."""
+    for name, weight in weights.items():
+        if not is_strided(weight):
+            continue
+        if not is_dense(weight):
+            raise UserError(
+                f"{path}: {name} claims more values than there are in the file: give a checkpoint "
+                "that fairseq wrote"
+            )
+        if not (weight.is_floating_point() and weight.numel()):
+            continue
+        # both are NaN if any value is; this takes a tenth of the time of torch.isfinite on all
+        extremes = torch.stack(torch.aminmax(weight.detach()))
+        if not torch.isfinite(extremes).all():
+            raise UserError(
+                f"{path}: {name} has NaN or infinite values: its training diverged: give an "
+                "earlier checkpoint"
+            )
+
+
+def is_dense(value) -> bool:
+    """Whether the values of a tensor are in memory one by one. Where some are repeated, as
+    :meth:`torch.Tensor.expand` does, a small file claims any size."""
+    if not is_strided(value):
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+
+
+def is_strided(value) -> bool:
+    """Whether it is a tensor with values in memory, at steps of any length, which may be 0."""
+    return (
+        isinstance(value, Tensor)
+        and value.layout == torch.strided
+        and value.device.type != "meta"
+        and not value.is_quantized
+    )
+
+
+@contextlib.contextmanager
+def naming(path, what: str) -> Iterator[None]:
+    """Errors about a checkpoint name it. Those that no user can mend keep their type and message,
+    and carry a note that the programs of fairseq and ours print in one line: *path* *what*."""
+    try:
+        yield
+    except UserError as error:
+        if str(path) in str(error):
+            raise
+        raise UserError(f"{path}: {error}") from error
+    except OSError as error:
+        if str(error).startswith("Model file not found"):
+            raise UserError(f"{error}: give a checkpoint that is there") from error
+        if not error.strerror or error.filename in (None, path, str(path)):
+            raise
+        raise UserError(
+            f"{path} needs {error.filename} ({error.strerror}): give the data folder that it was "
+            "trained on"
+        ) from error
+    except Exception as error:
+        # the trainer of fairseq raises an exception of its own over any other
+        if "please ensure that the architectures match" in str(error) and error.__context__:
+            error = error.__context__
+        if "Error(s) in loading state_dict" in str(error):
+            raise UserError(
+                f"{path} does not fit the model: it was trained with another architecture, other "
+                "options or another dictionary"
+            ) from error
+        if in_one_line(error) is None:
+            error.add_note(f"{path} {what}")
+        raise error
+
+
+def write_checkpoint(state: dict, output: Path) -> None:
+    """Write a checkpoint, whole or not at all."""
+    output = Path(output)
+    check_output(output)
+    try:
+        with whole_file(output) as temporary:
+            torch.save(state, temporary)
+    except (OSError, RuntimeError) as error:  # the second on a full disk
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError(
+            f"{output} could not be written ({reason}): choose another folder, with room"
+        ) from None
+
+
+# the checkpoints of a run: one an epoch, and one every so many updates (--save-interval-updates)
+_NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
+
+
+def numbered(save_dir: Path, by: str) -> Dict[int, Path]:
+    """The checkpoints of each ``"epoch"`` or ``"update"`` by number, newest first."""
+    found = {}
+    for path in Path(save_dir).glob("checkpoint*.pt"):
+        match = re.fullmatch(_NUMBERED[by], path.name)
+        if match:
+            found[int(match[1])] = path
+    return dict(sorted(found.items(), reverse=True))
+
+
+def last_checkpoints(
+    save_dir: Path, count: int, by: str = "epoch", upper_bound: Optional[int] = None
+) -> List[Path]:
+    """The *count* newest numbered checkpoints up to number *upper_bound*, newest first."""
+    there = numbered(save_dir, by).items()
+    found = [path for number, path in there if upper_bound is None or number <= upper_bound]
+    if len(found) < count:
+        other = "update" if by == "epoch" else "epoch"
+        others = len(numbered(save_dir, other))
+        bound = "" if upper_bound is None else f" up to {upper_bound}"
+        hint = f" (there are {others} by {other})" if others else ""
+        raise UserError(
+            f"{save_dir} has {len(found)} {by} checkpoints{bound}, fewer than the {count} to "
+            f"average: average fewer or train longer{hint}"
+        )
+    return found[:count]
+
+
+def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
+    """What to average at the end of a training: the *count* newest checkpoints, or all of a short
+    one. fairseq numbers none where a training ends within an epoch: ``checkpoint_last.pt`` counts
+    where it is newer."""
+    found = list(numbered(save_dir, by).values())[:count]
+    last = Path(save_dir) / "checkpoint_last.pt"
+    if last.is_file() and (not found or _updates(last) > _updates(found[0])):
+        found = [last, *found]
+    if not found:
+        raise UserError(f"{last}: no such file: train first")
+    return found[:count]
+
+
+def _updates(path: Path) -> int:
+    state = read_checkpoint(path, mapped=True)
+    try:
+        return int(state["optimizer_history"][-1]["num_updates"])
+    except (LookupError, TypeError, ValueError):
+        raise UserError(
+            f"{path} does not say how many updates it has: name the checkpoints to average"
+        ) from None
+
+
+def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
+    """For each name the first one of the same matrix: shared embeddings have three names."""
+    first: dict = {}
+    return {
+        name: first.setdefault((value.data_ptr(), value.shape, value.stride()), name)
+        for name, value in weights.items()
+    }
+
+
+def average_checkpoints(paths: List[Path], output: Path, float16: bool = False) -> None:
+    """Write a checkpoint whose weights are the mean of those of *paths*.
+
+    Sums are float64 and files are mapped, so memory is that of the sums. Weights of 16 bits become
+    float32 unless *float16* is set, which halves the file. Shared matrices stay shared. The rest is
+    that of the first file, without the optimizer's state, which means nothing for a mean.
+    """
+    check_output(output, *paths)
+    result = read_checkpoint(paths[0], mapped=True)
+    result.pop("last_optimizer_state", None)
+    first = result["model"]
+    owners = _owners(first)
+    # what is not floating-point counts something, such as a version
+    means = {
+        name: first[name].double() if first[name].is_floating_point() else first[name]
+        for name in dict.fromkeys(owners.values())
+    }
+    for path in paths[1:]:
+        weights = read_checkpoint(path, mapped=True)["model"]
+        if _owners(weights) != owners or any(
+            weights[name].shape != mean.shape for name, mean in means.items()
+        ):
+            raise UserError(
+                f"{path} and {paths[0]} have different parameters: average those of one run"
+            )
+        for name, mean in means.items():
+            if mean.is_floating_point():
+                mean += weights[name]
+    for name, mean in means.items():
+        if mean.is_floating_point():
+            dtype = torch.promote_types(first[name].dtype, torch.float32)
+            means[name] = (mean / len(paths)).to(torch.float16 if float16 else dtype)
+            if means[name].isinf().any():
+                raise UserError(f"{paths[0]}: {name} overflows float16: leave out --float16")
+    result["model"] = {name: means[owner] for name, owner in owners.items()}
+    write_checkpoint(result, output)
+
+
+def synthetic_dictionary(types: int) -> Dictionary:
+    """A dictionary of *types* made-up words, fairseq's four special symbols included."""
+    dictionary = Dictionary()
+    for number in range(types - len(dictionary)):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
+def model_options(state: dict) -> dict:
+    """The model's options in a checkpoint, whether trained by command line or hydra."""
+    options = state["cfg"]["model"]
+    return options if isinstance(options, dict) else vars(options)
+
+
+def rebuild(state: dict) -> ResMLPModel:
+    """The model in a checkpoint of ours, without the data it was trained on."""
+    weights = state["model"]
+    task = SimpleNamespace(
+        source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
+        target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
+    )
+    # the weights are in the checkpoint, and the file may be gone
+    without = {"encoder_embed_path": None, "decoder_embed_path": None}
+    model = ResMLPModel.build_model(argparse.Namespace(**{**model_options(state), **without}), task)
+    model.load_state_dict(dict(weights), strict=True)
+    return model
+
+
+def check_fits(state: dict, path: Path) -> None:
+    """Whether the weights are those that the options give. No tensor is made for that."""
+    with (
+        naming(path, "does not fit its own options"),
+        torch.device("meta"),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # it copies nothing, and says so for each parameter
+        rebuild(state)

@@ -1,0 +1,217 @@
+"""Errors take one line, options in a checkpoint are not run, memory stays flat.
+
+Without this, a user reads the reason below forty lines of traceback, and a checkpoint can run code,
+hide a flipped bit or fetch files. test_hostile_checkpoints.py and test_errors.py show what can go.
+"""
+
+import argparse
+import ast
+import os
+import re
+import sys
+from typing import Iterator, Optional, Tuple
+
+from fairseq import checkpoint_utils, hub_utils
+from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from resmlp_mt.checkpoints import check_finite, check_records, naming, read_checkpoint
+from resmlp_mt.errors import UserError, in_one_line
+from resmlp_mt.fairseq_fixes import replace_once
+
+# ---- nothing in the options is run ----------------------------------------------------------
+#
+# Some models of fairseq hand options such as "[(512, 3)] * 20" to eval when they are built. It can
+# go when fairseq calls eval on no option (test_hostile_checkpoints.py lists its calls).
+
+EVALUATED = {
+    *("adaptive_input_cutoff", "adaptive_softmax_cutoff", "character_filters"),
+    *("conv_aggregator_layers", "conv_feature_layers", "feature_encoder_spec"),
+    *("encoder_layers", "decoder_layers", "encoder_attention", "decoder_attention"),
+    *("self_attention", "project_input", "gated_attention", "downsample", "pretrained"),
+    *("left_pad_source", "left_pad_target", "xformers_att_config"),
+    *("pipeline_balance", "pipeline_encoder_balance", "pipeline_decoder_balance"),
+    *("pipeline_devices", "pipeline_encoder_devices", "pipeline_decoder_devices"),
+}
+_PLAIN = (
+    *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Load),
+    *(ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult),
+)
+
+
+def check_options(options, path: str) -> None:
+    """Refuse nested options of which fairseq would evaluate more than numbers, words and lists."""
+    for name, value in _strings(options):
+        if name in EVALUATED and not _is_plain(value):
+            raise UserError(
+                f"{path}: its option {name} is {value[:60]!r}, which fairseq would run: it may "
+                "hold numbers, words, lists, sums and products: give a checkpoint that you trust"
+            )
+
+
+def _strings(options, name: str = "") -> Iterator[Tuple[str, str]]:
+    """Every string in *options* with the name of its option."""
+    if isinstance(options, (DictConfig, ListConfig)):
+        options = OmegaConf.to_container(options)
+    if isinstance(options, argparse.Namespace):
+        options = vars(options)
+    if isinstance(options, dict):
+        for key, value in options.items():
+            yield from _strings(value, str(key))
+    elif isinstance(options, (list, tuple)):
+        for value in options:
+            yield from _strings(value, name)
+    elif isinstance(options, str):
+        yield name, options
+
+
+def _is_plain(expression: str) -> bool:
+    try:
+        nodes = ast.walk(ast.parse(expression.strip(), mode="eval"))
+        return all(isinstance(node, _PLAIN) for node in nodes)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+
+
+# ---- checkpoints that cannot be used --------------------------------------------------------
+
+# what fairseq keeps beside the weights, where it is there
+_PARTS = {
+    "args": (argparse.Namespace, type(None)),
+    "cfg": (dict, type(None)),
+    "extra_state": dict,
+    "optimizer_history": list,
+}
+
+
+@replace_once(checkpoint_utils, "load_checkpoint_to_cpu")
+def load_checkpoint_to_cpu(original, path, *args, **kwargs):
+    with naming(path, "cannot be read"):
+        if os.path.isfile(path):
+            check_records(path)
+        try:
+            state = original(path, *args, **kwargs)
+        except Exception:
+            if os.path.isfile(path):
+                _examine(path)
+            raise
+        if not isinstance(state["model"], dict):
+            _examine(path)
+        check_finite(state["model"], path)
+        check_options([state.get("args"), state.get("cfg")], path)
+        # for a training that resumes with another number of processes
+        if OmegaConf.is_config(state.get("cfg")) and isinstance(state.get("extra_state"), dict):
+            state["extra_state"]["processes"] = OmegaConf.select(
+                state["cfg"], "distributed_training.distributed_world_size"
+            )
+    return state
+
+
+def _examine(path) -> None:
+    """Refuse a file if that is what is wrong, and not its loading."""
+    state = read_checkpoint(path)
+    for name, kind in _PARTS.items():
+        if name in state and not isinstance(state[name], kind):
+            raise UserError(f"{path} is damaged: its {name} is {state[name]!r:.60}")
+
+
+@replace_once(checkpoint_utils, "load_model_ensemble_and_task")
+def load_model_ensemble_and_task(original, filenames, arg_overrides=None, task=None, *args, **kw):
+    models, cfg = [], None
+    for filename in filenames:
+        with naming(filename, "holds a model that cannot be built here"):
+            found, cfg, task = original([filename], arg_overrides, task, *args, **kw)
+        models += found
+    return models, cfg, task
+
+
+@replace_once(hub_utils, "from_pretrained")
+def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
+    """Without this, the hub downloads a tokenizer or BPE from any address that a checkpoint names.
+    It can go when ``GeneratorHubInterface`` takes neither from it (``test_nothing_is_fetched``)."""
+    loaded = original(model_name_or_path, checkpoint_file, *args, **kwargs)
+    for kind in ("bpe", "tokenizer"):
+        options = getattr(loaded["args"], kind, None)
+        # of a checkpoint with a kind of its own, fairseq ignores the kind that the caller gave
+        if not OmegaConf.is_config(options) or options.get("_name") == kwargs.get(kind):
+            continue
+        for option, value in OmegaConf.to_container(options, resolve=True).items():
+            if option not in kwargs and "://" in str(value):
+                path = os.path.join(str(model_name_or_path), checkpoint_file)
+                raise UserError(
+                    f"{path}: its option {option} is an address, {value}, and nothing is fetched "
+                    f"because a checkpoint says so: give {option}= or {kind}="
+                )
+    return loaded
+
+
+# ---- memory and messages --------------------------------------------------------------------
+
+
+@replace_once(FairseqTask, "can_reuse_epoch_itr")
+def can_reuse_epoch_itr(original, self, dataset) -> bool:
+    """fairseq keeps the iterator over each data set for a next epoch. fairseq-interactive and the
+    hub make a data set of every few lines, so memory grows. It can go when the original passes
+    test_memory.py, ``test_interactive_lets_go_of_its_lines``."""
+    loaded = any(dataset is split for split in self.datasets.values())
+    return loaded and original(self, dataset)
+
+
+_TOO_LONG = re.compile(
+    r"Size of sample #(\S+) is invalid \(=(.+?)\) since max_positions=(.+?), skip this example"
+)
+_NUMPY = re.compile(r"np\.\w+\((.+?)\)")
+# gloo, which joins processes on CPUs, has lost one of them
+_GONE = re.compile(r"Connection \w+ by peer|Broken pipe")
+
+
+def explain(error: BaseException) -> Optional[str]:
+    """One line for what the user can mend, or None for any other error."""
+    text = str(error)
+    if isinstance(error, UserError):
+        return text
+    too_long = _TOO_LONG.search(text)
+    if too_long:
+        # NumPy 2 prints np.int32(999), and a pair has parentheses of its own
+        number, size, limit = (_NUMPY.sub(r"\1", group).strip("()") for group in too_long.groups())
+        return (
+            f"sentence {number} has more tokens ({size}) than the model has "
+            f"positions ({limit}): train with a higher --max-source-positions and "
+            "--max-target-positions, or leave such sentences out with "
+            "--skip-invalid-size-inputs-valid-test"
+        )
+    if isinstance(error, RuntimeError) and "gloo/transport" in text:
+        gone = _GONE.search(text)
+        return gone and (
+            f"another process of this run has ended ({gone[0]}): its own output says why. Start "
+            "all of them again with the same command"
+        )
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return text  # fairseq's own, such as "Dataset not found: train (data-bin)"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return in_one_line(error)
+
+
+def _shorten_errors() -> None:
+    """If this process is one of fairseq's programs, errors that are recognised take one line there.
+    ``RESMLP_MT_TRACEBACK=1`` shows all of them in full."""
+    program = sys.argv[0] if sys.argv else ""
+    name = os.path.basename(program)
+    if os.path.basename(os.path.dirname(program)) == "fairseq_cli":
+        name = "fairseq-" + os.path.splitext(name)[0].replace("_", "-")
+    if not name.startswith("fairseq-") or os.environ.get("RESMLP_MT_TRACEBACK"):
+        return
+    show = sys.excepthook
+
+    def hook(kind, error, traceback):
+        message = explain(error)
+        if message is None:
+            show(kind, error, traceback)
+        else:
+            print(f"{name}: error: {' '.join(message.split())}", file=sys.stderr)
+
+    sys.excepthook = hook
+
+
+_shorten_errors()

@@ -1,0 +1,402 @@
+"""What trainings need: they resume where they stopped, also when stopped by a signal, keep whole
+checkpoints, say why they diverge, and compute in bfloat16."""
+
+import logging
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from typing import Callable, Optional
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
+from fairseq.nan_detector import NanDetector
+from fairseq.optim import FairseqOptimizer
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.trainer import Trainer
+from fairseq_cli import train as imported
+from torch import Tensor, nn
+
+from resmlp_mt.checkpoints import check_finite, naming
+from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes import replace_once, running
+from resmlp_mt.files import whole_file
+from resmlp_mt.model.model import ResMLPModel
+
+logger = logging.getLogger(__name__)
+program = running(imported)
+
+# ---- resuming -------------------------------------------------------------------------------
+
+# what the optimizers of PyTorch and fairseq keep of each weight; the rest has shapes of its own
+_LIKE_THE_WEIGHTS = {
+    *("sum", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf"),
+    *("momentum_buffer", "square_avg", "acc_delta"),
+}
+
+
+@replace_once(Trainer, "load_checkpoint")
+def load_checkpoint(
+    original, self, filename, reset_optimizer=False, *args, reset_meters=False, **kwargs
+):
+    """fairseq resumes from a file without a state of the optimizer by counting updates from 0, from
+    one that is NaN or of other shapes until an update fails, from that of another number of
+    processes at another place in the data, and it forgets the count of ``--patience``. It can go
+    when the original passes test_resume.py and test_ended_training.py."""
+    with naming(filename, "cannot be resumed from"):
+        extra_state = original(
+            self, filename, reset_optimizer, *args, reset_meters=reset_meters, **kwargs
+        )
+        if extra_state is None:
+            return None
+        _check_place(extra_state["train_iterator"])
+        if not reset_optimizer:
+            if self.get_num_updates() != self._optim_history[-1]["num_updates"]:
+                raise UserError(
+                    f"{filename} has no state of an optimizer, so training cannot resume from it: "
+                    "--finetune-from-model takes its weights alone (and --reset-optimizer its "
+                    "place in the data, too)"
+                )
+            _check_optimizer(self.optimizer, filename)
+    _share_epoch(extra_state, self.data_parallel_world_size)
+    # where fairseq forgets the best validation, and where another training goes on in this folder
+    another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
+    if "patience" in extra_state and not (reset_optimizer or reset_meters or another):
+        try:
+            count = extra_state["patience"]
+            count = {"best": float(count["best"]), "num_runs": int(count["num_runs"])}
+        except (LookupError, TypeError, ValueError):
+            raise UserError(
+                f"{filename} has an invalid count for --patience: give an earlier checkpoint"
+            ) from None
+        vars(program.should_stop_early).update(count)
+    return extra_state
+
+
+def _check_place(place: dict) -> None:
+    """What fairseq reads next, when the file is no longer known."""
+    for name, least in (("epoch", 1), ("iterations_in_epoch", 0)):
+        number = place.get(name, least)
+        if not isinstance(number, int) or number < least:
+            raise UserError(f"it is damaged: its {name} is {number!r:.60}")
+
+
+def _check_optimizer(optimizer: FairseqOptimizer, path: str) -> None:
+    # a composite optimizer has no state of its own, but those of its parts
+    of_parameters = getattr(optimizer.optimizer, "state", {})
+    for number, (parameter, values) in enumerate(of_parameters.items()):
+        check_finite({f"optimizer state {number}.{name}": v for name, v in values.items()}, path)
+        for name, value in values.items():
+            alike = isinstance(value, Tensor) and name in _LIKE_THE_WEIGHTS
+            if alike and value.shape != parameter.shape:
+                raise UserError(
+                    f"{path}: optimizer state {number}.{name} has shape {tuple(value.shape)}, its "
+                    f"parameter {tuple(parameter.shape)}: give an earlier checkpoint"
+                )
+
+
+def _share_epoch(extra_state: dict, processes: int) -> None:
+    """fairseq counts the place in an epoch in batches of each process."""
+    before, place = extra_state.pop("processes", None), extra_state["train_iterator"]
+    if isinstance(before, int) and before != processes:
+        place["iterations_in_epoch"] = place.get("iterations_in_epoch", 0) * before // processes
+
+
+@replace_once(distributed_utils, "_broadcast_object_slow")
+def broadcast_object(original, obj, src_rank, group, dist_device):
+    """Rank 0 sends the others what it read, options in a DictConfig, which the weights-only loader
+    of PyTorch refuses: several processes cannot resume. It can go when the original passes
+    test_workers.py, ``test_a_checkpoint_is_broadcast``."""
+    box = [obj]
+    torch.distributed.broadcast_object_list(box, src_rank, group, dist_device)
+    return box[0]
+
+
+@replace_once(Trainer, "save_checkpoint")
+def save_checkpoint(original, self, filename, extra_state):
+    """Keep the count of ``--patience``, which fairseq has just brought up to date."""
+    count = program.should_stop_early
+    if hasattr(count, "best"):
+        numbers = {"best": float(count.best), "num_runs": int(count.num_runs)}
+        extra_state = {**extra_state, "patience": numbers}
+    return original(self, filename, extra_state)
+
+
+# ---- stopping -------------------------------------------------------------------------------
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+SAVE_EVERY = 300.0  # seconds, at most, between two checkpoints
+
+
+class _Stop:
+    """Whether this training is to save and to stop, and what it saved last."""
+
+    def begin(self, trainer) -> None:
+        if getattr(self, "trainer", None) is trainer:
+            return
+        self.trainer, self.received = trainer, 0
+        self.wanted = self.due = 0  # of all processes, after the update
+        self.saved(None)
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self.receive)
+
+    def saved(self, place) -> None:
+        self.place, self.time = place, time.monotonic()
+
+    def receive(self, number: int, frame) -> None:
+        self.received = self.received or number
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more Ctrl-C ends it at once
+        # workers that read data may end by the same signal, of which PyTorch makes an error here
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def wishes(self) -> tuple:
+        """Of this process: to stop, and to save."""
+        return self.received, int(time.monotonic() - self.time > SAVE_EVERY)
+
+
+stop = _Stop()
+
+
+@replace_once(program, "train")
+def train(original, cfg, trainer, *args):
+    """fairseq makes one more update each time a training that has ended is started again, and
+    trains on after an early stop. It can go when the original passes test_ended_training.py."""
+    runs = getattr(program.should_stop_early, "num_runs", 0)
+    if 0 < cfg.checkpoint.patience <= runs:
+        logger.info(f"early stop since the last {runs} validations of this training were no better")
+        return [None], True
+    updates, most = trainer.get_num_updates(), cfg.optimization.max_update
+    if 0 < most <= updates:
+        logger.info(f"no update is left: {updates} were made, --max-update is {most}")
+        return [None], True
+    hours, most = trainer._previous_training_time / 3600, cfg.optimization.stop_time_hours
+    if 0 < most < hours:
+        logger.info(f"no time is left: {hours:.1f} hours were used, --stop-time-hours is {most:g}")
+        return [None], True
+    stop.begin(trainer)
+    return original(cfg, trainer, *args)
+
+
+@replace_once(Trainer, "_aggregate_logging_outputs")
+def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=False):
+    """Processes that train together stop at the same update: their wishes are summed up with the
+    statistics of the update."""
+    outputs, sums = original(self, logging_outputs, *stats, *stop.wishes(), ignore=ignore)
+    *sums, stop.wanted, stop.due = sums
+    return outputs, sums
+
+
+@replace_once(checkpoint_utils, "save_checkpoint")
+def save_checkpoints(original, cfg, trainer, epoch_itr, val_loss):
+    path = original(cfg, trainer, epoch_itr, val_loss)
+    stop.saved(_place(trainer, epoch_itr))
+    return path
+
+
+def _place(trainer, epoch_itr) -> tuple:
+    return trainer.get_num_updates(), epoch_itr.epoch, epoch_itr.iterations_in_epoch
+
+
+@replace_once(program, "validate_and_save")
+def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
+    """Without this, a signal loses all updates since the last checkpoint. Here the update is
+    finished and saved, and the exit status is 128 plus the signal's number, as of a shell. It can
+    go when fairseq does so (test_stopping.py)."""
+    losses, ended = original(cfg, trainer, task, epoch_itr, *args)
+    if trainer.data_parallel_world_size == 1:
+        stop.wanted, stop.due = stop.wishes()
+    if ended or not (stop.wanted or stop.due):
+        return losses, ended
+    if stop.place != _place(trainer, epoch_itr):
+        checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+    if not stop.wanted:
+        return losses, ended
+    number = stop.received or signal.SIGTERM  # another process was asked to stop
+    if trainer.is_data_parallel_master:
+        logger.warning(
+            f"stopped by {signal.Signals(number).name} at update {trainer.get_num_updates()}"
+        )
+    if trainer.data_parallel_world_size > 1:
+        torch.distributed.barrier()  # the first to end would end the one that saves
+    raise SystemExit(128 + number)
+
+
+# ---- whole checkpoints ----------------------------------------------------------------------
+
+TRIES, PAUSE = 3, 2.5  # fairseq's own, in seconds: a network file system may come back
+
+
+@replace_once(checkpoint_utils, "torch_persistent_save")
+def save(original, state: dict, path: str, async_write: bool = False) -> None:
+    """After an error fairseq 0.12 writes once more behind what it had written, and below it copies
+    checkpoints in place: a kill or a full disk leaves half of one. Both can go when the originals
+    pass test_interruption.py, ``test_the_middle_of_a_write``."""
+    if async_write or not PathManager.supports_rename(path):
+        return original(state, path, async_write=async_write)
+
+    def write(temporary: str) -> None:
+        with open(temporary, "wb") as file:
+            torch.save(state, file)
+
+    return _write_whole(path, write)
+
+
+@replace_once(PathManager, "copy")
+def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
+    if not overwrite or not PathManager.supports_rename(path):
+        return original(source, path, overwrite=overwrite)
+
+    def write(temporary: str) -> None:
+        if not original(source, temporary, overwrite=True):
+            raise OSError(f"copying {source} failed")  # iopath has logged why
+
+    _write_whole(path, write)
+    return True
+
+
+def _write_whole(path: str, write: Callable[[str], None]) -> None:
+    """Call *write* with the name to write *path* under; three times at most."""
+    for number in range(1, TRIES + 1):
+        try:
+            with whole_file(path) as temporary:
+                write(str(temporary))
+            return
+        except (OSError, RuntimeError) as error:
+            cause = error  # the writer of PyTorch raises another error over the system's
+            while cause is not None and not isinstance(cause, OSError):
+                cause = cause.__context__
+            if cause is None:
+                raise
+            if number == TRIES:
+                raise UserError(
+                    f"{path} could not be written ({cause.strerror or cause}): make room there, "
+                    "then the same command resumes from the last checkpoint"
+                ) from error
+            time.sleep(PAUSE)
+
+
+# ---- divergence -----------------------------------------------------------------------------
+
+REMEDY = "lower --lr, raise --warmup-updates, or set --clip-norm"
+# without warm-up: tests/soak/stability.py found 6 + 6 layers of 512 channels to end in numbers that
+# are not finite at 0.02; at 0.01 the loss rises far above its first value before it falls
+WARN_FROM = 0.01
+# with warm-up: Adagrad divides by the root of its sum of squared gradients, so that its step at the
+# peak is some rate / sqrt(updates until then). Of those tried by tests/soak/stability.py (6 to 24
+# layers, 64 channels) 0.2 / sqrt(300) held at every depth and 0.2 / sqrt(100) did not
+LARGEST_STEP = 0.011
+
+
+@replace_once(NanDetector, "add_hooks")
+def add_hooks(original, detector, module: nn.Module) -> None:
+    """The hook of fairseq's NanDetector takes the first tensor of an output, and ends in a
+    StopIteration at that of the encoder, a dictionary of lists. It can go when the original passes
+    test_stability.py, ``test_detector_watches_gradients_of_the_encoders_output``."""
+    if detector.forward:
+        detector.fhooks.append(module.register_forward_hook(detector.fhook_fn))
+    if detector.backward:
+        detector.bhooks.append(module.register_forward_hook(partial(_watch_gradients, detector)))
+
+
+def _watch_gradients(detector, module: nn.Module, inputs, output) -> None:
+    """Call the detector with the gradient of each tensor in *output*, however it is wrapped."""
+    if isinstance(output, dict):
+        output = list(output.values())
+    if isinstance(output, (list, tuple)):
+        for part in output:
+            _watch_gradients(detector, module, inputs, part)
+    elif torch.is_tensor(output) and output.requires_grad:
+        # a hook's result would replace the gradient: bhook_fn returns None
+        output.register_hook(lambda gradient: detector.bhook_fn(module, None, (gradient,)))
+
+
+@replace_once(Trainer, "train_step")
+def train_step(original, trainer, *args, **kwargs):
+    """Without this, a training that diverges ends in a traceback (test_stability.py)."""
+    try:
+        return original(trainer, *args, **kwargs)
+    except FloatingPointError as error:
+        # several workers compare the norms of their gradients first, and nan is not equal to nan
+        norms = str(error).partition("grad_norm across the workers")[2]
+        if str(error) == "gradients are Nan/Inf" or "nan" in norms or "inf" in norms:
+            raise UserError(
+                f"training has diverged: the gradients of update {trainer.get_num_updates() + 1} "
+                "are not finite (the weights before it: "
+                f"{trainer.cfg.checkpoint.save_dir}/crash.pt): {REMEDY}"
+            ) from error
+        if "Minimum loss scale reached" in str(error):
+            raise UserError(
+                f"training has diverged, the minimum loss scale is reached: {REMEDY}"
+            ) from error
+        raise
+
+
+@replace_once(Trainer, "_build_optimizer")
+def build_optimizer(original, trainer) -> None:
+    """Without this, nothing warns of Adagrad with little or no warm-up (test_stability.py)."""
+    original(trainer)
+    message = warning(trainer.cfg)
+    ours = any(isinstance(module, ResMLPModel) for module in trainer.model.modules())
+    if message is not None and ours and trainer.is_data_parallel_master:
+        logger.warning(message)
+
+
+def warning(cfg) -> Optional[str]:
+    """What to say of a configuration under which a ResMLP is likely to diverge, or None."""
+    rate, warm_up = cfg.optimization.lr[0], getattr(cfg.lr_scheduler, "warmup_updates", None)
+    if getattr(cfg.optimizer, "_name", None) != "adagrad" or warm_up is None or rate < WARN_FROM:
+        return None
+    enough = rate * rate / LARGEST_STEP**2
+    if warm_up >= enough:
+        return None
+    given = f"with --warmup-updates {warm_up}" if warm_up else "without --warmup-updates"
+    return (
+        f"--optimizer adagrad --lr {rate:g} {given}: the first updates move every weight so far "
+        "that training is likely to diverge: give --warmup-updates of at least "
+        f"{enough // 1 + 1:.0f} (the paper: 32000 for --lr 0.2) or lower --lr"
+    )
+
+
+# ---- precision ------------------------------------------------------------------------------
+
+AUTOCAST, MATMUL = "RESMLP_MT_AUTOCAST", "RESMLP_MT_MATMUL_PRECISION"
+PRECISIONS = ("highest", "high", "medium")
+
+
+@replace_once(FairseqTask, "train_step")
+def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
+    """``RESMLP_MT_AUTOCAST=bfloat16``: the loss is computed under ``torch.autocast``; weights,
+    gradients, optimizer, softmax and validation stay float32. It can go when fairseq-train has an
+    option for it: --amp is float16 for GPUs alone."""
+    precision = os.environ.get(AUTOCAST)
+    if not precision:
+        return original(self, sample, model, criterion, *args, **kwargs)
+    if precision != "bfloat16":
+        raise UserError(f"{AUTOCAST}={precision}: only bfloat16 is known: unset it or write that")
+    device = next(model.parameters()).device.type
+
+    # the forward pass alone: the backward pass has the types of the forward one by itself
+    def loss_of(model, sample):
+        with torch.autocast(device, torch.bfloat16):
+            return criterion(model, sample)
+
+    return original(self, sample, model, loss_of, *args, **kwargs)
+
+
+def set_matmul_precision() -> None:
+    """``RESMLP_MT_MATMUL_PRECISION``: how fairseq's programs multiply float32 matrices. On a CPU
+    with AMX "medium" multiplies in bfloat16 and adds in float32. It can go when fairseq-train has
+    an option for it."""
+    precision = os.environ.get(MATMUL)
+    if not precision:
+        return
+    if precision not in PRECISIONS:
+        raise UserError(f"{MATMUL}={precision}: choose one of {', '.join(PRECISIONS)}")
+    torch.set_float32_matmul_precision(precision)
+
+
+set_matmul_precision()
