@@ -50,7 +50,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--threads", **WHOLE, help="CPU threads of all processes together")
     add("--processes", **WHOLE, help="number of processes (default: one per GPU, on a CPU 1)")
-    help = "model options, such as \"{'inference_precision': 'int8'}\" on a CPU"
+    help = "model options in place of the checkpoint's, as a Python dictionary"
     add("--model-overrides", default="{}", metavar="DICT", help=help)
 
 

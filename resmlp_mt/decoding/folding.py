@@ -19,7 +19,7 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.beam_history import BeamHistory
+from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.branches import Branch, TokenMixingBranch
 from resmlp_mt.model.convolutional_mixing import (
@@ -193,7 +193,7 @@ class FoldedTokenMixing(nn.Module):
         if history is None:
             offset = self.offset[: len(x)].unsqueeze(1)  # T x 1 x C
         else:
-            offset = self.offset.index_select(0, history.position)  # 1 x C
+            offset = self.offset[history.position]  # C
         return mixing.mix(h, history) + offset
 
 

@@ -15,7 +15,7 @@ class Hypotheses:
     """What is known of B sentences with K hypotheses each, R = B K rows grouped by sentence.
 
     A candidate is a row and the word that follows: ``row * vocabulary + word``. Of each sentence
-    and step the best 2 K are kept. Those that end a hypothesis are read off at the end.
+    and step the best 2 K are kept.
 
     Args:
         sentences: B.
@@ -28,9 +28,8 @@ class Hypotheses:
 
     Attributes:
         words: the newest word of each row, int64. At first there is one row a sentence.
-        scores: one row each, the sum of the log-probabilities of its words, n x 1.
-        first_candidates: B x 1; number of the candidate that is the first row of each sentence
-            with word 0.
+        scores: n x 1; the sum of the log-probabilities of each row's words.
+        first_candidates: B x 1; the candidate of each sentence's first row with word 0.
         left: the sentences whose rows these are.
     """
 
@@ -42,7 +41,7 @@ class Hypotheses:
         vocabulary: int,
         first_word: int,
         eos: int,
-        device,
+        device: torch.device,
     ):
         self.beam, self.vocabulary, self.eos = beam, vocabulary, eos
         self.words = torch.full((sentences,), first_word, device=device)
@@ -50,46 +49,39 @@ class Hypotheses:
         self.left = list(range(sentences))
         self._left = torch.arange(sentences, device=device)
         self._set_first_candidates(1)
+        self._steps = 0
         shape = steps, sentences, 2 * beam
         self._candidates = torch.zeros(shape, dtype=torch.long, device=device)
         self._scores = torch.zeros(shape, device=device)
         self._ends = torch.zeros(shape, dtype=torch.bool, device=device)
         self._normalizers = torch.zeros(steps, sentences, beam, device=device)
 
-    def add_normalizers(self, step: Tensor, normalizers: Tensor) -> None:
-        """Keep the normalizer of each row, n x 1, at the position *step*. One NaN or infinity among
-        the scores of a row makes its normalizer NaN or infinite."""
-        self._normalizers[step, self._left] = normalizers.view(len(self._left), -1)
+    def add(self, normalizers: Tensor, candidates: Tensor, scores: Tensor) -> Tensor:
+        """Keep the candidates of a step, and continue with the best that do not end.
 
-    def add(self, step: Tensor, candidates: Tensor, scores: Tensor) -> None:
-        """Keep all candidates at the position *step*, B x 2 K, the best first."""
-        self._candidates[step, self._left] = candidates
-        self._scores[step, self._left] = scores
+        Args:
+            normalizers: one a row, n x 1: NaN or infinite if one of the row's scores is.
+            candidates, scores: B x 2 K, the best first; of the first K, those with the last word
+                end a hypothesis.
 
-    def end(self, step: Tensor, candidates: Tensor, scores: Tensor) -> Tensor:
-        """Which of the candidates have the last word, B x 2 K. Those of the first K end a
-        hypothesis."""
+        Returns:
+            R; the row that each of the new rows continues.
+        """
+        at = self._steps, self._left
         ends = candidates.remainder(self.vocabulary).eq(self.eos) & scores.ne(-torch.inf)
-        self._ends[step, self._left] = ends
-        return ends
-
-    def go_on(self, candidates: Tensor, scores: Tensor) -> Tensor:
-        """Take on the candidates, B x K each, as the rows of the next step; returns the row that
-        each comes from."""
-        candidates, scores = candidates.reshape(-1), scores.reshape(-1, 1)
-        words = candidates.remainder(self.vocabulary)
-        if words.shape == self.words.shape:
-            self.words.copy_(words)
-            self.scores.copy_(scores)
-        else:
-            self.words, self.scores = words, scores
+        self._normalizers[at] = normalizers.view(len(self._left), -1)
+        self._candidates[at], self._scores[at], self._ends[at] = candidates, scores, ends
+        self._steps += 1
+        going_on = _best_going_on(ends, self.beam)
+        candidates, scores = candidates.gather(1, going_on).view(-1), scores.gather(1, going_on)
+        if len(candidates) != len(self.words):
             self._set_first_candidates(self.beam)
+        self.words, self.scores = candidates.remainder(self.vocabulary), scores.view(-1, 1)
         return candidates.div(self.vocabulary, rounding_mode="floor")
 
-    def done(self, steps: int) -> List[bool]:
-        """Of each sentence left, whether it has its K hypotheses after that many steps; a wait for
-        the device."""
-        ended = self._ends[:steps, :, : self.beam].sum(dim=(0, 2))
+    def done(self) -> List[bool]:
+        """Whether each sentence left has its K hypotheses; a wait for the device."""
+        ended = self._ends[: self._steps, :, : self.beam].sum(dim=(0, 2))
         return ended.ge(self.beam).index_select(0, self._left).tolist()
 
     def keep(self, sentences: Tensor) -> Tensor:
@@ -106,10 +98,10 @@ class Hypotheses:
         first = torch.arange(len(self._left), device=self._left.device)
         self.first_candidates = (first * (rows * self.vocabulary)).unsqueeze(1)
 
-    def fetch(self, steps: int) -> "Fetched":
-        """All that was kept of that many steps, on the host, by one transfer."""
+    def fetch(self) -> "Fetched":
+        """All that was kept, on the host, by one transfer."""
         kept = self._candidates, self._scores, self._normalizers, self._ends
-        kept = [some[:steps] for some in kept]
+        kept = [some[: self._steps] for some in kept]
         parts = [some.reshape(-1).view(torch.uint8) for some in kept]
         flat = torch.cat(parts).cpu().split([part.numel() for part in parts])
         here = (
@@ -118,9 +110,9 @@ class Hypotheses:
         return Fetched(self.vocabulary, self.eos, *here)
 
 
-def best_going_on(ends: Tensor, beam: int) -> Tensor:
-    """The places of the best K of 2 K candidates that do not end; a row ends at most once, so that
-    enough are left."""
+def _best_going_on(ends: Tensor, beam: int) -> Tensor:
+    """Places of the best K of 2 K candidates that do not end: a row ends at most once, so enough
+    are left."""
     return ends.sort(dim=-1, stable=True).indices[..., :beam]
 
 
@@ -150,7 +142,7 @@ class Fetched:
         rows[0] = 0
         rows += torch.arange(0, sentences * beam, beam).unsqueeze(1)
         words = candidates % vocabulary
-        going_on = best_going_on(ends, beam)
+        going_on = _best_going_on(ends, beam)
         # T x R: the word that became each row, its score, and the row before
         self.words, self.scores, self.rows = (
             x.gather(2, going_on).flatten(1) for x in (words, scores, rows)

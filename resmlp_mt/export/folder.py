@@ -87,8 +87,6 @@ def check_model(model, path: Path) -> None:
         raise UserError(f"{path}: --adaptive-softmax-cutoff: adaptive softmax cannot be exported")
     if any(layer.cross_attention is None for layer in model.decoder.layers):
         raise UserError(f"{path}: --no-cross-attention: a model without it cannot be exported")
-    if str(model.inference_precision) != "checkpoint":
-        raise UserError("inference_precision: leave it out, and give --int8 or --float16")
 
 
 def write_model(translator: Translator, model, folder: Path, precision: str) -> None:

@@ -15,7 +15,7 @@ from fairseq.tasks import FairseqTask
 from fairseq_cli import interactive
 from omegaconf import OmegaConf
 
-from resmlp_mt.decoding.generator import ResMLPGenerator
+from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace_once, running
 from resmlp_mt.model.model import ResMLPModel

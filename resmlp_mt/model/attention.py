@@ -47,34 +47,11 @@ def attend(
     return F.dropout(weights.to(values.dtype), dropout) @ values, weights
 
 
-def attend_to_source(
-    attention: nn.Module,
-    query: Tensor,
-    encoder_out: Tensor,
-    mask: Optional[Tensor],
-    need_weights: bool = False,
-) -> Tuple[Tensor, Optional[Tensor]]:
-    """Cross-attention of a whole sentence, before the output projection.
-
-    Args:
-        attention: fairseq's MultiheadAttention, of which the projections, the number of heads and
-            the dropout are used.
-        query: T x B x C, projected but not scaled.
-        encoder_out: S x B x C.
-        mask: what :func:`~resmlp_mt.model.padding.hide_padding` gave, or None.
-        need_weights: also return the weights.
-
-    Returns:
-        T x B x C, and None or the weights by head, H x B x T x S.
-    """
-    states = query, attention.k_proj(encoder_out), attention.v_proj(encoder_out)
-    y, weights = attend(
-        *(split_heads(x, attention.num_heads) for x in states),
-        mask,
-        dropout_of(attention),
-        need_weights,
-    )
-    return join_heads(y), None if weights is None else weights.transpose(0, 1)
+def keys_values(attention: nn.Module, states: Tensor) -> Tuple[Tensor, Tensor]:
+    """The keys and values of fairseq's MultiheadAttention for *states*, S x B x C:
+    B x H x S x C / H each."""
+    keys, values = attention.k_proj(states), attention.v_proj(states)
+    return split_heads(keys, attention.num_heads), split_heads(values, attention.num_heads)
 
 
 def dropout_of(attention: nn.Module) -> float:

@@ -5,17 +5,18 @@ value. Hidden states are T x B x C, fairseq's layout. Word-by-word decoding has 
 position of R hypotheses.
 """
 
+from functools import partial
 from typing import Optional, Tuple
 
 from fairseq.modules import LayerNorm, MultiheadAttention
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.beam_history import BeamHistory
-from resmlp_mt.decoding.source_memory import SourceMemory
+from resmlp_mt.decoding.history import BeamHistory
+from resmlp_mt.decoding.memory import SourceMemory
 from resmlp_mt.model.activation import activation_function
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.attention import attend_to_source
+from resmlp_mt.model.attention import attend, dropout_of, join_heads, keys_values, split_heads
 from resmlp_mt.model.dropout import Dropout
 from resmlp_mt.model.mixing_kinds import build_token_mixing
 from resmlp_mt.model.padding import zero_padding
@@ -149,9 +150,17 @@ class CrossAttentionBranch(Branch):
         Returns:
             the shape of *x*, and None or the attention weights by head, H x B x T x S.
         """
-        query = compose(self.attn.q_proj, self.pre, x)
+        query, heads = compose(self.attn.q_proj, self.pre, x), self.attn.num_heads
         if source is None:
-            y, weights = attend_to_source(self.attn, query, encoder_out, mask, need_weights)
+            keys, values = keys_values(self.attn, encoder_out)
+            query = split_heads(query, heads)
         else:
-            y, weights = source.attend(id(self), self.attn, query, need_weights)
+            keys, values = source.keys_values(id(self), partial(keys_values, self.attn))
+            query, mask = source.by_sentence(query, heads), source.mask
+        y, weights = attend(query, keys, values, mask, dropout_of(self.attn), need_weights)
+        y = join_heads(y) if source is None else source.by_row(y)
+        if weights is not None and source is None:
+            weights = weights.transpose(0, 1)
+        elif weights is not None:
+            weights = source.by_row(weights).unflatten(1, (heads, -1)).transpose(0, 1).unsqueeze(2)
         return x + self.dropout(self.post(self.attn.out_proj(y))), weights

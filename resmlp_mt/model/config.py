@@ -9,12 +9,10 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer import base_architecture as transformer_defaults
 
-from resmlp_mt.decoding.precision import PRECISIONS
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
 
 NORMALIZATIONS = ("affine", "layernorm")
-COMPILED = ("none", "training", "generation")
 
 
 @dataclass
@@ -72,20 +70,6 @@ class ResMLPConfig(TransformerConfig):
     no_token_mixing_bias: bool = field(
         default=False, metadata={"help": "mixing matrices without a bias"}
     )
-    inference_precision: ChoiceEnum(PRECISIONS) = field(
-        default="checkpoint",
-        metadata={
-            "help": "arithmetic of generation: that of the checkpoint, bfloat16, or int8 (CPU); "
-            "give it by --model-overrides"
-        },
-    )
-    torch_compile: ChoiceEnum(COMPILED) = field(
-        default="none",
-        metadata={
-            "help": "what torch.compile is for: none, training (with fairseq-train), or generation "
-            "(give it by --model-overrides), which is plain beam search by one model alone"
-        },
-    )
     folded: bool = field(
         default=False,
         metadata={
@@ -134,8 +118,6 @@ def check_config(cfg: ResMLPConfig) -> None:
     for option, value, choices in (
         ("--token-mixing", cfg.token_mixing, TOKEN_MIXING),
         ("--normalization", cfg.normalization, NORMALIZATIONS),
-        ("--inference-precision", cfg.inference_precision, PRECISIONS),
-        ("--torch-compile", cfg.torch_compile, COMPILED),
     ):
         if str(value) not in choices:
             raise UserError(f"{option} {value}: choose one of {', '.join(choices)}")
@@ -145,10 +127,6 @@ def check_config(cfg: ResMLPConfig) -> None:
             if option.type is float and not _is_number(value):
                 name = prefix + option.name.replace("_", "-")
                 raise UserError(f"--{name} {value!r}: must be a number")
-    if str(cfg.torch_compile) == "generation" and str(cfg.inference_precision) == "int8":
-        raise UserError(
-            "torch_compile generation: it cannot compile inference_precision int8: leave one out"
-        )
     if cfg.token_mixing_reach < 0 or (cfg.token_mixing_reach and cfg.folded):
         raise UserError(
             f"token_mixing_reach {cfg.token_mixing_reach}: give a number of positions, for a "

@@ -1,14 +1,12 @@
 """The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
 
-from types import MethodType
 from typing import Dict, List, Optional, Tuple
 
-import torch
 from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
 
-from resmlp_mt.decoding.decoding_memory import DecodingMemory
+from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
 from resmlp_mt.model.branches import build_norm
 from resmlp_mt.model.encoder import wrap_layer
 from resmlp_mt.model.layers import ResMLPDecoderLayer
@@ -33,7 +31,6 @@ class ResMLPDecoder(TransformerDecoderBase):
         if not cfg.no_decoder_final_norm:
             # in the place, and under the name, of the Transformer's final LayerNorm
             self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)
-        self.compiled = False
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(cfg, ResMLPDecoderLayer(cfg, no_encoder_attn))
@@ -73,10 +70,14 @@ class ResMLPDecoder(TransformerDecoderBase):
         check_length(prev_output_tokens, self.padding_idx, self.max_target_positions, "target")
         attention = alignment_layer, alignment_heads
         if incremental_state is not None:
+            remembered = len(DecodingMemory.of(incremental_state).history)
+            if remembered != length - 1:
+                raise ValueError(
+                    f"incremental_state holds {remembered} words, but prev_output_tokens "
+                    f"has {length - 1} before the newest: feed one word at a time"
+                )
             newest = prev_output_tokens[:, -1]
-            memory = DecodingMemory.of(incremental_state)
-            memory.begin(newest, length, self.max_target_positions, encoder_out)
-            features, extra = self._features(newest, None, incremental_state, *attention)
+            features, extra = self._features(newest, encoder_out, incremental_state, *attention)
             extra["inner_states"] = [x.unsqueeze(0) for x in extra["inner_states"]]
             return features.unsqueeze(1), extra
         tokens, order = turn_right(prev_output_tokens, self.padding_idx)
@@ -91,32 +92,10 @@ class ResMLPDecoder(TransformerDecoderBase):
             ]
         return features, extra
 
-    def newest_features(self, words: Tensor, incremental_state: dict) -> Tensor:
-        """:meth:`extract_features` for a beam search that keeps its words itself.
-
-        ``DecodingMemory.begin`` comes before it. It is work on tensors alone, whose shapes are the
-        same for every word where the memory is one of constant shape.
-
-        Args:
-            words: R; the newest word of each hypothesis.
-            incremental_state: where the memory is.
-
-        Returns:
-            R x C.
-        """
-        return self._features(words, None, incremental_state)[0]
-
-    def compile_newest_features_(self) -> None:
-        """Compile :meth:`newest_features` when it is called, as CUDA graphs on a GPU."""
-        if self.compiled:
-            return
-        cuda = self.embed_tokens.weight.device.type == "cuda"
-        compiled = torch.compile(
-            ResMLPDecoder.newest_features, dynamic=True, mode="reduce-overhead" if cuda else None
-        )
-        # bound to this decoder, or a deep copy would run with the weights of the original
-        self.newest_features = MethodType(compiled, self)
-        self.compiled = True
+    def newest_features(self, words: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
+        """:meth:`extract_features` for a beam search that keeps its words itself: the newest word
+        of each hypothesis, R, to R x C."""
+        return self._features(words, encoder_out, incremental_state)[0]
 
     def _features(
         self,
@@ -136,8 +115,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         if incremental_state is None:
             source, mask = self._source(encoder_out)
         else:
-            memory = DecodingMemory.of(incremental_state)
-            memory.history.advance()
+            memory = self._begin_word(tokens, encoder_out, incremental_state)
             need_attention = memory.need_attention
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
@@ -158,6 +136,17 @@ class ResMLPDecoder(TransformerDecoderBase):
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
+
+    def _begin_word(
+        self, words: Tensor, encoder_out: Optional[dict], incremental_state: dict
+    ) -> DecodingMemory:
+        """The memory with room for the newest words, R, and, from the first one on, the source."""
+        memory = DecodingMemory.of(incremental_state)
+        if memory.source is None and encoder_out is not None and encoder_out["encoder_out"]:
+            states, mask = self._source(encoder_out.get("sentences", encoder_out))
+            memory.remember(SourceMemory(states, mask, encoder_out.get("sentence_of_row")))
+        memory.history.advance(len(words), self.max_target_positions, words.device)
+        return memory
 
     @staticmethod
     def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
@@ -184,7 +173,7 @@ class ResMLPDecoder(TransformerDecoderBase):
                 table = self.embed_positions
                 learned = isinstance(table, LearnedPositionalEmbedding)
                 table = table.weight if learned else table.weights
-                x = x + table.index_select(0, memory.history.position + (self.padding_idx + 1))
+                x = x + table[memory.history.position + self.padding_idx + 1]
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return self.dropout_module(x)

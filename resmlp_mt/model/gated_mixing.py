@@ -8,7 +8,7 @@ from typing import Callable, Optional
 
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.beam_history import BeamHistory
+from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.model.padding import zero_padding
 from resmlp_mt.model.token_mixing import ToeplitzTokenMixing
 

@@ -4,7 +4,7 @@ from typing import Optional, Tuple
 
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.decoding_memory import DecodingMemory
+from resmlp_mt.decoding.memory import DecodingMemory
 from resmlp_mt.model.branches import (
     CrossAttentionBranch,
     FeedForwardBranch,

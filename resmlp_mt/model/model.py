@@ -13,8 +13,7 @@ from omegaconf import OmegaConf
 from resmlp_mt.decoding.folding import fold_, is_folded
 from resmlp_mt.decoding.length_penalty import chosen_lenpen
 from resmlp_mt.decoding.long_sentences import extend_, widen_
-from resmlp_mt.decoding.packing import can_pack, pack_
-from resmlp_mt.decoding.precision import set_precision_
+from resmlp_mt.decoding.packing import pack_
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
@@ -59,11 +58,7 @@ class ResMLPModel(TransformerModelBase):
                 "prepare a joint one, and give --share-all-embeddings"
             )
         model = super().build_model(cfg, task)
-        model.inference_precision = cfg.inference_precision
         model.token_mixing_reach = cfg.token_mixing_reach
-        model.torch_compile = str(cfg.torch_compile)
-        if model.torch_compile == "training":
-            model.compile()  # only what is called as a whole: not the encoder and decoder alone
         if cfg.folded:
             fold_(model)
         return model
@@ -165,13 +160,9 @@ class ResMLPModel(TransformerModelBase):
 
     def prepare_for_inference_(self, cfg):
         """Called by fairseq-generate, -interactive and the hub interface: fold the affine maps,
-        and take on ``--inference-precision`` and ``--torch-compile``."""
+        and pack what is faster packed."""
         super().prepare_for_inference_(cfg)
         if self.token_mixing_reach and not is_folded(self):
             extend_(self, self.token_mixing_reach)
         fold_(self)
-        set_precision_(self, str(self.inference_precision))
-        if self.torch_compile == "generation":
-            self.decoder.compile_newest_features_()
-        elif can_pack(self):
-            pack_(self)
+        pack_(self)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.decoding.beam_history import BeamHistory
+from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.errors import UserError
 
 
@@ -93,7 +93,7 @@ class TokenMixing(nn.Module):
         if history is None:
             bias = self.bias[:, : len(x)].t().unsqueeze(1)  # T x 1 x H
         else:
-            bias = self.bias.index_select(1, history.position).view(-1)  # H
+            bias = self.bias[:, history.position]  # H
         by_head = y.view(*x.shape[:-1], self.heads, -1) + bias.unsqueeze(-1)
         return by_head.view(x.shape)
 

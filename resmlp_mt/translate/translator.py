@@ -22,9 +22,9 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
 from resmlp_mt.checkpoints import read_checkpoint
-from resmlp_mt.decoding.generator import NotFinite
 from resmlp_mt.decoding.length_penalty import DEFAULT as LENPEN
 from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
+from resmlp_mt.decoding.search import NotFinite
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 from resmlp_mt.files import check_colon

@@ -16,7 +16,7 @@ from measuring import show
 from models import Pair, complete, loss_of, make_ready
 from torch import Tensor
 
-from resmlp_mt.decoding.generator import ResMLPGenerator
+from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
@@ -71,7 +71,6 @@ def computed(state: dict, pair: Pair, batch: dict, device: str, search: type) ->
     if search is ResMLPGenerator:
         make_ready(model, 4)
     generator = search([model], pair.task.target_dictionary, beam_size=4, max_len_b=40)
-    generator.constant_shape = True
     words = [[h["tokens"].tolist() for h in beams] for beams in generator.generate([model], batch)]
     return {"logits": logits.detach().cpu(), "gradients": gradients, "words": words}
 

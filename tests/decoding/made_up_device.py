@@ -14,14 +14,12 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from resmlp_mt.decoding.decoding_memory import DecodingMemory
 from resmlp_mt.decoding.folding import fold_
-from resmlp_mt.decoding.generator import ResMLPGenerator
-from resmlp_mt.decoding.hypotheses import Hypotheses
+from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 DEVICE = "madeup"
-STEPS = 10
+STEPS = 7
 
 
 @pytest.fixture(scope="module")
@@ -93,16 +91,7 @@ def train_and_decode(model, dictionary):
     fold_(model.eval())
     generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=STEPS)
     with torch.inference_mode():
-        encoder_out, state = model.encoder(source), {}
-        memory = DecodingMemory.of(state)
-        memory.need_attention = False
-        found = Hypotheses(
-            3, 3, STEPS, len(dictionary), dictionary.eos(), dictionary.eos(), source.device
-        )
-        for step in range(STEPS):
-            memory.begin(found.words, step + 1, 24, encoder_out)
-            generator._step(model.decoder, state, found, step > 1, step == STEPS - 1)
-    assert memory.history.constant
+        found = generator._beam_search({"src_tokens": source}, dictionary.eos())
     assert (found.words.device.type, found.words.shape) == (DEVICE, (9,))
 
 

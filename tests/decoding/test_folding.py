@@ -16,8 +16,8 @@ from helpers import (
 from model_checks import affine_names, assert_folding_changes_nothing, random_words
 from torch import nn
 
-from resmlp_mt.decoding.beam_history import BeamHistory
 from resmlp_mt.decoding.folding import fold_
+from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.model.mixing_kinds import CONVOLUTIONS
 
 
@@ -110,8 +110,7 @@ def test_large_states_in_float16(kind, heads):
         assert gap(layer.token_mixing(x), y) < 2e-3
     history, newest = BeamHistory(), []
     for word in x:
-        history.make_room(2, POSITIONS, x.device)
-        history.advance()
+        history.advance(2, POSITIONS, x.device)
         newest.append(layers[1].token_mixing(word, history=history))
     assert gap(torch.stack(newest), expected[1]) < 2e-3
 

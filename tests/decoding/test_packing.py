@@ -11,12 +11,10 @@ from torch import nn
 
 from resmlp_mt.decoding import packing
 from resmlp_mt.decoding.folding import fold_
-from resmlp_mt.decoding.packing import FEW, PackedLinear, can_pack
+from resmlp_mt.decoding.packing import FEW, PackedLinear, pack_
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
-pytestmark = pytest.mark.skipif(
-    not packing.has_products_of(torch.float32), reason="no oneDNN for this CPU"
-)
+pytestmark = pytest.mark.skipif(not packing.available(), reason="no oneDNN for this CPU")
 
 
 @pytest.fixture
@@ -108,19 +106,6 @@ def test_packs_again(linear, change, packed_products):
     assert packed_products == [4, 4] and changed.state_dict().keys() == {"weight", "bias"}
 
 
-@pytest.mark.skipif(
-    not packing.has_products_of(torch.bfloat16), reason="no products of bfloat16 on this CPU"
-)
-@pytest.mark.parametrize("rows", [4, 128])
-@torch.no_grad()
-def test_bfloat16(linear, rows, packed_products, monkeypatch):
-    on_a_cpu(monkeypatch, intel=True)
-    layer, x = PackedLinear(linear.bfloat16()), torch.randn(rows, 24).bfloat16()
-    found = layer(x)
-    assert found.dtype == torch.bfloat16 and gap(found.float(), linear(x).float()) < 0.02
-    assert can_pack(linear) and packed_products == [rows]
-
-
 @torch.no_grad()
 def test_other_numbers(linear, packed_products):
     layer = PackedLinear(linear)
@@ -131,8 +116,17 @@ def test_other_numbers(linear, packed_products):
     assert packed_products == [4]
 
 
-def test_where_there_is_nothing_to_pack(linear):
-    assert can_pack(linear) and not can_pack(nn.Linear(2, 2).double())
-    assert not can_pack(nn.Linear(2, 2, device="meta"))
+@pytest.mark.parametrize("change", [nn.Module.double, lambda layer: layer.to("meta")])
+def test_where_there_is_nothing_to_pack(linear, change):
+    model = change(nn.Sequential(linear))
+    pack_(model)
+    assert type(model[0]) is nn.Linear
+
+
+def test_switched_off(linear):
+    model = nn.Sequential(linear)
     with torch.backends.mkldnn.flags(enabled=False):
-        assert not can_pack(linear)
+        pack_(model)
+    assert type(model[0]) is nn.Linear
+    pack_(model)
+    assert type(model[0]) is PackedLinear

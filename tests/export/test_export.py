@@ -209,11 +209,6 @@ def test_other_checkpoints(plain, tmp_path):
     refused(partial(export, plain.options), tmp_path, "name a folder that is not there")
     with pytest.raises(UserError, match="another model"):
         check_model(torch.nn.Linear(2, 2), "model.pt")
-    plain.translator.models[0].inference_precision = "int8"
-    try:
-        refused(partial(export_model, plain.translator), tmp_path, "inference_precision")
-    finally:
-        plain.translator.models[0].inference_precision = "checkpoint"
 
 
 def refused(export_to, folder, message):

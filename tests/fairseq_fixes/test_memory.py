@@ -10,7 +10,7 @@ from fairseq_cli import interactive
 from fairseq_programs import call
 from helpers import build_model, pad_batch, random_sentences
 
-from resmlp_mt.decoding.generator import ResMLPGenerator
+from resmlp_mt.decoding.search import ResMLPGenerator
 
 
 @pytest.fixture(autouse=True)

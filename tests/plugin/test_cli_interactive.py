@@ -158,7 +158,7 @@ def test_the_hub_finds_the_subwords(world, tmp_path):
 @pytest.mark.parametrize("layout", ["args", "cfg"])
 def test_options_of_the_hub(tmp_path, layout):
     """Those that an older checkpoint does not have are known. A name with a mistake is refused."""
-    options = {"inference_precision": "int8", "torch_compile": "none", "token_mixing_reach": 0}
+    options = {"normalization": "affine", "token_mixing_heads": 1}
     state = load(FIXTURES / "linear.pt")
     for name in options:
         vars(state["cfg"]["model"]).pop(name, None)
@@ -170,8 +170,8 @@ def test_options_of_the_hub(tmp_path, layout):
     options.update(source_lang="xx", seed=3, lenpen=2.0, user_dir=None, generation_args={"beam": 3})
     options.update(tokenizer="moses", moses_no_escape=True, dropout=0.1)
     hub = ResMLPModel.from_pretrained(tmp_path, data_name_or_path=FIXTURES, **options)
-    assert hub.models[0].inference_precision == "int8" and hub.cfg.generation.beam == 3
-    for wrong in ("inference_precison", "bpe_codes"):
+    assert hub.cfg.generation.beam == 3
+    for wrong in ("token_mixing_head", "bpe_codes"):
         with pytest.raises(UserError, match=f"^{wrong}: no such option in {tmp_path}: check"):
             ResMLPModel.from_pretrained(tmp_path, data_name_or_path=FIXTURES, **{wrong: "int8"})
 

@@ -6,7 +6,7 @@ from helpers import build_model, gap, pad_batch, random_sentences, shift
 from reference_model import decode, encode
 
 from resmlp_mt.decoding.folding import fold_
-from resmlp_mt.decoding.generator import ResMLPGenerator
+from resmlp_mt.decoding.search import ResMLPGenerator
 
 TOLERANCE = 1e-9
 HEADS = 4

@@ -329,7 +329,7 @@ def options(state: dict) -> Iterator[Case]:
         return Case(name, saved(changed), expected, OPTIONS_OF_THEIR_OWN)
 
     ours = [n for n in vars(state["cfg"]["model"]) if "token_mixing" in n]
-    ours += ["folded", "inference_precision", "layerscale_init", "normalization"]
+    ours += ["folded", "layerscale_init", "normalization"]
     yield case("an unknown option", "loaded", surprise="x", another=[1, {"y": 2}])
     yield case("none of our options", "loaded", *ours)
     yield case("no max_source_positions", "refused", "max_source_positions")
@@ -346,7 +346,6 @@ def options(state: dict) -> Iterator[Case]:
         "token_mixing": ("quantum", "toeplitz", None, 3),
         "token_mixing_heads": (0, 3, 2, "1"),
         "normalization": ("layernorm", "x", None),
-        "inference_precision": ("int9", None),
         "folded": (True, "yes"),
         "activation_fn": ("nonesuch", 7, None),
         "dropout": ("a", None, -1.0, 7.0),

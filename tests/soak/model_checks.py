@@ -12,8 +12,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from helpers import gap, pad_batch, shift
 from torch import Tensor
 
-from resmlp_mt.decoding.decoding_memory import DecodingMemory
 from resmlp_mt.decoding.folding import fold_
+from resmlp_mt.decoding.memory import DecodingMemory
 from resmlp_mt.model.affine import Affine
 
 
@@ -137,10 +137,8 @@ def assert_decodes_as_in_one_pass(
     for move in [*moves, None]:
         expected, extra = full.decoder(tokens, outs[1])
         if own:
-            newest, length = tokens[:, -1], tokens.size(1)
             memory = DecodingMemory.of(state)
-            memory.begin(newest, length, model.decoder.max_target_positions, outs[0])
-            features = model.decoder.newest_features(newest, state)
+            features = model.decoder.newest_features(tokens[:, -1], outs[0], state)
             assert gap(model.decoder.output_layer(features), expected[:, -1]) < tolerance
         else:
             logits, step_extra = model.decoder(tokens, outs[0], state)
@@ -153,7 +151,7 @@ def assert_decodes_as_in_one_pass(
         rows = torch.tensor(move.rows)
         if own:
             kept = None if move.kept is None else torch.tensor(move.kept)
-            memory.go_on(rows, kept, move.beam)
+            memory.follow(rows, kept, move.beam)
         else:
             model.decoder.reorder_incremental_state_scripting(state, rows)
             outs[0] = model.encoder.reorder_encoder_out(outs[0], rows)

@@ -21,7 +21,7 @@ from model_checks import (
 )
 from model_strategies import Case, cases, searches
 
-from resmlp_mt.decoding import beam_history
+from resmlp_mt.decoding import history
 from resmlp_mt.decoding.folding import fold_
 
 COMMON = dict(
@@ -90,7 +90,7 @@ def decoding(case: Case) -> None:
     if case.folded:
         fold_(model)
     torch.manual_seed(case.seed)
-    with mock.patch.object(beam_history, "SHARE_FROM", case.share_from):
+    with mock.patch.object(history, "SHARE_FROM", case.share_from):
         assert_decodes_as_in_one_pass(
             *(model, full, case.dictionary, case.source(), case.moves, tolerance),
             *(case.beam, case.own),

@@ -210,9 +210,9 @@ def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_p
     out, ours = tmp_path / "out", f"{world.checkpoint}:"
     shutil.copy(source, bad / "own")
     refuse("own is the input", bad / "own", bad / "own")
-    int8 = ("--model-overrides", "{'inference_precision': 'int8'}")
-    refuse("--model-overrides inference_precision: ", source, out, *int8, path=transformer)
-    both = run(source, tmp_path / "both", *int8, path=f"{world.checkpoint}:{transformer}")
+    option = ("--model-overrides", "{'token_mixing_init_std': 0.1}")
+    refuse("--model-overrides token_mixing_init_std: ", source, out, *option, path=transformer)
+    both = run(source, tmp_path / "both", *option, path=f"{world.checkpoint}:{transformer}")
     assert both.status == 0  # one of them knows it
     (tmp_path / "both").unlink()
     refuse("latin1, line 2: invalid UTF-8", bad / "latin1", out)
@@ -253,8 +253,8 @@ def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_p
         (("--model-overrides", "{"), "--model-overrides {"),
         (("--model-overrides", "{'a': {1}}"), "write it like"),
         (("--model-overrides", "{1: 2}"), "write it like"),
-        (("--model-overrides", "{'inference_precison': 'int8'}"), "no such option in"),
-        (("--model-overrides", "{'inference_precision': 'int7'}"), "int7"),
+        (("--model-overrides", "{'token_mixing_head': 1}"), "no such option in"),
+        (("--model-overrides", "{'normalization': 'int7'}"), "int7"),
         (("--fp16",), "--fp16: needs a GPU"),
         (("--num-shards", 2, "--shard-id", 2), "the id of a shard is a number from 0 to 1"),
     ):

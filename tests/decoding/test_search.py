@@ -16,10 +16,9 @@ from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
 from resmlp_mt.checkpoints import synthetic_dictionary
-from resmlp_mt.decoding import source_memory
-from resmlp_mt.decoding.decoding_memory import DecodingMemory
 from resmlp_mt.decoding.folding import fold_
-from resmlp_mt.decoding.generator import NotFinite, ResMLPGenerator
+from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
+from resmlp_mt.decoding.search import NotFinite, ResMLPGenerator
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.decoder import ResMLPDecoder
 
@@ -77,10 +76,10 @@ def plain_searches(monkeypatch):
     """Counts the searches that were not left to fairseq: fairseq has no use for newest_features."""
     calls, newest_features = [], ResMLPDecoder.newest_features
 
-    def counted(self, words, state):
-        if len(DecodingMemory.of(state).history) == 1:
+    def counted(self, words, encoder_out, state):
+        if len(DecodingMemory.of(state).history) == 0:
             calls.append(1)
-        return newest_features(self, words, state)
+        return newest_features(self, words, encoder_out, state)
 
     monkeypatch.setattr(ResMLPDecoder, "newest_features", counted)
     return calls
@@ -128,13 +127,13 @@ def test_fairseq_options(options, plain_searches):
 
 def test_finished_sentences_are_cleared_away(monkeypatch):
     """Sentences end at different steps; the memory of those that have is given up."""
-    stored, keep = [], source_memory.SourceMemory.keep
+    stored, keep = [], SourceMemory.keep
 
     def counted(self, sentences):
         keep(self, sentences)
         stored.append(self.stored)
 
-    monkeypatch.setattr(source_memory.SourceMemory, "keep", counted)
+    monkeypatch.setattr(SourceMemory, "keep", counted)
     model, dictionary = build_model(seed=3)
     batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7, 3, 8))
     ours = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=20).generate([model], batch)
