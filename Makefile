@@ -17,7 +17,11 @@ test: env lint
 	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 soak: env
-	$(RUN) tests/soak/soaking.py
+	$(RUN) -m pytest -n 2 -m "soak or hypothesis" --hypothesis-profile=soak
+	$(RUN) tests/mutants/gate.py
+
+gate: env
+	$(RUN) tests/mutants/gate.py
 
 lint: env
 	$(RUN) -m ruff check .

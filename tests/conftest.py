@@ -1,21 +1,52 @@
-"""What every test shares: servers without a proxy, one thread, fixed random numbers."""
+"""What every test shares: servers without a proxy, one thread, fixed random numbers, fixtures."""
 
 import gzip
 import os
+import shutil
 
 import pytest
 import torch
+from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["trained_models", "installed"]
 os.environ["no_proxy"] = "*"  # servers of tests are on this machine
 # at once, because fixtures of a module or a session are made before those of a test
 torch.set_num_threads(1)
 
+# the speed of the machine is not what is tested
+COMMON = {"deadline": None, "database": None}
+COMMON["suppress_health_check"] = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+settings.register_profile("default", max_examples=30, derandomize=True, **COMMON)
+settings.register_profile("soak", max_examples=1000, print_blob=True, **COMMON)
+settings.load_profile("default")  # make soak chooses the other by --hypothesis-profile
+
 
 @pytest.fixture(autouse=True)
 def same_random_numbers():
     torch.manual_seed(1)
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """``shared(name, make)``: a folder that ``make(folder)`` fills once for all of pytest's
+    processes. No test may write to it."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+
+    def folder_of(name, make):
+        folder = base / name
+        with FileLock(f"{folder}.lock"):
+            if not (folder / ".made").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                (folder / ".made").touch()
+        return folder
+
+    return folder_of
 
 
 @pytest.fixture
@@ -36,11 +67,7 @@ def hundred_lines(tmp_path):
     return folder
 
 
-# folders with files that take long
-LONGEST = ("road", "train", "examples", "fairseq_fixes", "decoding", "translate", "plugin")
-
-
 def pytest_collection_modifyitems(items):
-    """The longest files come first, so that no process is left alone with them at the end."""
-    rank = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path.parent.name, len(rank)))
+    """The rooms with long tests come first, so that no process is left alone with them."""
+    first = {"road": 0, "train": 1, "examples": 2}
+    items.sort(key=lambda item: first.get(item.path.parent.name, 3))

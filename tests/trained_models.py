@@ -1,19 +1,32 @@
-"""A tiny parallel corpus and two small trained models, made once for all command-line tests."""
+"""Tiny parallel corpora and small trained models, made once for all tests."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 from fairseq_programs import preprocess, train
 
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import Subwords, train_subwords
+
 VOCABULARY = [f"w{i:02d}" for i in range(40)]
+EPOCHS = 4  # of the world
 SIZES = {"train": 61, "valid": 13, "test": 11}  # none is a multiple of 8
 
 
-def write_corpus(folder):
+class World(NamedTuple):
+    text: Path  # folder with train.xx, train.yy ...
+    data: Path  # the same in subwords, as binary data with one dictionary
+    spm: Path
+    checkpoint: Path  # trained on it for some updates
+
+
+def write_corpus(folder, sizes=SIZES):
     """Each target is its source reversed, with the next word for each word."""
     generator = random.Random(0)
-    for split, size in SIZES.items():
+    for split, size in sizes.items():
         sources = [
             [generator.choice(VOCABULARY) for _ in range(generator.randint(1, 9))]
             for _ in range(size)
@@ -28,40 +41,61 @@ def write_corpus(folder):
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory):
+def corpus(shared):
     """``text``: folder of raw text; ``data``: the binarized corpus with one dictionary."""
-    text, data = tmp_path_factory.mktemp("text"), tmp_path_factory.mktemp("data") / "bin"
-    write_corpus(text)
-    preprocess(data, **{split: text / split for split in SIZES})
-    return SimpleNamespace(text=text, data=data, sizes=SIZES)
+
+    def make(folder):
+        (folder / "text").mkdir()
+        write_corpus(folder / "text")
+        preprocess(folder / "bin", **{split: folder / "text" / split for split in SIZES})
+
+    folder = shared("corpus", make)
+    return SimpleNamespace(text=folder / "text", data=folder / "bin", sizes=SIZES)
+
+
+def _trained(shared, data, seed):
+    options = ("--batch-size", 8, "--max-epoch", 12, "--save-interval", 12, "--seed", seed)
+
+    def make(folder):
+        (folder / "log").write_text(train(data, folder, *options).log, "utf-8")
+
+    folder = shared(f"trained {seed}", make)
+    log = (folder / "log").read_text("utf-8")
+    return SimpleNamespace(folder=folder, path=folder / "checkpoint_last.pt", log=log, data=data)
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory):
-    """A small model trained on subwords: see :mod:`small_world`."""
-    from small_world import make  # which takes its text from here
-
-    return make(tmp_path_factory.mktemp("world") / "made")
-
-
-def _trained(corpus, folder, seed):
-    result = train(
-        corpus.data,
-        folder,
-        *("--batch-size", 8, "--max-epoch", 12, "--save-interval", 12, "--seed", seed),
-    )
-    return SimpleNamespace(
-        folder=folder, path=folder / "checkpoint_last.pt", log=result.log, data=corpus.data
-    )
-
-
-@pytest.fixture(scope="session")
-def trained(corpus, tmp_path_factory):
+def trained(corpus, shared):
     """A small trained model: ``folder``, ``path``, ``log`` and the ``data`` it was trained on."""
-    return _trained(corpus, tmp_path_factory.mktemp("trained"), 1)
+    return _trained(shared, corpus.data, 1)
 
 
 @pytest.fixture(scope="session")
-def trained2(corpus, tmp_path_factory):
+def trained2(corpus, shared):
     """The same, from another seed."""
-    return _trained(corpus, tmp_path_factory.mktemp("trained2"), 2)
+    return _trained(shared, corpus.data, 2)
+
+
+def make_world(folder: Path) -> None:
+    text, pieces = folder / "text", folder / "pieces"
+    for made in (text, pieces):
+        made.mkdir()
+    write_corpus(text)
+    lines = {path.name: path.read_text().splitlines() for path in text.iterdir()}
+    spm = train_subwords(lines["train.xx"] + lines["train.yy"], folder / "spm", 50)
+    encode = Subwords(spm).encode
+    for name, side in lines.items():
+        (pieces / name).write_text("".join(f"{encode(line)}\n" for line in side), "utf-8")
+    data = preprocess(folder / "data-bin", **{split: pieces / split for split in SIZES})
+    TextSettings("xx", "yy", False, spm).save(data)
+    options = ("--batch-size", 8, "--max-epoch", EPOCHS, "--save-interval", EPOCHS)
+    train(data, folder / "model", *options, "--share-all-embeddings")
+
+
+@pytest.fixture(scope="session")
+def world(shared):
+    """A small model trained on subwords: a :class:`World`."""
+    folder = shared("world", make_world)
+    (spm,) = folder.glob("spm*.model")
+    checkpoint = folder / "model" / "checkpoint_last.pt"
+    return World(folder / "text", folder / "data-bin", spm, checkpoint)

@@ -8,10 +8,8 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 from fairseq.nan_detector import NanDetector
 from fairseq.trainer import Trainer
-from fairseq_programs import RECIPE, SMALL_MODEL, refusal, train
+from fairseq_programs import RECIPE, SMALL_MODEL, refusal, train, values
 from helpers import SMALL, build_model, pad_batch, random_sentences, shift
-from stability import Recipe, prepare
-from stability import train as train_run
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import trainings as divergence
@@ -21,25 +19,12 @@ SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
 NO_WARM_UP = ("--warmup-updates", 0)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return prepare(tmp_path_factory.mktemp("pairs"), pairs=64)
-
-
-def test_with_warm_up(data, tmp_path):
-    curve = train_run(Recipe(2, 0.05, 25, 30, channels=32), data, tmp_path)
-    assert not curve.diverged and not curve.warned and len(curve.losses) == 30
-    assert curve.last_rate == 0.05
-    numbers = curve.summary()
-    assert numbers["last_loss"] < numbers["first_loss"]
-    assert numbers["highest_loss"] < 1.1 * numbers["first_loss"]
-
-
-def test_without_warm_up(data, tmp_path):
-    """At a rate that no arithmetic survives."""
-    curve = train_run(Recipe(2, 1e8, 0, 30, channels=32), data, tmp_path)
-    assert curve.diverged and curve.warned and len(curve.losses) < 10
-    assert curve.not_finite.startswith("gradients are Nan/Inf, update")
+def test_with_warm_up(corpus, tmp_path):
+    options = ("--lr", 0.05, "--warmup-updates", 25, "--batch-size", 8, "--max-update", 30)
+    log = train(corpus.data, tmp_path, *options, "--no-save").log
+    found = values(log, "loss")
+    assert len(found) == 30 and found[-1] < found[0] and max(found) < 1.1 * found[0]
+    assert values(log, "lr")[-1] == 0.05 and "likely to diverge" not in log
 
 
 @torch.no_grad()

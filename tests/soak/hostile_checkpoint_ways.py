@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional
 import torch
 from command import resmlp
 from fairseq_programs import call, hypotheses, load, train, values
-from small_world import EPOCHS, World
+from trained_models import EPOCHS, World
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.fairseq_fixes import logging_as_before

@@ -1,63 +1,215 @@
-"""No line of text is lost, shifted or split, whatever is in it; the soak tries thousands more."""
+"""No line of text is lost, shifted or split, whatever is in it."""
+
+import io
+import sys
+import unicodedata
+from pathlib import Path
+from unittest import mock
 
 import hostile_lines
 import pytest
-from hostile_functions import Functions
-from hostile_programs import INTERACTIVE, PREPROCESS, Programs
-from hostile_text import by_hypothesis
+from command import refused, resmlp
+from fairseq.data import Dictionary
+from fairseq.tokenizer import tokenize_line
+from fairseq_cli import interactive
+from fairseq_programs import call, hypotheses, refusal
+from fairseq_programs import lines as lines_of
+from hypothesis import example, given
+from prepare_text import write_side
+from sacrebleu.metrics import BLEU, CHRF
 
-FIXED = [line.encode() for line in hostile_lines.FIXED]
-PROGRAMS = [PREPROCESS, INTERACTIVE, "translate", "score", "prepare"]
+from resmlp_mt.errors import UserError
+from resmlp_mt.prepare.cleaning import Cleaner
+from resmlp_mt.score.generated import read_system
+from resmlp_mt.text.lines import one_line, read_lines, read_text
+from resmlp_mt.text.subwords import Subwords, train_subwords
+
+FIXED = hostile_lines.FIXED
+MANY = [line.encode() for line in FIXED] + [b""] * 300
+GREEDY = ("--cpu", "--beam", 1, "--max-len-b", 5)
+BY_LINE = (*GREEDY, "--buffer-size", 1000, "--batch-size", 1000)
+
+
+def letters(text):
+    """The letters and digits of a text, as SentencePiece writes them (NFKC)."""
+    normal = unicodedata.normalize("NFKC", text)
+    return "".join(c for c in normal if unicodedata.category(c)[0] in "LN")
+
+
+def text_of(line: bytes) -> str:
+    return line.rstrip(b"\r").decode("utf-8")
+
+
+def without_mark(lines):
+    """A byte order mark at the start of a file is no text."""
+    return [line if number else line.removeprefix("\ufeff") for number, line in enumerate(lines)]
+
+
+def lines_in(content: bytes):
+    """The lines of a file up to the first that is not UTF-8, and the number of that one, or 0."""
+    raw, lines = content.split(b"\n"), []
+    for number, line in enumerate(raw if raw[-1] else raw[:-1], 1):
+        try:
+            lines.append(text_of(line))
+        except UnicodeDecodeError:
+            return lines, number
+    return lines, 0
+
+
+@given(content=hostile_lines.files())
+@example(content="\r\nw01\n".join(FIXED).encode())
+def test_reading(tmp_path_factory, content):
+    """A file's lines are those that ``wc`` counts; the first that is not UTF-8 is named."""
+    path = tmp_path_factory.mktemp("read") / "file"
+    path.write_bytes(content)
+    lines, wrong = lines_in(content)
+    lines = without_mark(lines)
+
+    def found(read, *arguments):
+        stdin = io.TextIOWrapper(io.BytesIO(content), "utf-8")
+        try:
+            with mock.patch.object(sys, "stdin", stdin):
+                return list(read(*arguments))
+        except UserError as error:
+            assert wrong and f"line {wrong}: invalid UTF-8" in str(error)
+            assert "\n" not in str(error)
+            return lines
+
+    assert found(read_lines, path) == lines
+    if lines or wrong:
+        assert found(read_text, path) == found(read_text, Path("-")) == lines
+    for source in (str(path), "-"):
+        buffers = found(interactive.buffered_read, source, 3)
+        if not wrong:
+            stripped = [line.strip() for line in lines]
+            assert buffers == [stripped[i : i + 3] for i in range(0, len(lines), 3)]
 
 
 @pytest.fixture(scope="module")
-def functions(tmp_path_factory):
-    return Functions(tmp_path_factory.mktemp("functions"))
+def subwords(tmp_path_factory):
+    """A model that learnt hostile lines; one to which most of their characters are unknown."""
+    folder = tmp_path_factory.mktemp("subwords")
+    text = [line for line in FIXED if line] * 3 + ["w01 w02 w03 abc"] * 5
+    others = [f"{number} слово" for number in range(100, 200)]
+    models = (train_subwords(text, folder / "1", 500), train_subwords(others, folder / "2", 30))
+    return list(map(Subwords, models))
 
 
-@pytest.fixture(scope="module")
-def programs(world, tmp_path_factory):
-    made = Programs(world, tmp_path_factory.mktemp("programs"))
-    assert made.names == tuple(PROGRAMS)
-    return made
+def pieces_are_right(subwords, line):
+    for model in subwords:
+        encoded = model.encode(line)
+        pieces = encoded.split(" ") if encoded else []
+        assert tokenize_line(encoded) == pieces
+        dictionary = Dictionary()
+        assert all(dictionary.index(piece) == dictionary.unk() for piece in pieces)
+        decoded = "".join(pieces).replace("▁", " ").strip()
+        assert decoded == model.processor.normalize(one_line(line)).replace("▁", " ").strip()
+        # SentencePiece knows newer letters than Python does
+        if all(unicodedata.category(c) != "Cn" for c in line):
+            assert letters(decoded) == letters(line)
+        assert model.encode(decoded) == encoded
 
 
-@pytest.mark.parametrize(
-    "name, strategies",
-    {
-        "reading": [hostile_lines.files()],
-        "subwords": [hostile_lines.lines()],
-        "cleaning": [hostile_lines.lines(), hostile_lines.lines()],
-        "scoring": [hostile_lines.texts(5), hostile_lines.texts(5)],
-    }.items(),
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_functions(functions, name, strategies):
-    by_hypothesis(60, getattr(functions, name), *strategies)
+@given(line=hostile_lines.lines())
+def test_subwords(subwords, line):
+    """A line of pieces, which fairseq takes for text and nothing else; no letter is lost."""
+    pieces_are_right(subwords, line)
 
 
-def test_fixed_lines(functions):
-    for line in hostile_lines.FIXED:
-        functions.subwords(line)
-        functions.cleaning(line, "w01")
-        functions.reading(f"{line}\r\nw01".encode())
-    functions.scoring(hostile_lines.FIXED, hostile_lines.FIXED[::-1])
+def pair_is_kept_or_dropped(source, target):
+    for normalise in (True, False):
+        clean = Cleaner(("en", "de"), normalise, True, 250)
+        found = clean(f"{source}\n".encode(), f"{target}\n".encode())
+        if isinstance(found, str):
+            assert found in ("invalid-utf8", "empty", "too-long")
+            continue
+        for side, before in zip(found, (source, target)):
+            text = side.decode()
+            assert text and text == one_line(text) and len(text.splitlines()) == 1
+            assert letters(text) == letters(before), (before, text)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_program(programs, name):
-    """Fixed lines, hundreds of empty ones."""
-    programs.run(name, [*FIXED, *[b""] * 300])
+@given(source=hostile_lines.lines(), target=hostile_lines.lines())
+def test_cleaning(source, target):
+    """A training pair is kept, each side one line, or there is a reason."""
+    pair_is_kept_or_dropped(source, target)
 
 
-def test_a_long_line(programs):
-    programs.long_line(b"\xcc\x81w01 " * 4_000)
+def test_fixed_lines(subwords):
+    for line in FIXED:
+        pieces_are_right(subwords, line)
+        pair_is_kept_or_dropped(line, "w01")
 
 
-def test_what_is_not_utf8(programs):
-    programs.not_utf8(b"w01 \xed\xa0\x80")
+def translations(world, sentences):
+    """What fairseq-interactive makes of sentences in pieces."""
+    different = sorted(set(sentences))
+    options = ("--path", world.checkpoint, *BY_LINE, "--remove-bpe", "sentencepiece")
+    stdin = "".join(f"{sentence}\n" for sentence in different).encode()
+    found = lines_of(call("interactive", world.data, *options, stdin=stdin).out, "D")
+    return {sentence: found[number][0][1] for number, sentence in enumerate(different)}
 
 
-def test_held_out_and_truncated_lines(programs):
-    programs.run("prepare", FIXED[:50], held_out=FIXED)
-    programs.run("translate", [b"w01", b"w02 " * 20_000, b"\r", b"w03"], truncate=True)
+def test_preprocess_and_generate(world, tmp_path):
+    pieces = [Subwords(world.spm).encode(text_of(line)) for line in MANY]
+    for language in ("xx", "yy"):
+        write_side(tmp_path / f"test.{language}", pieces)
+    call(
+        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
+        *("--srcdict", world.data / "dict.xx.txt", "--testpref", tmp_path / "test"),
+        *("--destdir", tmp_path / "bin"),
+    )
+    options = ("--path", world.checkpoint, "--num-workers", 0, *GREEDY)
+    said = call("generate", tmp_path / "bin", *options, "--remove-bpe", "sentencepiece")
+    assert len(hypotheses(said.out)) == len(MANY)
+    (tmp_path / "log").write_text(
+        said.out + said.log, "utf-8"
+    )  # on the way to a log there are both
+    assert len(read_system(tmp_path / "log", len(MANY))) == len(MANY)
+
+
+def test_interactive(world):
+    bpe = ("--bpe", "sentencepiece", "--sentencepiece-model", world.spm)
+    options = (world.data, "--path", world.checkpoint, *BY_LINE, *bpe)
+    said = call("interactive", *options, stdin=b"".join(line + b"\n" for line in MANY)).out
+    assert sorted(hypotheses(said)) == list(range(len(MANY)))
+    dictionary, encode = (
+        Dictionary.load(str(world.data / "dict.xx.txt")),
+        Subwords(world.spm).encode,
+    )
+    found = {number: text for number, [[text]] in lines_of(said, "S").items()}
+    for number, line in enumerate(MANY):
+        expected = dictionary.encode_line(encode(text_of(line)), add_if_not_exist=False)
+        assert found[number] == dictionary.string(expected), line
+    wrong = b"w01\n\xc2\x85\nw01 \xed\xa0\x80\nw02\n"
+    assert "line 3: invalid UTF-8" in refusal("interactive", *options, stdin=wrong)
+
+
+def test_translate(world, tmp_path):
+    write_side(tmp_path / "input", MANY)
+    words = ("translate", "--path", world.checkpoint, "--data", world.data, *GREEDY)
+    words += ("--input", tmp_path / "input", "--output", tmp_path / "output", "--threads", 1)
+    assert resmlp(*words).status == 0
+    output = (tmp_path / "output").read_bytes().decode().split("\n")
+    assert output.pop() == "" and len(output) == len(MANY)
+    pieces = [Subwords(world.spm).encode(text_of(line)) for line in MANY]
+    expected = {"": "", **translations(world, filter(None, pieces))}
+    for line, piece, found in zip(MANY, pieces, output):
+        assert found == expected[piece], line
+    (tmp_path / "output").unlink()
+    write_side(tmp_path / "input", [b"w01", b"\xc2\x85", b"w01 \xed\xa0\x80", b"w02"])
+    refused("line 3: invalid UTF-8", *words)
+    assert not list(tmp_path.glob("output*"))
+
+
+def test_score(tmp_path):
+    write_side(tmp_path / "references", MANY)
+    write_side(tmp_path / "hypotheses", MANY[::-1])
+    words = ("score", "--references", tmp_path / "references", "-i", tmp_path / "hypotheses")
+    said = resmlp(*words, "-l", "en-de", "--tokenized")
+    assert said.status == 0 and not said.err
+    found = dict(line.split(" ")[:2] for line in said.out.splitlines())
+    texts = list(map(text_of, MANY))
+    references, translated = without_mark(texts), without_mark(texts[::-1])
+    for name, metric in (("BLEU", BLEU()), ("chrF", CHRF())):
+        assert found[name] == f"{metric.corpus_score(translated, [references]).score:.2f}"

@@ -13,7 +13,7 @@ from helpers import build_model, model_options, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_words
 
-from resmlp_mt.model.mixing_kinds import CONVOLUTIONS, OF_POSITIONS
+from resmlp_mt.model.mixing_kinds import CONVOLUTIONS, OF_POSITIONS, TOKEN_MIXING
 
 VOCABULARY = 30
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
@@ -84,8 +84,9 @@ def _divisors(number: int) -> List[int]:
 
 
 @st.composite
-def model_options_of(draw, kind: str) -> Dict[str, object]:
+def options_of_a_model(draw) -> Dict[str, object]:
     """Options of the model that go together, those at their default left out."""
+    kind = _choose(draw, *TOKEN_MIXING)
     heads = _choose(draw, 1, 2, 4)
     share = _choose(draw, "nothing", "output", "all")
     channels = heads * _choose(draw, 4, 6, 8)
@@ -133,9 +134,9 @@ def model_options_of(draw, kind: str) -> Dict[str, object]:
 
 
 @st.composite
-def cases(draw, kind: str, most_sentences: int = 4) -> Case:
-    """A model of one kind of token mixing, and sentences that it has positions for."""
-    options = draw(model_options_of(kind))
+def cases(draw, most_sentences: int = 4) -> Case:
+    """A model, and sentences that it has positions for."""
+    options = draw(options_of_a_model())
     count = draw(st.integers(1, most_sentences))
     lengths, targets = (
         draw(st.lists(st.integers(1, options[f"max_{side}_positions"]), min_size=n, max_size=n))
@@ -146,10 +147,10 @@ def cases(draw, kind: str, most_sentences: int = 4) -> Case:
 
 
 @st.composite
-def searches(draw, kind: str) -> Case:
+def searches(draw) -> Case:
     """A case with the moves of a beam search: hypotheses repeated and dropped within their
     sentence, finished sentences taken out; or rows moved in any way, as fairseq's interface may."""
-    case = draw(cases(kind, most_sentences=3))
+    case = draw(cases(most_sentences=3))
     case.beam = draw(st.integers(1, 4))
     case.own = draw(st.booleans())
     case.share_from = _choose(draw, 1024, 1)
