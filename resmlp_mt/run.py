@@ -15,7 +15,7 @@ import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
@@ -35,7 +35,8 @@ from resmlp_mt.train.programs import USER_DIR
 from resmlp_mt.train.recipe import Recipe, command_line, parse_options
 from resmlp_mt.train.training import Training
 from resmlp_mt.translate.driver import translate
-from resmlp_mt.translate.translator import SearchOptions
+from resmlp_mt.translate.options import SearchOptions
+from resmlp_mt.translate.translator import Translator
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Run:
         training: further arguments of :class:`~resmlp_mt.train.training.Training`.
         beam: hypotheses of the search; None: that of the recipe.
         lenpen: length penalties, of which the validation set chooses one; None: of the recipe.
-        search: further arguments of :class:`~resmlp_mt.translate.translator.SearchOptions`.
+        search: further arguments of :class:`~resmlp_mt.translate.options.SearchOptions`.
 
     Raises:
         UserError: for an unknown architecture, bad options of fairseq, or both or neither of
@@ -220,23 +221,19 @@ class Run:
             self._translated(folder, test, best, test)
 
     def _translated(self, folder: Path, split: str, lenpen: float, name: str) -> List[str]:
-        """Translations of a split, made unless they are there."""
+        """Translations of a split; what an earlier call has made stays."""
         settings = self.settings
         output = folder / f"{name}.{settings.target_lang}"
-        if not output.exists():
-            print(f"    {split}, length penalty {lenpen:g}", file=sys.stderr)
-            options = SearchOptions(
-                (self.out / "model" / "model.pt",),
-                self.out / "model",
-                beam=self.beam,
-                lenpen=lenpen,
-                **self.search,
-            )
-            source = self.data / "text" / f"{split}.{settings.source_lang}"
-            cut = translate(options, source, output, truncate=True)["cut"]
-            if cut:
-                long = "lines with more pieces than the model has positions"
-                print(f"    {split}, {long}, cut: {cut}", file=sys.stderr)
+        print(f"    {split}, length penalty {lenpen:g}", file=sys.stderr)
+        options = SearchOptions(
+            (self.out / "model" / "model.pt",),
+            self.out / "model",
+            beam=self.beam,
+            lenpen=lenpen,
+            **self.search,
+        )
+        source = self.data / "text" / f"{split}.{settings.source_lang}"
+        translate(partial(Translator, options), source, output, resume=True)
         return read_text(output)
 
     def _references(self, split: str) -> List[str]:

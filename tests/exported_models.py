@@ -14,7 +14,8 @@ from helpers import model_options, randomize_
 from resmlp_mt import ResMLPModel
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
-from resmlp_mt.translate.translator import SearchOptions, Translator
+from resmlp_mt.translate.options import SearchOptions
+from resmlp_mt.translate.translator import Translator
 
 LINES = [
     "the red dog runs in the park and the cat sits on the old wall",

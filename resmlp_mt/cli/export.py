@@ -15,7 +15,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import LENPEN, WHOLE
-from resmlp_mt.cli.translate import checkpoint_paths
 from resmlp_mt.decoding.length_penalty import length_penalty
 from resmlp_mt.errors import UserError
 
@@ -82,7 +81,7 @@ def run(args: Namespace) -> None:
         raise UserError(f'{error}: pip install ".[export]"') from None
     from resmlp_mt.export.folder import export
     from resmlp_mt.text.lines import read_text
-    from resmlp_mt.translate.translator import SearchOptions
+    from resmlp_mt.translate.options import SearchOptions, checkpoint_paths
 
     paths = checkpoint_paths(args.checkpoint)
     options = SearchOptions(

@@ -9,8 +9,9 @@ from typing import Callable
 
 from resmlp_mt.errors import UserError
 
-# where they were stopped; our examples, which have no name, too
-RESUMED = ("prepare", "train", "run", "translate", "")
+# how to go on where they were stopped; our examples have no name
+RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")
+RESUMED["translate"] = ": with --resume it goes on after the last whole line of the output"
 
 
 class _Terminated(SystemExit):
@@ -75,8 +76,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
             _drop_output()
         return 1
     except (KeyboardInterrupt, _Terminated) as stop:
-        resumes = ": the same command resumes it" if name in RESUMED else ""
-        print(f"\n{program}: stopped{resumes}", file=sys.stderr)
+        print(f"\n{program}: stopped{RESUMED.get(name, '')}", file=sys.stderr)
         return stop.code if isinstance(stop, _Terminated) else 130
     finally:
         if handled:

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, List, Optional
 
-import torch
-
 from resmlp_mt.errors import UserError
 from resmlp_mt.export import runtime
 from resmlp_mt.export.card import card
@@ -21,7 +19,8 @@ from resmlp_mt.export.verification import verify
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import sha256_of
-from resmlp_mt.translate.translator import SearchOptions, Translator
+from resmlp_mt.translate.options import SearchOptions
+from resmlp_mt.translate.translator import Translator
 
 
 def export(
@@ -51,7 +50,7 @@ def export(
         raise UserError(f"{out}: name a folder that is not there, in one that is")
     if len(options.paths) > 1:
         raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
-    translator = Translator(options, torch.device("cpu"))
+    translator = Translator(options)
     return export_model(translator, out, precision, lines, training)
 
 

@@ -44,7 +44,7 @@ def verify(
     else:
         limit = translator.positions - 1
         sources = [exported.pieces(line)[:limit] for line in lines]
-        if sources != [translator.encode(line).split()[:limit] for line in lines]:
+        if sources != [translator.pieces(line)[:limit] for line in lines]:
             raise UserError("the exported text settings split the lines in another way: report it")
         sources = [source for source in sources if source]
         if not sources:

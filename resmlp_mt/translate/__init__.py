@@ -1,5 +1,1 @@
-"""Text in, text out: one driver."""
-
-from resmlp_mt import fairseq_fixes
-
-fairseq_fixes.apply()
+"""Text in, text out, by a checkpoint or an exported folder."""

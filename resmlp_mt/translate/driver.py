@@ -1,244 +1,166 @@
-"""Text in, text out: chunk by chunk, by one process, several, or the jobs of a cluster.
+"""Text in, text out: a line for a line, in order."""
 
-What is found is kept in ``OUTPUT.parts`` until the output is written, so that a run that was
-stopped resumes.
-"""
-
+import os
 import sys
-import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Dict, Iterator, List, Tuple
-
-import torch
-from fairseq.tokenizer import tokenize_line
-from tqdm import tqdm
+from typing import Callable, Dict, Iterator, List, Protocol, Sequence, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output
-from resmlp_mt.processes import Workers, worker_number
-from resmlp_mt.text.lines import STDIN, one_line, write_lines
-from resmlp_mt.translate.parts import Chunk, Parts, Text
-from resmlp_mt.translate.translator import (
-    BLANK,
-    NOT_FINITE,
-    TOO_LONG,
-    Hypothesis,
-    SearchOptions,
-    Translator,
-    by_length,
-)
+from resmlp_mt.progress import Progress
+from resmlp_mt.text.lines import STDIN, name_of, one_line, read_lines
+from resmlp_mt.text.subwords import SPACE
+from resmlp_mt.translate.long_lines import split
 
+CHUNK = 1024  # lines that are sorted by length together, and written together
 STDOUT = STDIN
-Pieces = List[str]  # of a sentence
-Batch = Tuple[int, List[int], List[Pieces]]  # chunk, its lines, their pieces
 
-_translator: Translator  # of a worker process
+
+class Engine(Protocol):
+    """What translates pieces: :class:`~resmlp_mt.translate.translator.Translator`, or an export.
+
+    Attributes:
+        limit: pieces of the longest source, its end not counted.
+    """
+
+    limit: int
+
+    def pieces(self, line: str) -> List[str]:
+        """Of a line; none where it has no word."""
+
+    def knows(self, piece: str) -> bool:
+        """Whether it is in the dictionary of the source."""
+
+    def translations(self, sources: Sequence[List[str]]) -> Iterator[Tuple[int, List[str]]]:
+        """The n best of each source, as they are found, with its number; none where the scores of
+        the model are not finite."""
 
 
 def translate(
-    options: SearchOptions,
-    source: Path,
-    output: Path,
-    num_shards: int = 1,
-    shard_id: int = 0,
-    truncate: bool = False,
+    load: Callable[[], Engine], source: Path, output: Path, nbest: int = 1, resume: bool = False
 ) -> dict:
-    """Write the translations of a text: ``nbest`` lines for each of its lines, in order.
+    """Write *nbest* lines for each line of a text, as they are made; ``-`` is a standard stream.
 
-    A line without a word gives blank lines, and so does an n-th hypothesis that the search does not
-    have. The output is written whole, by the process that completes the last chunk.
-
-    Args:
-        source: text, plain or ``.gz``, or ``-``.
-        output: file to write, or ``-``. Beside a file, ``OUTPUT.parts`` is there while it is made.
-        num_shards, shard_id: which share of the chunks to make, for the jobs of a cluster that
-            have one folder in common.
-        truncate: translate the beginning of a line that is too long for the model.
-
-    Returns:
-        ``lines`` of the text; of this call ``sentences``, ``cut`` (how many were translated, and
-        cut off) and ``seconds``; ``left``: chunks that other shards have still to make;
-        ``written``: whether this call wrote the output, and then ``blank``: lines without a word.
-
-    Raises:
-        UserError: bad input; a line that is too long; a sentence whose scores are not finite. No
-            output is written then, and what was translated before stays for the next call.
+    *load* is called once the files are known to be good. A line without a word gives empty lines,
+    and so does an n-th translation that the search does not have. With *resume* the output goes on
+    after its last whole line. Returns ``lines`` of the text, ``blank`` ones, and ``seconds``.
     """
-    if not 0 <= shard_id < num_shards:
-        raise UserError(
-            f"--num-shards {num_shards} --shard-id {shard_id}: the id of a shard is a number from "
-            f"0 to {num_shards - 1}"
-        )
-    to_stdout = str(output) == STDOUT
-    if num_shards > 1 and (to_stdout or str(source) == STDIN):
-        raise UserError("--num-shards: jobs cannot share standard input or output: name files")
-    if not to_stdout:
+    if str(output) != STDOUT:
         check_output(output, source)
         if Path(output).suffix == ".gz":
+            raise UserError(f"{output}: plain text is written: leave off .gz, or pipe it to gzip")
+    elif resume:
+        raise UserError("--resume: name the file to go on with by --output")
+    lines = list(read_lines(source))
+    done = _keep_whole_lines(Path(output), nbest) if resume and Path(output).exists() else 0
+    if done > len(lines):
+        raise UserError(
+            f"--resume: {output} has more lines than {name_of(source)}: it is of another text"
+        )
+    if not lines:
+        _write(output, [], first=True)
+    text, seconds = _Text(name_of(source)), 0.0
+    if done < len(lines):
+        engine, start = load(), time.monotonic()
+        with Progress("translate", len(lines), "lines", done) as progress:
+            for begin in range(done, len(lines), CHUNK):
+                chunk = text.translated(engine, lines[begin : begin + CHUNK], begin, progress)
+                written = [
+                    one_line(n[i]) if i < len(n) else "" for n in chunk for i in range(nbest)
+                ]
+                _write(output, written, first=begin == 0)
+        seconds = time.monotonic() - start
+    text.warn()
+    return {"lines": len(lines), "blank": text.blank, "seconds": round(seconds, 3)}
+
+
+class _Text:
+    """A text under translation, and what is to be said of it at the end."""
+
+    def __init__(self, name: str):
+        self.name, self.blank, self.limit = name, 0, 0
+        self.long: List[int] = []  # numbers of lines that were translated in parts
+        self.unknown: Dict[int, str] = {}  # characters that the subwords do not know, by line
+
+    def translated(
+        self, engine: Engine, lines: List[str], begin: int, progress: Progress
+    ) -> List[List[str]]:
+        """The n best translations of each line. Before the first there are *begin* others."""
+        self.limit = engine.limit
+        sources: List[List[str]] = []
+        parts = []  # the sources of each line
+        for number, line in enumerate(lines, begin + 1):
+            pieces = engine.pieces(line)
+            unknown = "".join(p.replace(SPACE, "") for p in pieces if not engine.knows(p))
+            if unknown:
+                self.unknown[number] = unknown
+            if len(pieces) > engine.limit:
+                self.long.append(number)
+            self.blank += not pieces
+            first = len(sources)
+            sources.extend(split(pieces, engine.limit))
+            parts.append(range(first, len(sources)))
+        ends = {part.stop - 1 for part in parts if part}
+        found = {}
+        for i, texts in engine.translations(sources):
+            found[i] = texts
+            progress.add(i in ends)
+        progress.add(len(lines) - len(ends))
+        lost = [n for n, part in enumerate(parts, begin + 1) if not all(found[i] for i in part)]
+        if lost:
+            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
             raise UserError(
-                f"{output}: plain text is written: leave off .gz, or pipe --output - to gzip"
+                f"{self.name}, line {lost[0]}{more}: no translation, because the scores of the "
+                "model are NaN or infinite there: translate without --fp16, or take an earlier "
+                "checkpoint"
             )
-    identity, text = {**options.identity(), "truncate": truncate}, Text(source)
-    with ExitStack() as held:
-        folder = Path(f"{output}.parts")
-        if to_stdout:
-            folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="resmlp_mt.")))
-        parts = held.enter_context(Parts(folder, identity, text, num_shards, shard_id))
-        counts = search(options, parts, "truncate" if truncate else "refuse")
-        # a shard without chunks may start when the others have written the output
-        over = parts.nothing_made and not to_stdout and Path(output).exists()
-        left = 0 if over else len(parts.missing)
-        with parts.last() as last:
-            if last:
-                counts["blank"] = _count_blank(parts)
-                _write(output, parts, options.nbest)
-                parts.remove()
-    return {"lines": text.lines, **counts, "left": left, "written": last}
+        return [_joined([found[i] for i in part]) for part in parts]
+
+    def warn(self) -> None:
+        """Say on standard error which lines were not translated as they stand."""
+        if self.long:
+            more = f" and {len(self.long) - 1} more" if len(self.long) > 1 else ""
+            print(
+                f"warning: {self.name}, line {self.long[0]}{more}: more than the {self.limit} "
+                "pieces that the model reads: translated in parts",
+                file=sys.stderr,
+            )
+        if self.unknown:
+            line, characters = next(iter(self.unknown.items()))
+            count = sum(map(len, self.unknown.values()))
+            print(
+                f"warning: {self.name}: the subwords do not know {count} characters in "
+                f"{len(self.unknown)} lines, first {characters[0]!r} in line {line}",
+                file=sys.stderr,
+            )
 
 
-def search(options: SearchOptions, parts: Parts, too_long: str) -> dict:
-    """Translate the chunks of a shard that are not there yet.
-
-    Args:
-        too_long: what becomes of a line with more subwords than the model has positions:
-            ``"refuse"`` it before anything is translated, ``"truncate"`` it, or ``"skip"`` it,
-            which leaves a hypothesis that says so.
-
-    Returns:
-        ``sentences``, ``cut``: how many were translated and cut off now; ``seconds``.
-
-    Raises:
-        UserError: what :class:`Translator` raises; a line that is refused; a worker that dies.
-    """
-    todo = parts.todo
-    if not todo:
-        return {"sentences": 0, "cut": 0, "seconds": 0.0}
-    processes, gpus = options.devices()
-    method = "here" if processes == 1 else "spawn"
-    with Workers(processes, _load, options, processes, gpus, method=method) as workers:
-        (limit,) = workers.map(_longest, [None])
-        if too_long == "refuse":
-            _refuse_long(workers, parts, todo, limit)
-        start = time.monotonic()
-        lines = sum(map(parts.text.size, todo))
-        with tqdm(total=lines, unit=" lines", mininterval=1, dynamic_ncols=True) as bar:
-            chunks = _Chunks(options, parts, todo, too_long, limit, bar)
-            for number, found in workers.map(_search, chunks.batches(workers)):
-                chunks.add(number, found)
-    seconds = round(time.monotonic() - start, 3)
-    return {"sentences": chunks.sentences, "cut": chunks.cut, "seconds": seconds}
+def _joined(parts: List[List[str]]) -> List[str]:
+    """The n-th translations of the parts of a line as one, for each n."""
+    most = max(map(len, parts), default=0)
+    return [" ".join(texts[n] for texts in parts if n < len(texts)) for n in range(most)]
 
 
-class _Chunks:
-    """The chunks under way: cut into batches, and put together again from what is found."""
-
-    def __init__(self, options, parts: Parts, todo: List[int], too_long: str, limit: int, bar):
-        self.options, self.parts, self.todo, self.bar = options, parts, todo, bar
-        self.too_long, self.limit = too_long, limit
-        self.sentences = self.cut = 0  # how many were given out, and how many of them cut off
-        self._found: Dict[int, Dict[int, List[Hypothesis]]] = {}  # by chunk and line
-
-    def batches(self, workers: Workers) -> Iterator[Batch]:
-        """Sentences of similar length, chunk after chunk."""
-        for number, encoded in workers.map(_encode, self.parts.text.chunks(self.todo)):
-            wrong = {i: BLANK for i, pieces in enumerate(encoded) if not pieces}
-            long = [i for i, pieces in enumerate(encoded) if len(pieces) > self.limit]
-            if self.too_long == "skip":
-                wrong.update(dict.fromkeys(long, TOO_LONG))
-            else:
-                self.cut += len(long)
-                for i in long:
-                    del encoded[i][self.limit :]
-            self._found[number] = {}
-            self.add(number, {i: [Hypothesis("", None, why)] for i, why in wrong.items()})
-            fit = [i for i in range(len(encoded)) if i not in wrong]
-            self.sentences += len(fit)
-            lengths = [len(pieces) + 1 for pieces in encoded]  # the end of sentence counts
-            for batch in by_length(fit, lengths, self.options.max_tokens):
-                yield number, batch, [encoded[i] for i in batch]
-
-    def add(self, number: int, found: Dict[int, List[Hypothesis]]) -> None:
-        """Take hypotheses of a chunk, by line; the chunk is written with the last of them."""
-        self.bar.update(len(found))
-        lines = self._found[number]
-        lines.update(found)
-        if len(lines) == self.parts.text.size(number):
-            self.parts.write(number, [lines[i] for i in range(len(lines))])
-            del self._found[number]
+def _keep_whole_lines(output: Path, nbest: int) -> int:
+    """Cut a file behind its last whole *nbest* lines; gives how many times it has them."""
+    lines = output.read_bytes().split(b"\n")[:-1]
+    whole = len(lines) // nbest
+    os.truncate(output, sum(len(line) + 1 for line in lines[: whole * nbest]))
+    return whole
 
 
-def _refuse_long(workers: Workers, parts: Parts, todo: List[int], limit: int) -> None:
-    first, count = None, 0
-    for number, encoded in workers.map(_encode, parts.text.chunks(todo)):
-        for i, pieces in enumerate(encoded):
-            if len(pieces) > limit:
-                first = first or (parts.text.first_line(number) + i, len(pieces))
-                count += 1
-    if first is not None:
-        raise UserError(
-            f"{parts.text.name}, line {first[0]}: {first[1]} pieces, but the model takes {limit} "
-            f"({count} such lines): split or shorten them, or translate their beginnings alone "
-            "with --truncate"
-        )
-
-
-def _count_blank(parts: Parts) -> int:
-    """How many lines have no word; an error if there are sentences whose scores are not finite."""
-    blank, lost = 0, []
-    for line, hypotheses in enumerate(parts, 1):
-        blank += hypotheses[0].wrong == BLANK
-        if hypotheses[0].wrong == NOT_FINITE:
-            lost.append(line)
-    if lost:
-        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        raise UserError(
-            f"{parts.text.name}, line {lost[0]}{more}: no translation, because the scores of the "
-            "model are NaN or infinite there: translate without --fp16 and int8, or take an "
-            "earlier checkpoint"
-        )
-    return blank
-
-
-def _write(output: Path, parts: Parts, nbest: int) -> None:
-    lines = (
-        one_line(hypotheses[n].text) if n < len(hypotheses) else ""
-        for hypotheses in parts
-        for n in range(nbest)
-    )
+def _write(output: Path, lines: List[str], first: bool) -> None:
+    """Add lines to what was written; *first* begins the file."""
+    data = "".join(f"{line}\n" for line in lines).encode()
     if str(output) == STDOUT:
-        for line in lines:
-            sys.stdout.buffer.write(f"{line}\n".encode())
+        sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
     try:
-        write_lines(output, lines)
+        with open(output, "wb" if first else "ab") as file:
+            file.write(data)
     except OSError as error:
-        raise UserError(f"{output} could not be written: {error.strerror}") from None
-
-
-# what follows runs in the workers
-
-
-def _load(options: SearchOptions, processes: int, gpus: int) -> None:
-    global _translator
-    if options.threads or processes > 1:
-        torch.set_num_threads(max(1, (options.threads or torch.get_num_threads()) // processes))
-    device = torch.device("cuda", worker_number()) if gpus else torch.device("cpu")
-    _translator = Translator(options, device)
-
-
-def _longest(_) -> int:
-    """Subwords of the longest sentence that the models take, the end not counted."""
-    return _translator.positions - 1
-
-
-def _encode(chunk: Chunk) -> Tuple[int, List[Pieces]]:
-    number, lines = chunk
-    return number, [tokenize_line(_translator.encode(line)) for line in lines]
-
-
-def _search(batch: Batch) -> Tuple[int, Dict[int, List[Hypothesis]]]:
-    number, lines, sentences = batch
-    return number, dict(zip(lines, _translator.nbest(sentences), strict=True))
+        raise UserError(
+            f"{output} could not be written: {error.strerror}: --resume goes on from there"
+        ) from None

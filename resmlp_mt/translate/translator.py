@@ -1,16 +1,14 @@
-"""Trained models that translate subwords, by the loading, collation and search of fairseq.
+"""Trained models that translate pieces, by fairseq's loading, collation and search.
 
-Any checkpoint that the translation task of fairseq loads will do, ours or another. Several are an
-ensemble, which averages probabilities at each word.
+Any checkpoint of fairseq's translation task will do, ours or another. Several are an ensemble,
+which averages probabilities at each word.
 """
 
-import argparse
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -21,170 +19,40 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
-from resmlp_mt.checkpoints import read_checkpoint
-from resmlp_mt.decoding.length_penalty import DEFAULT as LENPEN
-from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
+from resmlp_mt import fairseq_fixes
 from resmlp_mt.decoding.search import NotFinite
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
-from resmlp_mt.files import check_colon
 from resmlp_mt.text.dictionaries import check_dictionaries
-from resmlp_mt.text.lines import sha256_of
-from resmlp_mt.text.settings import FILE, TextSettings
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.translate.options import SearchOptions
 
-# what may be wrong with a hypothesis
-BLANK = "blank source"
-TOO_LONG = "source too long"  # for the positions of the model
-EMPTY = "empty output"
-LIMIT = "length limit"  # the search had to end it
-UNKNOWN = "unknown word"
-NOT_FINITE = "scores not finite"
-
-Sentence = List[str]  # its subwords
+Sentence = List[str]  # its pieces
 
 
 class Hypothesis(NamedTuple):
-    """
-    Attributes:
-        text: detokenized; empty for a source that could not be translated.
-        score: log probability divided by length to the power of the length penalty; None where
-            nothing was translated.
-        wrong: what makes it unfit to learn from, or None.
-    """
+    """Detokenized text, and its log probability divided by length to the power of the penalty."""
 
     text: str
-    score: Optional[float]
-    wrong: Optional[str]
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """The models, and how they search. Names and meanings are those of fairseq-generate.
-
-    Attributes:
-        paths: one checkpoint, or those of an ensemble.
-        data: folder of binary data that the models were trained on, for its dictionaries and, if
-            ``resmlp-mt prepare`` made it, for what was decided about its text.
-        spm: SentencePiece model in place of that of the data.
-        max_len_a, max_len_b: a hypothesis has at most A x source + B subwords; the positions of the
-            model limit it too.
-        max_tokens: source subwords of a batch, padding included.
-        threads: CPU threads of all processes together; the choice of PyTorch by default.
-        processes: default: one a GPU, and one on a CPU.
-        overrides: model options in place of those in the checkpoints.
-
-    Raises:
-        UserError: naming an option with an impossible value.
-    """
-
-    paths: Tuple[Path, ...]
-    data: Path
-    spm: Optional[Path] = None
-    beam: int = 4
-    lenpen: float = LENPEN
-    nbest: int = 1
-    max_len_a: float = 0.0
-    max_len_b: int = 200
-    no_repeat_ngram_size: int = 0
-    max_tokens: int = 4096
-    fp16: bool = False
-    cpu: bool = False
-    threads: Optional[int] = None
-    processes: Optional[int] = None
-    overrides: dict = field(default_factory=dict)
-
-    def __post_init__(self):
-        check_colon(self.data)
-        for name in ("max_len_a", "no_repeat_ngram_size"):
-            if getattr(self, name) < 0:
-                option = name.replace("_", "-")
-                raise UserError(f"--{option} {getattr(self, name)}: must be at least 0")
-        if self.max_len_a > 1000:
-            raise UserError(f"--max-len-a {self.max_len_a:g}: must be at most 1000")
-        if not is_length_penalty(self.lenpen):
-            raise UserError("--lenpen {:g}: must be from {} to {}".format(self.lenpen, *RANGE))
-        if self.nbest > self.beam:
-            raise UserError(
-                f"--nbest {self.nbest}: a search with --beam {self.beam} has no more hypotheses "
-                "than that: raise --beam"
-            )
-
-    def text_settings(self) -> TextSettings:
-        """How the text of the data was made.
-
-        Raises:
-            UserError: if nothing says so, or a checkpoint is not there.
-        """
-        for path in self.paths:
-            if not path.is_file():
-                raise UserError(f"{path}: no such file: give a checkpoint or a folder of a model")
-        if (self.data / FILE).is_file():
-            settings = TextSettings.load(self.data)
-            return replace(settings, subword_model=self.spm or settings.subword_model)
-        if self.spm is None:
-            raise UserError(
-                f"{self.data} has no {FILE}, which says how its text was made: give the folder of "
-                "the binary data with --data, or its SentencePiece model with --spm"
-            )
-        return TextSettings("", "", False, self.spm)
-
-    def identity(self) -> dict:
-        """What the hypotheses depend on, as JSON values; files by their SHA-256.
-
-        Raises:
-            UserError: if a file cannot be read.
-        """
-        settings = self.text_settings()
-        dictionaries = sorted(self.data.glob("dict.*.txt"))
-        if not dictionaries:
-            raise UserError(
-                f"{self.data} has no dictionaries such as dict.en.txt: give the folder of the "
-                "binary data"
-            )
-        searched = ("beam", "lenpen", "nbest", "max_len_a", "max_len_b", "no_repeat_ngram_size")
-        return {
-            "path": [sha256_of(path) for path in self.paths],
-            "dictionaries": [sha256_of(path) for path in dictionaries],
-            "spm": sha256_of(settings.subword_model),
-            "normalise": settings.normalise,
-            **{name: getattr(self, name) for name in (*searched, "fp16", "overrides")},
-        }
-
-    def devices(self) -> Tuple[int, int]:
-        """How many processes to start, and how many GPUs there are for them.
-
-        Raises:
-            UserError: if there are too few GPUs.
-        """
-        gpus = 0 if self.cpu else torch.cuda.device_count()
-        processes = self.processes or max(1, gpus)
-        if gpus and processes > gpus:
-            raise UserError(
-                f"--processes {processes}: there are {gpus} GPUs, one a process: lower it, or add "
-                "--cpu"
-            )
-        if self.fp16 and not gpus:
-            raise UserError("--fp16: needs a GPU: leave it out")
-        return processes, gpus
+    score: float
 
 
 class Translator:
-    """
-    Args:
-        options: models and search.
-        device: where to translate.
+    """Models that are loaded, on a GPU if there is one.
 
     Attributes:
-        task: fairseq's, with the dictionaries.
-        encode: gives the subwords of a line, separated by spaces.
-        positions: subwords of a source sentence that the models take, with its end.
-
-    Raises:
-        UserError: if a checkpoint cannot be used, or the files do not fit together.
+        models, task, generator: fairseq's.
+        positions: pieces of a source that the models take, with its end; ``limit`` without it.
     """
 
-    def __init__(self, options: SearchOptions, device: torch.device):
-        self.options, self.device = options, device
+    def __init__(self, options: SearchOptions):
+        fairseq_fixes.apply()
+        gpu = torch.cuda.is_available() and not options.cpu
+        if options.fp16 and not gpu:
+            raise UserError("--fp16: needs a GPU: leave it out")
+        if options.threads:
+            torch.set_num_threads(options.threads)
+        self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
         settings = options.text_settings()
         try:
             self.models, self.task = _load_models(options)
@@ -193,9 +61,8 @@ class Translator:
             if message is None:
                 raise
             raise UserError(" ".join(message.split())) from None
-        settings = settings.reading(self.task.cfg.source_lang)
-        _check_subwords(settings, self.task.source_dictionary, options.data)
-        self.encode = settings.encode_source
+        self._settings = settings.reading(self.task.cfg.source_lang)
+        _check_subwords(settings, self.task.source_dictionary, options)
         generation = GenerationConfig(
             beam=options.beam,
             lenpen=options.lenpen,
@@ -207,20 +74,51 @@ class Translator:
             model.eval()
             if options.fp16:
                 model.half()
-            model.to(device)
+            model.to(self.device)
             model.prepare_for_inference_(SimpleNamespace(generation=generation))
         self.generator = self.task.build_generator(self.models, generation)
         limits = resolve_max_positions(
             self.task.max_positions(), *(model.max_positions() for model in self.models)
         )
         self.positions = int(limits[0])
+        self.limit = self.positions - 1
+
+    def pieces(self, line: str) -> Sentence:
+        """Of a line, normalised as the data was."""
+        return self._settings.encode_source(line).split()
+
+    def knows(self, piece: str) -> bool:
+        """Whether it is in the dictionary of the source."""
+        dictionary = self.task.source_dictionary
+        return dictionary.index(piece) != dictionary.unk()
+
+    def translations(self, sources: Sequence[Sentence]) -> Iterator[Tuple[int, List[str]]]:
+        """The n best of each source with its number, batch by batch."""
+        # the end of sentence counts
+        lengths = [len(source) + 1 for source in sources]
+        for batch in by_length(range(len(sources)), lengths, self.options.max_tokens):
+            found = self.nbest([sources[i] for i in batch])
+            yield from ((i, [one.text for one in some]) for i, some in zip(batch, found))
+
+    def nbest(self, batch: Sequence[Sentence]) -> List[List[Hypothesis]]:
+        """At most ``nbest`` hypotheses for each sentence, the best first.
+
+        A sentence whose scores are not finite has none, and does not touch the others.
+        """
+        try:
+            found = self.search(batch)
+        except (NotFinite, AssertionError) as error:
+            # the search of fairseq names no sentence: it asserts that all have a hypothesis
+            named = isinstance(error, NotFinite)
+            lost = set(error.sentences if named else self._unfinished(batch))
+            searched = [i for i in range(len(batch)) if i not in lost]
+            of_rest = self.search([batch[i] for i in searched]) if searched else []
+            by_number = dict(zip(searched, of_rest))
+            found = [by_number.get(i, []) for i in range(len(batch))]
+        return [self._read(hypotheses[: self.options.nbest]) for hypotheses in found]
 
     def search(self, batch: Sequence[Sentence]) -> List[List[dict]]:
-        """The hypotheses of fairseq for each sentence, the best first.
-
-        Raises:
-            UserError: if the batch does not fit into the memory of a GPU.
-        """
+        """The hypotheses of fairseq for each sentence, the best first."""
         dictionary = self.task.source_dictionary
         tokens = [
             dictionary.encode_line(pieces, list, add_if_not_exist=False).long() for pieces in batch
@@ -239,32 +137,6 @@ class Translator:
         in_order = dict(zip(sample["id"].tolist(), found, strict=True))
         return [in_order[number] for number in range(len(batch))]
 
-    def nbest(self, batch: Sequence[Sentence]) -> List[List[Hypothesis]]:
-        """At least one hypothesis for each sentence and at most ``nbest``, the best first.
-
-        A sentence whose scores are not finite has one that says so, and does not touch the others.
-        """
-        searched = range(len(batch))
-        try:
-            found = self.search(batch)
-        except (NotFinite, AssertionError) as error:
-            # the search of fairseq names no sentence: it asserts that all have a hypothesis
-            named = isinstance(error, NotFinite)
-            lost = set(error.sentences if named else self._unfinished(batch))
-            searched = [i for i in range(len(batch)) if i not in lost]
-            of_rest = self.search([batch[i] for i in searched]) if searched else []
-            by_number = dict(zip(searched, of_rest))
-            found = [by_number.get(i, []) for i in range(len(batch))]
-        # the longest of those that were searched together; the end of sentence counts
-        longest = max((len(batch[i]) for i in searched), default=0) + 1
-        limit = int(self.options.max_len_a * longest + self.options.max_len_b)
-        limit = min(limit, self.generator.max_len - 1)
-        return [
-            [self._read(one, limit) for one in hypotheses[: self.options.nbest]]
-            or [Hypothesis("", None, NOT_FINITE)]
-            for hypotheses in found
-        ]
-
     def _unfinished(self, batch: Sequence[Sentence]) -> List[int]:
         """Those for which the search of fairseq ends without a hypothesis."""
         unfinished = []
@@ -275,34 +147,25 @@ class Translator:
                 unfinished.append(number)
         return unfinished
 
-    def _read(self, found: dict, limit: int) -> Hypothesis:
-        score, tokens = found["score"].item(), found["tokens"]
-        if not math.isfinite(score):
-            return Hypothesis("", None, NOT_FINITE)
-        text = self.task.target_dictionary.string(
-            tokens.int().cpu(),
-            "sentencepiece",
-            extra_symbols_to_ignore=self.generator.symbols_to_strip_from_output,
+    def _read(self, found: List[dict]) -> List[Hypothesis]:
+        scores = [one["score"].item() for one in found]
+        if not all(map(math.isfinite, scores)):
+            return []
+        ignored = self.generator.symbols_to_strip_from_output
+        dictionary = self.task.target_dictionary
+        texts = (
+            dictionary.string(
+                one["tokens"].int().cpu(), "sentencepiece", extra_symbols_to_ignore=ignored
+            )
+            for one in found
         )
-        if not text.strip():
-            wrong = EMPTY
-        elif len(tokens) - 1 >= limit:
-            wrong = LIMIT
-        elif self.task.target_dictionary.unk() in tokens:
-            wrong = UNKNOWN
-        else:
-            wrong = None
-        return Hypothesis(text, round(score, 4), wrong)
+        return list(map(Hypothesis, texts, scores))
 
 
 def by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
-    """Cut into batches of similar length, the longest first, so that a lack of memory shows at
-    once.
+    """Batches of similar length, the longest first, so that a lack of memory shows at once.
 
-    Args:
-        items: indices into *lengths*.
-        lengths: tokens of each sentence.
-        max_tokens: of a batch, padding included; raised to the longest item.
+    *items* are indices into *lengths*. *max_tokens* is raised to the longest item.
     """
     if not items:
         return []
@@ -321,7 +184,7 @@ def by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> 
 def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
     models, task = [], None
     for path in map(str, options.paths):
-        overrides = {**options.overrides, "data": str(options.data)}
+        overrides = {"data": str(options.data)}
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
         of_task = _task_options(state)
         name = of_task.get("_name") or of_task.get("task")
@@ -342,27 +205,7 @@ def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
                 f"{'-'.join(first)}: an ensemble needs models of one language pair"
             )
         models.append(model)
-    if options.overrides:
-        _check_overrides(options, models)
     return models, task
-
-
-def _check_overrides(options: SearchOptions, models: list) -> None:
-    """fairseq ignores an override that no model of the ensemble knows."""
-    known = set()
-    for path, model in zip(options.paths, models):
-        state = read_checkpoint(path, mapped=True)
-        sections = dict(state.get("cfg") or {})
-        for section in [state.get("args"), sections, *sections.values()]:
-            mapping = isinstance(section, Mapping)
-            known.update(section if mapping else getattr(section, "__dict__", ()))
-        parser = argparse.ArgumentParser(add_help=False)  # options newer than the checkpoint
-        type(model).add_args(parser)
-        known.update(action.dest for action in parser._actions)
-    for name in options.overrides:
-        if name not in known:
-            paths = ":".join(map(str, options.paths))
-            raise UserError(f"--model-overrides {name}: no such option in {paths}: check its name")
 
 
 def _languages_of(options: SearchOptions) -> Tuple[str, str]:
@@ -378,11 +221,6 @@ def _languages_of(options: SearchOptions) -> Tuple[str, str]:
     return source, target
 
 
-def source_language(state: dict) -> Optional[str]:
-    """What a checkpoint translates from, if it says so."""
-    return _task_options(state).get("source_lang")
-
-
 def _task_options(state: dict):
     """Those in a checkpoint, to read and to change; none if something else is in their place."""
     try:
@@ -393,7 +231,7 @@ def _task_options(state: dict):
         return {}
 
 
-def _check_subwords(settings: TextSettings, dictionary, data: Path) -> None:
+def _check_subwords(settings: TextSettings, dictionary, options: SearchOptions) -> None:
     processor = settings.subwords.processor
     pieces = set(processor.id_to_piece(list(range(processor.get_piece_size()))))
     types = [t for t in dictionary.symbols[dictionary.nspecial :] if "madeupword" not in t]
@@ -402,5 +240,5 @@ def _check_subwords(settings: TextSettings, dictionary, data: Path) -> None:
     if 2 * known < len(types):
         raise UserError(
             f"{settings.subword_model} knows {known} of the {len(types)} subwords in the "
-            f"dictionary of {data}: give the SentencePiece model that the data was made with"
+            f"dictionary of {options.data}: give the SentencePiece model of that data"
         )

@@ -52,20 +52,23 @@ def test_help_shows_the_usage_and_a_command(help_and_modules):
 def test_help_writes_defaults_alike(help_and_modules):
     """As ``(default: 4)``."""
     helps, _ = help_and_modules
-    assert all("(default: " in helps[name] for name in ("translate", "plot rows"))
+    assert all("(default: " in helps[name] for name in ("translate", "plot matrices"))
     for name, text in helps.items():
         assert not re.findall(r"\([\d.]+\)|\(default[^:]", text), name
 
 
 def test_what_needs_no_model_does_not_wait_for_one(tmp_path):
-    """Scores, and pictures of curves and of scores, import neither PyTorch nor fairseq."""
+    """Scores, curves, and files that are not there or empty load neither PyTorch nor fairseq."""
     (tmp_path / "text").write_text("a line of words\n")
     (tmp_path / "result.json").write_text('{"valid_curve": [[1, 2.5], [2, 2.0]]}')
     program = "import json, sys\nfrom resmlp_mt.cli.main import main\n"
     program += "status = [main(words.split()) for words in json.loads(sys.argv[1])]\n"
     program += "print(status, *({'torch', 'fairseq'} & set(sys.modules)), file=sys.stderr)"
     commands = ["score -i text --references text", "plot curves result.json -o curves.png"]
-    commands.append("plot length it=text --references text -o length.png")
+    (tmp_path / "empty").touch()
+    commands.append("translate --input empty --output out")
+    commands += ["translate --input gone", "translate --input text --output no/out"]
+    commands += ["translate --input text --path gone.pt", "translate --input text --output text"]
     done = subprocess.run(
         [sys.executable, "-c", program, json.dumps(commands)],
         cwd=tmp_path,
@@ -73,8 +76,8 @@ def test_what_needs_no_model_does_not_wait_for_one(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert done.stderr.splitlines()[-1] == "[0, 0, 0]", done.stderr
-    assert (tmp_path / "curves.png").exists() and (tmp_path / "length.png").exists()
+    assert done.stderr.splitlines()[-1] == "[0, 0, 0, 1, 1, 1, 1]", done.stderr
+    assert (tmp_path / "curves.png").exists() and not (tmp_path / "out").read_text()
 
 
 def test_words_that_name_no_subcommand(capsys):

@@ -69,7 +69,7 @@ def main():
         print("writes", flush=True)
         time.sleep(600)
 
-sys.exit(run_main(main, "translate"))
+sys.exit(run_main(main, "train"))
 """
 
 
@@ -89,7 +89,7 @@ def test_nothing_half_written_is_left(tmp_path, sent, status):
     process.send_signal(sent)
     _, err = process.communicate(timeout=60)
     assert process.returncode == status
-    assert err == "\nresmlp-mt translate: stopped: the same command resumes it\n"
+    assert err == "\nresmlp-mt train: stopped: the same command resumes it\n"
     assert not list(folder.iterdir())
 
 
@@ -172,10 +172,15 @@ def test_how_a_command_ends(error, status, said, capsys):
     assert said in printed and "Traceback" not in printed
 
 
-@pytest.mark.parametrize("name, resumes", [("train", True), ("score", False)])
-def test_what_was_stopped_says_whether_it_resumes(name, resumes, capsys):
+@pytest.mark.parametrize(
+    "name, said",
+    [("train", ": the same command resumes it"), ("translate", ": with --resume"), ("score", "")],
+)
+def test_what_was_stopped_says_whether_it_resumes(name, said, capsys):
     def main():
         raise KeyboardInterrupt
 
     assert run_main(main, name) == 130
-    assert ("the same command resumes" in capsys.readouterr().err) == resumes
+    err = capsys.readouterr().err
+    assert err.startswith(f"\nresmlp-mt {name}: stopped{said}")
+    assert err.endswith("stopped\n") != bool(said)

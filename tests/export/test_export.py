@@ -95,7 +95,7 @@ def test_same_translations(data, plain, tmp_path, kind, heads, norm, tied):
 def plain(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
     options = write_checkpoint(data, folder / "model.pt", token_mixing_heads=2)
-    translator = Translator(options, torch.device("cpu"))
+    translator = Translator(options)
     export_model(translator, folder / "out", "float32", LINES)
     return SimpleNamespace(options=options, translator=translator, out=folder / "out")
 

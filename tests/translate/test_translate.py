@@ -1,23 +1,28 @@
-"""resmlp-mt translate: the translations of fairseq, a line for a line, in order, whole or not at
-all, and resumed where they were stopped."""
+"""resmlp-mt translate: the translations of fairseq, a line for a line, in order, and resumed."""
 
 import gzip
+import io
 import os
 import shutil
-import signal
 import time
+from contextlib import redirect_stderr
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 from command import refused, resmlp
-from fairseq_programs import call, lines, load, train
+from fairseq_programs import ROOT, call, lines, load, train
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from processes import Forked
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.text.settings import FILE, TextSettings
-from resmlp_mt.text.subwords import Subwords, train_subwords
-from resmlp_mt.translate import driver, parts
+from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.translate import driver
+from resmlp_mt.translate.long_lines import split
 from resmlp_mt.translate.translator import by_length
 
 SHORT = ("--max-len-b", 20)
@@ -87,7 +92,7 @@ def test_what_fairseq_translates(world, transformer, run, source, tmp_path):
     for path in (world.checkpoint, transformer, f"{world.checkpoint}:{transformer}"):
         expected = by_fairseq(world, path, "--lenpen", 0.6, "--nbest", 3)
         said = run(source, tmp_path / "out", "--nbest", 3, path=path)
-        assert said.status == 0 and "11 sentences in" in said.err
+        assert said.status == 0 and "out: 11 lines, 0 of them" in said.err
         found[path] = lines_of(tmp_path / "out")
         assert found[path] == [line for nbest in expected for line in nbest]
         assert run(source, tmp_path / "out", path=path).status == 0
@@ -121,8 +126,8 @@ ODD = [
 ]
 
 
-def test_one_line_a_line_in_order(run, tmp_path, monkeypatch):
-    """Lines that hold what others call line ends; small batches, longest first; small chunks."""
+def test_one_line_a_line_in_order(world, run, tmp_path):
+    """Lines that hold what others call line ends; small batches, longest first; pipes."""
     alone = []
     for line in ODD:
         said = run("-", "-", stdin=f"{line}\n".encode())
@@ -130,43 +135,158 @@ def test_one_line_a_line_in_order(run, tmp_path, monkeypatch):
         alone.append(said.out[:-1])
     assert [bool(line.strip()) for line in ODD] == [bool(line) for line in alone]
     text = "\n".join(ODD) + "\n"
-    monkeypatch.setattr(parts, "CHUNK_LINES", 3)
-    said = run("-", "-", "--max-tokens", 16, stdin=text.encode())
+    model = ("--path", world.checkpoint, "--data", world.data, *SHORT, "--cpu")
+    said = resmlp("translate", *model, "--max-tokens", 16, stdin=text.encode())
     assert said.status == 0 and said.out.split("\n") == [*alone, ""]
-    assert "7 sentences in" in said.err and "10 lines, 3 of them without a word" in said.err
+    expected = "warning: standard input: the subwords do not know 1 characters in 1 lines, "
+    assert said.err == expected + "first '😀' in line 9\n"
     # with a byte order mark, and the last line without its end, in a gzip file
     with gzip.open(tmp_path / "in.gz", "wb") as file:
         file.write(b"\xef\xbb\xbf" + text[:-1].encode())
-    assert run(tmp_path / "in.gz", tmp_path / "out").status == 0
+    told = run(tmp_path / "in.gz", tmp_path / "out")
+    assert told.status == 0 and "out: 10 lines, 3 of them without a word" in told.err
     assert (tmp_path / "out").read_bytes().decode() == said.out
     assert run("-", "-", "--nbest", 2, stdin=b"\n \n")[:2] == (0, "\n\n\n\n")
-
-
-def test_a_pipe_and_a_folder_with_other_files(run, refuse, source, tmp_path):
-    """As of bash's <(...), which cannot be read twice. Files of others are not deleted."""
-    notes = tmp_path / "out.parts" / "notes.jsonl.gz"
-    notes.parent.mkdir()
-    notes.write_text("mine")
-    ours, theirs = os.pipe()
-    os.write(theirs, source.read_bytes())
+    ours, theirs = os.pipe()  # as of bash's <(...), which cannot be read twice
+    os.write(theirs, text.encode())
     os.close(theirs)
-    refuse("model.pt", source, tmp_path / "out", path=tmp_path)
-    assert run(f"/dev/fd/{ours}", tmp_path / "out").status == 0
-    assert (tmp_path / "out").read_text() == run(source, "-").out
-    assert [path.name for path in notes.parent.iterdir()] == [notes.name]
+    assert run(f"/dev/fd/{ours}", "-").out == said.out
 
 
-def test_lines_that_are_too_long(world, run, refuse, tmp_path):
-    long = " ".join(["w01"] * 100)
-    text = f"w02\n{long}\nw03\n{long}\n".encode()
-    said = "standard input, line 2: 200 pieces, but the model takes 31 (2 such lines)"
-    refuse(said, "-", tmp_path / "out", stdin=text)
-    assert not list(tmp_path.iterdir())
-    said = run("-", "-", "--truncate", stdin=text)
-    assert said.status == 0 and said.out.count("\n") == 4 and "2 cut off" in said.err
-    pieces = Subwords(world.spm).encode(long).split()[:31]
-    begin = "".join(pieces).replace("▁", " ").strip()
-    assert run("-", "-", stdin=f"{begin}\n".encode()).out == said.out.split("\n")[1] + "\n"
+class Engine:
+    """Turns the words of a source around; knows no ``x``."""
+
+    def __init__(self, limit=6, nbest=2):
+        self.limit, self.nbest = limit, nbest
+
+    def pieces(self, line):
+        return [f"▁{word}" for word in line.split()]
+
+    def knows(self, piece):
+        return "x" not in piece
+
+    def one(self, source):
+        words = [piece.strip("▁") for piece in source][::-1]
+        # the second best has no line break in it, and is missing where there is one word
+        texts = [" ".join(words), " ".join(words).upper() + "\u2028!"][
+            : min(self.nbest, len(words))
+        ]
+        return [] if "nan" in words else texts
+
+    def translations(self, sources):
+        assert all(0 < len(source) <= self.limit for source in sources)
+        for i in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
+            yield i, self.one(sources[i])
+
+    def expected(self, line, nbest):
+        parts = [self.one(part) for part in split(self.pieces(line), self.limit)]
+        found = [" ".join(p[n] for p in parts if n < len(p)) for n in range(nbest)]
+        return [" ".join(text.split()) for text in found]
+
+
+WORDS = st.text("abx.\u3000😀", min_size=1, max_size=3)
+LINES = st.lists(st.lists(WORDS, max_size=15).map(" ".join), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=LINES, nbest=st.integers(1, 2), cut=st.floats(0, 1))
+def test_a_line_for_a_line_and_resumed_at_any_byte(tmp_path_factory, text, nbest, cut):
+    """Whatever the lines are: long ones, blank ones, unknown characters."""
+    folder = tmp_path_factory.mktemp("resumed")
+    source, output = folder / "in", folder / "out"
+    source.write_bytes("".join(f"{line}\n" for line in text).encode())
+    engine = Engine(nbest=nbest)
+    translate = partial(driver.translate, lambda: engine, source, output, nbest)
+    with mock.patch.object(driver, "CHUNK", 5), redirect_stderr(io.StringIO()) as err:
+        done = translate()
+        whole = output.read_bytes()
+        expected = [t for line in text for t in engine.expected(line, nbest)]
+        assert whole.decode().split("\n") == [*expected, ""]
+        blank = sum(not line.split() for line in text)
+        assert (done["lines"], done["blank"]) == (len(text), blank)
+        said = err.getvalue()
+        long = [n for n, line in enumerate(text, 1) if len(line.split()) > engine.limit]
+        assert f"in, line {long[0]}" in said if long else "in parts" not in said, said
+        unknown = ["".join(w for w in line.split() if "x" in w) for line in text]
+        count, some = len("".join(unknown)), sum(map(bool, unknown))
+        assert (f"not know {count} characters in {some} lines" in said) == bool(some)
+        assert said.count("\n") == bool(long) + bool(some)
+        output.write_bytes(whole[: int(cut * len(whole))])
+        translate(resume=True)
+        assert output.read_bytes() == whole
+        # and what is whole is left alone, without loading a model
+        driver.translate(None, source, output, nbest, resume=True)
+        assert output.read_bytes() == whole
+        output.write_bytes(whole + b"\n" * nbest)
+        with pytest.raises(UserError, match="--resume: .*out has more lines than"):
+            translate(resume=True)
+
+
+@given(st.lists(st.sampled_from(["▁a", "b", "▁", ".", '."', "▁!", "。", "」"]), max_size=40))
+def test_long_lines_are_cut_where_sentences_or_words_end(pieces):
+    for limit in (1, 3, 7):
+        parts = split(pieces, limit)
+        assert sum(parts, []) == pieces and all(0 < len(part) <= limit for part in parts)
+        assert len(pieces) > limit or parts == ([pieces] if pieces else [])
+
+
+def test_where_long_lines_are_cut():
+    pieces = '▁A ▁cat . ▁It \'s ▁" red ! " ▁He ▁runs ▁far ▁a way . ▁好 。 」 是 。'
+    found = ["".join(part).replace("▁", " ").strip() for part in split(pieces.split(" "), 6)]
+    assert found == ["A cat.", 'It\'s "red!"', "He runs far away.", "好。」", "是。"]
+    assert ["".join(p) for p in split(["▁a", "b", "▁c", "d", "e", "f", "▁g"], 3)] == [
+        "▁ab",
+        "▁cde",
+        "f▁g",
+    ]
+
+
+def test_a_long_line_is_translated_in_parts(world, run, tmp_path):
+    """Its parts are translated as they are alone."""
+    part = " ".join(["w01"] * 15)
+    long = " ".join([part] * 5)
+    said = run("-", "-", stdin=f"w02\n{long}\nw03\n{long}\n".encode())
+    text = "standard input, line 2 and 1 more: more than the 31 pieces that the model reads"
+    assert said.status == 0 and said.err == f"warning: {text}: translated in parts\n"
+    second, fourth = said.out.split("\n")[1:4:2]
+    alone = run("-", "-", stdin=f"{part}\n".encode()).out.strip()
+    assert second == fourth == " ".join([alone] * 5)
+
+
+def test_by_an_export(world, run, refuse, tmp_path):
+    """The same lines, and no PyTorch beside it."""
+    folder = tmp_path / "exported"
+    made = ("--data", world.data, "--out", folder, "--lenpen", 0.6)
+    assert resmlp("export", world.checkpoint, *made).status == 0
+    long = " ".join(["w01 w02"] * 20)
+    text = "\n".join([*ODD, long, "w05"]).encode()
+    by_checkpoint = run("-", "-", stdin=text)
+    by_export = resmlp("translate", "--path", folder, *SHORT, stdin=text)
+    assert by_export == by_checkpoint
+    nbest = ("--nbest", 2, "--beam", 3)
+    expected = run("-", "-", *nbest, stdin=text).out
+    assert resmlp("translate", "--path", folder, *SHORT, *nbest, stdin=text).out == expected
+    refused("--fp16: is for checkpoints", "translate", "--path", folder, "--fp16", stdin=text)
+    refused("nbest 9", "translate", "--path", folder, "--nbest", 9, stdin=text)
+    (folder / "step.onnx").write_bytes(b"")
+    refused("step.onnx", "translate", "--path", folder, stdin=text)
+
+
+def test_the_published_model(tmp_path):
+    """A clone has it, and translates without --path."""
+    tea = resmlp("translate", "--cpu", stdin=b"I like tea.\n")
+    assert tea.status == 0 and tea.out.count("\n") == 1 and len(tea.out) > 5 and not tea.err
+    path = ROOT / "examples" / "mixed" / "model"
+    assert tea == resmlp("translate", "--path", path, "--cpu", stdin=b"I like tea.")
+    with mock.patch("resmlp_mt.translate.options.__file__", str(tmp_path / "a" / "b" / "c.py")):
+        refused("--path is missing", "translate", stdin=b"I like tea.\n")
+
+
+def test_an_empty_file(run, refuse, tmp_path):
+    (tmp_path / "in").touch()
+    assert run(tmp_path / "in", tmp_path / "out").status == 0
+    assert (tmp_path / "out").read_bytes() == b""
+    assert run("-", "-") == (0, "", "")
 
 
 def test_the_data_says_how_its_text_was_made(world, run, refuse, tmp_path):
@@ -187,11 +307,10 @@ def test_the_data_says_how_its_text_was_made(world, run, refuse, tmp_path):
     assert normalised == run("-", "-", stdin=plain).out != as_it_is
 
 
-def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_path):
+def test_bad_input_writes_nothing(world, refuse, source, tmp_path):
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "latin1").write_bytes(b"w01\nw\xe92\n")
-    (bad / "empty").write_bytes(b"")
     with gzip.open(bad / "cut.gz", "wb") as file:
         file.write(b"w01 w02\n" * 1000)
     (bad / "cut.gz").write_bytes((bad / "cut.gz").read_bytes()[:-9])
@@ -210,14 +329,8 @@ def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_p
     out, ours = tmp_path / "out", f"{world.checkpoint}:"
     shutil.copy(source, bad / "own")
     refuse("own is the input", bad / "own", bad / "own")
-    option = ("--model-overrides", "{'token_mixing_init_std': 0.1}")
-    refuse("--model-overrides token_mixing_init_std: ", source, out, *option, path=transformer)
-    both = run(source, tmp_path / "both", *option, path=f"{world.checkpoint}:{transformer}")
-    assert both.status == 0  # one of them knows it
-    (tmp_path / "both").unlink()
     refuse("latin1, line 2: invalid UTF-8", bad / "latin1", out)
     refuse("standard input, line 2: invalid UTF-8", "-", out, stdin=b"w01\n\xff\n")
-    refuse("empty: empty file", bad / "empty", out)
     refuse("cut.gz: damaged gzip file", bad / "cut.gz", out)
     refuse("none: No such file", bad / "none", out)
     refuse("cut.pt is damaged", source, out, path=bad / "cut.pt")
@@ -237,7 +350,7 @@ def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_p
     refuse("takes a : for the end of a folder", source, out, data=tmp_path / "12:30")
     refuse(f"bad has no {FILE}", source, out, data=bad)
     refuse("bad has no dictionaries", source, out, "--spm", world.spm, data=bad)
-    refuse("none.model: No such file", source, out, "--spm", bad / "none.model")
+    refuse("none.model: no such file", source, out, "--spm", bad / "none.model")
     refuse("is not a SentencePiece model", source, out, "--spm", source)
     refuse("subwords in the dictionary of", source, out, "--spm", foreign)
     refuse("bad is a folder", source, bad)
@@ -250,115 +363,61 @@ def test_bad_input_writes_nothing(world, transformer, run, refuse, source, tmp_p
         (("--lenpen", 300), "--lenpen: must be from -10 to 10, not 300"),
         (("--max-len-a", 1e9), "--max-len-a 1e+09: must be at most 1000"),
         (("--max-len-a", -1), "--max-len-a -1.0: must be at least 0"),
-        (("--model-overrides", "{"), "--model-overrides {"),
-        (("--model-overrides", "{'a': {1}}"), "write it like"),
-        (("--model-overrides", "{1: 2}"), "write it like"),
-        (("--model-overrides", "{'token_mixing_head': 1}"), "no such option in"),
-        (("--model-overrides", "{'normalization': 'int7'}"), "int7"),
         (("--fp16",), "--fp16: needs a GPU"),
-        (("--num-shards", 2, "--shard-id", 2), "the id of a shard is a number from 0 to 1"),
     ):
         refuse(said, source, out, *options)
-    refuse("jobs cannot share standard input", "-", out, "--num-shards", 2)
+    refuse("--resume: name the file", source, "-", "--resume")
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
 
-def test_a_disk_that_is_full(run, refuse, source, tmp_path, monkeypatch):
-    replace = os.replace
+class Full:
+    """A file that can be begun, and has no room for more."""
 
-    def full(temporary, path):
-        if Path(path).name == "out":
+    def __init__(self, path, mode):
+        self.file, self.full = open(path, mode), mode == "ab"  # noqa: SIM115
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def write(self, data):
+        self.file.write(data[:5] if self.full else data)
+        if self.full:
             raise OSError(28, "No space left on device")
-        replace(temporary, path)
 
-    monkeypatch.setattr("resmlp_mt.files.os.replace", full)
-    refuse("out could not be written: No space left", source, tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["out.parts"]
+
+def test_a_disk_that_is_full(run, refuse, source, tmp_path, monkeypatch):
+    """What was written is there for --resume."""
+    monkeypatch.setattr(driver, "CHUNK", 4)
+    assert run(source, tmp_path / "whole").status == 0
+
+    monkeypatch.setattr(driver, "open", Full, raising=False)
+    refuse("out could not be written: No space left on device: --resume", source, tmp_path / "out")
     monkeypatch.undo()
-    assert "0 sentences in" in run(source, tmp_path / "out").err
-    assert len(lines_of(tmp_path / "out")) == 11
+    found = (tmp_path / "out").read_text()
+    assert (tmp_path / "whole").read_text().startswith(found) and found.count("\n") in (4, 5)
+    assert run(source, tmp_path / "out", "--resume").status == 0
+    assert (tmp_path / "out").read_text() == (tmp_path / "whole").read_text()
 
 
 LONG = (*SHORT[:1], 5, "--beam", 1)  # many lines in little time
 
 
-def test_a_killed_run_resumes(world, run, refuse, tmp_path):
-    """And while it runs, a second one is refused."""
-    many = tmp_path / "many"
-    text = (world.text / "train.xx").read_text()
-    many.write_text(text * 68)  # 4,148 lines: five chunks
-    out, chunks = tmp_path / "out", tmp_path / "out.parts"
-    command = ("--path", world.checkpoint, "--data", world.data, "--input", many, "--output", out)
-    first = Forked(lambda: resmlp("translate", *command, *LONG, "--cpu"), tmp_path / "log")
-    while not list(chunks.glob("*.jsonl.gz")):
+def test_a_killed_run_resumes(world, run, tmp_path):
+    many, out = tmp_path / "many", tmp_path / "out"
+    many.write_text((world.text / "train.xx").read_text() * 68)  # 4,148 lines: five chunks
+    first = Forked(lambda: run(many, out, *LONG), tmp_path / "log")
+    while not out.exists() or not out.stat().st_size:
         assert first.poll() is None, (tmp_path / "log").read_text()
         time.sleep(0.005)
-    os.kill(first.pid, signal.SIGSTOP)
-    refuse("another process is working in", many, out, *LONG)
     first.kill()
     first.wait(60)
-    assert not out.exists() and 0 < len(list(chunks.glob("*.jsonl.gz"))) < 5
-    refuse("out.parts holds translations made with lenpen", many, out, *LONG, "--lenpen", 1)
-    said = run(many, out, *LONG)
-    assert said.status == 0 and int(said.err.split()[0]) in range(4148 - 4 * 1024, 4148)
-    assert not chunks.exists()
+    assert 0 < len(lines_of(out)) < 4148
+    assert run(many, out, *LONG, "--resume").status == 0
     assert run(world.text / "train.xx", tmp_path / "once", *LONG).status == 0
     assert out.read_text() == (tmp_path / "once").read_text() * 68
-
-
-def test_shards_make_one_output(run, refuse, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "CHUNK_LINES", 3)
-    assert run(source, tmp_path / "whole").status == 0
-    first = run(source, tmp_path / "out", "--num-shards", 3, "--shard-id", 2)
-    assert "3 sentences in" in first.err and "3 chunks are left to other shards" in first.err
-    assert not (tmp_path / "out").exists()
-    assert run(source, tmp_path / "out", "--num-shards", 3, "--shard-id", 1).status == 0
-    other = ("--num-shards", 3, "--shard-id", 0, "--truncate")
-    refuse("out.parts holds translations made with truncate", source, tmp_path / "out", *other)
-    # of these chunks one is damaged on the way
-    damaged = tmp_path / "out.parts" / "000001.jsonl.gz"
-    content = damaged.read_bytes()
-    damaged.write_bytes(content[:-12])
-    shard = ("--num-shards", 3, "--shard-id", 0)
-    refuse("000001.jsonl.gz is damaged: delete it", source, tmp_path / "out", *shard)
-    damaged.write_bytes(content)
-    last = run(source, tmp_path / "out", *shard)
-    assert "0 sentences in" in last.err and "11 lines" in last.err
-    assert (tmp_path / "out").read_text() == (tmp_path / "whole").read_text()
-    assert not (tmp_path / "out.parts").exists()
-
-
-def test_a_shard_without_chunks(run, source, tmp_path):
-    """It leaves nothing behind. Where the output is there, it does not wait for others."""
-    out, shard = tmp_path / "out", ("--num-shards", 2, "--shard-id", 1)
-    early = run(source, out, *shard)
-    assert "1 chunks are left to other shards" in early.err and not list(tmp_path.iterdir())
-    assert run(source, out, *shard[:3], 0).status == 0
-    late = run(source, out, *shard)
-    assert late.status == 0 and "left" not in late.err
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-@pytest.mark.parametrize("shard", [(), ("--num-shards", 2, "--shard-id", 1)])
-def test_what_was_killed_before_its_first_chunk(run, source, tmp_path, shard):
-    """It leaves the options free. Where another shard has been, it may be at work: they stay."""
-    out = tmp_path / "out"
-
-    def killed(*_):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    with mock.patch.object(driver, "search", killed):
-        Forked(lambda: run(source, out, *shard), tmp_path / "log").wait(60)
-    assert (tmp_path / "out.parts" / "manifest.json").exists()
-    other = run(source, out, "--lenpen", 1)
-    assert other.status == bool(shard) and ("made with lenpen" in other.err) == bool(shard)
-
-
-def test_several_processes_give_the_same(run, source, tmp_path):
-    assert run(source, tmp_path / "one").status == 0
-    several = run(source, tmp_path / "several", "--processes", 2, "--max-tokens", 16)
-    assert several.status == 0 and "11 sentences in" in several.err
-    assert (tmp_path / "several").read_text() == (tmp_path / "one").read_text()
 
 
 @pytest.fixture
@@ -384,30 +443,32 @@ searches = pytest.mark.parametrize(
 
 @searches
 def test_scores_that_are_not_finite(run, refuse, overflowing, world, tmp_path, ensemble, options):
+    """The line is named, and the others are as they are alone, with limits of their own."""
     path = f"{overflowing}:{world.checkpoint}" if ensemble else overflowing
-    (tmp_path / "in").write_text("w01 w02\nw09\nw03\nw19 w04\n")
+    text = tmp_path / "in"
+    text.write_text("w01 w02\nw09\nw03\nw19 w04\n")
     said = "in, line 2 and 1 more: no translation, because the scores of the model are NaN or inf"
-    refuse(said, tmp_path / "in", tmp_path / "out", *options, path=path)
+    refuse(said, text, tmp_path / "out", *options, path=path)
     assert not (tmp_path / "out").exists()
-    # the others are there, as they are alone
-    with gzip.open(tmp_path / "out.parts" / "000000.jsonl.gz", "rt") as file:
-        found = file.read().splitlines()
-    alone = run("-", "-", *options, path=path, stdin=b"w01 w02\nw03\n").out.splitlines()
-    assert alone[0] in found[0] and alone[1] in found[2] and "scores not finite" in found[3]
-
-
-@searches
-def test_a_lost_sentence_leaves_the_length_limit_of_the_others(
-    run, overflowing, world, tmp_path, ensemble, options
-):
-    """They are searched again without it, and its length does not count."""
-    path = f"{overflowing}:{world.checkpoint}" if ensemble else overflowing
-    (tmp_path / "in").write_text(f"w01\n{'w09 ' * 14}\n")
     limit = ("--max-len-a", 0.1, "--max-len-b", 1)  # one word for the first, three for the second
-    assert run(tmp_path / "in", tmp_path / "out", *limit, *options, path=path).status == 1
-    with gzip.open(tmp_path / "out.parts" / "000000.jsonl.gz", "rt") as file:
-        first, second = file.read().splitlines()
-    assert "length limit" in first and "scores not finite" in second
+    found = translations_of(world, path, *options, *limit)
+    lost, alone = found(["w01", "w09 " * 14]), found(["w01"])
+    assert lost == [alone[0], []]
+
+
+def translations_of(world, path, *words):
+    """Call with lines to get the n best of each, none where the scores are not finite."""
+    from resmlp_mt.cli.main import build_parser
+    from resmlp_mt.cli.translate import engine_of
+
+    words = ["--path", path, "--data", world.data, "--cpu", *words]
+    engine = engine_of(build_parser("translate").parse_args(list(map(str, words))))()
+
+    def found(lines):
+        by_number = dict(engine.translations([engine.pieces(line) for line in lines]))
+        return [by_number[i] for i in range(len(lines))]
+
+    return found
 
 
 def test_batches_by_length():

@@ -1,0 +1,94 @@
+"""Which models translate and how they search; nothing here loads PyTorch."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Optional, Tuple
+
+from resmlp_mt.decoding.length_penalty import DEFAULT as LENPEN
+from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_colon
+from resmlp_mt.text.settings import FILE, TextSettings
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Checkpoints (several are an ensemble) and their search, by the names of fairseq-generate.
+
+    Attributes:
+        data: folder with the dictionaries and, if ``resmlp-mt prepare`` made it, with what was
+            decided about the text.
+        spm: SentencePiece model in place of that of the data.
+        max_len_a, max_len_b: a translation has at most A x source + B subwords. The positions of
+            the model limit it too.
+        max_tokens: source subwords of a batch, padding included.
+    """
+
+    paths: Tuple[Path, ...]
+    data: Path
+    spm: Optional[Path] = None
+    beam: int = 4
+    lenpen: float = LENPEN
+    nbest: int = 1
+    max_len_a: float = 0.0
+    max_len_b: int = 200
+    no_repeat_ngram_size: int = 0
+    max_tokens: int = 4096
+    fp16: bool = False
+    cpu: bool = False
+    threads: Optional[int] = None
+
+    def __post_init__(self):
+        check_colon(self.data)
+        for name in ("max_len_a", "no_repeat_ngram_size"):
+            if getattr(self, name) < 0:
+                option = name.replace("_", "-")
+                raise UserError(f"--{option} {getattr(self, name)}: must be at least 0")
+        if self.max_len_a > 1000:
+            raise UserError(f"--max-len-a {self.max_len_a:g}: must be at most 1000")
+        if not is_length_penalty(self.lenpen):
+            raise UserError("--lenpen {:g}: must be from {} to {}".format(self.lenpen, *RANGE))
+        if self.nbest > self.beam:
+            raise UserError(
+                f"--nbest {self.nbest}: a search with --beam {self.beam} has no more hypotheses "
+                "than that: raise --beam"
+            )
+
+    def text_settings(self) -> TextSettings:
+        """How the text of the data was made, once all files are known to be there."""
+        for path in self.paths:
+            if not path.is_file():
+                raise UserError(f"{path}: no such file: give a checkpoint or a folder of a model")
+        if (self.data / FILE).is_file():
+            settings = TextSettings.load(self.data)
+            settings = replace(settings, subword_model=self.spm or settings.subword_model)
+        elif self.spm is not None:
+            settings = TextSettings("", "", False, self.spm)
+        else:
+            raise UserError(
+                f"{self.data} has no {FILE}, which says how its text was made: give the folder of "
+                "the binary data with --data, or its SentencePiece model with --spm"
+            )
+        if not settings.subword_model.is_file():
+            raise UserError(f"{settings.subword_model}: no such file: give a SentencePiece model")
+        if not any(self.data.glob("dict.*.txt")):
+            raise UserError(
+                f"{self.data} has no dictionaries such as dict.en.txt: give the folder of the "
+                "binary data with --data"
+            )
+        return settings
+
+
+def checkpoint_paths(given: str) -> Tuple[Path, ...]:
+    """The checkpoints of ``--path A:B``. A folder is that of a run or of a published model."""
+    paths = map(Path, [given] if os.path.exists(given) else given.split(os.pathsep))
+    return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
+
+
+def published_model() -> str:
+    """The folder of the published model, which a clone has beside the package."""
+    folder = Path(__file__).resolve().parents[2] / "examples" / "mixed" / "model"
+    if not (folder / "model.pt").is_file():
+        raise UserError("--path is missing: give a checkpoint, or the folder of a model")
+    return str(folder)
