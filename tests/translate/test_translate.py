@@ -14,7 +14,7 @@ import pytest
 import torch
 from command import refused, resmlp
 from fairseq_programs import ROOT, call, lines, load, train
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from processes import Forked
 
@@ -188,7 +188,6 @@ WORDS = st.text("abx.\u3000😀", min_size=1, max_size=3)
 LINES = st.lists(st.lists(WORDS, max_size=15).map(" ".join), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(text=LINES, nbest=st.integers(1, 2), cut=st.floats(0, 1))
 def test_a_line_for_a_line_and_resumed_at_any_byte(tmp_path_factory, text, nbest, cut):
     """Whatever the lines are: long ones, blank ones, unknown characters."""
