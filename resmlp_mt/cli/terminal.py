@@ -14,12 +14,18 @@ RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command res
 RESUMED["translate"] = ": with --resume it goes on after the last whole line of the output"
 
 
+# a batch system sends the first at the end of the time, the second as a warning before it
+ENDING = (signal.SIGTERM, signal.SIGUSR1)
+
+
 class _Terminated(SystemExit):
-    """SIGTERM, which a batch system sends at the end of the time. Whatever is left half-written is
-    removed on the way out, as it is after Ctrl-C."""
+    """A signal of :data:`ENDING`. What is half-written is removed on the way out, as after
+    Ctrl-C."""
 
 
 def _terminate(number, frame):
+    for each in ENDING:  # once is enough
+        signal.signal(each, signal.SIG_IGN)
     raise _Terminated(128 + number)
 
 
@@ -38,8 +44,8 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         name: of the subcommand, for messages.
 
     Returns:
-        the exit status: 0, 1 after a user error, 130 after Ctrl-C, 143 after SIGTERM, 141 where
-        the reader of standard output has gone, as a shell counts it.
+        the exit status: 0, 1 after a user error, 130 after Ctrl-C, 143 after SIGTERM, 138 after
+        SIGUSR1, 141 where the reader of standard output has gone, as a shell counts it.
     """
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
     if sys.stderr is None:  # print() would take standard output in its place
@@ -50,11 +56,12 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
             file=sys.stderr,
         )
         return 1
-    before = signal.getsignal(signal.SIGTERM)
-    # a thread may not handle signals, and a shell may have asked to ignore this one
-    handled = threading.current_thread() is threading.main_thread() and before != signal.SIG_IGN
-    if handled:
-        signal.signal(signal.SIGTERM, _terminate)
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # others may not handle signals
+        before = {each: signal.getsignal(each) for each in ENDING}
+    for each, handler in before.items():
+        if handler != signal.SIG_IGN:  # a shell may have asked for that
+            signal.signal(each, _terminate)
     disabled = logging.root.manager.disable
     logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
     try:
@@ -79,7 +86,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         print(f"\n{program}: stopped{RESUMED.get(name, '')}", file=sys.stderr)
         return stop.code if isinstance(stop, _Terminated) else 130
     finally:
-        if handled:
-            signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
         logging.disable(disabled)  # a program of ours may call another
     return 0

@@ -28,7 +28,8 @@ VARIABLES = {
 }
 # --precision decides them all, whatever the shell has
 OF_PRECISION = {name for variables in VARIABLES.values() for name in variables}
-WAIT = 10  # seconds that a program has to end by itself after Ctrl-C
+# by a signal that it had and this process had not
+STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -85,20 +86,29 @@ def run_command(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=_environment(environment or {}),
-            preexec_fn=_end_with_parent if _LIBC else None,
+            process_group=0,  # Ctrl-C reaches this process alone, which passes it on
+            preexec_fn=_begin,
         )
-        with stopping(process):
+
+        def follow() -> None:
             for raw in process.stdout:
                 line = raw.decode("utf-8", "replace").rstrip("\n")
                 print(line, file=file)
                 tail.append(line)
                 on_line(line)
+
+        with stopping(process, follow):
+            follow()
             status = process.wait()
     if status:
         said = [line.strip() for line in tail if line.strip()]
         errors = [line for line in said if not _LOG_LINE.match(line)] or said or ["no output"]
         last = errors[-1].removeprefix(f"{name}: error: ")
         reason = f"killed by signal {-status}" if status < 0 else last
+        if status - 128 in STOPPED:
+            raise UserError(
+                f"{name} was stopped by {STOPPED[status - 128]}: the same command resumes it"
+            )
         raise UserError(f"{name} failed: {reason} (its whole output: {log})")
 
 
@@ -119,24 +129,32 @@ def _environment(more: Dict[str, str]) -> Dict[str, str]:
     }
 
 
-def _end_with_parent() -> None:
-    """Called in the child: the kernel sends it SIGTERM when the thread that started it ends, also
-    where this process is killed."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def _begin() -> None:
+    """Called in the child: what reaches a whole batch job is for the parent to pass on, and the
+    kernel sends SIGTERM when the parent ends, even by kill -9."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    if _LIBC:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def stopping(process: subprocess.Popen) -> Iterator[None]:
-    """Ctrl-C, SIGTERM or an error in the block stops *process* before it leaves the block, and
-    leaves it the time to end. ``subprocess.run`` would kill it."""
+def stopping(
+    process: subprocess.Popen, follow: Callable[[], object] = lambda: None
+) -> Iterator[None]:
+    """Ctrl-C, SIGTERM, SIGUSR1 or an error in the block stops *process*, which finishes its update
+    and saves a checkpoint, and *follow* reads what it says. One more Ctrl-C kills it."""
     try:
         yield
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):  # which has reached the process as well
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=WAIT)
         process.terminate()
-        process.communicate()
+        try:
+            if not isinstance(error, Exception):
+                follow()
+            process.communicate()
+        except BaseException:
+            process.kill()
+            process.communicate()
+            raise
         raise
 
 

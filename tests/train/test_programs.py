@@ -43,7 +43,10 @@ def gone(number, patience=10):
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc are of Linux")
 @pytest.mark.parametrize(
     "number, status",
-    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)],
+    [
+        *((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 138)),
+        (signal.SIGKILL, -signal.SIGKILL),
+    ],
 )
 def test_the_child_ends_with_its_parent(tmp_path, monkeypatch, number, status):
     parent = subprocess.Popen(
@@ -55,10 +58,7 @@ def test_the_child_ends_with_its_parent(tmp_path, monkeypatch, number, status):
         start_new_session=True,
     )
     child = int(parent.stdout.readline())
-    if number == signal.SIGINT:
-        os.killpg(parent.pid, number)  # as a terminal does
-    else:
-        parent.send_signal(number)
+    parent.send_signal(number)
     assert parent.wait(timeout=60) == status
     assert gone(child)
 
