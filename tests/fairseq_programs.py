@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 
-from resmlp_mt.fairseq_fixes import errors_and_noise as program_errors
+from resmlp_mt.fairseq_fixes import trainings
+from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "resmlp_mt"
@@ -50,18 +52,24 @@ def _own_logging(stream):
         root.setLevel(level)
 
 
-def call(name, *arguments, stdin=""):
-    """Call ``fairseq-NAME`` in this process.
+@contextlib.contextmanager
+def _own_signals():
+    """Signal handlers are as before afterwards."""
+    handlers = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
-    Args:
-        name, arguments: the program and its command line.
-        stdin: what it reads there, text or bytes.
 
-    Returns:
-        what it printed (``out``) and what it logged (``log``), as text.
+def call(name, *arguments, stdin="", log=None):
+    """Call ``fairseq-NAME`` in this process; gives what it printed (``out``) and logged (``log``).
+
+    *stdin* is text or bytes. *log* takes what is logged, for a call that ends in an exception.
     """
     module = importlib.import_module(f"fairseq_cli.{name}")
-    out, log = io.StringIO(), io.StringIO()
+    out, log = io.StringIO(), log or io.StringIO()
     # what a fresh process would not have
     metrics.reset()
     checkpoint_utils.save_checkpoint.__dict__.clear()
@@ -76,6 +84,7 @@ def call(name, *arguments, stdin=""):
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
         contextlib.redirect_stdout(out),
         _own_logging(log),
+        _own_signals(),
     ):
         module.cli_main()
     return SimpleNamespace(out=out.getvalue(), log=log.getvalue())
@@ -89,7 +98,7 @@ def refusal(name, *arguments, stdin=""):
     if isinstance(caught.value, SystemExit):  # argparse prints the usage above it
         assert caught.value.code not in (0, None)
         return error.getvalue().splitlines()[-1]
-    line = program_errors.explain(caught.value)
+    line = explain(caught.value)
     assert line is not None, repr(caught.value)
     return " ".join(line.split())
 

@@ -51,6 +51,7 @@ class Forked:
         self._process = multiprocessing.get_context("fork").Process(target=run)
         self._process.start()
         self.pid, self.kill = self._process.pid, self._process.kill
+        self.terminate = self._process.terminate
         self.poll = lambda: self._process.exitcode
 
     def wait(self, timeout: float) -> int:

@@ -11,6 +11,7 @@ from typing import Callable, Optional
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.nan_detector import NanDetector
@@ -62,6 +63,7 @@ def load_checkpoint(
                 )
             _check_optimizer(self.optimizer, filename)
     _share_epoch(extra_state, self.data_parallel_world_size)
+    self.resumed_at = extra_state["train_iterator"]
     # where fairseq forgets the best validation, and where another training goes on in this folder
     another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
     if "patience" in extra_state and not (reset_optimizer or reset_meters or another):
@@ -78,7 +80,7 @@ def load_checkpoint(
 
 def _check_place(place: dict) -> None:
     """What fairseq reads next, when the file is no longer known."""
-    for name, least in (("epoch", 1), ("iterations_in_epoch", 0)):
+    for name, least in (("epoch", 1), ("iterations_in_epoch", 0), ("batches_of_epoch", 1)):
         number = place.get(name, least)
         if not isinstance(number, int) or number < least:
             raise UserError(f"it is damaged: its {name} is {number!r:.60}")
@@ -103,6 +105,27 @@ def _share_epoch(extra_state: dict, processes: int) -> None:
     before, place = extra_state.pop("processes", None), extra_state["train_iterator"]
     if isinstance(before, int) and before != processes:
         place["iterations_in_epoch"] = place.get("iterations_in_epoch", 0) * before // processes
+
+
+@replace_once(EpochBatchIterator, "state_dict")
+def state_dict(original, self):
+    return {**original(self), "batches_of_epoch": self.batches_of_epoch}
+
+
+@replace_once(Trainer, "get_train_iterator")
+def get_train_iterator(original, self, epoch, *args, disable_iterator_cache=False, **kwargs):
+    """Unless ``--update-epoch-batch-itr`` is given, fairseq makes the batches of all epochs in the
+    first one, and a resumed training others in the epoch where it begins. It can go when these are
+    the same (test_stopping.py, ``test_stopped_three_times``)."""
+    cached = not (disable_iterator_cache or self.cfg.dataset.update_epoch_batch_itr)
+    place, made_in = getattr(self, "resumed_at", {}), epoch
+    if cached and place.get("epoch") == epoch:
+        made_in = place.get("batches_of_epoch", epoch)
+    batches = original(
+        self, made_in, *args, disable_iterator_cache=disable_iterator_cache, **kwargs
+    )
+    vars(batches).setdefault("batches_of_epoch", made_in)
+    return batches
 
 
 @replace_once(distributed_utils, "_broadcast_object_slow")

@@ -1,10 +1,16 @@
 """Two processes that train, or translate, together: the same as one, and neither waits for the
 dead."""
 
+import contextlib
+import re
+import signal
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
+from fairseq.distributed import utils
 from fairseq_programs import (
     CRITERION,
     RECIPE,
@@ -15,7 +21,8 @@ from fairseq_programs import (
     values,
 )
 from interrupting import LAST, kill_late, unlike
-from processes import all_well, forked, together
+from omegaconf import OmegaConf
+from processes import Forked, all_well, forked, together
 
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 
@@ -31,8 +38,7 @@ def words(data, save_dir, *more):
     return (
         *(data, "--user-dir", MEASURED, "--save-dir", save_dir, *SMALL_MODEL, *RECIPE, *CRITERION),
         *("--batch-size", 5, "--required-batch-size-multiple", 1, "--max-update", UPDATES),
-        *("--save-interval-updates", 5, "--update-epoch-batch-itr", "True"),
-        *("--load-checkpoint-on-all-dp-ranks", *more),
+        *("--save-interval-updates", 5, *more),
     )
 
 
@@ -72,6 +78,62 @@ def test_a_worker_that_dies(corpus, runs, tmp_path):
         assert all_well(processes) == []
     assert "Loaded checkpoint" in (tmp_path / "again" / "0.log").read_text()
     assert unlike(runs.two / LAST, tmp_path / LAST) == []
+
+
+def end_of(text):
+    return re.findall(r"(?:stopped by \w+ at|Loaded checkpoint .* @) (?:update )?(\d+)", text)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("before, after", [(2, 2), (2, 1), (1, 2)])
+def test_another_number_of_processes(corpus, runs, tmp_path, before, after):
+    """A signal to one process stops all at the same update; as many or others resume there."""
+    for number, logs in ((before, tmp_path / "first"), (after, tmp_path / "then")):
+        options = words(corpus.data, tmp_path, "--update-freq", 3 - number)
+        with start(number, options, logs) as processes:
+            if logs.name == "first":
+                end = kill_late(processes[-1].terminate, processes[0], logs / "0.log", 7)
+                assert {p.wait(60) for p in processes} == {128 + signal.SIGTERM} == {end["status"]}
+            else:
+                assert all_well(processes) == []
+    first, then = ((tmp_path / name / "0.log").read_text() for name in ("first", "then"))
+    assert end_of(first)[-1:] == end_of(then)[:1]
+    if before == after:
+        assert unlike(runs.two / LAST, tmp_path / LAST) == []
+    expected, found = losses(runs.log_two), losses(tmp_path / "then" / "0.log")
+    for some, others in zip(found, expected):
+        assert some == pytest.approx(others[-len(some) :], abs=1e-4)
+
+
+@contextlib.contextmanager
+def start(number, options, logs):
+    """One or two processes that train."""
+    if number == 1:
+        logs.mkdir()
+        yield [forked("fairseq-train", options, logs / "0.log")]
+    else:
+        with together(forked, "fairseq-train", options, logs) as processes:
+            yield processes
+
+
+def test_a_checkpoint_is_broadcast(tmp_path):
+    """Its options are in a DictConfig, which PyTorch's weights-only loader refuses."""
+    sent = {
+        "cfg": OmegaConf.create({"a": {"b": [1]}}),
+        "args": Namespace(x=1),
+        "model": {"w": torch.arange(3.0), "half": torch.ones(2).half()},
+    }
+
+    def join(rank):
+        method = f"file://{tmp_path / 'store'}"
+        torch.distributed.init_process_group("gloo", method, rank=rank, world_size=2)
+        group = torch.distributed.group.WORLD
+        got = utils.broadcast_object(sent if rank == 0 else None, 0, group, torch.device("cpu"))
+        assert got["cfg"] == sent["cfg"] and got["args"] == sent["args"]
+        assert all(torch.equal(got["model"][name], w) for name, w in sent["model"].items())
+
+    processes = [Forked(lambda rank=rank: join(rank), tmp_path / f"{rank}") for rank in range(2)]
+    assert all_well(processes) == [], (tmp_path / "1").read_text()
 
 
 def test_two_processes_translate_like_one(corpus, trained, tmp_path):

@@ -1,0 +1,112 @@
+"""A training that is asked to stop finishes its update, saves, and resumes as if never stopped."""
+
+import contextlib
+import io
+import os
+import signal
+from unittest import mock
+
+import pytest
+from fairseq.trainer import Trainer
+from fairseq_programs import call, load, train, training
+from interrupting import LAST, unlike
+
+from resmlp_mt.fairseq_fixes import trainings
+
+UPDATES = 21  # eight an epoch
+OPTIONS = ("--batch-size", 8, "--max-update", UPDATES, "--dropout", 0.1, "--save-interval", 2)
+
+
+def updates(folder):
+    return load(folder / LAST)["optimizer_history"][-1]["num_updates"]
+
+
+@contextlib.contextmanager
+def in_update(number, act):
+    """*act* is called in update *number* of a training in the block."""
+    step = Trainer.train_step
+
+    def train_step(self, *args, **kwargs):
+        if self.get_num_updates() == number - 1:
+            act()
+        return step(self, *args, **kwargs)
+
+    with mock.patch.object(Trainer, "train_step", train_step):
+        yield
+
+
+def stopped(corpus, folder, number, update, *more):
+    """Train until a signal comes in an update: the exit status and the log."""
+    log = io.StringIO()
+    with (
+        in_update(update, lambda: os.kill(os.getpid(), number)),
+        pytest.raises(SystemExit) as end,
+    ):
+        call("train", *training(corpus.data, folder, *OPTIONS, *more), log=log)
+    return end.value.code, log.getvalue()
+
+
+@pytest.fixture(scope="module")
+def alone(corpus, tmp_path_factory):
+    """The last checkpoint of a training that is left alone."""
+    folder = tmp_path_factory.mktemp("alone")
+    train(corpus.data, folder, *OPTIONS)
+    return folder / LAST
+
+
+def test_stopped_three_times(corpus, alone, tmp_path):
+    """Within an epoch, at the end of one that is not saved, and where it has just been saved."""
+    for name, update, status in (("SIGINT", 5, 130), ("SIGTERM", 8, 143), ("SIGUSR1", 16, 138)):
+        found, log = stopped(corpus, tmp_path, signal.Signals[name], update)
+        assert found == status and updates(tmp_path) == update
+        assert f"stopped by {name} at update {update}\n" in log
+        assert log.count("Saved checkpoint") == 1
+    train(corpus.data, tmp_path, *OPTIONS)
+    assert unlike(alone, tmp_path / LAST) == []
+
+
+def test_what_has_ended_is_not_stopped(corpus, alone, tmp_path):
+    with in_update(UPDATES, lambda: os.kill(os.getpid(), signal.SIGTERM)):
+        train(corpus.data, tmp_path, *OPTIONS)
+    assert unlike(alone, tmp_path / LAST) == []
+
+
+def test_stopped_without_saving(corpus, tmp_path):
+    assert stopped(corpus, tmp_path, signal.SIGTERM, 3, "--no-save")[0] == 143
+    assert not (tmp_path / LAST).exists()
+
+
+def test_a_second_ctrl_c_ends_at_once():
+    before = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
+    stop = trainings._Stop()
+    try:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as nohup may ask for
+        stop.begin(object())
+        assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wishes() == (signal.SIGINT, 0)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGTERM)  # from a batch system: it is ending already
+        assert stop.wishes() == (signal.SIGINT, 0)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monkeypatch):
+    """A training that is killed resumes from there, and nothing else is different."""
+    assert trainings.SAVE_EVERY <= 300
+    monkeypatch.setattr(trainings, "SAVE_EVERY", 0)
+
+    class Killed(BaseException):
+        pass
+
+    def kill():
+        raise Killed
+
+    with in_update(7, kill), pytest.raises(Killed):
+        train(corpus.data, tmp_path, *OPTIONS)
+    assert updates(tmp_path) == 6
+    monkeypatch.undo()
+    train(corpus.data, tmp_path, *OPTIONS)
+    assert unlike(alone, tmp_path / LAST) == []
