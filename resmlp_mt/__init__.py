@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 
-__all__ = ["ResMLPModel"]
+__all__ = ["ResMLPModel", "register_mixing"]
 __version__ = "0.2.0"
 
 
@@ -16,6 +16,8 @@ def __getattr__(name: str):
     if name == "ResMLPModel":
         importlib.import_module("resmlp_mt.fairseq_fixes").apply()
         return importlib.import_module("resmlp_mt.model.model").ResMLPModel
+    if name == "register_mixing":
+        return importlib.import_module("resmlp_mt.model.mixing_kinds").register_mixing
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

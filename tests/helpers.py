@@ -11,11 +11,12 @@ from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints import synthetic_dictionary
-from resmlp_mt.model.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 # every --token-mixing, with more than one head where it has them
+HEADED = ("linear", "toeplitz", "gated")
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
-MIXINGS += [(kind, 4) for kind in OF_POSITIONS]
+MIXINGS += [(kind, 4) for kind in HEADED]
 mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
 POSITIONS = 24
 SMALL = dict(
@@ -40,6 +41,13 @@ def randomize_(model, std=0.3):
     for parameter in model.parameters():
         noise = torch.randn_like(parameter) * std
         parameter.copy_(parameter + noise if parameter.dim() == 1 else noise)
+
+
+def forbid_the_end_(model, dictionary):
+    """Let no sentence end before it has to."""
+    bias = torch.zeros(len(dictionary))
+    bias[dictionary.eos()] = -1e4
+    model.decoder.output_projection.bias = torch.nn.Parameter(bias)
 
 
 def model_options(arch="resmlp_mt_tiny", **options):

@@ -33,11 +33,8 @@ LAYOUTS = {
     WHOLE: (),
     "linear-heads": ("--token-mixing-heads", 2, "--no-token-mixing-bias"),
     "toeplitz": ("--token-mixing", "toeplitz", "--token-mixing-heads", 2),
-    "mlp": ("--token-mixing", "mlp", "--token-mixing-expansion", 2),
     "gated": ("--token-mixing", "gated", "--token-mixing-heads", 2),
     "conv": ("--token-mixing", "conv"),
-    "depthwise-conv": ("--token-mixing", "depthwise-conv"),
-    "separable-conv": ("--token-mixing", "separable-conv"),
     "none": ("--token-mixing", "none", "--token-positional-embeddings"),
     "layernorm": ("--normalization", "layernorm", "--share-all-embeddings"),
 }

@@ -12,9 +12,9 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from helpers import gap, pad_batch, shift
 from torch import Tensor
 
-from resmlp_mt.decoding.folding import fold_
 from resmlp_mt.decoding.memory import DecodingMemory
 from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.folding import fold_
 
 
 def random_words(dictionary, *shape: int) -> Tensor:
@@ -159,9 +159,13 @@ def assert_decodes_as_in_one_pass(
         tokens = torch.cat([tokens[rows], random_words(dictionary, len(rows), 1)], dim=1)
 
 
-def affine_names(model) -> List[str]:
-    """The affine maps of a model, by their names."""
-    return [name for name, module in model.named_modules() if isinstance(module, Affine)]
+@torch.no_grad()
+def folded_affine_names(model) -> List[str]:
+    """The affine maps that are left in the folded layers of a model, by their names."""
+    layers = [*model.encoder.running_layers(), *model.decoder.running_layers()]
+    assert layers[0] is not model.encoder.layers[0]
+    named = torch.nn.ModuleList(layers).named_modules()
+    return [name for name, module in named if isinstance(module, Affine)]
 
 
 @torch.no_grad()

@@ -9,11 +9,11 @@ from math import gcd
 from typing import Dict, List, Sequence
 
 import torch
-from helpers import build_model, model_options, pad_batch, random_sentences
+from helpers import HEADED, build_model, model_options, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_words
 
-from resmlp_mt.model.mixing_kinds import CONVOLUTIONS, OF_POSITIONS, TOKEN_MIXING
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 VOCABULARY = 30
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
@@ -109,11 +109,9 @@ def options_of_a_model(draw) -> Dict[str, object]:
         "activation_fn": _choose(draw, "relu", "gelu", "gelu_accurate", "tanh", "linear"),
         "layerscale_init": _choose(draw, 0.2, 1.0, 1e-3),
     }
-    if kind in OF_POSITIONS:
+    if kind in HEADED:
         options["token_mixing_heads"] = _choose(draw, *_divisors(gcd(channels, decoder_channels)))
-    if kind == "mlp":
-        options["token_mixing_expansion"] = draw(st.integers(1, 3))
-    if kind in CONVOLUTIONS:
+    if kind == "conv":
         options["token_mixing_kernel_size"] = _choose(draw, 1, 3, 5, 7, 17)
     if share == "output":
         options["share_decoder_input_output_embed"] = True

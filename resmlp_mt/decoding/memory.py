@@ -4,10 +4,10 @@ Beam search moves hypotheses within their sentence only, so the keys and values 
 cross-attention stay in place, once a sentence, and all its beams read the same ones.
 """
 
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, Iterable, Optional, Tuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from resmlp_mt.decoding.history import BeamHistory
 
@@ -23,12 +23,14 @@ class DecodingMemory:
 
     Attributes:
         source: None before the first word, or without a source.
+        layers: those of the decoder that the sentences began with.
         need_attention: whether attention weights are wanted beside the features.
     """
 
     def __init__(self) -> None:
         self.history = BeamHistory()
         self.source: Optional[SourceMemory] = None
+        self.layers: Iterable[nn.Module] = ()
         self.need_attention = True
 
     @staticmethod

@@ -16,6 +16,7 @@ from resmlp_mt.export.mixing import window_of
 from resmlp_mt.export.normalisation import substitutions
 from resmlp_mt.export.shortlist import read_pairs, shortlist
 from resmlp_mt.export.verification import verify
+from resmlp_mt.model.folding import folded_copy
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import sha256_of
@@ -62,8 +63,8 @@ def export_model(
     training: Optional[Path] = None,
 ) -> dict:
     """:func:`export` of a model that is loaded."""
-    model = translator.models[0].float()
-    check_model(model, translator.options.paths[0])
+    check_model(translator.models[0], translator.options.paths[0])
+    model = folded_copy(translator.models[0].float())
     with whole_folder(out) as folder:
         if training is not None:
             text = shortlist(*read_pairs(translator.task, training), *_symbols(translator.task))

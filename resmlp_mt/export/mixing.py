@@ -1,23 +1,16 @@
 """Each kind of token mixing as ONNX operators, in the folded form of the affine maps around it."""
 
-from functools import singledispatch
-from typing import Optional
+from typing import Callable, Optional
 
 from torch import nn
 
-from resmlp_mt.decoding.folding import (
-    FoldedBranch,
-    FoldedCommutingBranch,
-    FoldedConvBranch,
-    FoldedGatedBranch,
-    FoldedMlpBranch,
-    FoldedSeparableBranch,
-    FoldedTokenMixing,
-    by_channel,
-    unchanged,
-)
+from resmlp_mt.errors import UserError
 from resmlp_mt.export.onnx_graph import Graph, Name
-from resmlp_mt.model.convolutional_mixing import DepthwiseConvTokenMixing
+from resmlp_mt.model.conv_mixing import ConvTokenMixing, FoldedConvTokenMixing
+from resmlp_mt.model.folding import FoldedTokenMixing, by_channel, unchanged
+from resmlp_mt.model.gated_mixing import GatedTokenMixing
+from resmlp_mt.model.mixing_kinds import NoTokenMixing
+from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
 
 
 def mixing_branch(graph: Graph, x: Name, branch: nn.Module, sequence) -> Name:
@@ -29,10 +22,11 @@ def mixing_branch(graph: Graph, x: Name, branch: nn.Module, sequence) -> Name:
         branch: of the model.
         sequence: what the positions are, see :mod:`resmlp_mt.export.sequences`.
     """
-    if not isinstance(branch, FoldedBranch):  # --token-mixing none
+    if isinstance(branch, NoTokenMixing):
         return x
+    write = writer_of(branch.mixing)
     h = normed(graph, x, branch.pre)
-    return graph.op("Add", x, folded_mixing(branch, graph, h, sequence))
+    return graph.op("Add", x, write(graph, h, branch.mixing, sequence))
 
 
 def normed(graph: Graph, x: Name, norm: Optional[nn.Module]) -> Name:
@@ -40,37 +34,24 @@ def normed(graph: Graph, x: Name, norm: Optional[nn.Module]) -> Name:
     return x if norm is None or norm is unchanged else graph.layer_norm(x, norm)
 
 
-@singledispatch
-def folded_mixing(branch: FoldedBranch, graph: Graph, x: Name, sequence) -> Name:
-    """What a branch adds to the states."""
-    raise NotImplementedError(f"{type(branch).__name__} has no form in ONNX")
+def writer_of(mixing: nn.Module) -> Callable:
+    """What writes a folded mixing to a graph."""
+    kind = type(mixing)
+    # a subclass has a matrix of its own, which the runtime does not know
+    if kind is FoldedTokenMixing and type(mixing.mixing) in (TokenMixing, ToeplitzTokenMixing):
+        return scaled_mixing
+    if kind is GatedTokenMixing:
+        return gated_mixing
+    if kind in (ConvTokenMixing, FoldedConvTokenMixing):
+        return convolution
+    name = type(getattr(mixing, "mixing", mixing)).__name__
+    raise UserError(
+        f"the token mixing {name} cannot be exported, only linear, toeplitz, gated, conv and none: "
+        "translate with resmlp-mt translate"
+    )
 
 
-@folded_mixing.register
-def _(branch: FoldedCommutingBranch, graph, x, sequence):
-    return scaled_mixing(graph, x, branch.folded, branch.mixing, sequence)
-
-
-@folded_mixing.register
-def _(branch: FoldedMlpBranch, graph, x, sequence):
-    mixing, parts = branch.mixing, []
-    for j, (first, second) in enumerate(zip(mixing.first, mixing.second)):
-        hidden = scaled_mixing(graph, x, mixing.folded["first"][j], first, sequence)
-        hidden = graph.activation(hidden, mixing.activation)
-        parts.append(scaled_mixing(graph, hidden, mixing.folded["second"][j], second, sequence))
-    return graph.op("Sum", *parts)
-
-
-@folded_mixing.register
-def _(branch: FoldedSeparableBranch, graph, x, sequence):
-    mixing = branch.mixing
-    h = scaled_mixing(graph, x, mixing.folded, mixing.depthwise, sequence)
-    return graph.linear(h, mixing.pointwise)
-
-
-@folded_mixing.register
-def _(branch: FoldedGatedBranch, graph, x, sequence):
-    mixing = branch.mixing
+def gated_mixing(graph: Graph, x: Name, mixing: GatedTokenMixing, sequence) -> Name:
     both = graph.linear(x, mixing.value_gate)
     value, gate = graph.op("Split", both, outputs=2, axis=-1, num_outputs=2)
     y = sequence.matrix_product(sequence.without_padding(value), mixing.toeplitz)
@@ -82,42 +63,22 @@ def _(branch: FoldedGatedBranch, graph, x, sequence):
     return graph.linear(gated, mixing.output)
 
 
-@folded_mixing.register
-def _(branch: FoldedConvBranch, graph, x, sequence):
-    mixing = branch.mixing
-    taps = sequence.taps(sequence.without_padding(x), mixing.kernel_size, mixing.channels)
-    y = graph.linear(taps, mixing.taps)
-    if mixing.inside_bias is None:
+def convolution(graph: Graph, x: Name, mixing: nn.Module, sequence) -> Name:
+    conv = getattr(mixing, "mixing", mixing)
+    taps = sequence.taps(sequence.without_padding(x), conv.kernel_size, conv.channels)
+    y = graph.linear(taps, conv.taps)
+    if conv is mixing:
         return y
     return graph.op("Add", y, sequence.inside_bias(mixing.inside_bias))
 
 
-def scaled_mixing(
-    graph: Graph, x: Name, folded: FoldedTokenMixing, mixing: nn.Module, sequence
-) -> Name:
-    """``A (scale x + row_sum_scale) + offset``."""
+def scaled_mixing(graph: Graph, x: Name, folded: FoldedTokenMixing, sequence) -> Name:
+    """``A (scale x + shift) + offset``."""
     h = graph.multiply(x, folded.scale.detach().float())
-    if folded.row_sum_scale is not None:
-        h = graph.add(h, folded.row_sum_scale.detach().float())
-    h = sequence.without_padding(h)
-    if isinstance(mixing, DepthwiseConvTokenMixing):
-        y = depthwise(graph, h, mixing, sequence)
-    else:
-        y = sequence.matrix_product(h, mixing)
+    if folded.shift is not None:
+        h = graph.add(h, folded.shift.detach().float())
+    y = sequence.matrix_product(sequence.without_padding(h), folded.mixing)
     return graph.op("Add", y, sequence.at_positions(folded.offset))
-
-
-def depthwise(graph: Graph, x: Name, mixing: DepthwiseConvTokenMixing, sequence) -> Name:
-    """``sum_k w[c, k] x[t + k, c]``."""
-    taps = graph.reshape(
-        sequence.taps(x, mixing.kernel_size, mixing.channels),
-        0,
-        0,
-        mixing.kernel_size,
-        mixing.channels,
-    )
-    weight = mixing.weight.detach().float().t()  # K x C
-    return graph.op("ReduceSum", graph.multiply(taps, weight), graph.constant([2]), keepdims=0)
 
 
 def window_of(model: nn.Module) -> int:

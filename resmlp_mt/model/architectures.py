@@ -1,11 +1,14 @@
-"""The named architectures: what each changes in the defaults of the options."""
+"""The model and its named architectures: what each changes in the defaults of the options.
+
+Importing this file registers both with fairseq.
+"""
 
 from functools import partial
 
-from fairseq.models import register_model_architecture
+from fairseq.models import register_model, register_model_architecture
 
-from resmlp_mt.model import model  # noqa: F401 - it registers the name resmlp_mt
 from resmlp_mt.model.config import set_defaults
+from resmlp_mt.model.model import ResMLPModel
 
 DEEP = {"encoder_layers": 12, "decoder_layers": 12}
 # a weight of A for each distance, eight groups of channels with an A each
@@ -37,5 +40,6 @@ ARCHITECTURES = {
     },
 }
 
+register_model("resmlp_mt")(ResMLPModel)
 for name, values in ARCHITECTURES.items():
     register_model_architecture("resmlp_mt", name)(partial(set_defaults, **values))

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, with weights only where somebody asked for them."""
+"""Scaled dot-product attention, with weights only where they are asked for."""
 
 from typing import Optional, Tuple
 

@@ -1,7 +1,7 @@
 """The residual branches of a ResMLP layer, eqs. 2 and 3: ``x + dropout(post(f(pre(x))))``.
 
 ``pre`` is an affine map that starts as the identity, ``post`` one that starts at the LayerScale
-value. Hidden states are T x B x C, fairseq's layout. Word-by-word decoding has R x C: the newest
+value. States are T x B x C, fairseq's layout. Word-by-word decoding has R x C: the newest
 position of R hypotheses.
 """
 
@@ -14,13 +14,12 @@ from torch import Tensor, nn
 
 from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.decoding.memory import SourceMemory
-from resmlp_mt.model.activation import activation_function
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.attention import attend, dropout_of, join_heads, keys_values, split_heads
-from resmlp_mt.model.dropout import Dropout
-from resmlp_mt.model.mixing_kinds import build_token_mixing
+from resmlp_mt.model.folding import absorb, after, unchanged, with_parts
+from resmlp_mt.model.lean_training import Dropout, activation_function, compose
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING, NoTokenMixing
 from resmlp_mt.model.padding import zero_padding
-from resmlp_mt.model.recomputation import compose
 
 
 def build_norm(cfg, channels: int) -> nn.Module:
@@ -29,12 +28,7 @@ def build_norm(cfg, channels: int) -> nn.Module:
 
 
 class Branch(nn.Module):
-    """What the three branches share: the maps before and after, and the dropout of the sum.
-
-    Args:
-        cfg: a :class:`~resmlp_mt.model.config.ResMLPConfig`.
-        channels: C.
-    """
+    """What the three branches share: the maps before and after, and the dropout of the sum."""
 
     def __init__(self, cfg, channels: int):
         super().__init__()
@@ -67,23 +61,21 @@ class TokenMixingBranch(Branch):
         y = self.mixing(h, history, padding_mask)
         return x + self.dropout(self.post(y))
 
-
-class NoTokenMixing(nn.Module):
-    """For ``--token-mixing none``, in the place of :class:`TokenMixingBranch`: adds nothing."""
-
-    def forward(
-        self,
-        x: Tensor,
-        padding_mask: Optional[Tensor] = None,
-        history: Optional[BeamHistory] = None,
-    ) -> Tensor:
-        return x
+    def folded(self) -> nn.Module:
+        if not hasattr(self.mixing, "folded"):
+            return self
+        absorbed = isinstance(self.pre, Affine)
+        mixing = self.mixing.folded(self.pre if absorbed else None, self.post)
+        pre = unchanged if absorbed else self.pre
+        return with_parts(self, pre=pre, mixing=mixing, post=unchanged)
 
 
 def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
     """The branch of eq. 2 with the kind of mixing that ``cfg.token_mixing`` names."""
-    mixing = build_token_mixing(cfg, channels, positions, causal)
-    return NoTokenMixing() if mixing is None else TokenMixingBranch(cfg, channels, mixing)
+    mixing = TOKEN_MIXING[str(cfg.token_mixing)].build(cfg, channels, positions, causal)
+    if isinstance(mixing, NoTokenMixing):
+        return mixing
+    return TokenMixingBranch(cfg, channels, mixing)
 
 
 class FeedForwardBranch(Branch):
@@ -112,6 +104,10 @@ class FeedForwardBranch(Branch):
 
     def _dropped_fc2(self, h: Tensor) -> Tensor:
         return self.fc2(self.activation_dropout(h))
+
+    def folded(self) -> nn.Module:
+        pre, fc1 = absorb(self.pre, self.fc1)
+        return with_parts(self, pre=pre, fc1=fc1, fc2=after(self.fc2, self.post), post=unchanged)
 
 
 class CrossAttentionBranch(Branch):
@@ -144,7 +140,7 @@ class CrossAttentionBranch(Branch):
             x: T x B x C; with *source* the newest position only, R x C.
             encoder_out: S x B x C.
             mask: B x 1 x 1 x S, what is added to the attention scores, or None.
-            source: in word-by-word decoding, the memory that is read in place of these two.
+            source: in word-by-word decoding, the memory that is read instead of these two.
             need_weights: also return the attention weights.
 
         Returns:
@@ -164,3 +160,9 @@ class CrossAttentionBranch(Branch):
         elif weights is not None:
             weights = source.by_row(weights).unflatten(1, (heads, -1)).transpose(0, 1).unsqueeze(2)
         return x + self.dropout(self.post(self.attn.out_proj(y))), weights
+
+    def folded(self) -> nn.Module:
+        pre, q_proj = absorb(self.pre, self.attn.q_proj)
+        out_proj = after(self.attn.out_proj, self.post)
+        attn = with_parts(self.attn, q_proj=q_proj, out_proj=out_proj)
+        return with_parts(self, pre=pre, attn=attn, post=unchanged)

@@ -10,9 +10,16 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer import base_architecture as transformer_defaults
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.mixing_kinds import OF_POSITIONS, TOKEN_MIXING
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 NORMALIZATIONS = ("affine", "layernorm")
+# options of earlier versions that a checkpoint may still name, with the values that change nothing
+GONE = {
+    "folded": False,
+    "token_mixing_reach": 0,
+    "inference_precision": "checkpoint",
+}
+GONE_KINDS = ("mlp", "depthwise-conv", "separable-conv")
 
 
 @dataclass
@@ -34,13 +41,13 @@ class ResMLPConfig(TransformerConfig):
         default="affine",
         metadata={"help": "map before each residual branch: affine as in the paper, or layernorm"},
     )
-    token_mixing: ChoiceEnum(list(TOKEN_MIXING)) = field(
+    token_mixing: str = field(
         default="linear",
         metadata={
             "help": "what mixes positions: linear (A of the paper, a weight for each pair of "
             "positions), toeplitz (a weight for each distance), gated (toeplitz, multiplied by a "
-            "gate that reads the word), none, mlp (two linear maps over positions), or a "
-            "convolution: conv, depthwise-conv, separable-conv"
+            "gate that reads the word), conv (a convolution), none, or a kind of your own, see "
+            "resmlp_mt.register_mixing"
         },
     )
     token_mixing_heads: int = field(
@@ -48,34 +55,14 @@ class ResMLPConfig(TransformerConfig):
         metadata={"help": "groups of channels with a mixing matrix each (the paper: 1)"},
     )
     token_mixing_kernel_size: int = field(
-        default=3,
-        metadata={"help": "positions that --token-mixing conv (or another convolution) reads"},
-    )
-    token_mixing_expansion: int = field(
-        default=4,
-        metadata={"help": "hidden units a position of --token-mixing mlp"},
+        default=3, metadata={"help": "positions that --token-mixing conv reads"}
     )
     token_mixing_init_std: float = field(
         default=0.02,
         metadata={"help": "standard deviation of the first weights of the mixing matrices"},
     )
-    token_mixing_reach: int = field(
-        default=0,
-        metadata={
-            "help": "for sentences longer than those of training: positions that training reached. "
-            "Past them A continues as it is there (0: as the checkpoint has it). Give it by "
-            "--model-overrides, with more --max-source-positions where a sentence needs them"
-        },
-    )
     no_token_mixing_bias: bool = field(
         default=False, metadata={"help": "mixing matrices without a bias"}
-    )
-    folded: bool = field(
-        default=False,
-        metadata={
-            "help": "the affine maps are folded into the weights (resmlp-mt fold sets it): the "
-            "model only translates"
-        },
     )
     token_positional_embeddings: bool = field(
         default=False,
@@ -97,11 +84,8 @@ def set_defaults(args: Namespace, **values) -> None:
 
 
 def check_config(cfg: ResMLPConfig) -> None:
-    """Refuse what this model cannot do.
-
-    Raises:
-        UserError: naming the option and what to do.
-    """
+    """Refuse what this model cannot do."""
+    _check_gone(cfg)
     refused = {
         "--cross-self-attention": cfg.cross_self_attention,
         "--base-layers": cfg.base_layers,
@@ -121,28 +105,39 @@ def check_config(cfg: ResMLPConfig) -> None:
     ):
         if str(value) not in choices:
             raise UserError(f"{option} {value}: choose one of {', '.join(choices)}")
+    heads = cfg.token_mixing_heads
+    if heads != 1 and not getattr(TOKEN_MIXING[str(cfg.token_mixing)], "has_heads", False):
+        raise UserError(
+            f"--token-mixing-heads {heads}: --token-mixing {cfg.token_mixing} has no heads: "
+            "leave it off"
+        )
     for prefix, part in (("", cfg), ("encoder-", cfg.encoder), ("decoder-", cfg.decoder)):
         for option in fields(part):
             value = getattr(part, option.name)
             if option.type is float and not _is_number(value):
                 name = prefix + option.name.replace("_", "-")
                 raise UserError(f"--{name} {value!r}: must be a number")
-    if cfg.token_mixing_reach < 0 or (cfg.token_mixing_reach and cfg.folded):
-        raise UserError(
-            f"token_mixing_reach {cfg.token_mixing_reach}: give a number of positions, for a "
-            "checkpoint that is not folded"
-        )
-    if cfg.token_mixing_reach and str(cfg.token_mixing) not in OF_POSITIONS:
-        raise UserError(
-            f"token_mixing_reach {cfg.token_mixing_reach}: --token-mixing {cfg.token_mixing} has "
-            "no A to extend: leave it off"
-        )
     for option, positions in (
         ("--max-source-positions", cfg.max_source_positions),
         ("--max-target-positions", cfg.max_target_positions),
     ):
         if positions < 1:
             raise UserError(f"{option} {positions}: must be at least 1")
+
+
+def _check_gone(cfg: ResMLPConfig) -> None:
+    """Refuse what only earlier versions had. Checkpoints keep such options."""
+    for name, harmless in GONE.items():
+        value = getattr(cfg, name, harmless)
+        if str(value) != str(harmless):
+            raise UserError(
+                f"{name} {value}: this version has no such option: resmlp_mt 0.2.0 still reads it"
+            )
+    if str(cfg.token_mixing) in GONE_KINDS:
+        raise UserError(
+            f"--token-mixing {cfg.token_mixing}: this version does not have it any more: "
+            "resmlp_mt 0.2.0 still reads it"
+        )
 
 
 def _is_number(value) -> bool:

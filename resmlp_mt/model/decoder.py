@@ -1,28 +1,75 @@
 """The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
-from torch import Tensor
+from torch import Tensor, nn
 
 from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
-from resmlp_mt.model.branches import build_norm
+from resmlp_mt.model.branches import (
+    CrossAttentionBranch,
+    FeedForwardBranch,
+    build_norm,
+    build_token_mixing_branch,
+)
 from resmlp_mt.model.encoder import wrap_layer
-from resmlp_mt.model.layers import ResMLPDecoderLayer
+from resmlp_mt.model.folding import FoldedLayers, with_parts
 from resmlp_mt.model.padding import check_length, hide_padding, turn_back, turn_right
 
 
-class ResMLPDecoder(TransformerDecoderBase):
-    """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final affine map, the output layer.
+class ResMLPDecoderLayer(nn.Module):
+    """Mix positions with a triangular matrix, attend to the source, mix channels."""
 
-    Args:
-        cfg: a :class:`~resmlp_mt.model.config.ResMLPConfig`.
-        dictionary: the target dictionary.
-        embed_tokens: V x C embedding.
-        no_encoder_attn: leave the cross-attention out.
-        output_projection: an output layer to use in place of a new one.
-    """
+    def __init__(self, cfg, no_encoder_attn: bool = False):
+        super().__init__()
+        channels = cfg.decoder.embed_dim
+        self.token_mixing = build_token_mixing_branch(
+            cfg, channels, cfg.max_target_positions, causal=True
+        )
+        self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
+        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Optional[Tensor] = None,
+        mask: Optional[Tensor] = None,
+        memory: Optional[DecodingMemory] = None,
+        need_attn: bool = False,
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """
+        Args:
+            x: T x B x C, padded on the right; with *memory* the newest position only, R x C.
+            encoder_out: S x B x C, or None for no cross-attention.
+            mask: B x 1 x 1 x S, what hides the padding of the source, or None.
+            memory: of word-by-word decoding; *encoder_out* is not read then.
+            need_attn: also return the attention weights.
+
+        Returns:
+            the shape of *x*, and the attention weights by head, H x B x T x S, or None.
+        """
+        history, source = (None, None) if memory is None else (memory.history, memory.source)
+        # no padding mask: A is triangular, and padding stands to the right of every word
+        x, weights = self.token_mixing(x, history=history), None
+        if self.cross_attention is not None and (encoder_out is not None or source is not None):
+            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
+        return self.feed_forward(x), weights
+
+    def folded(self) -> nn.Module:
+        attention = self.cross_attention
+        return with_parts(
+            self,
+            token_mixing=self.token_mixing.folded(),
+            cross_attention=None if attention is None else attention.folded(),
+            feed_forward=self.feed_forward.folded(),
+        )
+
+
+class ResMLPDecoder(TransformerDecoderBase):
+    """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final affine map, the output layer."""
+
+    folded: Optional[FoldedLayers] = None  # set by fold_
 
     def __init__(
         self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
@@ -34,6 +81,10 @@ class ResMLPDecoder(TransformerDecoderBase):
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(cfg, ResMLPDecoderLayer(cfg, no_encoder_attn))
+
+    def running_layers(self) -> Iterable[nn.Module]:
+        """The layers, or in inference their folded form."""
+        return self.layers if self.folded is None else self.folded()
 
     def extract_features(
         self,
@@ -56,11 +107,6 @@ class ResMLPDecoder(TransformerDecoderBase):
 
         Returns:
             the features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
-
-        Raises:
-            UserError: if the batch, with its padding, is wider than ``--max-target-positions``.
-            ValueError: if *incremental_state* has not seen exactly the words before the last, or
-                for *full_context_alignment*.
         """
         if full_context_alignment:
             raise ValueError(
@@ -70,14 +116,14 @@ class ResMLPDecoder(TransformerDecoderBase):
         check_length(prev_output_tokens, self.padding_idx, self.max_target_positions, "target")
         attention = alignment_layer, alignment_heads
         if incremental_state is not None:
-            remembered = len(DecodingMemory.of(incremental_state).history)
-            if remembered != length - 1:
+            memory = DecodingMemory.of(incremental_state)
+            if len(memory.history) != length - 1:
                 raise ValueError(
-                    f"incremental_state holds {remembered} words, but prev_output_tokens "
+                    f"incremental_state holds {len(memory.history)} words, but prev_output_tokens "
                     f"has {length - 1} before the newest: feed one word at a time"
                 )
             newest = prev_output_tokens[:, -1]
-            features, extra = self._features(newest, encoder_out, incremental_state, *attention)
+            features, extra = self._features(newest, encoder_out, memory, *attention)
             extra["inner_states"] = [x.unsqueeze(0) for x in extra["inner_states"]]
             return features.unsqueeze(1), extra
         tokens, order = turn_right(prev_output_tokens, self.padding_idx)
@@ -95,37 +141,37 @@ class ResMLPDecoder(TransformerDecoderBase):
     def newest_features(self, words: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
         """:meth:`extract_features` for a beam search that keeps its words itself: the newest word
         of each hypothesis, R, to R x C."""
-        return self._features(words, encoder_out, incremental_state)[0]
+        return self._features(words, encoder_out, DecodingMemory.of(incremental_state))[0]
 
     def _features(
         self,
         tokens: Tensor,
         encoder_out: Optional[dict],
-        incremental_state: Optional[dict],
+        memory: Optional[DecodingMemory],
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
     ):
         """What :meth:`extract_features` returns, for tokens padded on the right, B x T.
 
-        With *incremental_state* the tokens are the newest words, R, and the features and the states
-        of each layer R x C.
+        With *memory* the tokens are the newest words, R, and the features and the states of each
+        layer R x C.
         """
-        source = mask = memory = None
-        need_attention = True
-        if incremental_state is None:
+        if memory is None:
             source, mask = self._source(encoder_out)
+            layers, need_attention = self.running_layers(), True
         else:
-            memory = self._begin_word(tokens, encoder_out, incremental_state)
-            need_attention = memory.need_attention
+            source = mask = None
+            self._begin_word(tokens, encoder_out, memory)
+            layers, need_attention = memory.layers, memory.need_attention
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
         x = self._embed(tokens, memory)
         if memory is None:
             x = x.transpose(0, 1).contiguous()
         attention, states = None, [x]
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(layers):
             wanted = need_attention and number == alignment_layer
-            x, weights = layer(x, source, mask, incremental_state, wanted)
+            x, weights = layer(x, source, mask, memory, wanted)
             states.append(x)
             if weights is not None:
                 attention = weights[:alignment_heads].mean(dim=0).to(x)
@@ -138,15 +184,16 @@ class ResMLPDecoder(TransformerDecoderBase):
         return x, {"attn": [attention], "inner_states": states}
 
     def _begin_word(
-        self, words: Tensor, encoder_out: Optional[dict], incremental_state: dict
-    ) -> DecodingMemory:
-        """The memory with room for the newest words, R, and, from the first one on, the source."""
-        memory = DecodingMemory.of(incremental_state)
-        if memory.source is None and encoder_out is not None and encoder_out["encoder_out"]:
-            states, mask = self._source(encoder_out.get("sentences", encoder_out))
-            memory.remember(SourceMemory(states, mask, encoder_out.get("sentence_of_row")))
+        self, words: Tensor, encoder_out: Optional[dict], memory: DecodingMemory
+    ) -> None:
+        """Give *memory* room for the newest words, R, and before the first one the source and the
+        layers."""
+        if not len(memory.history):
+            memory.layers = self.running_layers()
+            states, mask = self._source((encoder_out or {}).get("sentences", encoder_out))
+            if states is not None:
+                memory.remember(SourceMemory(states, mask, encoder_out.get("sentence_of_row")))
         memory.history.advance(len(words), self.max_target_positions, words.device)
-        return memory
 
     @staticmethod
     def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:

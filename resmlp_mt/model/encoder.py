@@ -1,6 +1,6 @@
 """The encoder: fairseq's Transformer encoder with ResMLP layers in it."""
 
-from typing import Optional
+from typing import Iterable, Optional
 
 import torch
 from fairseq.distributed import fsdp_wrap
@@ -8,8 +8,8 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
-from resmlp_mt.model.branches import build_norm
-from resmlp_mt.model.layers import ResMLPEncoderLayer
+from resmlp_mt.model.branches import FeedForwardBranch, build_norm, build_token_mixing_branch
+from resmlp_mt.model.folding import FoldedLayers, with_parts
 from resmlp_mt.model.padding import (
     check_length,
     is_known_empty,
@@ -17,6 +17,37 @@ from resmlp_mt.model.padding import (
     turn_right,
     zero_padding,
 )
+
+
+class ResMLPEncoderLayer(nn.Module):
+    """Mix positions (eq. 2), then channels (eq. 3)."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        channels = cfg.encoder.embed_dim
+        self.token_mixing = build_token_mixing_branch(
+            cfg, channels, cfg.max_source_positions, causal=False
+        )
+        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
+
+    def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor]) -> Tensor:
+        """
+        Args:
+            x: T x B x C.
+            encoder_padding_mask: B x T, True at padding (on the right), or None.
+        """
+        z = self.token_mixing(x, encoder_padding_mask)
+        return self.feed_forward(z)
+
+    def folded(self) -> nn.Module:
+        return with_parts(
+            self,
+            token_mixing=self.token_mixing.folded(),
+            feed_forward=self.feed_forward.folded(),
+        )
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """fairseq's encoder calls this on each layer. No older checkpoint needs a change."""
 
 
 def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
@@ -30,13 +61,9 @@ def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
 
 
 class ResMLPEncoder(TransformerEncoderBase):
-    """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final affine map.
+    """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final affine map."""
 
-    Args:
-        cfg: a :class:`~resmlp_mt.model.config.ResMLPConfig`.
-        dictionary: the source dictionary.
-        embed_tokens: V x C embedding.
-    """
+    folded: Optional[FoldedLayers] = None  # set by fold_
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
@@ -45,6 +72,10 @@ class ResMLPEncoder(TransformerEncoderBase):
 
     def build_encoder_layer(self, cfg):
         return wrap_layer(cfg, ResMLPEncoderLayer(cfg))
+
+    def running_layers(self) -> Iterable[nn.Module]:
+        """The layers, or in inference their folded form."""
+        return self.layers if self.folded is None else self.folded()
 
     def forward(
         self,
@@ -59,16 +90,13 @@ class ResMLPEncoder(TransformerEncoderBase):
             src_tokens: B x T.
             src_lengths: not used; lengths are read off the padding.
             return_all_hiddens: also return every layer's states.
-            token_embeddings: B x T x C, in place of the lookup.
+            token_embeddings: B x T x C, used instead of the lookup.
 
         Returns:
             fairseq's encoder output, every entry at the positions of *src_tokens*:
             ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
             [B x T x C], ``encoder_states`` (a T x B x C tensor of embeddings, then one a layer),
             ``src_lengths`` [B x 1].
-
-        Raises:
-            UserError: if the batch, with its padding, is wider than ``--max-source-positions``.
         """
         check_length(src_tokens, self.padding_idx, self.max_source_positions, "source")
         tokens, order = turn_right(src_tokens, self.padding_idx)
@@ -82,7 +110,7 @@ class ResMLPEncoder(TransformerEncoderBase):
             padding = None
         x = zero_padding(x, padding)
         states = [x]
-        for layer in self.layers:
+        for layer in self.running_layers():
             x = layer(x, padding)
             states.append(x)
         if self.layer_norm is not None:

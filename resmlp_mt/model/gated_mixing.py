@@ -1,4 +1,4 @@
-"""Token mixing under a gate: fixed weights over positions, and a look at the word that is written.
+"""Token mixing under a gate: weights over positions, and a look at the word at the position.
 
 A decides by position alone what it passes on. Here the word at the position multiplies it, channel
 by channel, as in the spatial gating unit of gMLP (Liu et al., 2021) with a Toeplitz A.
@@ -9,6 +9,9 @@ from typing import Callable, Optional
 from torch import Tensor, nn
 
 from resmlp_mt.decoding.history import BeamHistory
+from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.folding import after, before, with_parts
+from resmlp_mt.model.lean_training import activation_function
 from resmlp_mt.model.padding import zero_padding
 from resmlp_mt.model.token_mixing import ToeplitzTokenMixing
 
@@ -26,10 +29,9 @@ class GatedTokenMixing(nn.Module):
         activation: f.
         bias: learn b and the biases of the three maps.
         init_std: standard deviation of the first weights of A.
-
-    Raises:
-        UserError: if *heads* does not divide *channels*.
     """
+
+    has_heads = True
 
     def __init__(
         self,
@@ -53,23 +55,32 @@ class GatedTokenMixing(nn.Module):
             nn.init.zeros_(self.value_gate.bias)
             nn.init.zeros_(self.output.bias)
 
+    @classmethod
+    def build(cls, cfg, channels: int, positions: int, causal: bool) -> "GatedTokenMixing":
+        return cls(
+            channels,
+            positions,
+            causal,
+            cfg.token_mixing_heads,
+            activation_function(str(cfg.activation_fn)),
+            not cfg.no_token_mixing_bias,
+            cfg.token_mixing_init_std,
+        )
+
     def forward(
         self,
         x: Tensor,
         history: Optional[BeamHistory] = None,
         padding_mask: Optional[Tensor] = None,
     ) -> Tensor:
-        """
-        Args:
-            x: T x B x C; with *history* R x C, the newest position only.
-            history: the past of word-by-word decoding, begun for this position. It keeps the
-                values W_v x. The gate reads the newest position alone.
-            padding_mask: B x T, True at padding, or None if there is none.
-
-        Returns:
-            the shape of *x*.
-        """
+        """Arguments as of :meth:`TokenMixing.forward`. *history* keeps the values W_v x. The gate
+        reads the position alone."""
         value, gate = self.value_gate(x).chunk(2, dim=-1)
         # the bias of W_v would reach every position
         value = zero_padding(value, padding_mask)
         return self.output(self.toeplitz(value, history) * self.activation(gate))
+
+    def folded(self, pre: Optional[Affine], post: Affine) -> nn.Module:
+        """The map before goes into W_v and W_g, the map after into W_o."""
+        value_gate = self.value_gate if pre is None else before(pre, self.value_gate)
+        return with_parts(self, value_gate=value_gate, output=after(self.output, post))

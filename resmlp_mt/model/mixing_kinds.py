@@ -1,60 +1,70 @@
-"""The choices of ``--token-mixing``: the paper's A, its ablations, relative weights, a gate."""
+"""The choices of ``--token-mixing``."""
 
-from typing import Optional
+from typing import Dict, Optional, Type
 
-from torch import nn
+from torch import Tensor, nn
 
+from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.activation import activation_function
-from resmlp_mt.model.convolutional_mixing import (
-    ConvTokenMixing,
-    DepthwiseConvTokenMixing,
-    SeparableConvTokenMixing,
-)
+from resmlp_mt.model.conv_mixing import ConvTokenMixing
 from resmlp_mt.model.gated_mixing import GatedTokenMixing
-from resmlp_mt.model.mlp_mixing import MlpTokenMixing
-from resmlp_mt.model.token_mixing import MATRICES
+from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
 
-CONVOLUTIONS = {
-    "conv": ConvTokenMixing,
-    "depthwise-conv": DepthwiseConvTokenMixing,
-    "separable-conv": SeparableConvTokenMixing,
-}
-OF_POSITIONS = (*MATRICES, "gated", "mlp")  # with an A each, or several
-TOKEN_MIXING = (*OF_POSITIONS, "none", *CONVOLUTIONS)
+TOKEN_MIXING: Dict[str, Type[nn.Module]] = {}
 
 
-def build_token_mixing(cfg, channels: int, positions: int, causal: bool) -> Optional[nn.Module]:
-    """The sublayer that ``cfg.token_mixing`` names, or None for ``none``.
+def register_mixing(name: str, cls: Type[nn.Module]) -> None:
+    """Make *cls* a choice of ``--token-mixing``. A kind of your own is one file::
 
-    Raises:
-        UserError: for an option that this kind does not have.
+        # my_plugin/__init__.py: fairseq-train --user-dir my_plugin --token-mixing average ...
+        import torch
+        from resmlp_mt import ResMLPModel, register_mixing
+
+        class AverageMixing(torch.nn.Module):
+            @classmethod
+            def build(cls, cfg, channels, positions, causal):
+                return cls()
+
+            def forward(self, x, history=None, padding_mask=None):
+                if history is not None:  # R x C, the newest word of each hypothesis
+                    return history.recent(id(self), x, 2).mean(1)
+                return (x + torch.nn.functional.pad(x, (0, 0, 0, 0, 1, 0))[:-1]) / 2
+
+        register_mixing("average", AverageMixing)
+
+    In ``forward`` x is T x B x C, zero at padding. In word-by-word decoding *history* is given and
+    x is R x C. :meth:`BeamHistory.recent` then has the last inputs,
+    :meth:`BeamHistory.weighted_sum` a sum over all of them by the rows of ``self.matrix(length)``.
+    A map of positions alone is best a subclass of :class:`TokenMixing` with a ``matrix`` of its
+    own. A class with ``has_heads = True`` reads ``--token-mixing-heads``. One with a method
+    ``folded(pre, post)``, as :class:`TokenMixing` has, absorbs the affine maps in inference.
+    Without it the branch runs as it was trained.
     """
-    kind, heads = str(cfg.token_mixing), cfg.token_mixing_heads
-    common = dict(bias=not cfg.no_token_mixing_bias, init_std=cfg.token_mixing_init_std)
-    if kind in MATRICES:
-        return MATRICES[kind](channels, positions, causal, heads=heads, **common)
-    activation = activation_function(str(cfg.activation_fn))
-    if kind == "gated":
-        return GatedTokenMixing(
-            channels, positions, causal, heads=heads, activation=activation, **common
-        )
-    if kind == "mlp":
-        return MlpTokenMixing(
-            channels,
-            positions,
-            causal,
-            heads=heads,
-            expansion=cfg.token_mixing_expansion,
-            activation=activation,
-            **common,
-        )
-    if heads != 1:
-        raise UserError(
-            f"--token-mixing-heads {heads}: --token-mixing {kind} has no heads: leave it off"
-        )
-    if kind == "none":
-        return None
-    return CONVOLUTIONS[kind](
-        channels, positions, causal, kernel_size=cfg.token_mixing_kernel_size, **common
-    )
+    if TOKEN_MIXING.setdefault(name, cls) is not cls:
+        raise UserError(f"register_mixing: there is another {name} already: choose another name")
+
+
+class NoTokenMixing(nn.Module):
+    """``--token-mixing none``: a branch that adds nothing and has no weights."""
+
+    @classmethod
+    def build(cls, cfg, channels: int, positions: int, causal: bool) -> "NoTokenMixing":
+        return cls()
+
+    def forward(
+        self,
+        x: Tensor,
+        padding_mask: Optional[Tensor] = None,
+        history: Optional[BeamHistory] = None,
+    ) -> Tensor:
+        return x
+
+    def folded(self) -> "NoTokenMixing":
+        return self
+
+
+register_mixing("linear", TokenMixing)
+register_mixing("toeplitz", ToeplitzTokenMixing)
+register_mixing("gated", GatedTokenMixing)
+register_mixing("conv", ConvTokenMixing)
+register_mixing("none", NoTokenMixing)

@@ -51,9 +51,6 @@ def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) ->
         padding_idx: the index of the padding symbol.
         positions: number of rows of A.
         side: ``"source"`` or ``"target"``.
-
-    Raises:
-        UserError: if T is more than *positions*.
     """
     width = tokens.size(1)
     if width <= positions:

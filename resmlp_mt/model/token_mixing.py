@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.errors import UserError
+from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.folding import FoldedTokenMixing
 
 
 class TokenMixing(nn.Module):
@@ -25,10 +27,9 @@ class TokenMixing(nn.Module):
         heads: H, number of channel groups with a matrix each; divides C.
         bias: learn b.
         init_std: standard deviation of the first weights, drawn from a normal distribution.
-
-    Raises:
-        UserError: if *heads* does not divide *channels*.
     """
+
+    has_heads = True
 
     def __init__(
         self,
@@ -51,6 +52,12 @@ class TokenMixing(nn.Module):
         nn.init.normal_(self.weight, std=init_std)
         if causal:
             self.mask_future_()
+
+    @classmethod
+    def build(cls, cfg, channels: int, positions: int, causal: bool) -> "TokenMixing":
+        bias = not cfg.no_token_mixing_bias
+        heads, std = cfg.token_mixing_heads, cfg.token_mixing_init_std
+        return cls(channels, positions, causal, heads, bias, std)
 
     def weight_shape(self) -> tuple:
         """Shape of the learned weights."""
@@ -111,6 +118,10 @@ class TokenMixing(nn.Module):
         mixed = mixed.view(self.heads, length, batch, -1).permute(1, 2, 0, 3)
         return mixed.reshape(length, batch, channels)
 
+    def folded(self, pre: Optional[Affine], post: Affine) -> nn.Module:
+        """``post(A pre(x) + b)``, with the maps absorbed; *pre* is None where it stays outside."""
+        return FoldedTokenMixing(self, pre, post)
+
     def extra_repr(self) -> str:
         return (
             f"channels={self.channels}, positions={self.positions}, causal={self.causal}, "
@@ -139,6 +150,3 @@ class ToeplitzTokenMixing(TokenMixing):
             w = self.weight[:, centre - length + 1 : centre + length]
         # w holds distances 1 - T .. T - 1; row t reads w[t], w[t - 1], ... counted from T - 1
         return w.flip(-1).unfold(-1, length, 1).flip(-2)
-
-
-MATRICES = {"linear": TokenMixing, "toeplitz": ToeplitzTokenMixing}

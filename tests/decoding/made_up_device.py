@@ -14,8 +14,8 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from resmlp_mt.decoding.folding import fold_
 from resmlp_mt.decoding.search import ResMLPGenerator
+from resmlp_mt.model.folding import fold_
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 DEVICE = "madeup"

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from helpers import build_model, pad_batch, random_sentences
+from helpers import build_model, forbid_the_end_, pad_batch, random_sentences
 from operations import Operations
 from test_search import assert_same, batch_of
 
 from resmlp_mt.decoding import candidates, history, hypotheses, search
-from resmlp_mt.decoding.folding import fold_
 from resmlp_mt.decoding.hypotheses import Fetched, Hypotheses
 from resmlp_mt.decoding.search import ResMLPGenerator
+from resmlp_mt.model.folding import fold_
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 # the others have other numbers of layers, which these tests set
@@ -79,8 +79,7 @@ def operations_of(words: int, kind: str = "linear") -> Operations:
         "resmlp_mt_6", decoder_layers=6, vocabulary=1500, std=0.1, token_mixing=kind
     )
     fold_(model)
-    with torch.no_grad():
-        model.decoder.output_projection.bias[dictionary.eos()] = -1e4  # no sentence ends early
+    forbid_the_end_(model, dictionary)
     batch = batch_of(dictionary, (10, 2, 5, 12))
     with Operations() as counted:
         searched(model, dictionary, batch, max_len_b=words)
@@ -111,7 +110,7 @@ class FETCHED:
 def test_operations_of_a_step(kind, as_on_a_gpu, monkeypatch):
     work, views, waits = a_step(monkeypatch, kind)
     assert sum(waits.values()) == 1, waits  # in 8 steps
-    assert sum(work.values()) / 8 <= 112, work  # each is a launch
+    assert sum(work.values()) / 8 <= 113, work  # each is a launch
     assert sum(views.values()) / 8 <= 60, views
 
 

@@ -10,8 +10,8 @@ from helpers import build_model, gap, pad_batch, random_sentences
 from torch import nn
 
 from resmlp_mt.decoding import packing
-from resmlp_mt.decoding.folding import fold_
 from resmlp_mt.decoding.packing import FEW, PackedLinear, pack_
+from resmlp_mt.model.folding import fold_
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
 pytestmark = pytest.mark.skipif(not packing.available(), reason="no oneDNN for this CPU")

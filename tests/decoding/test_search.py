@@ -16,11 +16,11 @@ from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
 from resmlp_mt.checkpoints import synthetic_dictionary
-from resmlp_mt.decoding.folding import fold_
 from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
 from resmlp_mt.decoding.search import NotFinite, ResMLPGenerator
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.decoder import ResMLPDecoder
+from resmlp_mt.model.folding import fold_
 
 LENGTHS = ((1,), (5, 12), (12, 3, 7), (2, 9, 9, 4), (6, 1, 11, 3, 8), (10, 2, 5, 12, 1, 7))
 SEARCHES = (

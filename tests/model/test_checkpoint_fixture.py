@@ -20,7 +20,7 @@ def test_every_layout_is_kept():
     kinds = {str(load(FIXTURES / f"{name}.pt")["cfg"]["model"].token_mixing) for name in LAYOUTS}
     assert kinds == set(TOKEN_MIXING)
     found = {path.stem: path.stat().st_size for path in FIXTURES.glob("*.pt")}
-    assert set(found) == {*LAYOUTS} and max(found.values()) < 200_000
+    assert set(found) == set(LAYOUTS) and max(found.values()) < 200_000
     assert set(json.loads((FIXTURES / ANSWERS).read_text())["answers"]) == set(found)
 
 

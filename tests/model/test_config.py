@@ -90,7 +90,7 @@ def test_command_line_options():
     ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
     assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("toeplitz", 0.1, 4)
     with pytest.raises(SystemExit):
-        parser.parse_args(["--token-mixing", "no-such-kind"])
+        parser.parse_args(["--normalization", "no-such-map"])
 
 
 def test_hydra_options():

@@ -5,7 +5,7 @@ import torch
 from helpers import build_model, gap, pad_batch, random_sentences
 from torch import nn
 
-from resmlp_mt.model.dropout import Dropout, random_mask
+from resmlp_mt.model.lean_training import Dropout, random_mask
 
 
 @pytest.mark.parametrize("p", [0.0005, 0.1, 0.5, 0.9999])

@@ -32,10 +32,13 @@ NOT_OURS = (
         ({"token_mixing": "conv", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
         ({"token_mixing": "conv", "token_mixing_kernel_size": 4}, "--token-mixing-kernel-size 4"),
         ({"token_mixing": "conv", "token_mixing_kernel_size": -1}, "--token-mixing-kernel-size -1"),
-        ({"token_mixing": "mlp", "token_mixing_expansion": 0}, "--token-mixing-expansion 0"),
-        ({"token_mixing_reach": -1}, "token_mixing_reach -1"),
-        ({"token_mixing_reach": 3, "folded": True}, "token_mixing_reach 3"),
-        ({"token_mixing": "conv", "token_mixing_reach": 3}, "--token-mixing conv has no A"),
+        *(
+            ({"token_mixing": kind}, f"--token-mixing {kind}: this version does not have it")
+            for kind in ("mlp", "depthwise-conv", "separable-conv")
+        ),
+        ({"folded": True}, "folded True: this version has no such option: resmlp_mt 0.2.0 still"),
+        ({"token_mixing_reach": 3}, "token_mixing_reach 3: this version has no such option"),
+        ({"inference_precision": "int8"}, "inference_precision int8: this version has no"),
         ({"max_source_positions": 0}, "--max-source-positions 0"),
         ({"max_target_positions": -5}, "--max-target-positions -5"),
     ],

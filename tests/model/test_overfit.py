@@ -10,7 +10,7 @@ from helpers import (
     translate,
 )
 
-from resmlp_mt.decoding.folding import fold_
+from resmlp_mt.model.folding import fold_
 
 STEPS, WARM_UP, LEARNING_RATE = 200, 20, 0.1
 

@@ -7,18 +7,18 @@ import torch
 from helpers import gap
 from hypothesis import assume, given
 from model_checks import (
-    affine_names,
     assert_causal,
     assert_decoder_ignores_padding,
     assert_decodes_as_in_one_pass,
     assert_encoder_ignores_padding,
     assert_folding_changes_nothing,
     assert_loads_as_saved,
+    folded_affine_names,
 )
 from model_strategies import Case, cases, searches
 
 from resmlp_mt.decoding import history
-from resmlp_mt.decoding.folding import fold_
+from resmlp_mt.model.folding import fold_
 
 # the same sums in another order: rounding alone, through at most three random layers
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
@@ -85,22 +85,13 @@ def test_folding_changes_nothing(case):
     model, tolerance = case.model(), tolerance_of(case)
     sources = [case.source(left) for left in (True, False)]
     assert_folding_changes_nothing(model, sources, case.words(), tolerance)
-    stays = []
-    if case.options["normalization"] == "affine":
-        if case.options.get("no_cross_attention"):
-            stays.append("encoder.layer_norm")
-        if "adaptive_softmax_cutoff" in case.options and model.decoder.layer_norm is not None:
-            stays.append("decoder.layer_norm")
-    assert affine_names(model) == stays
+    assert folded_affine_names(model) == []
 
 
 @given(case=cases())
 def test_saving(tmp_path_factory, case):
-    """fairseq's checkpoint, folded or not, gives the model back from its saved options."""
+    """fairseq's checkpoint gives the model back from its saved options."""
     model, args = case.model(torch.float32), case.args()
-    if case.folded:
-        fold_(model)
-        args.folded = True
     path = tmp_path_factory.mktemp("saved") / "checkpoint.pt"
     model.to(case.dtype)
     assert_loads_as_saved(model, case.dictionary, args, case.source(), case.words(), path)

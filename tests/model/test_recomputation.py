@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.recomputation import compose
+from resmlp_mt.model.lean_training import compose
 
 FUNCTIONS = {
     "gelu": F.gelu,

@@ -5,8 +5,8 @@ import torch
 from helpers import build_model, gap, pad_batch, random_sentences, shift
 from reference_model import decode, encode
 
-from resmlp_mt.decoding.folding import fold_
 from resmlp_mt.decoding.search import ResMLPGenerator
+from resmlp_mt.model.folding import fold_
 
 TOLERANCE = 1e-9
 HEADS = 4

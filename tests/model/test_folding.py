@@ -1,0 +1,228 @@
+"""Folding: what the properties and the reference model do not say of it."""
+
+from copy import deepcopy
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import MIXINGS, POSITIONS, build_model, gap, mixings, pad_batch, random_sentences
+from model_checks import assert_folding_changes_nothing, folded_affine_names, random_words
+from torch import nn
+from torch.nn.utils import prune
+
+from resmlp_mt.decoding.history import BeamHistory
+from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.folding import fold_, folded_copy
+
+GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
+
+
+def inputs(dictionary):
+    """Sources padded on the left, the same padded on the right, and targets."""
+    sources = random_sentences(dictionary, (3, 11, 6))
+    torch.manual_seed(5)
+    prev = random_words(dictionary, 3, 9)
+    return *(pad_batch(sources, dictionary, left) for left in (True, False)), prev
+
+
+@torch.no_grad()
+def logits_of(model, dictionary):
+    source, _, prev = inputs(dictionary)
+    return model(source, None, prev)[0]
+
+
+@mixings
+@pytest.mark.parametrize("normalization", ["affine", "layernorm"])
+def test_every_kind(kind, heads, normalization):
+    model, dictionary = build_model(
+        token_mixing=kind, token_mixing_heads=heads, normalization=normalization
+    )
+    *sources, prev = inputs(dictionary)
+    before = logits_of(model, dictionary)
+    assert_folding_changes_nothing(model, sources, prev, 1e-4)
+    assert folded_affine_names(model) == []  # a LayerNorm is no Affine and stays
+    whole = folded_copy(model)
+    assert not [m for m in whole.modules() if isinstance(m, Affine)]
+    assert gap(logits_of(whole, dictionary), before) < 1e-4
+
+
+OPTIONS = (
+    {"decoder_output_dim": 8},
+    {"no_decoder_final_norm": True},
+    {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 4},
+    {"adaptive_softmax_cutoff": "10,20"},
+    {"no_cross_attention": True},
+    {"checkpoint_activations": True},
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: next(iter(options)))
+def test_fairseq_options(options):
+    model, dictionary = build_model(**options)
+    *sources, prev = inputs(dictionary)
+    assert_folding_changes_nothing(model, sources, prev, 1e-4)
+
+
+@mixings
+@pytest.mark.parametrize("place", [torch.bfloat16, torch.float64, "meta"], ids=str)
+@torch.no_grad()
+def test_stays_in_its_type_and_place(kind, heads, place):
+    """fairseq makes a model float16, and takes it to a GPU, before it asks for this."""
+    model, _ = build_model(token_mixing=kind, token_mixing_heads=heads)
+    model.to(place)
+    expected = {(t.dtype, t.device) for t in model.parameters()}
+    fold_(model)
+    layers = nn.ModuleList([*model.encoder.running_layers(), *model.decoder.running_layers()])
+    assert len(expected) == 1
+    assert {(t.dtype, t.device) for t in (*layers.parameters(), *layers.buffers())} == expected
+
+
+@pytest.mark.parametrize("kind, heads", [mixing for mixing in MIXINGS if mixing[0] != "none"])
+@torch.no_grad()
+def test_large_states_in_float16(kind, heads):
+    """A sum of such states overflows. The map before the mixing makes them small, folded too."""
+    model, _ = build_model(token_mixing=kind, token_mixing_heads=heads, randomize=False)
+    layers = [model.encoder.layers[0], model.decoder.layers[0]]
+    # a gate is a product of two states, each of which grows with the weights
+    weight = {"gated": 0.1, "conv": 4.0}.get(kind, 0.5)
+    for layer in layers:
+        nn.init.constant_(layer.token_mixing.pre.alpha, 0.01)
+        nn.init.constant_(layer.token_mixing.pre.beta, 0.5)
+        for parameter in layer.token_mixing.mixing.parameters():
+            if parameter.dim() > 1:
+                nn.init.constant_(parameter, weight)
+    model.half()
+    x = torch.full((POSITIONS, 2, 16), 6000.0, dtype=torch.float16)
+    expected = [layer.token_mixing(x) for layer in layers]
+    folded = [layer.token_mixing.folded() for layer in layers]
+    for branch, y in zip(folded, expected):
+        assert gap(branch(x), y) < 2e-3
+    history, newest = BeamHistory(), []
+    for word in x:
+        history.advance(2, POSITIONS, x.device)
+        newest.append(folded[1](word, history=history))
+    assert gap(torch.stack(newest), expected[1]) < 2e-3
+
+
+def prepared(**options):
+    """A model as fairseq's programs and the hub translate with it."""
+    model, dictionary = build_model(**options)
+    model.prepare_for_inference_(GENERATION)
+    return model, dictionary
+
+
+def assert_runs_as_trained(model, dictionary):
+    """Folded and packed, it computes what a new model of the same weights does."""
+    fresh = build_model(seed=1)[0]
+    fresh.load_state_dict(model.state_dict())
+    assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-4
+
+
+def test_prepared_twice():
+    model, dictionary = build_model()
+    names, before = list(model.state_dict()), logits_of(model, dictionary)
+    for _ in range(2):
+        model.prepare_for_inference_(GENERATION)
+        assert folded_affine_names(model) == [] and list(model.state_dict()) == names
+        assert gap(logits_of(model, dictionary), before) < 1e-4
+
+
+@pytest.mark.parametrize("kind", ["linear", "gated", "conv"])
+def test_every_edit_is_followed(kind):
+    """Of any parameter, in place or by another tensor; folded weights are never stale."""
+    model, dictionary = prepared(token_mixing=kind)
+    fresh, _ = build_model(token_mixing=kind, seed=1)
+    last = logits_of(model, dictionary)
+    names = [name for name, _ in model.named_parameters()]
+    for name in names:
+        with torch.no_grad():
+            model.get_parameter(name).mul_(1.1).add_(0.01)
+        found = logits_of(model, dictionary)
+        fresh.load_state_dict(model.state_dict())
+        assert gap(found, logits_of(fresh, dictionary)) < 1e-4, name
+        # a constant added to every key changes no softmax
+        assert name.endswith("k_proj.bias") or not torch.equal(found, last), name
+        last = found
+    for name, parameter in list(model.named_parameters())[::3]:
+        place, _, own = name.rpartition(".")
+        setattr(model.get_submodule(place), own, nn.Parameter(torch.randn_like(parameter) * 0.3))
+    fresh.load_state_dict(model.state_dict())
+    assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-4
+
+
+def test_weights_loaded_after_preparation():
+    model, dictionary = prepared()
+    other, _ = build_model(seed=7)
+    assert gap(logits_of(model, dictionary), logits_of(other, dictionary)) > 0.1
+    model.load_state_dict(other.state_dict())
+    assert gap(logits_of(model, dictionary), logits_of(other, dictionary)) < 1e-4
+
+
+@pytest.mark.parametrize("part", ["feed_forward.fc1", "token_mixing.mixing", "feed_forward.fc2"])
+def test_pruning_after_preparation(part):
+    """And a change of what is left, which PyTorch's pruning applies at the next call."""
+    model, dictionary = prepared()
+    logits_of(model, dictionary)
+    module = model.decoder.layers[0].get_submodule(part)
+    prune.l1_unstructured(module, "weight", 0.5)
+    for _ in range(2):
+        plain, _ = build_model()
+        plain.load_state_dict({n.removesuffix("_orig"): t for n, t in model.state_dict().items()
+                               if not n.endswith("_mask")})  # fmt: skip
+        with torch.no_grad():
+            plain.decoder.layers[0].get_submodule(part).weight.mul_(module.weight_mask)
+            found = logits_of(model, dictionary)
+            assert gap(found, logits_of(plain, dictionary)) < 1e-4
+            module.weight_orig.mul_(2)
+
+
+def test_hooks_meet_every_module():
+    model, dictionary = prepared()
+    calls = []
+    for name in ("token_mixing.pre", "token_mixing.mixing", "feed_forward.fc1"):
+        module = model.encoder.layers[1].get_submodule(name)
+        module.register_forward_hook(lambda *_, name=name: calls.append(name))
+    assert_runs_as_trained(model, dictionary)
+    assert calls == ["token_mixing.pre", "token_mixing.mixing", "feed_forward.fc1"]
+
+
+def test_a_change_of_type_and_a_copy():
+    model, dictionary = prepared()
+    before = logits_of(model, dictionary)
+    copied = deepcopy(model)
+    model.double()
+    assert gap(logits_of(model, dictionary).float(), before) < 1e-4
+    assert torch.equal(logits_of(copied, dictionary), before)
+    with torch.no_grad():
+        copied.decoder.layers[0].feed_forward.fc2.bias.add_(1)
+    assert_runs_as_trained(copied, dictionary)
+    assert gap(logits_of(model, dictionary).float(), before) < 1e-4
+
+
+def test_a_model_made_in_inference_mode():
+    """Its tensors have no versions."""
+    with torch.inference_mode():
+        model, dictionary = prepared()
+        before = logits_of(model, dictionary)
+    assert torch.equal(logits_of(model, dictionary), before)
+    assert_runs_as_trained(model, dictionary)
+
+
+def test_gradients_are_those_of_the_trained_parameters():
+    """Where gradients are asked for, the layers run as they were trained."""
+    model, dictionary = prepared()
+    source, _, prev = inputs(dictionary)
+    model(source, None, prev)[0].logsumexp(-1).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_with_layerdrop():
+    """LayerDrop hides layers from a loop over them while training; in inference all run."""
+    for seed in range(4):
+        model, dictionary = build_model(
+            seed=seed, encoder_layerdrop=0.5, decoder_layerdrop=0.5, decoder_layers=4
+        )
+        before = logits_of(model, dictionary)
+        fold_(model.train())
+        assert gap(logits_of(model.eval(), dictionary), before) < 1e-4
+        assert folded_affine_names(model) == []

@@ -1,0 +1,111 @@
+"""A fifth kind of token mixing, from a user's own file: trained, decoded, folded, not exported."""
+
+import pytest
+import torch
+from helpers import build_model, gap, pad_batch, random_sentences, shift
+from model_checks import Move, assert_causal, assert_decodes_as_in_one_pass
+from torch import nn
+
+from resmlp_mt import register_mixing
+from resmlp_mt.errors import UserError
+from resmlp_mt.export.mixing import mixing_branch
+from resmlp_mt.export.onnx_graph import Graph
+from resmlp_mt.model.folding import fold_, folded_copy
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.model.token_mixing import TokenMixing
+
+
+class ShiftMixing(nn.Module):
+    """``y[t] = w0 x[t] + w1 x[t - 1]``, written from nothing: it has no folded form."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, channels))
+
+    @classmethod
+    def build(cls, cfg, channels, positions, causal):
+        return cls(channels)
+
+    def forward(self, x, history=None, padding_mask=None):
+        if history is not None:
+            before, now = history.recent(id(self), x, 2).unbind(1)
+        else:
+            before, now = nn.functional.pad(x, (0, 0, 0, 0, 1, 0))[:-1], x
+        return self.weight[0] * now + self.weight[1] * before
+
+
+class FadingMixing(TokenMixing):
+    """A linear A that fades with the distance: all else is inherited."""
+
+    def matrix(self, length):
+        t = torch.arange(length)
+        return super().matrix(length) * 0.8 ** (t[:, None] - t).abs()
+
+
+KINDS = {"shift": ShiftMixing, "fading": FadingMixing}
+
+
+@pytest.fixture(params=KINDS, autouse=True)
+def kind(request):
+    register_mixing(request.param, KINDS[request.param])
+    register_mixing(request.param, KINDS[request.param])  # fairseq may load a file twice
+    yield request.param
+    del TOKEN_MIXING[request.param]
+
+
+def test_a_step_of_training(kind):
+    model, dictionary = build_model(token_mixing=kind, randomize=False)
+    optimizer = torch.optim.Adagrad(model.train().parameters(), lr=0.05)
+    source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
+    targets = random_sentences(dictionary, (8, 6), seed=1)
+    prev, target = (pad_batch(some, dictionary) for some in ([shift(s) for s in targets], targets))
+    losses = []
+    for _ in range(3):
+        logits = model(source, None, prev)[0].flatten(0, 1)
+        loss = nn.functional.cross_entropy(logits, target.flatten(), ignore_index=1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[2] < losses[0]
+    weight = model.encoder.layers[0].token_mixing.mixing.weight
+    assert weight.grad.count_nonzero() > 0
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_decoding_and_folding(kind, folded):
+    (model, dictionary), (full, _) = (build_model(token_mixing=kind) for _ in range(2))
+    source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
+    prev = torch.randint(4, 50, (2, 6))
+    assert_causal(full, dictionary, source, prev)
+    if folded:
+        fold_(model)
+        with torch.no_grad():
+            assert gap(model(source, None, prev)[0], full(source, None, prev)[0]) < 1e-4
+            branch = model.decoder.running_layers()[0].token_mixing
+        assert hasattr(branch.post, "alpha") == (kind == "shift")  # stays where none folds it
+    moves = [Move([1, 0, 2, 2]), Move([0, 1, 1, 3]), Move([0, 2])]
+    assert_decodes_as_in_one_pass(model, full, dictionary, source, moves, 1e-4, beam=2)
+
+
+def test_it_is_not_exported(kind):
+    model, _ = build_model(token_mixing=kind)
+    branch = folded_copy(model).encoder.layers[0].token_mixing
+    with pytest.raises(UserError, match=f"{KINDS[kind].__name__} cannot be exported, only linear"):
+        mixing_branch(Graph("encoder", "float32"), "x", branch, None)
+
+
+def test_heads(kind):
+    """Only for a class that says it has them."""
+    if kind == "fading":
+        mixing = build_model(token_mixing=kind, token_mixing_heads=4)[0].encoder.layers[0]
+        assert mixing.token_mixing.mixing.weight.shape[0] == 4
+    else:
+        with pytest.raises(UserError, match="--token-mixing shift has no heads"):
+            build_model(token_mixing=kind, token_mixing_heads=4)
+
+
+def test_a_name_that_is_taken(kind):
+    for name in (kind, "linear"):
+        with pytest.raises(UserError, match=f"another {name} already: choose another name"):
+            register_mixing(name, nn.Identity)
