@@ -1,8 +1,4 @@
-"""Files and folders of results: written whole or not at all, by one process at a time.
-
-A single file goes through :func:`whole_file`. A folder whose steps depend on each other is a
-:class:`ResultsFolder`. What a step makes takes its name when the step is done.
-"""
+"""Files written whole or not at all, and folders that one process at a time works in."""
 
 import contextlib
 import glob
@@ -25,9 +21,9 @@ GRACE = 3
 
 
 def _own_name(path: str) -> str:
-    """The name to write *path* under, by this process alone. What dead processes left is removed.
+    """A temporary name of this process for *path*; the files of dead processes are removed.
 
-    Whether a process of another computer is alive cannot be known from here: its files stay.
+    Files of other computers stay, because their processes may be alive.
     """
     host = re.sub(r"[^\w-]", "_", socket.gethostname())
     for left in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
@@ -45,12 +41,9 @@ def _own_name(path: str) -> str:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A name to write a file under, which stands at *path* once the block has ended well.
+    """A name to write a file under. It is renamed to *path* when the block ends well.
 
     The file is on the disk before it gets its name, and nothing of it is left after an error.
-
-    Raises:
-        OSError: if it cannot be brought to the disk or renamed.
     """
     temporary = _own_name(str(path))
     try:
@@ -75,10 +68,7 @@ def write_json(path: Path, value) -> None:
 
 
 def read_json(path: Path):
-    """
-    Raises:
-        UserError: if the file is not there or not JSON.
-    """
+    """The value in a JSON file."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -88,17 +78,14 @@ def read_json(path: Path):
 
 
 def read_own(path: Path, *names: str) -> dict:
-    """What a JSON file of this package says; nothing where there is no file.
+    """A JSON file of this package, which has at least one of *names*; nothing if it is not there.
 
-    Args:
-        path: of a file that may be there, and may be of another program.
-        names: of what one of ours says. It has at least one of them.
-
-    Raises:
-        UserError: if the file is of another program, which is not to be written over, or no JSON.
+    Another program's file of that name is refused: it must not be overwritten.
     """
-    found = read_json(path) if Path(path).exists() else {}
-    if Path(path).exists() and not (isinstance(found, dict) and found.keys() & set(names)):
+    if not Path(path).exists():
+        return {}
+    found = read_json(path)
+    if not (isinstance(found, dict) and found.keys() & set(names)):
         raise UserError(
             f"{path} is a file of another program: choose another folder, or move it away"
         )
@@ -106,10 +93,7 @@ def read_own(path: Path, *names: str) -> dict:
 
 
 def make_folder(path: Path) -> None:
-    """
-    Raises:
-        UserError: if it is not there and cannot be made.
-    """
+    """Make a folder and those above it, unless they are there."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -117,12 +101,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_output(path: Path, *inputs: Path) -> None:
-    """Refuse, before any work is done, the name of a file that could not be written.
-
-    Raises:
-        UserError: for a folder, a device, a file without a folder to be in, or one of the *inputs*,
-            which would be lost.
-    """
+    """Refuse, before any work is done, what cannot be written or is one of the *inputs*."""
     path = Path(path)
     if path.exists() and any(Path(each).exists() and path.samefile(each) for each in inputs):
         raise UserError(f"{path} is the input: choose another file to write")
@@ -139,10 +118,7 @@ def check_output(path: Path, *inputs: Path) -> None:
 
 
 def check_colon(folder: Path) -> None:
-    """
-    Raises:
-        UserError: for a folder of data that fairseq would take for several.
-    """
+    """Refuse a folder of data that fairseq would take for several."""
     if os.pathsep in str(folder):
         raise UserError(
             f"{folder}: fairseq takes a {os.pathsep} for the end of a folder: choose another name"
@@ -171,13 +147,9 @@ def check_options(results: str, made_with: dict, options: dict, instead: str) ->
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold a folder: no other process gets past this point until the block ends.
+    """Keep other processes out of a folder, which is made if it is not there.
 
-    The same process may hold it several times. The operating system lets go of it when the process
-    ends, however it ends.
-
-    Raises:
-        UserError: if another process holds it, or the folder cannot be made or written.
+    The same process may hold it several times. It is released when the process ends or is killed.
     """
     make_folder(folder)
     guard = FileLock(Path(folder).resolve() / ".lock", is_singleton=True)

@@ -13,7 +13,7 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data.data_utils import batch_by_size, infer_language_pair
+from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
@@ -171,7 +171,7 @@ def by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> 
         return []
     order = np.array(sorted(items, key=lambda i: -lengths[i]), dtype=np.int64)
     sizes = np.array(lengths, dtype=np.int64)
-    batches = batch_by_size(
+    batches = data_utils.batch_by_size(
         order,
         num_tokens_fn=sizes.__getitem__,
         num_tokens_vec=sizes[order],
@@ -212,7 +212,7 @@ def _languages_of(options: SearchOptions) -> Tuple[str, str]:
     settings = options.text_settings()
     if settings.source_lang:
         return settings.source_lang, settings.target_lang
-    source, target = infer_language_pair(str(options.data))
+    source, target = data_utils.infer_language_pair(str(options.data))
     if source is None:
         raise UserError(
             f"{options.data} has no files such as train.en-de.en.idx, which say the languages: "

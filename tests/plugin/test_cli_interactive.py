@@ -122,6 +122,16 @@ def test_hub_interface(trained, corpus):
     assert hub.translate(sources[0], beam=4) == translations[0]
 
 
+def test_the_hub_leaves_blank_sentences_blank(trained):
+    hub = ResMLPModel.from_pretrained(
+        str(trained.folder), "checkpoint_last.pt", data_name_or_path=str(trained.data)
+    )
+    (word,) = hub.translate(["w01 w02"])
+    assert word and hub.translate(["", "w01 w02", " \t", "w01 w02"]) == ["", word, "", word]
+    assert hub.translate([""]) == hub.translate([" ", ""])[1:] == [""] and hub.translate("") == ""
+    assert hub.translate([]) == []
+
+
 def test_the_hub_refuses_other_dictionaries(world, tmp_path):
     for folder in ("model", "other"):
         shutil.copytree(world.data, tmp_path / folder)
