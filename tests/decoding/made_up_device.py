@@ -93,11 +93,3 @@ def train_and_decode(model, dictionary):
     with torch.inference_mode():
         found = generator._beam_search({"src_tokens": source}, dictionary.eos())
     assert (found.words.device.type, found.words.shape) == (DEVICE, (9,))
-
-
-def test_a_tensor_of_the_cpu_is_seen(fake, monkeypatch):
-    model, _ = build("linear")
-    monkeypatch.setattr(model.decoder, "embed_scale", torch.ones(16, device="cpu"))
-    prev, source = (torch.randint(4, 50, (3, 6), device=DEVICE) for _ in range(2))
-    with pytest.raises(RuntimeError, match="device"):
-        model(source, None, prev)

@@ -1,4 +1,4 @@
-"""Linear layers with a packed weight: what they give, and when the plain weight is read."""
+"""Linear layers with a packed weight: the same products, and never those of an older weight."""
 
 import pickle
 from copy import deepcopy
@@ -8,6 +8,8 @@ import pytest
 import torch
 from helpers import build_model, gap, pad_batch, random_sentences
 from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import prune
 
 from resmlp_mt.decoding import packing
 from resmlp_mt.decoding.packing import FEW, PackedLinear, pack_
@@ -18,9 +20,9 @@ pytestmark = pytest.mark.skipif(not packing.available(), reason="no oneDNN for t
 
 
 @pytest.fixture
-def linear():
+def layer():
     torch.manual_seed(1)
-    return nn.Linear(24, 40)
+    return PackedLinear(nn.Linear(24, 40))
 
 
 @pytest.fixture
@@ -51,12 +53,69 @@ def on_a_cpu(monkeypatch, intel):
 def test_is_the_linear_layer(shape, products, bias, packed_products, monkeypatch):
     """In products of few different numbers of rows: PyTorch remembers each number."""
     on_a_cpu(monkeypatch, intel=False)
-    torch.manual_seed(1)
     linear, x = nn.Linear(24, 40, bias=bias), torch.randn(shape)
     with torch.no_grad():
         found, expected = PackedLinear(linear)(x), linear(x)
     assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-5)
     assert packed_products == products
+
+
+def in_place(layer):
+    layer.weight[3, 5] += 1
+
+
+def state_dict(layer):
+    layer.load_state_dict(nn.Linear(24, 40).state_dict())
+
+
+def pruned(layer):
+    prune.l1_unstructured(layer, "weight", amount=0.5)
+
+
+def pruned_for_good(layer):
+    pruned(layer)
+    prune.remove(layer, "weight")
+
+
+def another_weight(layer):
+    layer.weight = nn.Parameter(layer.weight + 1)
+
+
+def another_memory(layer):
+    layer.weight.data = layer.weight.data + 1
+
+
+def rounded(layer):
+    layer.bfloat16().float()
+
+
+CHANGES = [in_place, state_dict, pruned, pruned_for_good, another_weight, another_memory, rounded]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_follows_its_weight(layer, change, mode):
+    x = torch.randn(4, 24)
+    with mode():
+        before = layer(x)
+    with torch.no_grad():
+        change(layer)
+    with mode():
+        found = layer(x)
+        assert torch.allclose(found, F.linear(x, layer.weight, layer.bias), atol=1e-5)
+    assert not torch.allclose(found, before, atol=1e-5)
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
+@torch.no_grad()
+def test_copies_have_their_own(layer, copied, packed_products):
+    x = torch.randn(4, 24)
+    expected = layer(x)
+    other = copied(layer)
+    assert torch.equal(other(x), expected)
+    other.weight.zero_()
+    assert torch.equal(layer(x), expected) and not torch.allclose(other(x), expected)
+    assert packed_products == [4] * 4 and other.state_dict().keys() == {"weight", "bias"}
 
 
 def test_every_linear_layer_of_a_prepared_model(packed_products):
@@ -73,58 +132,40 @@ def test_every_linear_layer_of_a_prepared_model(packed_products):
     assert len(packed_products) > 10 or packing.made_by_intel()
 
 
-def test_many_rows_on_a_cpu_of_intel(linear, packed_products, monkeypatch):
+@torch.no_grad()
+def test_many_rows_on_a_cpu_of_intel(layer, packed_products, monkeypatch):
     on_a_cpu(monkeypatch, intel=True)
-    layer = PackedLinear(linear)
-    with torch.no_grad():
-        for rows in (FEW, FEW + 1):
-            layer(torch.randn(rows, 24))
+    for rows in (FEW, FEW + 1):
+        layer(torch.randn(rows, 24))
     assert packed_products == [FEW]
 
 
-def test_gradients(linear, packed_products):
+def test_where_the_plain_weight_is_read(layer, packed_products):
+    """For gradients, under autocast, in another type, and where changes of it cannot be seen."""
     x = torch.randn(4, 24, requires_grad=True)
-    PackedLinear(linear)(x).sum().backward()
-    assert gap(x.grad[0], linear.weight.detach().sum(0)) < 1e-5 and not packed_products
-
-
-def converted(layer):
-    return layer.double().float()
-
-
-def pickled(layer):
-    return pickle.loads(pickle.dumps(layer))
-
-
-@pytest.mark.parametrize("change", [converted, deepcopy, pickled])
-def test_packs_again(linear, change, packed_products):
-    x, layer = torch.randn(4, 24), PackedLinear(linear)
+    layer(x).sum().backward()
+    assert gap(x.grad[0], layer.weight.detach().sum(0)) < 1e-5
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert layer(x).dtype == torch.bfloat16
     with torch.no_grad():
-        expected = layer(x)
-        changed = change(layer)
-        assert gap(changed(x), expected) == 0
-    assert packed_products == [4, 4] and changed.state_dict().keys() == {"weight", "bias"}
-
-
-@torch.no_grad()
-def test_other_numbers(linear, packed_products):
-    layer = PackedLinear(linear)
-    layer(torch.randn(4, 24))
-    with torch.autocast("cpu", torch.bfloat16):
-        assert layer(torch.randn(4, 24)).dtype == torch.bfloat16
-    assert layer.double()(torch.randn(4, 24).double()).dtype == torch.float64
-    assert packed_products == [4]
+        assert layer.double()(x.double()).dtype == torch.float64
+    with torch.inference_mode():
+        other = PackedLinear(nn.Linear(24, 40))
+        before = other(x)
+        other.weight.mul_(2)
+        assert not torch.allclose(other(x), before)
+    assert not packed_products
 
 
 @pytest.mark.parametrize("change", [nn.Module.double, lambda layer: layer.to("meta")])
-def test_where_there_is_nothing_to_pack(linear, change):
-    model = change(nn.Sequential(linear))
+def test_where_there_is_nothing_to_pack(change):
+    model = change(nn.Sequential(nn.Linear(24, 40)))
     pack_(model)
     assert type(model[0]) is nn.Linear
 
 
-def test_switched_off(linear):
-    model = nn.Sequential(linear)
+def test_switched_off():
+    model = nn.Sequential(nn.Linear(24, 40))
     with torch.backends.mkldnn.flags(enabled=False):
         pack_(model)
     assert type(model[0]) is nn.Linear

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq import search
+from fairseq import search as fairseq_search
 from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer import base_architecture as transformer_defaults
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
@@ -16,10 +16,11 @@ from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
 from resmlp_mt.checkpoints import synthetic_dictionary
+from resmlp_mt.decoding import candidates, history, search
+from resmlp_mt.decoding.hypotheses import Hypotheses
 from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
 from resmlp_mt.decoding.search import NotFinite, ResMLPGenerator
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.folding import fold_
 
 LENGTHS = ((1,), (5, 12), (12, 3, 7), (2, 9, 9, 4), (6, 1, 11, 3, 8), (10, 2, 5, 12, 1, 7))
@@ -28,7 +29,7 @@ SEARCHES = (
     dict(beam_size=2, max_len_a=1.2, max_len_b=3, min_len=3, len_penalty=0.6),
     dict(beam_size=4, max_len_b=15, min_len=0, unk_penalty=0.5),
     dict(beam_size=5, max_len_a=0.5, max_len_b=6, temperature=1.3, len_penalty=1.4),
-    dict(beam_size=4, max_len_a=1, max_len_b=1, normalize_scores=False, unk_penalty=-3.0),
+    dict(beam_size=8, max_len_a=1, max_len_b=1, normalize_scores=False, unk_penalty=-3.0),
     dict(beam_size=5, max_len_b=200, min_len=3, temperature=0.7),
     dict(beam_size=2, max_len=6, min_len=5),
     dict(beam_size=3, max_len_b=0, min_len=0),
@@ -55,7 +56,7 @@ def assert_same(theirs, ours):
     """Word for word, and scores within 1e-4; ours come without attention."""
     for some, others in zip(theirs, ours, strict=True):
         for a, b in zip(some, others, strict=True):
-            assert a.keys() == b.keys()
+            assert a.keys() == b.keys() and b["attention"].numel() == 0
             assert all(a[key].dtype == b[key].dtype for key in a)
             assert a["tokens"].tolist() == b["tokens"].tolist()
             assert a["score"].shape == b["score"].shape == ()
@@ -71,23 +72,23 @@ def assert_equal(theirs, ours):
             assert all(torch.equal(a[key], b[key]) for key in a)
 
 
-@pytest.fixture
-def plain_searches(monkeypatch):
-    """Counts the searches that were not left to fairseq: fairseq has no use for newest_features."""
-    calls, newest_features = [], ResMLPDecoder.newest_features
-
-    def counted(self, words, encoder_out, state):
-        if len(DecodingMemory.of(state).history) == 0:
-            calls.append(1)
-        return newest_features(self, words, encoder_out, state)
-
-    monkeypatch.setattr(ResMLPDecoder, "newest_features", counted)
-    return calls
+@pytest.fixture(params=["cpu", "gpu"])
+def way(request, monkeypatch):
+    """Both ways to search: with as little work as possible, and in steps of few launches."""
+    on_gpu = request.param == "gpu"
+    monkeypatch.setattr(history.BeamHistory, "launch_bound", on_gpu)
+    monkeypatch.setattr(history, "BUCKET", 4)  # the room doubles now and then
+    monkeypatch.setattr(history, "SHARE_FROM", 30)
+    monkeypatch.setattr(search, "ASK_EVERY", 2)
+    if on_gpu:
+        for module in (candidates, search):
+            monkeypatch.setattr(module, "in_chunks", lambda x: False)
+    return request.param
 
 
 @pytest.mark.parametrize("number", range(len(SEARCHES)))
 @pytest.mark.parametrize("vocabulary, std", [(50, 0.3), (1500, 0.15)])
-def test_searches(number, vocabulary, std, plain_searches):
+def test_searches(number, vocabulary, std, way):
     """1500 words are enough for the search by block."""
     model, dictionary = build_model(seed=number, vocabulary=vocabulary, std=std)
     if number % 2:
@@ -95,56 +96,57 @@ def test_searches(number, vocabulary, std, plain_searches):
     for lengths in (LENGTHS[number % 6], LENGTHS[5 - number % 6]):
         batch = batch_of(dictionary, lengths, number, left=number % 2 == 0)
         assert_same(*both([model], dictionary, batch, **SEARCHES[number]))
-    assert len(plain_searches) == 2
 
 
 # without mixing the same words score the same in many orders: which comes first is chance
-@pytest.mark.parametrize("kind, heads", [mixing for mixing in MIXINGS if mixing[0] != "none"])
-def test_models(kind, heads):
-    model, dictionary = build_model(token_mixing=kind, token_mixing_heads=heads)
-    fold_(model)
-    batch = batch_of(dictionary, LENGTHS[4])
-    assert_same(*both([model], dictionary, batch, beam_size=4, max_len_b=12))
+MODELS = [
+    *(dict(token_mixing=kind, token_mixing_heads=n) for kind, n in MIXINGS if kind != "none"),
+    {"no_cross_attention": True},
+    {"decoder_output_dim": 8},
+    {"encoder_embed_dim": 12, "decoder_embed_dim": 16},
+    {"layernorm_embedding": True},
+    {"normalization": "layernorm"},
+    {"token_positional_embeddings": True},
+    {"token_positional_embeddings": True, "decoder_learned_pos": True},
+]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"no_cross_attention": True},
-        {"decoder_output_dim": 8},
-        {"encoder_embed_dim": 12, "decoder_embed_dim": 16},
-        {"layernorm_embedding": True},
-        {"normalization": "layernorm"},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-def test_fairseq_options(options, plain_searches):
-    model, dictionary = build_model(**options)
+@pytest.mark.parametrize("number", range(len(MODELS)))
+def test_models(number, way):
+    model, dictionary = build_model(seed=3, **MODELS[number])
+    if number % 2 == (way == "cpu"):
+        fold_(model)
     batch = batch_of(dictionary, LENGTHS[5])
     assert_same(*both([model], dictionary, batch, beam_size=4, max_len_b=12))
-    assert plain_searches
 
 
-def test_finished_sentences_are_cleared_away(monkeypatch):
-    """Sentences end at different steps; the memory of those that have is given up."""
-    stored, keep = [], SourceMemory.keep
+def test_finished_sentences_are_cleared_away(way, monkeypatch):
+    """Sentences end at different steps. Their rows are dropped, on a GPU half of them at once, and
+    the memory of the source is given up."""
+    rows, stored = [], []
+    keep_rows, keep_sources = Hypotheses.keep, SourceMemory.keep
 
-    def counted(self, sentences):
-        keep(self, sentences)
+    def watched_rows(self, sentences):
+        rows.append((len(self.left), len(sentences)))
+        return keep_rows(self, sentences)
+
+    def watched_sources(self, sentences):
+        keep_sources(self, sentences)
         stored.append(self.stored)
 
-    monkeypatch.setattr(SourceMemory, "keep", counted)
-    model, dictionary = build_model(seed=3)
+    monkeypatch.setattr(Hypotheses, "keep", watched_rows)
+    monkeypatch.setattr(SourceMemory, "keep", watched_sources)
+    model, dictionary = build_model(seed=1, vocabulary=20)
     batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7, 3, 8))
-    ours = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=20).generate([model], batch)
-    steps = {max(len(h["tokens"]) for h in some) for some in ours}
-    assert len(steps) > 3
-    assert len(set(stored)) > 2 and stored == sorted(stored, reverse=True)
-    theirs = SequenceGenerator([model], dictionary, beam_size=3, max_len_b=20)
-    assert_same(theirs.generate([model], batch), ours)
+    theirs, ours = both([model], dictionary, batch, beam_size=4, max_len_b=20)
+    assert_same(theirs, ours)
+    assert len({max(len(h["tokens"]) for h in some) for some in ours}) > 3
+    assert stored and stored == sorted(stored, reverse=True) and stored[-1] < 8
+    halved = [after <= before / 2 for before, after in rows]
+    assert all(halved) if way == "gpu" else not all(halved)
 
 
-def test_first_word_and_end_of_sentence(plain_searches):
+def test_first_word_and_end_of_sentence():
     """``bos_token`` and an ``eos`` of the caller's."""
     model, dictionary = build_model(vocabulary=12)
     batch = batch_of(dictionary, LENGTHS[3])
@@ -154,7 +156,6 @@ def test_first_word_and_end_of_sentence(plain_searches):
     assert all(h["tokens"][-1] == 6 for some in ours for h in some)
     plain = ResMLPGenerator([model], dictionary, **options).generate([model], batch)
     assert [h["tokens"].tolist() for h in plain[0]] != [h["tokens"].tolist() for h in ours[0]]
-    assert len(plain_searches) == 2
 
 
 def test_min_len_above_max_len():
@@ -210,19 +211,22 @@ LEFT_TO_FAIRSEQ = {
     "no_repeat_ngram_size": dict(no_repeat_ngram_size=2),
     "tokens_to_suppress": dict(tokens_to_suppress=("w1", "w2", "w3")),
     "match_source_len": dict(match_source_len=True),
-    "sampling": dict(strategy=lambda: search.Sampling(synthetic_dictionary(50), sampling_topk=8)),
-    "diverse": dict(strategy=lambda: search.DiverseBeamSearch(synthetic_dictionary(50), 2, 0.5)),
+    "sampling": dict(
+        strategy=lambda: fairseq_search.Sampling(synthetic_dictionary(50), sampling_topk=8)
+    ),
+    "diverse": dict(
+        strategy=lambda: fairseq_search.DiverseBeamSearch(synthetic_dictionary(50), 2, 0.5)
+    ),
 }
 
 
 @pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
-def test_left_to_fairseq(name, plain_searches):
+def test_left_to_fairseq(name):
     model, dictionary = build_model()
     batch = batch_of(dictionary, LENGTHS[2])
     options = dict(beam_size=4, max_len_b=8)
     theirs, ours = both([model], dictionary, batch, **options, **LEFT_TO_FAIRSEQ[name])
     assert_equal(theirs, ours)
-    assert not plain_searches
     plain = ResMLPGenerator([model], dictionary, **options).generate([model], batch)
     words = [[h["tokens"].tolist() for some in found for h in some] for found in (ours, plain)]
     assert words[0] != words[1]
@@ -232,7 +236,7 @@ def test_left_to_fairseq(name, plain_searches):
             assert len(set(bigrams)) == len(bigrams)
 
 
-def test_prefixes_and_constraints_are_left_to_fairseq(plain_searches):
+def test_prefixes_and_constraints_are_left_to_fairseq():
     model, dictionary = build_model()
     batch = batch_of(dictionary, LENGTHS[2])
     prefix = torch.tensor([[10, 11], [12, 13], [14, 15]])
@@ -247,30 +251,27 @@ def test_prefixes_and_constraints_are_left_to_fairseq(plain_searches):
         dictionary,
         batch,
         {"constraints": constraints},
-        lambda: search.LexicallyConstrainedBeamSearch(dictionary, "ordered"),
+        lambda: fairseq_search.LexicallyConstrainedBeamSearch(dictionary, "ordered"),
         **options,
     )
     assert_equal(theirs, ours)
     assert 20 in ours[0][0]["tokens"] and 21 in ours[1][0]["tokens"]
-    assert not plain_searches
 
 
-def test_ensembles_are_left_to_fairseq(plain_searches):
+def test_ensembles_are_left_to_fairseq():
     pair = [build_model(seed=seed)[0] for seed in (0, 1)]
     dictionary = synthetic_dictionary(50)
     batch = batch_of(dictionary, LENGTHS[2])
     assert_equal(*both(pair, dictionary, batch, beam_size=4, max_len_b=8))
     adaptive, _ = build_model(adaptive_softmax_cutoff="10,20")
     assert_equal(*both([adaptive], dictionary, batch, beam_size=4, max_len_b=8))
-    assert not plain_searches
 
 
-def test_more_beams_than_words(plain_searches):
+def test_more_beams_than_words():
     """Fewer words than candidates: fairseq's rules for that are fairseq's."""
     model, dictionary = build_model(vocabulary=8)
     batch = batch_of(dictionary, LENGTHS[2])
     assert_equal(*both([model], dictionary, batch, beam_size=6, max_len_b=5))
-    assert not plain_searches
 
 
 def transformer(dictionary):
