@@ -1,191 +1,137 @@
-"""Write a small parallel corpus, English to German, for the quickstart.
+"""Sentences of a small grammar, English and German, each with one right translation.
 
-A grammar of our own builds both sides of each sentence together, so that every English sentence
-has exactly one right translation: agreement in number, gender and case, compounds written as one
-word, separable verbs, verbs at the end of a clause and the inversion after a fronted element.
+To translate them one must learn agreement in number, gender and case, separable verbs, the verb at
+the end of subordinate clauses, and the inversion after a fronted adverb.
 """
 
 import random
-from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Tuple
 
-import lexicon as lx
-from syntax import Clause, Phrase, Pronoun
-
-from resmlp_mt.errors import UserError
-
-WORDS = (5, 22)  # shortest and longest English sentence
-DRAWS = 20  # random sentences tried for each one asked for, at most
-ANIMAL_CLAUSES = ("intransitive", "being", "being", "motion", "be")
-CLAUSES = ("intransitive", "being", "person", "thing", "thing", "thing", "transfer", "motion", "be")
+TENSES = ("present", "past", "perfect", "modal")
+KINDS = ("simple", "fronted", "relative", "conjunction last", "conjunction first")
+# German endings and articles by gender (p: plural), for nominative, accusative and dative
+ENDINGS = {"m": "er en em", "f": "e e er", "n": "es es em", "p": "e e en"}
+ARTICLES = {"m": "der den dem", "f": "die die der", "n": "das das dem", "p": "die die den"}
+NOMINATIVE, ACCUSATIVE, DATIVE = CASES = range(3)
 
 
-def capital(text: str) -> str:
-    """The text with its first letter as a capital."""
-    return text[0].upper() + text[1:]
+def read_words() -> Dict[str, List[List[str]]]:
+    """words.txt: below the name of each group, a word a line."""
+    groups = {}
+    for block in Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split("\n\n"):
+        name, *lines = [line for line in block.splitlines() if not line.startswith("#")]
+        groups[name] = [line.split() for line in lines]
+    return groups
 
 
-@dataclass
-class Writer:
-    """Draws sentences with a random generator of its own."""
-
-    rng: random.Random = field(default_factory=random.Random)
-
-    def chance(self, probability: float) -> bool:
-        """True with a probability."""
-        return self.rng.random() < probability
-
-    def noun(self, kind: str) -> lx.Noun:
-        """A being, thing or place; things and places are compounds half the time."""
-        pick = self.rng.choice
-        if kind == "being":
-            return pick(lx.PERSONS if self.chance(0.7) else lx.ANIMALS)
-        if kind == "thing" and self.chance(0.15):
-            return pick(lx.FRUIT_HEADS).modified(*pick(lx.FRUITS))
-        noun = pick({"person": lx.PERSONS, "thing": lx.THINGS, "place": lx.PLACES}[kind])
-        if kind == "person" or self.chance(0.5):
-            return noun
-        modifiers = lx.MODIFIERS if kind == "thing" else lx.PLACE_MODIFIERS
-        return noun.modified(*pick([pair for pair in modifiers if pair[0] != noun.en]))
-
-    def phrase(self, kind: str, adjective: float = 0.35) -> Phrase:
-        """A noun phrase of a kind."""
-        plural = self.chance(0.4)
-        determiners = [d for d in lx.DETERMINERS if (d.plural if plural else d.singular)]
-        # the article is as frequent as all the others together
-        determiner = determiners[0] if self.chance(0.4) else self.rng.choice(determiners)
-        beings = kind in ("being", "person")
-        adjectives = lx.BEING_ADJECTIVES if beings else lx.THING_ADJECTIVES
-        chosen = self.rng.choice(adjectives) if self.chance(adjective) else None
-        return Phrase(determiner, chosen, self.noun(kind), plural)
-
-    def prepositional(self, prepositions: list) -> tuple:
-        """A preposition and a place in the dative; "in dem" becomes "im"."""
-        en, de = self.rng.choice(prepositions)
-        place = self.phrase("place", adjective=0.25)
-        article, _, rest = place.german("dat").partition(" ")
-        start = f"{de} {article}"
-        return f"{en} {place.english()}", f"{lx.CONTRACTIONS.get(start, start)} {rest}"
-
-    def clause(self, size: float, tense: str = "", subject=None, **more) -> Clause:
-        """A clause with a random verb; *size* from 0 to 1 is how likely its optional parts are."""
-        tense = tense or self.rng.choice(list(lx.ADVERBS))
-        if subject is None and self.chance(0.25):
-            subject = Pronoun(*self.rng.choice(lx.PRONOUNS))
-        subject = subject or self.phrase("being", adjective=0.4 * size)
-        animal = isinstance(subject, Phrase) and subject.noun in lx.ANIMALS
-        group = self.rng.choice(ANIMAL_CLAUSES if animal else CLAUSES)
-        place = self.prepositional(lx.PLACE_PREPOSITIONS) if self.chance(0.4 * size) else ("", "")
-        objects = ()
-        if group == "be":
-            verb, place = lx.BE, self.rng.choice(lx.BEING_ADJECTIVES)
-        else:
-            verb = self.rng.choice(lx.VERBS[group])
-        if group == "motion":
-            place = self.prepositional(lx.MOTION_PREPOSITIONS)
-        elif group == "transfer":
-            objects = ((self.phrase("person", 0.3 * size), "dat"), (self.phrase("thing"), "acc"))
-            place = ("", "")
-        elif group in ("being", "person", "thing"):
-            objects = ((self.phrase(group), verb.frame),)
-        return Clause(subject, verb, tense, self.modal(tense), objects, place, **more)
-
-    def modal(self, tense: str) -> tuple | None:
-        """A modal verb if the tense is modal."""
-        return self.rng.choice(lx.MODALS) if tense == "modal" else None
-
-    def timed(self, size: float, fronted: bool = False, **more) -> Clause:
-        """A clause with an adverb of time that suits its tense."""
-        tense = self.rng.choice(list(lx.ADVERBS))
-        adverb = self.rng.choice(lx.ADVERBS[tense])
-        return self.clause(size, tense, adverb=adverb, fronted=fronted, **more)
-
-    # the kinds of sentence; each gives both sides without capital and full stop
-
-    def simple(self) -> tuple:
-        """One clause, with an adverb of time half the time."""
-        clause = self.timed(1) if self.chance(0.5) else self.clause(1)
-        return clause.english(), clause.german()
-
-    def inverted(self) -> tuple:
-        """An adverb first: in German the verb comes before the subject."""
-        clause = self.timed(1, fronted=True)
-        return clause.english(), clause.german()
-
-    def subordinate(self) -> tuple:
-        """A main clause and a subordinate one, in either order."""
-        tenses = self.rng.choice(lx.TIMES)
-        main, tense = self.clause(0.3, self.rng.choice(tenses)), self.rng.choice(tenses)
-        clause = self.clause(0.3, tense)
-        en, de = self.rng.choice(lx.CONJUNCTIONS[tense])
-        en, de = f"{en} {clause.english()}", f"{de} {clause.german('last')}"
-        if self.chance(0.5):
-            return f"{en}, {main.english()}", f"{de}, {main.german('first')}"
-        return f"{main.english()} {en}", f"{main.german()}, {de}"
-
-    def content(self) -> tuple:
-        """What somebody says or thinks, verb last."""
-        subject = self.phrase("person", 0.3)
-        tense = self.rng.choice(("present", "past", "perfect"))
-        inner = self.timed(0.4) if self.chance(0.3) else self.clause(0.4)
-        verb = self.rng.choice(lx.VERBS["say"])
-        clause = Clause(subject, verb, tense, that=inner)
-        return clause.english(), clause.german()
-
-    def relative(self) -> tuple:
-        """A clause about the subject, verb last."""
-        subject = self.phrase("being", 0.3)
-        clause = self.clause(0.3, subject=subject, relative=self.clause(0.3, subject=subject))
-        return clause.english(), clause.german()
-
-    def coordinated(self) -> tuple:
-        """Two main clauses."""
-        first, second = self.clause(0.3), self.clause(0.3)
-        en, de = self.rng.choice(lx.COORDINATORS)
-        return f"{first.english()}, {en} {second.english()}", (
-            f"{first.german()}, {de} {second.german()}"
-        )
-
-    def sentence(self) -> tuple:
-        """One sentence of any kind, English and German."""
-        kinds = [
-            self.simple,
-            self.inverted,
-            self.subordinate,
-            self.content,
-            self.relative,
-            self.coordinated,
-        ]
-        (kind,) = self.rng.choices(kinds, (4, 3, 4, 2, 2, 1))
-        en, de = kind()
-        return f"{capital(en)}.", f"{capital(de)}."
+WORDS = read_words()
 
 
-def generate(seed: int, splits: dict[str, int]) -> dict[str, list[tuple[str, str]]]:
-    """Sentence pairs for each split: no English and no German sentence occurs twice in them all.
+class Phrase(NamedTuple):
+    en: str
+    de: List[str]  # by case
+    plural: bool
+    pronoun: str  # German, of a relative clause
 
-    Args:
-        seed: decides the sentences, together with the splits' sizes and order.
-        splits: number of sentences of each, by name.
 
-    Raises:
-        UserError: for a negative number, or for more sentences than random draws find.
-    """
-    for name, count in splits.items():
-        if count < 0:
-            raise UserError(f"{name}: cannot write {count} sentences")
-    writer, seen, wanted = Writer(random.Random(seed)), set(), sum(splits.values())
-    pairs = []
-    for _ in range(DRAWS * wanted):
-        if len(pairs) == wanted:
-            break
-        pair = writer.sentence()
-        if WORDS[0] <= len(pair[0].split()) <= WORDS[1] and seen.isdisjoint(pair):
-            seen.update(pair)
-            pairs.append(pair)
-    if len(pairs) < wanted:
-        raise UserError(
-            f"only {len(pairs)} different sentences in {DRAWS * wanted} draws, and "
-            f"{wanted} were asked for: ask for fewer"
-        )
-    rest = iter(pairs)
-    return {name: [next(rest) for _ in range(count)] for name, count in splits.items()}
+class Clause(NamedTuple):
+    en: str
+    second: str  # German with its verb second
+    inverted: str  # the verb before the subject
+    last: str  # the verb at the end
+
+
+def join(*words: str) -> str:
+    return " ".join(word for word in words if word)
+
+
+def phrase(rng: random.Random, group: str) -> Phrase:
+    """A determiner, an adjective half the time, and a noun."""
+    one, many, stem = rng.choice(WORDS["determiners"])
+    en, en_plural, gender, noun, noun_plural = rng.choice(WORDS[group])
+    adjective, de_adjective = rng.choice(WORDS["adjectives"]) if rng.random() < 0.5 else ("", "")
+    plural = many != "-" and rng.random() < 0.4
+    gender = "p" if plural else gender
+    german = []
+    for case in CASES:
+        strong, article = ENDINGS[gender].split()[case], ARTICLES[gender].split()[case]
+        bare = stem.endswith("ein") and (gender, case) in [
+            ("m", 0),
+            ("n", 0),
+            ("n", 1),
+        ]  # "ein Kind"
+        short = not plural and (case == NOMINATIVE or (case == ACCUSATIVE and gender in "fn"))
+        ending = strong if bare else "e" if short else "en"
+        dative_n = "n" * (plural and case == DATIVE and noun_plural[-1] not in "ns")
+        determiner = article if stem == "d" else stem + strong * (not bare)
+        word = noun_plural + dative_n if plural else noun
+        german.append(join(determiner, de_adjective + ending * bool(de_adjective), word))
+    english = join(adjective, en_plural if plural else en)
+    determiner = many if plural else "an" if one == "a" and english[0] in "aeiou" else one
+    return Phrase(f"{determiner} {english}", german, plural, ARTICLES[gender].split()[NOMINATIVE])
+
+
+def clause(rng: random.Random, tense: str, subject: Phrase, adverb=("", "")) -> Clause:
+    """What *subject* does: a verb, its object and a place."""
+    group = rng.choice(["verbs", "verbs persons", "verbs things"])
+    target = phrase(rng, group.split()[1]) if " " in group else Phrase("", [""] * 3, False, "")
+    en, en_he, en_past, en_done, de, de_er, de_past, de_done, particle = rng.choice(WORDS[group])
+    particle, plural = particle.replace("-", ""), subject.plural
+    if tense == "present":
+        english, finite, rest = en if plural else en_he, de if plural else de_er, particle
+    elif tense == "past":
+        ending = ("n" if de_past.endswith("e") else "en") * plural
+        english, finite, rest = en_past, de_past + ending, particle
+    elif tense == "perfect":
+        english, finite = ("have", "haben") if plural else ("has", "hat")
+        english, rest = f"{english} {en_done}", de_done
+    else:
+        modal, can, could = rng.choice(WORDS["modals"])
+        english, finite, rest = f"{modal} {en}", could if plural else can, particle + de
+    place = ("", "")
+    if rng.random() < 0.4:
+        (en, de), where = rng.choice(WORDS["prepositions"]), phrase(rng, "places")
+        place = (f"{en} {where.en}", f"{de} {where.de[DATIVE]}".replace("in dem ", "im "))
+    german, middle = subject.de[NOMINATIVE], join(adverb[1], target.de[ACCUSATIVE], place[1])
+    return Clause(
+        join(subject.en, english, target.en, place[0], adverb[0]),
+        join(german, finite, middle, rest),
+        join(finite, german, middle, rest),
+        join(german, middle, particle + finite if rest == particle else join(rest, finite)),
+    )
+
+
+def sentence(rng: random.Random) -> Tuple[str, str]:
+    tense, kind, subject = rng.choice(TENSES), rng.choice(KINDS), phrase(rng, "persons")
+    adverb = rng.choice(WORDS[f"adverbs {tense}"])
+    if kind == "relative":
+        who = Phrase("who", [subject.pronoun] * 3, subject.plural, "")
+        side = clause(rng, tense, who)
+        german = [f"{subject.de[NOMINATIVE]}, {side.last},"] * 3
+        subject = Phrase(f"{subject.en} {side.en}", german, subject.plural, "")
+    main = clause(rng, tense, subject, adverb if kind == "simple" else ("", ""))
+    pair = main.en, main.second
+    if kind == "fronted":
+        pair = f"{adverb[0]} {main.en}", f"{adverb[1]} {main.inverted}"
+    elif "conjunction" in kind:
+        side = clause(rng, tense, phrase(rng, "persons"))
+        en, de = rng.choice(WORDS["conjunctions"])
+        pair = f"{main.en} {en} {side.en}", f"{main.second}, {de} {side.last}"
+        if "first" in kind:
+            pair = f"{en} {side.en}, {main.en}", f"{de} {side.last}, {main.inverted}"
+    en, de = (f"{text[0].upper()}{text[1:]}." for text in pair)
+    return en, de
+
+
+def generate(seed: int, sizes: Dict[str, int]) -> Dict[str, List[Tuple[str, str]]]:
+    """Sentence pairs for each split; no sentence of either language occurs twice in them all."""
+    rng, seen = random.Random(seed), set()
+    splits: Dict[str, List[Tuple[str, str]]] = {split: [] for split in sizes}
+    for split, pairs in splits.items():
+        while len(pairs) < sizes[split]:
+            pair = sentence(rng)
+            if seen.isdisjoint(pair):
+                seen.update(pair)
+                pairs.append(pair)
+    return splits

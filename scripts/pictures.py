@@ -1,0 +1,97 @@
+"""The pictures of the pages. A title states the finding, a line carries its name."""
+
+from pathlib import Path
+from statistics import mean
+from typing import Callable, Dict, List, Tuple
+
+from matplotlib.figure import Figure
+
+from resmlp_mt.plot.style import CM, in_style, new_figure, save
+
+# name and colour, each with a contrast of 4.5:1 or more on white
+LOOKS = {"transformer": ("Transformer", "#333333"), "gated": ("ResMLP, gated", "#0B61A4")}
+LOOKS["resmlp_mt_6"] = ("ResMLP", LOOKS["gated"][1])
+WIDTH, HEIGHT = 11 * CM, 6 * CM
+Points = List[Tuple[float, float]]
+
+
+@in_style
+def lines(title: str, x: str, y: str, points: Dict[str, Points]) -> Figure:
+    """Lines with their names at the right end."""
+    figure = new_figure(WIDTH, HEIGHT, title)
+    axes = figure.subplots()
+    for name, line in points.items():
+        label, color = LOOKS[name]
+        axes.plot(*zip(*line), color=color, marker="o", clip_on=False)
+        end = line[-1]
+        shift = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+        axes.annotate(label, end, color=color, fontweight="bold", annotation_clip=False, **shift)
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.grid(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def study(results: Dict[str, dict]) -> List[dict]:
+    names = [name for name in results if name.startswith("en-de/") and "single" not in name]
+    return [results[name]["numbers"] for name in names]
+
+
+def budgets(results: Dict[str, dict]) -> Figure:
+    """Mean BLEU of the test sets in the domains by CPU minutes."""
+    domains = ("tatoeba", "suttacentral", "ossdocs")
+    points: Dict[str, Points] = {}
+    for system in ("transformer", "gated"):
+        by_minutes: Dict[float, List[float]] = {}
+        for n in study(results):
+            if n["system"] == system and n["minutes"] >= 60:
+                bleu = mean(n["scores"][test]["bleu"] for test in domains)
+                by_minutes.setdefault(n["minutes"], []).append(bleu)
+        points[system] = [(minutes, mean(bleu)) for minutes, bleu in sorted(by_minutes.items())]
+    title = "Gated mixing is ahead of the Transformer at every budget"
+    return lines(
+        title, "CPU minutes of training, one core", "BLEU, mean of three test sets", points
+    )
+
+
+def lengths(results: Dict[str, dict]) -> Figure:
+    """BLEU by the words of the source after the longest trainings."""
+    most = max(n["minutes"] for n in study(results))
+    points = {}
+    for n in study(results):
+        if n["minutes"] == most:
+            # the last bucket has no end
+            middles = [(b["from"] + (b["to"] or b["from"] + 10)) / 2 for b in n["by_length"]]
+            bleu = [bucket["bleu"] for bucket in n["by_length"]]
+            points[n["system"]] = list(zip(middles, bleu))
+    title = "The lead holds at every sentence length"
+    points = {name: points[name] for name in ("transformer", "gated")}
+    return lines(title, "words of the source sentence", "BLEU, all test sets", points)
+
+
+def decoding(results: Dict[str, dict]) -> Figure:
+    """Time of a step by the length of the translation."""
+    points: Dict[str, Points] = {"transformer": [], "resmlp_mt_6": []}
+    for words in (25, 100, 200):
+        (line,) = results[f"speed/amd/decode/64x4/{words}"]["numbers"]["decode"]
+        for name, some in points.items():
+            some.append((words, line["columns"][name]["ms_a_step"]["median"]))
+    title = "A ResMLP's decoding step hardly slows down in long sentences"
+    y = "ms a step, 64 x 4 hypotheses, AMD EPYC"
+    return lines(title, "words of the translation", y, points)
+
+
+PICTURES: Dict[str, Callable[[Dict[str, dict]], Figure]] = {
+    "budgets": budgets,
+    "lengths": lengths,
+    "decoding": decoding,
+}
+
+
+def draw(results: Dict[str, dict], folder: Path) -> List[Path]:
+    paths = [folder / f"{name}.png" for name in PICTURES]
+    for path, picture in zip(paths, PICTURES.values()):
+        save(picture(results), path)
+    return paths
