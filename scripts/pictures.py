@@ -16,7 +16,7 @@ Points = List[Tuple[float, float]]
 
 
 @in_style
-def lines(title: str, x: str, y: str, points: Dict[str, Points]) -> Figure:
+def lines(title: str, x: str, y: str, points: Dict[str, Points], bottom: float = 0) -> Figure:
     """Lines with their names at the right end."""
     figure = new_figure(WIDTH, HEIGHT, title)
     axes = figure.subplots()
@@ -28,7 +28,7 @@ def lines(title: str, x: str, y: str, points: Dict[str, Points]) -> Figure:
         axes.annotate(label, end, color=color, fontweight="bold", annotation_clip=False, **shift)
     axes.set(xlabel=x, ylabel=y)
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(bottom=bottom)
     axes.grid(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
@@ -68,7 +68,7 @@ def lengths(results: Dict[str, dict]) -> Figure:
             points[n["system"]] = list(zip(middles, bleu))
     title = "The lead holds at every sentence length"
     points = {name: points[name] for name in ("transformer", "gated")}
-    return lines(title, "words of the source sentence", "BLEU, all test sets", points)
+    return lines(title, "words of the source sentence", "BLEU, all test sets", points, 10)
 
 
 def decoding(results: Dict[str, dict]) -> Figure:

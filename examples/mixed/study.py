@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""ResMLP and the Transformer after equal CPU minutes, on a corpus of several kinds of text.
+
+    python examples/mixed/study.py corpus --pair en-de --from DIR
+    python examples/mixed/study.py train gated --pair en-de --cpu-minutes 120
+    python examples/mixed/study.py score transformer gated --pair en-de --cpu-minutes 120
+    python examples/mixed/study.py publish gated --pair en-de --cpu-minutes 360
+
+DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz. All is kept in --out: a
+training that was stopped resumes, and more minutes make it longer. Scores go to
+docs/results/results.jsonl, for `make tables`.
+"""
+
+import argparse
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from statistics import mean
+from typing import Dict, Iterator, List
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import results  # noqa: E402
+from sacrebleu.metrics import BLEU, CHRF  # noqa: E402
+from sacrebleu.significance import PairedTest  # noqa: E402
+
+from resmlp_mt.checkpoints import model_options, read_checkpoint, write_checkpoint  # noqa: E402
+from resmlp_mt.cli.arguments import Parser  # noqa: E402
+from resmlp_mt.cli.terminal import run_main  # noqa: E402
+from resmlp_mt.errors import UserError  # noqa: E402
+from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
+from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
+from resmlp_mt.train.log import read_curve  # noqa: E402
+
+ARCHITECTURES = {
+    "transformer": "transformer",
+    "resmlp": "resmlp_mt_6",
+    "toeplitz": "resmlp_mt_toeplitz_6",
+    "conv": "resmlp_mt_conv_6",
+    "gated": "resmlp_mt_gated_6",
+}
+RECIPE, VOCABULARY = "mixed", 8000
+LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
+JOINED = 0.25  # lines of two sentences that are added to the training text
+DECAY = 0.1  # last part of the minutes, in which the learning rate falls to 0
+STAGE = 500  # updates between two looks at the CPU minutes
+EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
+EVERYDAY = HERE / "everyday"  # a hundred sentences that are in no corpus
+
+
+def resmlp_mt(*words) -> None:
+    command = [sys.executable, "-m", "resmlp_mt", *map(str, words)]
+    if subprocess.run(command).returncode:
+        raise UserError(f"resmlp-mt {words[0]} failed, see above")
+
+
+def side(prefix: Path, language: str) -> List[str]:
+    """The lines of ``PREFIX.LANG``, plain or ``.gz``."""
+    plain = Path(f"{prefix}.{language}")
+    return read_text(plain if plain.exists() else Path(f"{plain}.gz"))
+
+
+class Study:
+    """Where everything is. ``--out/PAIR`` has the data and a folder for each training."""
+
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        self.source, self.target = args.pair.split("-")
+        self.out = args.out / args.pair
+        self.data = self.out / "data" / "data-bin"
+        self.text = self.out / "text"
+
+    # ----------------------------------------------------------------------------- corpus
+
+    def corpus(self, folder: Path) -> None:
+        """The held-out text by name, the training text with joined lines, the binary data."""
+        make_folder(self.text)
+        valid = sorted({path.name.split(".")[1] for path in folder.glob("valid.*")})
+        tests = sorted({path.name.split(".")[1] for path in folder.glob("test.*")})
+        if not valid or not tests:
+            raise UserError(f"--from {folder}: has no valid.NAME.LANG and test.NAME.LANG")
+        for language in (self.source, self.target):
+            held_out = [line for name in valid for line in side(folder / f"valid.{name}", language)]
+            write_lines(self.text / f"valid.{language}", held_out)
+            for name in tests:
+                lines = side(folder / f"test.{name}", language)
+                write_lines(self.text / f"test.{name}.{language}", lines)
+            lines = side(folder / "train", language)
+            write_lines(self.text / f"train.{language}", [*lines, *joined(lines)])
+        resmlp_mt(
+            *("prepare", "-s", self.source, "-t", self.target, "--vocab-size", VOCABULARY),
+            *("--trainpref", self.text / "train", "--validpref", self.text / "valid"),
+            *("--testpref", ",".join(str(self.text / f"test.{name}") for name in tests)),
+            *("--out", self.out / "data"),
+        )
+
+    def tests(self) -> Dict[str, Path]:
+        """The prefixes of the test sets, by name."""
+        paths = sorted(self.text.glob(f"test.*.{self.source}"))
+        found = {path.name.split(".")[1]: path.with_suffix("") for path in paths}
+        return {**found, "everyday": EVERYDAY} if self.args.pair == "en-de" else found
+
+    # --------------------------------------------------------------------------- training
+
+    def folder(self, system: str) -> Path:
+        return self.out / f"{system}.{self.args.seed}"
+
+    def final(self, system: str) -> Path:
+        """The folder of the model of these minutes, with ``model.pt`` and ``stage.json``."""
+        return self.folder(system) / f"{self.args.cpu_minutes:g}"
+
+    def train(self, system: str) -> None:
+        """Nine tenths of the minutes with the recipe, the last one with a rate that falls to 0."""
+        final, checkpoints = self.final(system), self.folder(system) / "checkpoints"
+        if (final / "stage.json").exists():
+            return
+        stages = self.folder(system) / "stages.json"
+        done = read_json(stages) if stages.exists() else []
+        most = (1 - DECAY) * self.args.cpu_minutes
+        while not done or done[-1]["cpu_minutes"] < most:
+            updates = done[-1]["updates"] + STAGE if done else STAGE
+            minutes = self._train(system, checkpoints, updates)
+            done.append({"updates": updates, "cpu_minutes": minutes})
+            write_json(stages, done)
+        stage = next(stage for stage in done if stage["cpu_minutes"] >= most)
+        starts = list(checkpoints.glob(f"checkpoint_*_{stage['updates']}.pt"))
+        if not starts:
+            raise UserError(
+                f"{checkpoints}: the checkpoint of update {stage['updates']} is gone, because the "
+                "training went on: give more --cpu-minutes or another --out"
+            )
+        (optimizer,) = read_checkpoint(starts[0])["last_optimizer_state"]["param_groups"]
+        end = round(stage["updates"] / (1 - DECAY))
+        minutes = self._train(
+            *(system, final / "checkpoints", end, "--continue-once", starts[0]),
+            *("--reset-lr-scheduler", "--lr-scheduler", "polynomial_decay"),
+            *("--lr", optimizer["lr"], "--warmup-updates", stage["updates"]),
+            *("--total-num-update", end),
+        )
+        inputs = ("average", "--inputs", final / "checkpoints", "--num-update-checkpoints", 3)
+        resmlp_mt(*inputs, "--output", final / "model.pt")
+        minutes += stage["cpu_minutes"]
+        write_json(final / "stage.json", {"updates": end, "cpu_minutes": minutes})
+
+    def _train(self, system: str, out: Path, updates: int, *options) -> float:
+        """Train or resume up to so many updates; the CPU minutes that the folder took."""
+        resmlp_mt(
+            *("train", self.data, "--out", out, "--arch", ARCHITECTURES[system]),
+            *("--recipe", RECIPE, "--seed", self.args.seed, "--max-update", updates),
+            *("--precision", "bf16", "--max-tokens", 1024, "--threads", 1),
+            *("--", "--cpu", "--keep-interval-updates", 5, *options),
+        )
+        return read_json(out / "cost.json")["cpu_minutes"]
+
+    # ---------------------------------------------------------------------------- scoring
+
+    def translate(self, model: Path, prefix: Path, lenpen: float) -> List[str]:
+        folder = model.parent / "translations"
+        make_folder(folder)
+        output = folder / f"{prefix.name}.{lenpen:g}.{self.target}"
+        if not output.exists():
+            resmlp_mt(
+                *("translate", "--path", model, "--data", self.data, "--cpu", "--threads", 1),
+                *("--lenpen", lenpen, "--input", f"{prefix}.{self.source}", "--output", output),
+            )
+        return read_text(output)
+
+    def score(self, systems: List[str]) -> None:
+        """A line of results for each system, tested against those that are named before it."""
+        before: Dict[str, Dict[str, List[str]]] = {}
+        for system in systems:
+            stage_file = self.final(system) / "stage.json"
+            if not stage_file.exists():
+                raise UserError(f"{stage_file.parent}: train {system} for these minutes first")
+            model, valid = self.final(system) / "model.pt", self.text / "valid"
+            chosen = max(
+                LENPEN,
+                key=lambda lenpen: self._scores(self.translate(model, valid, lenpen), valid)[
+                    "bleu"
+                ],
+            )
+            lines = {n: self.translate(model, p, chosen) for n, p in self.tests().items()}
+            lines["valid"] = self.translate(model, valid, chosen)
+            prefixes = {**self.tests(), "valid": valid}
+            log = self.folder(system) / "checkpoints" / "train.log"
+            numbers = {
+                **{"pair": self.args.pair, "system": system, "minutes": self.args.cpu_minutes},
+                **{"joined_lines": True, "decayed": True, **read_json(stage_file)},
+                "parameters": count_parameters(read_checkpoint(model)["model"]),
+                "lenpen": chosen,
+                "scores": {n: self._scores(some, prefixes[n]) for n, some in lines.items()},
+                "signatures": {m.__name__.lower(): signature(m) for m in (BLEU, CHRF)},
+                "by_length": self._by_length(lines),
+                "against": {
+                    other: {n: self._tested(theirs[n], lines[n], prefixes[n]) for n in lines}
+                    for other, theirs in before.items()
+                },
+                "valid_curve": read_curve(log)["valid"][::4],
+            }
+            name = f"{self.args.pair}/{system}/{self.args.seed}/{self.args.cpu_minutes:g}"
+            results.append(name, numbers, self.args.seed)
+            before[system] = lines
+
+    def _scores(self, lines: List[str], prefix: Path) -> dict:
+        references = side(prefix, self.target)
+        words = sum(map(len, map(str.split, lines))) / sum(map(len, map(str.split, references)))
+        return {
+            "bleu": round(BLEU().corpus_score(lines, [references]).score, 2),
+            "chrf": round(CHRF().corpus_score(lines, [references]).score, 2),
+            "repeats": round(mean(map(repeats, lines)), 4),
+            "words": round(words, 4),
+        }
+
+    def _by_length(self, lines: Dict[str, List[str]]) -> List[dict]:
+        """BLEU by the words of the source, all test sets together."""
+        triples = [
+            triple
+            for name, prefix in self.tests().items()
+            for triple in zip(side(prefix, self.source), lines[name], side(prefix, self.target))
+        ]
+        buckets = []
+        for low, high in zip(EDGES, (*EDGES[1:], None)):
+            some = [t for t in triples if low <= len(t[0].split()) < (high or 10**9)]
+            bleu = BLEU().corpus_score([t[1] for t in some], [[t[2] for t in some]]).score
+            bucket = {"from": low, "to": high and high - 1, "sentences": len(some)}
+            buckets.append({**bucket, "bleu": round(bleu, 2)})
+        return buckets
+
+    def _tested(self, theirs: List[str], ours: List[str], prefix: Path) -> dict:
+        """Paired bootstrap: the difference in BLEU, and the chance of it."""
+        systems = [("baseline", theirs), ("system", ours)]
+        references = [side(prefix, self.target)]
+        test = PairedTest(systems, {"BLEU": BLEU(references=references)}, references, "bs", 1000)
+        baseline, system = test()[1]["BLEU"]
+        difference = round(system.score - baseline.score, 2)
+        return {"difference": difference, "p": round(system.p_value, 4)}
+
+    # ------------------------------------------------------------------------- publishing
+
+    def publish(self, system: str) -> None:
+        """``model/``: the scored weights in float16, and all else that translates."""
+        name = f"{self.args.pair}/{system}/{self.args.seed}/{self.args.cpu_minutes:g}"
+        scored = results.load().get(name)
+        if scored is None:
+            raise UserError(f"results.jsonl has no {name}: score it first")
+        out, lenpen = self.args.model, scored["numbers"]["lenpen"]
+        make_folder(out)
+        weights = ("--inputs", self.final(system) / "model.pt", "--output", out / "model.pt")
+        resmlp_mt("average", *weights, "--float16")
+        forget_folders(out / "model.pt")
+        write_json(out / "search.json", {"lenpen": lenpen})
+        for file in (
+            f"dict.{self.source}.txt",
+            f"dict.{self.target}.txt",
+            "spm.model",
+            "text.json",
+        ):
+            shutil.copyfile(self.data / file, out / file)
+        shutil.rmtree(out / "translations", ignore_errors=True)
+        lines = {n: self.translate(out / "model.pt", p, lenpen) for n, p in self.tests().items()}
+        shutil.rmtree(out / "translations")
+        kept = ("updates", "cpu_minutes", "parameters", "lenpen", "signatures")
+        shown = list(zip(side(EVERYDAY, self.source), lines.get("everyday", [])))[:12]
+        files = [path for path in sorted(out.iterdir()) if path.suffix != ".md"]
+        numbers = {
+            **{"system": system, **{key: scored["numbers"][key] for key in kept}},
+            "scores": {n: self._scores(some, self.tests()[n]) for n, some in lines.items()},
+            "sentences": shown,
+            "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
+        }
+        results.append(f"model/{self.args.pair}", numbers, self.args.seed)
+
+
+def joined(lines: List[str]) -> Iterator[str]:
+    """Lines of two sentences each, drawn alike for both languages."""
+    order = random.Random(1).sample(range(len(lines)), 2 * int(JOINED * len(lines)))
+    for first, second in zip(order[::2], order[1::2]):
+        yield f"{lines[first]} {lines[second]}"
+
+
+def repeats(line: str) -> bool:
+    """Whether the same three words stand in it twice."""
+    words = re.findall(r"\w+", line.lower())
+    threes = list(zip(words, words[1:], words[2:]))
+    return len(set(threes)) < len(threes)
+
+
+def signature(metric: type) -> str:
+    counted = metric()
+    counted.corpus_score(["a"], [["a"]])
+    return str(counted.get_signature())
+
+
+def count_parameters(weights: dict) -> int:
+    """A matrix that is shared counts once."""
+    return sum({w.data_ptr(): w.numel() for w in weights.values() if w.numel() > 1}.values())
+
+
+def forget_folders(path: Path) -> None:
+    """fairseq writes the folders of the training into a checkpoint: they are of one machine."""
+    state = read_checkpoint(path)
+    parts = [state["cfg"][part] for part in ("common", "checkpoint", "task")]
+    for options in [model_options(state), *parts]:
+        options = options if isinstance(options, dict) else vars(options)
+        for name in ("user_dir", "save_dir", "continue_once", "data"):
+            if name in options:
+                options[name] = None
+    write_checkpoint(state, path)
+
+
+def parse_args() -> argparse.Namespace:
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    actions = parser.add_subparsers(dest="action", required=True)
+    making = actions.add_parser("corpus")
+    making.add_argument("--from", type=Path, dest="folder", metavar="DIR", required=True)
+    for name, systems in (("train", "+"), ("score", "+"), ("publish", 1)):
+        action = actions.add_parser(name)
+        action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")
+        action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
+        action.add_argument("--seed", type=int, default=1)
+    actions.choices["publish"].add_argument("--model", type=Path, default=HERE / "model")
+    for action in actions.choices.values():
+        action.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
+        action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    study = Study(args)
+    if args.action == "corpus":
+        study.corpus(args.folder)
+    elif args.action == "score":
+        study.score(args.systems)
+    else:
+        for system in args.systems:
+            study.train(system) if args.action == "train" else study.publish(system)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))
