@@ -90,15 +90,21 @@ def quality(results: Results, pair: str = "en-de") -> str:
         repeats = [mean(n["scores"][test]["repeats"] for n in some) for some in systems.values()]
         repeats = [f"{100 * share:.1f}%" for share in repeats]
         gains = ", ".join(gain(n, test) for n in systems["gated"])
-        rows.append([test, *bleu, gains, *chrf, *repeats])
-    head = ["test set", "Transformer", "gated", "difference", "chrF", "gated", "repeats", "gated"]
+        rows.append([test, *(" / ".join(pair) for pair in (bleu, chrf, repeats)), gains])
+    head = ["Transformer / gated", "BLEU", "chrF", "repeats", "BLEU gained"]
     return markdown(head, rows)
 
 
 def front(results: Results) -> str:
-    """The first columns of :func:`quality`."""
-    lines = quality(results).strip().splitlines()
-    return "\n".join(["", *("|".join(line.split("|")[:5]) + "|" for line in lines), ""])
+    """BLEU alone, a row for each system."""
+    systems, tests = longest(results, "en-de"), sum(TESTS["en-de"], [])
+    rows = []
+    for name, some in systems.items():
+        gains = [gain(some[0], test) if name == "gated" else "" for test in tests]
+        bleu = [f"{mean(n['scores'][test]['bleu'] for n in some):.1f}" for test in tests]
+        cells = [f"{value} ({more})" if more else value for value, more in zip(bleu, gains)]
+        rows.append([SYSTEMS[name], *cells])
+    return markdown(["", *tests], rows)
 
 
 def budgets(results: Results) -> str:
@@ -125,10 +131,9 @@ def kinds(results: Results) -> str:
     rows = []
     for name, heading in SYSTEMS.items():
         n = by_system[name]
-        cells = [f"{n['scores'][test]['bleu']:.1f}" for test in sum(TESTS["en-de"], [])]
-        size = f"{n['parameters'] / 1e6:.1f} M"
-        rows.append([heading, size, f"{n['updates']:,}", *cells, f"{in_domain(n):.1f}"])
-    return markdown(["", "size", "updates", *sum(TESTS["en-de"], []), "mean of three"], rows)
+        out = f"{n['scores']['newstest2014']['bleu']:.1f}"
+        rows.append([heading, f"{n['updates']:,}", f"{in_domain(n):.1f}", out])
+    return markdown(["", "updates", "in domain", "newstest2014"], rows)
 
 
 # ---------------------------------------------------------------------------------- Multi30k
@@ -151,12 +156,15 @@ def multi30k(results: Results) -> str:
 
 
 def ablations(results: Results) -> str:
+    """Of the kinds of token mixing that are in the package."""
+    gone = ("MLP", "depthwise", "separable", "begins", "0.1", "bias", "6 + 6", "A: 8 heads")
+    changes = [r["numbers"] for name, r in results.items() if name.startswith("multi30k/ablation/")]
     rows = [
-        [n["change"], f"{n['parameters'] / 1e6:.2f}", f"{n['valid']:.1f}", f"{n['test']:.1f}"]
-        for name, n in ((name, r["numbers"]) for name, r in results.items())
-        if name.startswith("multi30k/ablation/")
+        [n["change"], f"{n['test']:.1f}"]
+        for n in changes
+        if not any(word in n["change"] for word in gone)
     ]
-    return markdown(["change", "M", "validation", "test"], rows)
+    return markdown(["change", "BLEU"], rows)
 
 
 # ------------------------------------------------------------------------------------- speed
@@ -167,87 +175,75 @@ def columns(results: Results, name: str, mode: str = "decode") -> Dict[str, dict
     return line["columns"]
 
 
-def milliseconds(column: dict) -> str:
-    return f"{number(column['ms_a_step']['median'])} ms"
+def times(found: Dict[str, dict], theirs: str, ours: str) -> List[str]:
+    """Milliseconds of both, and the speed-up of the medians."""
+    medians = [found[name]["ms_a_step"]["median"] for name in (theirs, ours)]
+    return [*map(number, medians), f"{medians[0] / medians[1]:.1f}"]
 
 
 def speed(results: Results) -> str:
     """The front page: fairseq in float32 on two machines, int8 beside CTranslate2 on one."""
     rows = []
     for machine, heading in MACHINES.items():
-        for size, sentences in (("1x4", "one sentence"), ("64x4", "64 sentences")):
+        for size, sentences in (("1x4", "1 sentence"), ("64x4", "64 sentences")):
             found = columns(results, f"speed/{machine}/decode/{size}/25")
-            theirs, ours = found["transformer"], found["resmlp_mt_6"]
-            cells = [milliseconds(theirs), milliseconds(ours), number(ours["speed"]["median"])]
-            rows.append([f"fairseq float32, {heading}, {sentences}", *cells])
+            rows.append([f"{heading}, {sentences}", *times(found, "transformer", "resmlp_mt_6")])
     found = columns(results, "speed/amd/exported/512/1x4")
-    theirs, ours = found["CTranslate2 int8"], found["exported int8"]
-    ratio = theirs["ms_a_step"]["median"] / ours["ms_a_step"]["median"]
-    cells = [milliseconds(theirs), milliseconds(ours), number(ratio)]
-    rows.append(["int8, exported and CTranslate2, AMD EPYC, one sentence", *cells])
-    return markdown(["a decoding step", "Transformer", "ResMLP", "speed-up"], rows)
+    cells = times(found, "CTranslate2 int8", "exported int8")
+    rows.append(["AMD EPYC, 1 sentence, int8: CTranslate2, exported", *cells])
+    return markdown(["ms a decoding step", "Transformer", "ResMLP", "speed-up"], rows)
 
 
 def decoding(results: Results) -> str:
     rows = []
     for machine, heading in MACHINES.items():
-        for setting in ("1x4/25", "64x4/25", "64x4/100", "64x4/200"):
+        for setting in ("1x4/25", "64x4/25", "64x4/200"):
             found = columns(results, f"speed/{machine}/decode/{setting}")
-            times = [milliseconds(found[name]) for name in ("transformer", "resmlp_mt_6")]
-            setting = setting.replace("x", " x ").replace("/", ", ")
-            rows.append([heading, setting, *times, spread(found["resmlp_mt_6"]["speed"])])
-    return markdown(["CPU", "hypotheses, words", "Transformer", "ResMLP", "speed-up"], rows)
+            milliseconds = times(found, "transformer", "resmlp_mt_6")[:2]
+            setting = setting.replace("/", ", ")
+            rows.append([heading, setting, *milliseconds, spread(found["resmlp_mt_6"]["speed"])])
+    return markdown(["CPU", "size", "Transformer, ms", "ResMLP, ms", "speed-up"], rows)
 
 
 def training(results: Results) -> str:
     rows = []
-    names = {f"{machine}/train/{layers}": heading for machine, heading in MACHINES.items()
-             for layers in ("6", "12")}  # fmt: skip
-    names |= {f"amd/train/{kind}": MACHINES["amd"] for kind in ("toeplitz", "gated", "conv")}
-    for name, heading in names.items():
+    for name in ("amd/train/6", "intel/train/6", "intel/train/12", "amd/train/gated"):
         found = columns(results, f"speed/{name}", "train")
         (ours,) = (label for label in found if label != "transformer")
-        times = [milliseconds(found[label]) for label in ("transformer", ours)]
-        rows.append([heading, f"`{ours}`", *times, spread(found[ours]["speed"])])
-    return markdown(["CPU", "", "Transformer", "ours", "speed-up"], rows)
+        cells = [MACHINES[name.split("/")[0]], f"`{ours}`", spread(found[ours]["speed"])]
+        rows.append(cells)
+    return markdown(["CPU", "", "speed-up"], rows)
 
 
 def exported(results: Results) -> str:
     rows = []
-    sizes = {"512/1x4": "6 + 6 x 512, 1 x 4", "256/1x4": "3 + 3 x 256, 1 x 4"}
-    sizes["256/64x4"] = "3 + 3 x 256, 64 x 4"
+    sizes = {"512/1x4": "6 + 6 layers, 512, 1x4", "256/1x4": "3 + 3 layers, 256, 1x4"}
+    sizes["256/64x4"] = "3 + 3 layers, 256, 64x4"
     for size, heading in sizes.items():
         found = columns(results, f"speed/amd/exported/{size}")
         for precision in ("float32", "int8"):
-            theirs, ours = (found[f"{name} {precision}"] for name in ("CTranslate2", "exported"))
-            ratio = theirs["ms_a_step"]["median"] / ours["ms_a_step"]["median"]
-            cells = [milliseconds(theirs), milliseconds(ours), number(ratio)]
-            rows.append([heading, precision, *cells])
-    return markdown(["layers, hypotheses", "", "CTranslate2", "exported", "speed-up"], rows)
+            cells = times(found, f"CTranslate2 {precision}", f"exported {precision}")
+            rows.append([f"{heading}, {precision}", *cells])
+    return markdown(["", "CTranslate2, ms", "ours, ms", "speed-up"], rows)
 
 
 def text_to_text(results: Results) -> str:
     """Milliseconds of a sentence of a test set, the published shape."""
     found = results["speed/amd/text/256"]["numbers"]["text"]
-    rows = [
-        [name, number(n["p50"]), number(n["p95"]), number(n["tokens_per_second"])]
-        for name, n in found.items()
-    ]
-    return markdown(["", "ms a sentence", "95%", "tokens/s in batches"], rows)
+    rows = [[name, number(n["p50"]), number(n["tokens_per_second"])] for name, n in found.items()]
+    return markdown(["", "ms a sentence", "tokens/s in batches"], rows)
 
 
 def memory(results: Results) -> str:
     """MB by words of both sides: activations of training, what decoding remembers."""
     found = results["speed/amd/memory"]["numbers"]["memory"]
+    both = found["transformer"], found["resmlp_mt_6"]
     rows = [
-        [words, *(f"{of[part][words] / 1e6:,.0f}"
-                  for part in ("training", "decoding")
-                  for of in (found["transformer"], found["resmlp_mt_6"]))]
-        for words in found["transformer"]["training"]
-    ]  # fmt: skip
-    return markdown(
-        ["words", "training: Transformer", "ours", "decoding: Transformer", "ours"], rows
-    )
+        [f"{part}, {words} words", *(f"{of[part][words] / 1e6:,.0f}" for of in both)]
+        for part in ("training", "decoding")
+        for words in ("25", "200")
+    ]
+    return markdown(["MB", "Transformer", "ResMLP"], rows)
 
 
 # ------------------------------------------------------------------------- published models

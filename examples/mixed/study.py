@@ -135,7 +135,7 @@ class Study:
                 "training went on: give more --cpu-minutes or another --out"
             )
         (optimizer,) = read_checkpoint(starts[0])["last_optimizer_state"]["param_groups"]
-        end = round(stage["updates"] / (1 - DECAY))
+        end = max(stage["updates"] + 1, round(stage["updates"] / (1 - DECAY)))
         minutes = self._train(
             *(system, final / "checkpoints", end, "--continue-once", starts[0]),
             *("--reset-lr-scheduler", "--lr-scheduler", "polynomial_decay"),
