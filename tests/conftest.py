@@ -1,6 +1,5 @@
 """What every test shares: servers without a proxy, one thread, fixed random numbers, fixtures."""
 
-import gzip
 import os
 import shutil
 
@@ -47,24 +46,6 @@ def shared(tmp_path_factory):
         return folder
 
     return folder_of
-
-
-@pytest.fixture
-def hundred_lines(tmp_path):
-    """A corpus in the layout of Multi30k: 100 pairs to train, 6 in each other split."""
-    folder = tmp_path / "multi30k"
-    folder.mkdir()
-    words = ["a", "man", "woman", "dog", "is", "runs", "sits", "in", "on", "the", "red", "park"]
-    sides = {"en": words, "de": [word[::-1] for word in words]}
-    for name in ("train", "val", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco"):
-        for language, side in sides.items():
-            lines = (
-                " ".join(side[(i * k) % len(side)] for k in range(1, 5 + i % 4))
-                for i in range(100 if name == "train" else 6)
-            )
-            with gzip.open(folder / f"{name}.{language}.gz", "wt") as file:
-                file.writelines(f"{line}\n" for line in lines)
-    return folder
 
 
 def pytest_collection_modifyitems(items):

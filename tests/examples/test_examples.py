@@ -1,104 +1,140 @@
-"""The quickstart as its page starts it, at a tiny size."""
+"""The quickstart, the notebook, the study and the benchmark, each at a tiny size."""
 
 import json
-import logging
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import grammar
 import pytest
-from road.pages import blocks
+import results
+import study
 
-from resmlp_mt.text.lines import read_parallel
+from resmlp_mt.cli.terminal import run_main
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICKSTART = ["examples/quickstart/run.py", "--sentences", 200, "--held-out", 12]
-QUICKSTART += ["--max-update", 12, "--vocab-size", 250, "--threads", 1]
+SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16"
 
 
-@pytest.fixture(scope="module")
-def quickstart(tmp_path_factory):
-    """Its folder, and the finished process."""
-    folder = tmp_path_factory.mktemp("quickstart")
-    command = [sys.executable, *map(str, QUICKSTART), "--out", str(folder / "out")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return folder, subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+def run(*words, **variables):
+    command = [sys.executable, *map(str, words)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def test_quickstart_makes_scores_translations_and_pictures(quickstart):
-    folder, process = quickstart
-    assert process.returncode == 0, process.stdout + process.stderr
-    out = folder / "out"
-    result = json.loads((out / "run" / "scores.json").read_text())
-    assert result["recipe"]["arch"] == "resmlp_mt_tiny"
-    assert f"sacreBLEU {result['scores']['test']['bleu']:.1f} on 12 held-out" in process.stdout
-    assert "version:" in process.stdout and process.stdout.count("  translated ") == 5
-    for name in ("matrices.png", "before_and_after.png"):
-        assert (out / "pictures" / name).read_bytes().startswith(b"\x89PNG")
-    assert len(json.loads((out / "result.json").read_text())["sentences"]) == 5
-    pairs = [
-        set(read_parallel(out / "corpus" / f"{split}.en", out / "corpus" / f"{split}.de"))
-        for split in ("train", "valid", "test")
+def test_the_quickstart(tmp_path):
+    sizes = ("--sentences", 200, "--vocab-size", 250, "--max-update", 4)
+    done = run("examples/quickstart/run.py", *sizes, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown = [
+        "I would buy the house if I had enough money.",
+        "Ich würde das Haus kaufen, wenn ich genug Geld hätte.",
+        "BLEU ",
+        "(reference: ",
+        "before_and_after.png",
     ]
-    assert [len(split) for split in pairs] == [200, 12, 12] and not pairs[0] & (pairs[1] | pairs[2])
+    places = [done.stdout.index(text) for text in shown]
+    assert places == sorted(places)
+    assert not re.search("DEBUG|INFO|Warning", done.stdout + done.stderr)
+    assert (tmp_path / "before_and_after.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_python_of_the_readme(monkeypatch, capsys):
-    """It translates with the model that is in the repository, and prints what it says."""
-    (block,) = (block for block in blocks(ROOT / "README.md") if block.language == "python")
-    monkeypatch.chdir(ROOT)
-    exec(block.text, {})
-    assert capsys.readouterr().out == f"{re.search('print.*  # (.*)', block.text)[1]}\n"
+def test_the_notebook(monkeypatch, capsys):
+    """Its cells run one after the other and print what it shows."""
+    monkeypatch.chdir(ROOT / "examples")
+    notebook = json.loads(Path("tour.ipynb").read_text(encoding="utf-8"))
+    names: dict = {}
+    for cell in [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]:
+        exec(re.sub(r"(?m)^Show\(", "shown = Show(", "".join(cell["source"])), names)
+        streams = [out["text"] for out in cell["outputs"] if out["output_type"] == "stream"]
+        assert capsys.readouterr().out == "".join(sum(streams, []))
+    assert re.match('<img alt="[^"]+" src="data:image/png;base64,', names["shown"]._repr_html_())
 
 
-def test_the_notebook(quickstart, monkeypatch, capsys):
-    """Its cells run one after the other. Each picture that it shows is a PNG."""
-    notebook = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"))
-    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
-    monkeypatch.setenv("QUICKSTART_OUT", str(quickstart[0] / "out"))
-    names, shown = {}, []
-    for cell in cells:
-        exec(re.sub(r"(?m)^Show\(", "shown = Show(", cell), names)
-        shown.append(names.pop("shown", None))
-    logging.disable(logging.NOTSET)
-    pictures = [picture._repr_png_() for picture in shown if picture]
-    assert len(pictures) == 4 and all(png.startswith(b"\x89PNG") for png in pictures)
-    assert capsys.readouterr().out.count(" removed, BLEU ") == 6
+@pytest.fixture
+def small_study(tmp_path, monkeypatch):
+    """The study on 200 sentences, with layers of 16 channels and results of its own."""
+    for split, pairs in grammar.generate(
+        1, {"train": 200, "valid.a": 10, "test.a": 12, "test.b": 10}
+    ).items():
+        for language, side in zip(("en", "fr"), zip(*pairs)):
+            text = "".join(f"{line}\n" for line in side)
+            (tmp_path / f"{split}.{language}").write_text(text, encoding="utf-8")
+    recipe = (ROOT / "resmlp_mt/train/recipes/mixed.toml").read_text(encoding="utf-8")
+    recipe = re.sub(r"(embed-dim|ffn-embed-dim) = \d+", r"\1 = 16", recipe)
+    recipe = re.sub(r"(-layers|updates) = \d+", r"\1 = 1", recipe)
+    (tmp_path / "tiny.toml").write_text(recipe, encoding="utf-8")
+    file = tmp_path / "results.jsonl"
+    file.touch()
+    monkeypatch.setattr(results.append, "__defaults__", (None, file))
+    monkeypatch.setattr(results.load, "__defaults__", (file,))
+    values = {"RECIPE": tmp_path / "tiny.toml", "VOCABULARY": 120, "STAGE": 1, "LENPEN": (1.0,)}
+    for name, value in values.items():
+        monkeypatch.setattr(study, name, value)
+
+    def call(*words):
+        given = ["--pair", "en-fr", "--out", tmp_path / "out"]
+        monkeypatch.setattr("sys.argv", ["study.py", *map(str, [*words, *given])])
+        return run_main(study.main)
+
+    return call, tmp_path
 
 
-def test_the_notebook_keeps_its_outputs():
-    text = (ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8")
-    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-    outputs = [output for cell in cells for output in cell["outputs"]]
-    assert sum("image/png" in output.get("data", {}) for output in outputs) == 4
-    assert len(text.encode()) < 300_000 and "Traceback" not in text
+@pytest.mark.soak
+def test_the_study(small_study, monkeypatch):
+    """Trained until the minutes are used up, decayed, scored against the other, published."""
+    call, folder = small_study
+    assert call("corpus", "--from", folder) == 0
+    train = (folder / "out/en-fr/text/train.en").read_text().splitlines()
+    assert len(train) == 250 and f"{train[0]} " not in train[0]
+    minutes = ("--cpu-minutes", "0.01")
+    assert call("score", "gated", *minutes) == 1  # nothing is trained yet
+    assert call("train", "transformer", "gated", *minutes) == 0
+    assert call("score", "transformer", "gated", *minutes) == 0
+    found = results.load()
+    assert list(found) == ["en-fr/transformer/1/0.01", "en-fr/gated/1/0.01"]
+    numbers = found["en-fr/gated/1/0.01"]["numbers"]
+    assert set(numbers["scores"]) == {"a", "b", "valid"}
+    assert set(numbers["against"]) == {"transformer"} and numbers["updates"] == 2
+    assert sum(bucket["sentences"] for bucket in numbers["by_length"]) == 22
+    assert call("publish", "gated", *minutes, "--model", folder / "model") == 0
+    files = results.load()["model/en-fr"]["numbers"]["files"]
+    assert {"model.pt", "spm.model", "search.json", "text.json"} < set(files)
+    assert str(folder).encode() not in (folder / "model" / "model.pt").read_bytes()
 
 
-def test_quickstart_again_reuses_everything(quickstart, monkeypatch, capsys):
-    """Called here."""
-    folder, _ = quickstart
-    written = (folder / "out" / "run" / "model" / "model.pt").stat().st_mtime_ns
-    words = [*map(str, QUICKSTART), "--out", str(folder / "out")]
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    for more, status in (([], 0), (["--seed", "2"], 1)):
-        monkeypatch.setattr("sys.argv", [*words, *more])
-        with pytest.raises(SystemExit) as end:
-            runpy.run_path(str(ROOT / QUICKSTART[0]), run_name="__main__")
-        assert end.value.code == status
-    assert (folder / "out" / "run" / "model" / "model.pt").stat().st_mtime_ns == written
-    assert "made with seed = 1, not 2" in capsys.readouterr().err.splitlines()[-1]
+def test_what_the_study_counts():
+    assert study.repeats("in a house in a house") and not study.repeats("in a house in a garden")
+    lines = [f"{number}" for number in range(8)]
+    pairs = list(study.joined(lines))
+    assert len(pairs) == 2 and pairs == list(study.joined(lines))
+    assert study.signature(study.CHRF).startswith("nrefs:1|")
 
 
 def test_the_benchmark_runs():
-    """Each mode but text, at a tiny size."""
-    sizes = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16"
-    words = ["--quick", "--repeats", "1", f"--arch-options={sizes}", "--exported", "int8"]
-    for mode in ("decode", "memory", "gpu"):
-        command = [sys.executable, "scripts/benchmark", mode, *words]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0 and "resmlp_mt_tiny" in done.stdout, done.stderr
+    """Its decoding and memory modes; the others have longer ways."""
+    words = ("--quick", "--repeats", 1, f"--arch-options={SMALL}", "--exported", "int8")
+    done = run("scripts/benchmark", "decode", *words)
+    assert done.returncode == 0, done.stderr
+    rows = ("resmlp_mt_tiny ", "transformer ", "exported int8 ")
+    assert all(re.search(rf"^{row}.*\d", done.stdout, re.M) for row in rows)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["train", "memory", "gpu"])
+def test_other_modes_of_the_benchmark(mode):
+    done = run("scripts/benchmark", mode, "--quick", "--repeats", 1, f"--arch-options={SMALL}")
+    assert done.returncode == 0 and "resmlp_mt_tiny" in done.stdout, done.stderr
+
+
+def test_a_result_is_appended(tmp_path, monkeypatch):
+    file = tmp_path / "results.jsonl"
+    monkeypatch.setattr("sys.argv", [str(ROOT / "scripts/benchmark"), "decode", "--beam", "4"])
+    for speed in (1, 2):
+        results.append("speed/x", {"speed": speed}, 7, file)
+    found = results.load(file)["speed/x"]
+    assert found["numbers"] == {"speed": 2} and found["seed"] == 7
+    assert found["command"] == "python scripts/benchmark decode --beam 4"
+    assert found["commit"] and found["machine"]

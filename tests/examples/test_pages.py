@@ -1,0 +1,105 @@
+"""README, training and translating: every command is run as it stands. Links and numbers hold."""
+
+import random
+import re
+import shutil
+from pathlib import Path
+from typing import List, NamedTuple
+
+import pytest
+import tables
+from installed import shell
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLLOWED = ("README.md", "docs/training.md", "docs/translating.md")
+PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in tables.pages()}
+BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?```(\w+)\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.S)
+# a stand-in for each size, so that a page is fast
+CUTS = {
+    r"--arch resmlp_mt_\w+": "--arch resmlp_mt_tiny",
+    r"--recipe trial\b": "--recipe trial --max-update 6",
+    r"--recipe mixed --max-update \d00000": "--recipe trial --max-update 6",
+    r"--max-update 5000": "--max-update 2",
+    r"--(warmup-updates|total-num-update) (\d)00000": r"--\1 \2",
+}
+WORDS = ["ein", "Mann", "Frau", "Hund", "Kind", "spielt", "läuft", "sitzt", "im", "Park", "Wald"]
+LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
+
+
+class Block(NamedTuple):
+    page: str
+    language: str
+    text: str
+    prints: str  # what the page says that it prints, if it says so
+
+
+def blocks(page: str) -> List[Block]:
+    """The code of a page that is run: shell and Python without the comment that it is not."""
+    found = [match.groups() for match in BLOCK.finditer(PAGES[page])]
+    return [
+        Block(page, language, text, prints or "")
+        for skipped, language, text, prints in found
+        if language in ("sh", "python") and not skipped
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Text as the pages name it, in a folder with a space, where the package can be seen."""
+    folder = tmp_path_factory.mktemp("a user")
+    (folder / "text").mkdir()
+    draw = random.Random(1)
+    for split, size in (("train", 150), ("valid", 12), ("test", 10)):
+        lines = [draw.choices(WORDS, k=draw.randint(3, 9)) for _ in range(size)]
+        for language, word in (("de", str), ("en", lambda word: word[::-1])):
+            path = folder / "text" / f"{split}.{language}"
+            text = (" ".join(map(word, line)) + ".\n" for line in lines)
+            path.write_text("".join(text), encoding="utf-8")
+    for name in ("resmlp_mt", "scripts", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+STEPS = [block for page in FOLLOWED for block in blocks(page)]
+
+
+@pytest.mark.parametrize("block", STEPS, ids=lambda block: block.page.rpartition("/")[2])
+def test_block(block, folder):
+    """One after the other: each finds what those before it have made."""
+    text = block.text
+    for pattern, small in CUTS.items():
+        text = re.sub(pattern, small, text)
+    for out in re.findall(r"--(?:out|save-dir) (\w+)", text):  # other pages use these names too
+        if block.page != "README.md" and out != "run":
+            shutil.rmtree(folder / out, ignore_errors=True)
+    command = text if block.language == "sh" else f"python - <<'END'\n{text}END"
+    done = shell(command, folder)
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    if block.prints:
+        assert done.stdout == block.prints
+
+
+def anchors(page: Path) -> set:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL)
+    for link in map("".join, LINK.findall(text)):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+        assert target.exists() and target.is_relative_to(ROOT), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_numbers_are_those_of_the_results():
+    results = tables.load()
+    for page, text in PAGES.items():
+        assert tables.fill(text, results) == text, page
+    with pytest.raises(tables.UserError, match="has no table"):
+        tables.fill("<!-- x -->1<!-- /x -->", results)
