@@ -48,9 +48,11 @@ class _StandIn(ModuleType):
     def __getattr__(self, name: str):
         if name.startswith("__"):  # what the import system asks of a module
             raise AttributeError(name)
-        return lambda *args, **kwargs: getattr(importlib.import_module(self.__name__), name)(
-            *args, **kwargs
-        )
+        return functools.partial(_call, self.__name__, name)
+
+
+def _call(module: str, name: str, *args, **kwargs):
+    return getattr(importlib.import_module(module), name)(*args, **kwargs)
 
 
 @contextlib.contextmanager
@@ -72,8 +74,8 @@ def _stand_ins():
 class _QuietImport:
     """In ``sys.meta_path``: whichever module imports fairseq first, it does so quietly.
 
-    Without this, fairseq leaves the root logger at DEBUG, with a handler (test_start.py). It can
-    go when ``import fairseq`` leaves the root logger alone.
+    Without this, fairseq leaves the root logger at DEBUG, with a handler. It can go when ``import
+    fairseq`` leaves the root logger alone (test_quiet_start.py).
     """
 
     def find_spec(self, name, path=None, target=None):
@@ -98,24 +100,17 @@ if "fairseq" not in sys.modules:
     sys.meta_path.insert(0, _QuietImport())
 
 
-def replace_once(owner, name: str) -> Callable[[Callable], Callable]:
-    """A decorator: the function, which is given the original first, stands for ``owner.name``.
-
-    A second copy of this package in the same process finds it replaced and leaves it.
-    """
+def replace(owner, name: str) -> Callable[[Callable], Callable]:
+    """A decorator: the function, which is given the original first, stands for ``owner.name``."""
 
     def install(function):
         original = getattr(owner, name)
-        ours = f"{function.__module__}.{function.__name__}"
-        before = getattr(original, "replaced_by", ())
-        if ours not in before:
 
-            @functools.wraps(original)
-            def replaced(*args, **kwargs):
-                return function(original, *args, **kwargs)
+        @functools.wraps(original)
+        def replaced(*args, **kwargs):
+            return function(original, *args, **kwargs)
 
-            replaced.replaced_by = (*before, ours)
-            setattr(owner, name, replaced)
+        setattr(owner, name, replaced)
         return function
 
     return install

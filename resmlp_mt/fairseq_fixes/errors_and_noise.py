@@ -1,7 +1,8 @@
 """Errors take one line, options in a checkpoint are not run, memory stays flat.
 
 Without this, a user reads the reason below forty lines of traceback, and a checkpoint can run code,
-hide a flipped bit or fetch files. test_hostile_checkpoints.py and test_errors.py show what can go.
+hide a flipped bit or fetch files. test_one_line_errors.py and test_hostile_checkpoints.py show what
+can go.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from resmlp_mt.checkpoints import check_finite, check_records, naming, read_checkpoint
 from resmlp_mt.errors import UserError, in_one_line
-from resmlp_mt.fairseq_fixes import replace_once
+from resmlp_mt.fairseq_fixes import replace
 
 # ---- nothing in the options is run ----------------------------------------------------------
 #
@@ -84,7 +85,7 @@ _PARTS = {
 }
 
 
-@replace_once(checkpoint_utils, "load_checkpoint_to_cpu")
+@replace(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     with naming(path, "cannot be read"):
         if os.path.isfile(path):
@@ -115,7 +116,7 @@ def _examine(path) -> None:
             raise UserError(f"{path} is damaged: its {name} is {state[name]!r:.60}")
 
 
-@replace_once(checkpoint_utils, "load_model_ensemble_and_task")
+@replace(checkpoint_utils, "load_model_ensemble_and_task")
 def load_model_ensemble_and_task(original, filenames, arg_overrides=None, task=None, *args, **kw):
     models, cfg = [], None
     for filename in filenames:
@@ -125,7 +126,7 @@ def load_model_ensemble_and_task(original, filenames, arg_overrides=None, task=N
     return models, cfg, task
 
 
-@replace_once(hub_utils, "from_pretrained")
+@replace(hub_utils, "from_pretrained")
 def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
     """Without this, the hub downloads a tokenizer or BPE from any address that a checkpoint names.
     It can go when ``GeneratorHubInterface`` takes neither from it (``test_nothing_is_fetched``)."""
@@ -148,7 +149,7 @@ def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *a
 # ---- memory and messages --------------------------------------------------------------------
 
 
-@replace_once(FairseqTask, "can_reuse_epoch_itr")
+@replace(FairseqTask, "can_reuse_epoch_itr")
 def can_reuse_epoch_itr(original, self, dataset) -> bool:
     """fairseq keeps the iterator over each data set for a next epoch. fairseq-interactive and the
     hub make a data set of every few lines, so memory grows. It can go when the original passes

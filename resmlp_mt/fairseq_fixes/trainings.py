@@ -1,8 +1,8 @@
-"""What trainings need: they resume where they stopped, also when stopped by a signal, keep whole
-checkpoints, say why they diverge, and compute in bfloat16."""
+"""What trainings need: to resume, to stop, to keep whole checkpoints, to say why they diverge."""
 
 import logging
 import os
+import shutil
 import signal
 import time
 from functools import partial
@@ -11,7 +11,6 @@ from typing import Callable, Optional
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.nan_detector import NanDetector
@@ -20,10 +19,11 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from resmlp_mt.checkpoints import check_finite, naming
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import replace_once, running
+from resmlp_mt.fairseq_fixes import replace, running
 from resmlp_mt.files import whole_file
 from resmlp_mt.model.model import ResMLPModel
 
@@ -39,7 +39,7 @@ _LIKE_THE_WEIGHTS = {
 }
 
 
-@replace_once(Trainer, "load_checkpoint")
+@replace(Trainer, "load_checkpoint")
 def load_checkpoint(
     original, self, filename, reset_optimizer=False, *args, reset_meters=False, **kwargs
 ):
@@ -62,8 +62,11 @@ def load_checkpoint(
                     "place in the data, too)"
                 )
             _check_optimizer(self.optimizer, filename)
-    _share_epoch(extra_state, self.data_parallel_world_size)
-    self.resumed_at = extra_state["train_iterator"]
+    place, now = extra_state["train_iterator"], self.data_parallel_world_size
+    before = extra_state.pop("processes", None)
+    if isinstance(before, int) and before != now:  # the place is in batches of each process
+        place["iterations_in_epoch"] = place.get("iterations_in_epoch", 0) * before // now
+    self.resumed_at = place
     # where fairseq forgets the best validation, and where another training goes on in this folder
     another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
     if "patience" in extra_state and not (reset_optimizer or reset_meters or another):
@@ -100,35 +103,22 @@ def _check_optimizer(optimizer: FairseqOptimizer, path: str) -> None:
                 )
 
 
-def _share_epoch(extra_state: dict, processes: int) -> None:
-    """fairseq counts the place in an epoch in batches of each process."""
-    before, place = extra_state.pop("processes", None), extra_state["train_iterator"]
-    if isinstance(before, int) and before != processes:
-        place["iterations_in_epoch"] = place.get("iterations_in_epoch", 0) * before // processes
-
-
-@replace_once(EpochBatchIterator, "state_dict")
-def state_dict(original, self):
-    return {**original(self), "batches_of_epoch": self.batches_of_epoch}
-
-
-@replace_once(Trainer, "get_train_iterator")
+@replace(Trainer, "get_train_iterator")
 def get_train_iterator(original, self, epoch, *args, disable_iterator_cache=False, **kwargs):
     """Unless ``--update-epoch-batch-itr`` is given, fairseq makes the batches of all epochs in the
     first one, and a resumed training others in the epoch where it begins. It can go when these are
     the same (test_stopping.py, ``test_stopped_three_times``)."""
+    kwargs["disable_iterator_cache"] = disable_iterator_cache
     cached = not (disable_iterator_cache or self.cfg.dataset.update_epoch_batch_itr)
     place, made_in = getattr(self, "resumed_at", {}), epoch
     if cached and place.get("epoch") == epoch:
         made_in = place.get("batches_of_epoch", epoch)
-    batches = original(
-        self, made_in, *args, disable_iterator_cache=disable_iterator_cache, **kwargs
-    )
-    vars(batches).setdefault("batches_of_epoch", made_in)
+    batches = original(self, made_in, *args, **kwargs)
+    self.batches_of_epoch = vars(batches).setdefault("made_in", made_in)
     return batches
 
 
-@replace_once(distributed_utils, "_broadcast_object_slow")
+@replace(distributed_utils, "_broadcast_object_slow")
 def broadcast_object(original, obj, src_rank, group, dist_device):
     """Rank 0 sends the others what it read, options in a DictConfig, which the weights-only loader
     of PyTorch refuses: several processes cannot resume. It can go when the original passes
@@ -138,10 +128,12 @@ def broadcast_object(original, obj, src_rank, group, dist_device):
     return box[0]
 
 
-@replace_once(Trainer, "save_checkpoint")
+@replace(Trainer, "save_checkpoint")
 def save_checkpoint(original, self, filename, extra_state):
-    """Keep the count of ``--patience``, which fairseq has just brought up to date."""
-    count = program.should_stop_early
+    """Keep what :func:`load_checkpoint` and :func:`get_train_iterator` need."""
+    if "train_iterator" in extra_state:  # not in crash.pt
+        extra_state["train_iterator"]["batches_of_epoch"] = self.batches_of_epoch
+    count = program.should_stop_early  # fairseq has just brought its count up to date
     if hasattr(count, "best"):
         numbers = {"best": float(count.best), "num_runs": int(count.num_runs)}
         extra_state = {**extra_state, "patience": numbers}
@@ -184,27 +176,27 @@ class _Stop:
 stop = _Stop()
 
 
-@replace_once(program, "train")
+@replace(program, "train")
 def train(original, cfg, trainer, *args):
     """fairseq makes one more update each time a training that has ended is started again, and
     trains on after an early stop. It can go when the original passes test_ended_training.py."""
-    runs = getattr(program.should_stop_early, "num_runs", 0)
-    if 0 < cfg.checkpoint.patience <= runs:
-        logger.info(f"early stop since the last {runs} validations of this training were no better")
-        return [None], True
+    runs, patience = getattr(program.should_stop_early, "num_runs", 0), cfg.checkpoint.patience
     updates, most = trainer.get_num_updates(), cfg.optimization.max_update
-    if 0 < most <= updates:
-        logger.info(f"no update is left: {updates} were made, --max-update is {most}")
-        return [None], True
-    hours, most = trainer._previous_training_time / 3600, cfg.optimization.stop_time_hours
-    if 0 < most < hours:
-        logger.info(f"no time is left: {hours:.1f} hours were used, --stop-time-hours is {most:g}")
-        return [None], True
-    stop.begin(trainer)
-    return original(cfg, trainer, *args)
+    hours, limit = trainer._previous_training_time / 3600, cfg.optimization.stop_time_hours
+    if 0 < patience <= runs:
+        why = f"early stop since the last {runs} validations of this training were no better"
+    elif 0 < most <= updates:
+        why = f"no update is left: {updates} were made, --max-update is {most}"
+    elif 0 < limit < hours:
+        why = f"no time is left: {hours:.1f} hours were used, --stop-time-hours is {limit:g}"
+    else:
+        stop.begin(trainer)
+        return original(cfg, trainer, *args)
+    logger.info(why)
+    return [None], True
 
 
-@replace_once(Trainer, "_aggregate_logging_outputs")
+@replace(Trainer, "_aggregate_logging_outputs")
 def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=False):
     """Processes that train together stop at the same update: their wishes are summed up with the
     statistics of the update."""
@@ -213,7 +205,7 @@ def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=Fa
     return outputs, sums
 
 
-@replace_once(checkpoint_utils, "save_checkpoint")
+@replace(checkpoint_utils, "save_checkpoint")
 def save_checkpoints(original, cfg, trainer, epoch_itr, val_loss):
     path = original(cfg, trainer, epoch_itr, val_loss)
     stop.saved(_place(trainer, epoch_itr))
@@ -224,7 +216,7 @@ def _place(trainer, epoch_itr) -> tuple:
     return trainer.get_num_updates(), epoch_itr.epoch, epoch_itr.iterations_in_epoch
 
 
-@replace_once(program, "validate_and_save")
+@replace(program, "validate_and_save")
 def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
     """Without this, a signal loses all updates since the last checkpoint. Here the update is
     finished and saved, and the exit status is 128 plus the signal's number, as of a shell. It can
@@ -253,7 +245,7 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
 TRIES, PAUSE = 3, 2.5  # fairseq's own, in seconds: a network file system may come back
 
 
-@replace_once(checkpoint_utils, "torch_persistent_save")
+@replace(checkpoint_utils, "torch_persistent_save")
 def save(original, state: dict, path: str, async_write: bool = False) -> None:
     """After an error fairseq 0.12 writes once more behind what it had written, and below it copies
     checkpoints in place: a kill or a full disk leaves half of one. Both can go when the originals
@@ -268,26 +260,20 @@ def save(original, state: dict, path: str, async_write: bool = False) -> None:
     return _write_whole(path, write)
 
 
-@replace_once(PathManager, "copy")
+@replace(PathManager, "copy")
 def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
     if not overwrite or not PathManager.supports_rename(path):
         return original(source, path, overwrite=overwrite)
-
-    def write(temporary: str) -> None:
-        if not original(source, temporary, overwrite=True):
-            raise OSError(f"copying {source} failed")  # iopath has logged why
-
-    _write_whole(path, write)
+    _write_whole(path, partial(shutil.copyfile, source))
     return True
 
 
-def _write_whole(path: str, write: Callable[[str], None]) -> None:
+def _write_whole(path: str, write: Callable[[str], object]) -> None:
     """Call *write* with the name to write *path* under; three times at most."""
     for number in range(1, TRIES + 1):
         try:
             with whole_file(path) as temporary:
-                write(str(temporary))
-            return
+                return write(str(temporary))
         except (OSError, RuntimeError) as error:
             cause = error  # the writer of PyTorch raises another error over the system's
             while cause is not None and not isinstance(cause, OSError):
@@ -304,40 +290,33 @@ def _write_whole(path: str, write: Callable[[str], None]) -> None:
 
 # ---- divergence -----------------------------------------------------------------------------
 
-REMEDY = "lower --lr, raise --warmup-updates, or set --clip-norm"
-# without warm-up: tests/soak/stability.py found 6 + 6 layers of 512 channels to end in numbers that
-# are not finite at 0.02; at 0.01 the loss rises far above its first value before it falls
+# without warm-up 6 + 6 layers of 512 channels end in NaN at 0.02; at 0.01 the loss rises far above
+# its first value before it falls (test_learning_rates.py)
 WARN_FROM = 0.01
-# with warm-up: Adagrad divides by the root of its sum of squared gradients, so that its step at the
-# peak is some rate / sqrt(updates until then). Of those tried by tests/soak/stability.py (6 to 24
-# layers, 64 channels) 0.2 / sqrt(300) held at every depth and 0.2 / sqrt(100) did not
+# with warm-up Adagrad's step at the peak is some rate / sqrt(updates until then): 0.2 / sqrt(300)
+# held in 6 to 24 layers, 0.2 / sqrt(100) did not
 LARGEST_STEP = 0.011
 
 
-@replace_once(NanDetector, "add_hooks")
+@replace(NanDetector, "add_hooks")
 def add_hooks(original, detector, module: nn.Module) -> None:
     """The hook of fairseq's NanDetector takes the first tensor of an output, and ends in a
     StopIteration at that of the encoder, a dictionary of lists. It can go when the original passes
     test_stability.py, ``test_detector_watches_gradients_of_the_encoders_output``."""
+
+    def watch_gradients(module, inputs, output) -> None:
+        for part in tree_leaves(output):
+            if torch.is_tensor(part) and part.requires_grad:
+                # a hook's result would replace the gradient: bhook_fn returns None
+                part.register_hook(lambda gradient: detector.bhook_fn(module, None, (gradient,)))
+
     if detector.forward:
         detector.fhooks.append(module.register_forward_hook(detector.fhook_fn))
     if detector.backward:
-        detector.bhooks.append(module.register_forward_hook(partial(_watch_gradients, detector)))
+        detector.bhooks.append(module.register_forward_hook(watch_gradients))
 
 
-def _watch_gradients(detector, module: nn.Module, inputs, output) -> None:
-    """Call the detector with the gradient of each tensor in *output*, however it is wrapped."""
-    if isinstance(output, dict):
-        output = list(output.values())
-    if isinstance(output, (list, tuple)):
-        for part in output:
-            _watch_gradients(detector, module, inputs, part)
-    elif torch.is_tensor(output) and output.requires_grad:
-        # a hook's result would replace the gradient: bhook_fn returns None
-        output.register_hook(lambda gradient: detector.bhook_fn(module, None, (gradient,)))
-
-
-@replace_once(Trainer, "train_step")
+@replace(Trainer, "train_step")
 def train_step(original, trainer, *args, **kwargs):
     """Without this, a training that diverges ends in a traceback (test_stability.py)."""
     try:
@@ -346,19 +325,19 @@ def train_step(original, trainer, *args, **kwargs):
         # several workers compare the norms of their gradients first, and nan is not equal to nan
         norms = str(error).partition("grad_norm across the workers")[2]
         if str(error) == "gradients are Nan/Inf" or "nan" in norms or "inf" in norms:
-            raise UserError(
-                f"training has diverged: the gradients of update {trainer.get_num_updates() + 1} "
-                "are not finite (the weights before it: "
-                f"{trainer.cfg.checkpoint.save_dir}/crash.pt): {REMEDY}"
-            ) from error
-        if "Minimum loss scale reached" in str(error):
-            raise UserError(
-                f"training has diverged, the minimum loss scale is reached: {REMEDY}"
-            ) from error
-        raise
+            crash = f"{trainer.cfg.checkpoint.save_dir}/crash.pt"
+            what = f"the gradients of update {trainer.get_num_updates() + 1} are not finite (the "
+            what += f"weights before it: {crash})"
+        elif "Minimum loss scale reached" in str(error):
+            what = "the minimum loss scale is reached"
+        else:
+            raise
+        raise UserError(
+            f"training has diverged: {what}: lower --lr, raise --warmup-updates, or set --clip-norm"
+        ) from error
 
 
-@replace_once(Trainer, "_build_optimizer")
+@replace(Trainer, "_build_optimizer")
 def build_optimizer(original, trainer) -> None:
     """Without this, nothing warns of Adagrad with little or no warm-up (test_stability.py)."""
     original(trainer)
@@ -390,7 +369,7 @@ AUTOCAST, MATMUL = "RESMLP_MT_AUTOCAST", "RESMLP_MT_MATMUL_PRECISION"
 PRECISIONS = ("highest", "high", "medium")
 
 
-@replace_once(FairseqTask, "train_step")
+@replace(FairseqTask, "train_step")
 def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
     """``RESMLP_MT_AUTOCAST=bfloat16``: the loss is computed under ``torch.autocast``; weights,
     gradients, optimizer, softmax and validation stay float32. It can go when fairseq-train has an
@@ -411,12 +390,9 @@ def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
 
 
 def set_matmul_precision() -> None:
-    """``RESMLP_MT_MATMUL_PRECISION``: how fairseq's programs multiply float32 matrices. On a CPU
-    with AMX "medium" multiplies in bfloat16 and adds in float32. It can go when fairseq-train has
-    an option for it."""
-    precision = os.environ.get(MATMUL)
-    if not precision:
-        return
+    """``RESMLP_MT_MATMUL_PRECISION``: "medium" multiplies float32 in bfloat16 on CPUs with AMX, and
+    adds in float32. It can go when fairseq-train has an option for it."""
+    precision = os.environ.get(MATMUL) or torch.get_float32_matmul_precision()
     if precision not in PRECISIONS:
         raise UserError(f"{MATMUL}={precision}: choose one of {', '.join(PRECISIONS)}")
     torch.set_float32_matmul_precision(precision)

@@ -17,12 +17,12 @@ from omegaconf import OmegaConf
 
 from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import replace_once, running
+from resmlp_mt.fairseq_fixes import replace, running
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.text.lines import read_lines
 
 
-@replace_once(data_utils, "batch_by_size")
+@replace(data_utils, "batch_by_size")
 def batch_by_size(original, indices, *args, **kwargs):
     """fairseq-fixed 0.12.3.1 drops the last batch if its size is no multiple of
     ``--required-batch-size-multiple`` (8): up to 7 sentences of a test set are not translated and
@@ -38,13 +38,13 @@ def batch_by_size(original, indices, *args, **kwargs):
     return batches if batched == len(indices) else [*batches, indices[batched:]]
 
 
-@replace_once(DiverseBeamSearch, "step")
+@replace(DiverseBeamSearch, "step")
 def diverse_step(
     original, self, number, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
 ):
     """fairseq 0.12 keeps the overlaps of ``--diverse-beam-groups`` by row of the batch but looks
     them up by the sentence's number in the data: after the first batch out of range, or another
-    sentence's row. It can go with ``original_batch_idxs`` (test_generate.py, test_diverse_beam).
+    sentence's row. It can go with ``original_batch_idxs`` (test_cli_generate.py).
     """
     if original_batch_idxs is not None:
         if number == 0:
@@ -54,7 +54,7 @@ def diverse_step(
     return original(self, number, lprobs, scores, prev_output_tokens, original_batch_idxs)
 
 
-@replace_once(NGramRepeatBlock, "forward")
+@replace(NGramRepeatBlock, "forward")
 def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
     """On a CPU fairseq 0.12 takes the last words of a hypothesis from the end of its buffer, which
     is padding, and of no words where n is 1: ``--no-repeat-ngram-size`` blocks nothing. It can go
@@ -68,7 +68,7 @@ def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
     return original(self, tokens, lprobs, bsz, beam_size, step)
 
 
-@replace_once(FairseqTask, "build_generator")
+@replace(FairseqTask, "build_generator")
 def build_generator(original, self, models, args, seq_gen_cls=None, *others, **kwargs):
     """Without this, tasks search with fairseq's SequenceGenerator: the same translations, slower.
     It can go when a model can name the generator that suits it."""
@@ -80,10 +80,10 @@ def build_generator(original, self, models, args, seq_gen_cls=None, *others, **k
     return original(self, models, args, seq_gen_cls, *others, **kwargs)
 
 
-@replace_once(running(interactive), "buffered_read")
+@replace(running(interactive), "buffered_read")
 def buffered_read(original, input: str, buffer_size: int) -> Iterator[List[str]]:
     """fairseq-interactive ends a line at a lone carriage return too, so that one line gets two
-    answers. It can go when it opens its input with ``newline="\\n"`` (test_interactive.py,
+    answers. It can go when it opens its input with ``newline="\\n"`` (test_cli_interactive.py,
     ``test_one_answer_to_each_line``)."""
     buffer = []
     for line in read_lines(Path(input)):
@@ -97,10 +97,10 @@ def buffered_read(original, input: str, buffer_size: int) -> Iterator[List[str]]
 
 # The next four: fairseq-interactive and the hub would not normalise the text as ``resmlp-mt
 # prepare`` did, and would let "</s>" through as one piece, which ends the sentence. They can go
-# when fairseq takes the encoding of a line from the data (test_interactive.py, test_text_...).
+# when fairseq takes the encoding of a line from the data (test_cli_interactive.py, test_text_...).
 
 
-@replace_once(SentencepieceBPE, "__init__")
+@replace(SentencepieceBPE, "__init__")
 def init_sentencepiece(original, self, cfg):
     if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
         raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
@@ -111,7 +111,7 @@ def init_sentencepiece(original, self, cfg):
     self.text_settings = TextSettings.beside(Path(cfg.sentencepiece_model))
 
 
-@replace_once(SentencepieceBPE, "encode")
+@replace(SentencepieceBPE, "encode")
 def encode_pieces(original, self, line: str) -> str:
     from resmlp_mt.text.subwords import one_line_of_text, plain_pieces
 
@@ -120,18 +120,18 @@ def encode_pieces(original, self, line: str) -> str:
     return " ".join(plain_pieces(original(self, one_line_of_text(line)).split(" "), self.sp))
 
 
-@replace_once(FairseqTask, "build_bpe")
+@replace(FairseqTask, "build_bpe")
 def build_bpe(original, self, args):
     return _from_source(original(self, args), self)
 
 
-@replace_once(GeneratorHubInterface, "__init__")
+@replace(GeneratorHubInterface, "__init__")
 def init_hub(original, self, cfg, task, models):
     original(self, cfg, task, models)
     _from_source(self.bpe, task)
 
 
-@replace_once(GeneratorHubInterface, "sample")
+@replace(GeneratorHubInterface, "sample")
 def sample(original, self, sentences, *args, **kwargs):
     """fairseq makes a sentence, such as ".", of one without a word. It can go when the original
     passes test_cli_interactive.py, ``test_the_hub_leaves_blank_sentences_blank``."""

@@ -1,4 +1,4 @@
-"""The loss under torch.autocast, which ``--precision bf16`` asks fairseq-train for."""
+"""What ``--precision`` asks fairseq-train for, by variables."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from helpers import build_model, pad_batch, random_sentences, shift
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.trainings import AUTOCAST as VARIABLE
+from resmlp_mt.fairseq_fixes.trainings import AUTOCAST, MATMUL, set_matmul_precision
 
 
 def train_step(model, dictionary):
@@ -36,18 +36,31 @@ def train_step(model, dictionary):
 @pytest.mark.parametrize("kind", ["linear", "gated", "conv"])
 def test_products_are_bfloat16_and_gradients_float32(kind, monkeypatch):
     model, dictionary = build_model(token_mixing=kind, std=0.1)
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(AUTOCAST, raising=False)
     before, exact = train_step(model, dictionary)
-    monkeypatch.setenv(VARIABLE, "bfloat16")
+    monkeypatch.setenv(AUTOCAST, "bfloat16")
     now, rounded = train_step(model, dictionary)
     assert (before, now) == (torch.float32, torch.bfloat16)
     assert all(gradient.dtype == torch.float32 for gradient in rounded)
     whole = [torch.cat([g.flatten() for g in gradients]) for gradients in (exact, rounded)]
     assert not torch.equal(*whole)
     assert torch.cosine_similarity(*whole, dim=0) > 0.99
+    monkeypatch.setenv(AUTOCAST, "float16")
+    with pytest.raises(UserError, match=f"{AUTOCAST}=float16: only bfloat16"):
+        train_step(model, dictionary)
 
 
-def test_another_type_is_refused(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "float16")
-    with pytest.raises(UserError, match=f"{VARIABLE}=float16: only bfloat16"):
-        train_step(*build_model())
+def test_matmul_precision(monkeypatch):
+    before = torch.get_float32_matmul_precision()
+    try:
+        monkeypatch.setenv(MATMUL, "medium")
+        set_matmul_precision()
+        assert torch.get_float32_matmul_precision() == "medium"
+        monkeypatch.delenv(MATMUL)
+        set_matmul_precision()
+        assert torch.get_float32_matmul_precision() == "medium"
+        monkeypatch.setenv(MATMUL, "half")
+        with pytest.raises(UserError, match=f"{MATMUL}=half: choose one of highest"):
+            set_matmul_precision()
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,124 @@
+"""What a user can mend ends in one line and a non-zero exit; other errors stay as they are."""
+
+import shutil
+
+import pytest
+import torch
+from fairseq_programs import call, load, refusal, train, training
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.errors_and_noise import explain
+
+SHORT = ("--batch-size", 8, "--max-epoch", 1)
+WIDER = ("--encoder-embed-dim", 24)
+
+
+@pytest.fixture(scope="module")
+def transformer(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("transformer")
+    train(corpus.data, folder, *SHORT, "--arch", "transformer", "--encoder-attention-heads", 2)
+    return folder / "checkpoint_last.pt"
+
+
+def test_a_table_of_refusals(trained, transformer, corpus, tmp_path):
+    """The program, its words, what it says from its beginning, and its input."""
+    model, none, bare = ("--path", trained.path, "--cpu"), tmp_path / "none.pt", tmp_path / "bare"
+    shutil.copytree(corpus.data, bare)
+    for path in bare.glob("train*"):
+        path.unlink()
+    (tmp_path / "file").write_text("")
+    below = tmp_path / "file" / "save"
+    averaged = tmp_path / "averaged.pt"
+    torch.save({**load(trained.path), "last_optimizer_state": None}, averaged)
+    runs = "{'encoder_layers': \"open('x')\"}"
+
+    def words(*more, data=corpus.data, save=tmp_path / "on"):
+        return training(data, save, *SHORT, *more)
+
+    for name, given, said, *text in (
+        (
+            *("generate", (corpus.data, "--path", none, "--cpu")),
+            f"Model file not found: {none}: give a checkpoint that is there",
+        ),
+        (
+            *("generate", (tmp_path, "-s", "xx", "-t", "yy", *model)),
+            f"{tmp_path}/dict.xx.txt: No such file or directory",
+        ),
+        (
+            *("generate", (corpus.data, "--path", transformer, "--cpu", "--model-overrides", runs)),
+            f"{transformer}: its option encoder_layers is \"open('x')\", which fairseq would run",
+        ),
+        (
+            *("interactive", (corpus.data, *model)),
+            "sentence 0 has more tokens (5001, 0) than the model has positions (32, 32): train "
+            "with a higher --max-source-positions and --max-target-positions",
+            " ".join(["w01"] * 5000) + "\n",
+        ),
+        (
+            *("interactive", (corpus.data, *model, "--bpe", "sentencepiece")),
+            "--bpe sentencepiece: give --sentencepiece-model, spm.model of the data",
+            "w01\n",
+        ),
+        ("train", words(data=bare), f"Dataset not found: train ({bare})"),
+        ("train", words(save=below), f"{below}: Not a directory"),
+        ("train", words("--arch", "resmlp_mt_7"), "fairseq-train: error: argument --arch/-a: inv"),
+        ("train", words("--restore-file", averaged), f"{averaged} has no state of an optimizer"),
+        *(
+            ("train", words(*more, option, path), f"{path} does not fit the model: it was trained")
+            for option in ("--restore-file", "--finetune-from-model")
+            for path, more in ((trained.path, WIDER), (transformer, ()))
+        ),
+    ):
+        found = refusal(name, *given, stdin="".join(text))
+        assert found.startswith(said), found
+    assert not list(tmp_path.glob("on/*.pt"))
+
+
+def test_weights_alone(trained, tmp_path):
+    """A checkpoint without the optimizer's state is a beginning of another training."""
+    path = tmp_path / "averaged.pt"
+    torch.save({**load(trained.path), "last_optimizer_state": None}, path)
+    more = ("--batch-size", 8, "--max-epoch", 13)
+    for options in (["--finetune-from-model", path], ["--restore-file", path, "--reset-optimizer"]):
+        train(trained.data, tmp_path / options[0], *more, *options)
+        assert (tmp_path / options[0] / "checkpoint_last.pt").exists()
+
+
+def test_a_transformer_is_loaded_as_ever(transformer, corpus):
+    """The repairs are for every model of fairseq."""
+    out = call("generate", corpus.data, "--path", transformer, "--cpu").out
+    assert out.count("\nH-") == corpus.sizes["test"]
+
+
+def test_errors_that_no_file_is_to_blame_for(trained, tmp_path, monkeypatch):
+    """They keep their type and message, and programs say in one line where they came from."""
+    options = training(trained.data, tmp_path, *SHORT, "--restore-file", trained.path)
+    where = (str(trained.folder), trained.path.name, str(trained.data))
+
+    def fail(*args, **kwargs):
+        raise error
+
+    for error in (RuntimeError("no memory"), KeyError("a bug"), MemoryError()):
+        for target, run, said in (
+            ("fairseq.checkpoint_utils._upgrade_state_dict", "hub", "cannot be read"),
+            (f"{ResMLPModel.__module__}.ResMLPModel.load_state_dict", "hub", "holds a model that"),
+            (f"{ResMLPModel.__module__}.ResMLPModel.load_state_dict", "train", "cannot be resumed"),
+        ):
+            with monkeypatch.context() as patch, pytest.raises(type(error)) as caught:
+                patch.setattr(target, fail)
+                if run == "hub":
+                    ResMLPModel.from_pretrained(*where)
+                else:
+                    call("train", *options)
+            assert caught.value is error and "damaged" not in explain(error)
+            assert explain(error).startswith(f"{trained.path} {said}")
+            assert type(error).__name__ in explain(error)
+            del error.__notes__
+    assert explain(RuntimeError("no memory")) is None
+
+
+def test_the_hub_names_the_file(trained, tmp_path):
+    (tmp_path / "cut.pt").write_bytes(trained.path.read_bytes()[:5000])
+    with pytest.raises(UserError, match=f"^{tmp_path}/cut.pt is damaged"):
+        ResMLPModel.from_pretrained(str(tmp_path), "cut.pt", str(trained.data))
