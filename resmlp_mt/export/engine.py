@@ -1,7 +1,7 @@
 """An exported folder, as the driver of ``resmlp_mt.translate`` takes it."""
 
 from pathlib import Path
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence
 
 from resmlp_mt.errors import UserError
 
@@ -37,12 +37,12 @@ class ExportEngine:
         """Whether it is in the dictionary of the source."""
         return piece in self._known
 
-    def translations(self, sources: Sequence[List[str]]) -> Iterator[Tuple[int, List[str]]]:
-        """The n best of each source with its number; none where the scores are not finite."""
+    def translations(self, sources: Sequence[List[str]]) -> Iterator[Dict[int, List[str]]]:
+        """The n best of each source by its number; none where the scores are not finite."""
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
-            yield from zip(some, self._search([sources[i] for i in some]))
+            yield dict(zip(some, self._search([sources[i] for i in some])))
 
     def _search(self, sources: List[List[str]]) -> List[List[str]]:
         try:

@@ -51,7 +51,7 @@ def verify(
             raise UserError("--verify: the file has no line with a word: give another")
     best: list = [None] * len(sources)
     max_tokens = translator.options.max_tokens
-    for batch in by_length(range(len(sources)), list(map(len, sources)), max_tokens):
+    for batch in by_length(list(map(len, sources)), max_tokens):
         for i, hypotheses in zip(batch, translator.nbest([sources[i] for i in batch])):
             best[i] = hypotheses[0]
     try:

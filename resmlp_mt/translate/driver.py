@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Protocol, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Protocol, Sequence
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output
@@ -18,23 +18,13 @@ STDOUT = STDIN
 
 
 class Engine(Protocol):
-    """What translates pieces: :class:`~resmlp_mt.translate.translator.Translator`, or an export.
-
-    Attributes:
-        limit: pieces of the longest source, its end not counted.
-    """
+    """What translates pieces, at most *limit* a source: a ``Translator`` or an ``ExportEngine``."""
 
     limit: int
 
-    def pieces(self, line: str) -> List[str]:
-        """Of a line; none where it has no word."""
-
-    def knows(self, piece: str) -> bool:
-        """Whether it is in the dictionary of the source."""
-
-    def translations(self, sources: Sequence[List[str]]) -> Iterator[Tuple[int, List[str]]]:
-        """The n best of each source, as they are found, with its number; none where the scores of
-        the model are not finite."""
+    def pieces(self, line: str) -> List[str]: ...
+    def knows(self, piece: str) -> bool: ...
+    def translations(self, sources: Sequence[List[str]]) -> Iterator[Dict[int, List[str]]]: ...
 
 
 def translate(
@@ -60,19 +50,17 @@ def translate(
         )
     if not lines:
         _write(output, [], first=True)
-    text, seconds = _Text(name_of(source)), 0.0
+    text, start = _Text(name_of(source)), time.monotonic()
     if done < len(lines):
-        engine, start = load(), time.monotonic()
+        engine = load()
         with Progress("translate", len(lines), "lines", done) as progress:
             for begin in range(done, len(lines), CHUNK):
                 chunk = text.translated(engine, lines[begin : begin + CHUNK], begin, progress)
-                written = [
-                    one_line(n[i]) if i < len(n) else "" for n in chunk for i in range(nbest)
-                ]
-                _write(output, written, first=begin == 0)
-        seconds = time.monotonic() - start
+                texts = (n[i] if i < len(n) else "" for n in chunk for i in range(nbest))
+                _write(output, map(one_line, texts), first=begin == 0)
     text.warn()
-    return {"lines": len(lines), "blank": text.blank, "seconds": round(seconds, 3)}
+    seconds = round(time.monotonic() - start, 3)
+    return {"lines": len(lines), "blank": text.blank, "seconds": seconds}
 
 
 class _Text:
@@ -86,7 +74,7 @@ class _Text:
     def translated(
         self, engine: Engine, lines: List[str], begin: int, progress: Progress
     ) -> List[List[str]]:
-        """The n best translations of each line. Before the first there are *begin* others."""
+        """The n best translations of each line. *begin* lines come before the first."""
         self.limit = engine.limit
         sources: List[List[str]] = []
         parts = []  # the sources of each line
@@ -101,17 +89,16 @@ class _Text:
             first = len(sources)
             sources.extend(split(pieces, engine.limit))
             parts.append(range(first, len(sources)))
+        found: Dict[int, List[str]] = {}
         ends = {part.stop - 1 for part in parts if part}
-        found = {}
-        for i, texts in engine.translations(sources):
-            found[i] = texts
-            progress.add(i in ends)
         progress.add(len(lines) - len(ends))
+        for some in engine.translations(sources):
+            found.update(some)
+            progress.add(len(ends & some.keys()))
         lost = [n for n, part in enumerate(parts, begin + 1) if not all(found[i] for i in part)]
         if lost:
-            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
             raise UserError(
-                f"{self.name}, line {lost[0]}{more}: no translation, because the scores of the "
+                f"{self.name}, line {_first_of(lost)}: no translation, because the scores of the "
                 "model are NaN or infinite there: translate without --fp16, or take an earlier "
                 "checkpoint"
             )
@@ -120,20 +107,23 @@ class _Text:
     def warn(self) -> None:
         """Say on standard error which lines were not translated as they stand."""
         if self.long:
-            more = f" and {len(self.long) - 1} more" if len(self.long) > 1 else ""
             print(
-                f"warning: {self.name}, line {self.long[0]}{more}: more than the {self.limit} "
+                f"warning: {self.name}, line {_first_of(self.long)}: more than the {self.limit} "
                 "pieces that the model reads: translated in parts",
                 file=sys.stderr,
             )
         if self.unknown:
             line, characters = next(iter(self.unknown.items()))
-            count = sum(map(len, self.unknown.values()))
             print(
-                f"warning: {self.name}: the subwords do not know {count} characters in "
-                f"{len(self.unknown)} lines, first {characters[0]!r} in line {line}",
+                f"warning: {self.name}: the subwords do not know "
+                f"{sum(map(len, self.unknown.values()))} characters in {len(self.unknown)} lines, "
+                f"first {characters[0]!r} in line {line}",
                 file=sys.stderr,
             )
+
+
+def _first_of(lines: List[int]) -> str:
+    return f"{lines[0]} and {len(lines) - 1} more" if len(lines) > 1 else f"{lines[0]}"
 
 
 def _joined(parts: List[List[str]]) -> List[str]:
@@ -150,7 +140,7 @@ def _keep_whole_lines(output: Path, nbest: int) -> int:
     return whole
 
 
-def _write(output: Path, lines: List[str], first: bool) -> None:
+def _write(output: Path, lines: Iterator[str], first: bool) -> None:
     """Add lines to what was written; *first* begins the file."""
     data = "".join(f"{line}\n" for line in lines).encode()
     if str(output) == STDOUT:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -92,13 +92,12 @@ class Translator:
         dictionary = self.task.source_dictionary
         return dictionary.index(piece) != dictionary.unk()
 
-    def translations(self, sources: Sequence[Sentence]) -> Iterator[Tuple[int, List[str]]]:
-        """The n best of each source with its number, batch by batch."""
+    def translations(self, sources: Sequence[Sentence]) -> Iterator[Dict[int, List[str]]]:
+        """The n best of each source by its number, batch by batch."""
         # the end of sentence counts
-        lengths = [len(source) + 1 for source in sources]
-        for batch in by_length(range(len(sources)), lengths, self.options.max_tokens):
+        for batch in by_length([len(source) + 1 for source in sources], self.options.max_tokens):
             found = self.nbest([sources[i] for i in batch])
-            yield from ((i, [one.text for one in some]) for i, some in zip(batch, found))
+            yield {i: [one.text for one in some] for i, some in zip(batch, found)}
 
     def nbest(self, batch: Sequence[Sentence]) -> List[List[Hypothesis]]:
         """At most ``nbest`` hypotheses for each sentence, the best first.
@@ -139,46 +138,45 @@ class Translator:
 
     def _unfinished(self, batch: Sequence[Sentence]) -> List[int]:
         """Those for which the search of fairseq ends without a hypothesis."""
-        unfinished = []
-        for number, sentence in enumerate(batch):
+
+        def ends(sentence: Sentence) -> bool:
             try:
-                self.search([sentence])
+                return bool(self.search([sentence]))
             except AssertionError:
-                unfinished.append(number)
-        return unfinished
+                return False
+
+        return [number for number, sentence in enumerate(batch) if not ends(sentence)]
 
     def _read(self, found: List[dict]) -> List[Hypothesis]:
-        scores = [one["score"].item() for one in found]
-        if not all(map(math.isfinite, scores)):
-            return []
-        ignored = self.generator.symbols_to_strip_from_output
-        dictionary = self.task.target_dictionary
-        texts = (
-            dictionary.string(
-                one["tokens"].int().cpu(), "sentencepiece", extra_symbols_to_ignore=ignored
-            )
-            for one in found
-        )
-        return list(map(Hypothesis, texts, scores))
+        """None where the best score is not finite."""
+        string = self.task.target_dictionary.string
+        ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
+        read = []
+        for one in found:
+            if not math.isfinite(score := one["score"].item()):
+                break
+            text = string(one["tokens"].int().cpu(), "sentencepiece", **ignored)
+            read.append(Hypothesis(text, score))
+        return read
 
 
-def by_length(items: Sequence[int], lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
+def by_length(lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
     """Batches of similar length, the longest first, so that a lack of memory shows at once.
 
-    *items* are indices into *lengths*. *max_tokens* is raised to the longest item.
+    *max_tokens* of a batch, padding included, is raised to the longest item.
     """
-    if not items:
+    if not lengths:
         return []
-    order = np.array(sorted(items, key=lambda i: -lengths[i]), dtype=np.int64)
     sizes = np.array(lengths, dtype=np.int64)
+    order = np.argsort(-sizes, kind="stable")
     batches = data_utils.batch_by_size(
         order,
-        num_tokens_fn=sizes.__getitem__,
-        num_tokens_vec=sizes[order],
-        max_tokens=max(max_tokens, int(sizes[order[0]])),
+        sizes.__getitem__,
+        sizes[order],
+        max(max_tokens, int(sizes.max())),
         required_batch_size_multiple=8,
     )
-    return [[int(i) for i in batch] for batch in batches]
+    return [list(map(int, batch)) for batch in batches]
 
 
 def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
