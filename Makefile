@@ -1,6 +1,8 @@
 # make demo   train, translate and score on the quickstart example (no download of data)
 # make test   lint and run all tests
-# make soak   faults, hostile input and long runs: what is too long for make test (an hour or two)
+# make coverage  the tests, and which lines and branches no test runs
+# make soak   the same tests with more examples, what is too long for make test, and the gate
+# make gate   are the changes of the package still caught that the tests once caught? (an hour)
 # make lint   ruff, and the contract on imports of pyproject.toml
 # make tables rebuild every table, number and picture in the pages from docs/results/results.jsonl
 # All make the environment $(VENV) first; PYTHON=python3.12 chooses the Python.
@@ -8,23 +10,28 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test soak lint tables env clean
+.PHONY: demo test coverage soak gate lint tables env clean
 
 demo: env
 	$(RUN) examples/quickstart/run.py
 
-test: env lint
-	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST = $(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-soak: env
-	$(RUN) -m pytest -n 2 -m "soak or hypothesis" --hypothesis-profile=soak
-	$(RUN) tests/mutants/gate.py
+test: env lint
+	$(PYTEST)
+
+coverage: env
+	$(PYTEST) --cov --cov-report=term-missing:skip-covered
+
+soak: env gate
+	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak
 
 gate: env
 	$(RUN) tests/mutants/gate.py
 
 lint: env
 	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
 
 tables: env

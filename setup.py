@@ -14,8 +14,8 @@ BENCHMARK = ["ctranslate2"]
 EXPORT = ["onnx", "onnxruntime"]
 WMT14 = ["mtdata>=0.5.1", "requests", "urllib3>=2"]  # fetch corpora by recipe
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
-TEST = ["hypothesis", "import-linter", "psutil", "pytest", "pytest-xdist", "ruff"]
-TEST += [*PLOT, *BENCHMARK, *EXPORT, *WMT14]
+TEST = ["hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-xdist"]
+TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *EXPORT, *WMT14]
 
 
 def read_readme() -> str:
