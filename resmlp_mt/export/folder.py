@@ -12,11 +12,10 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.export import runtime
 from resmlp_mt.export.card import card
 from resmlp_mt.export.graphs import encoder_graph, step_graph
-from resmlp_mt.export.mixing import window_of
+from resmlp_mt.export.mixing import folded_copy, window_of
 from resmlp_mt.export.normalisation import substitutions
 from resmlp_mt.export.shortlist import read_pairs, shortlist
 from resmlp_mt.export.verification import verify
-from resmlp_mt.model.folding import folded_copy
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import sha256_of

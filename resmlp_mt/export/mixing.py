@@ -2,15 +2,46 @@
 
 from typing import Callable, Optional
 
+import torch
 from torch import nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.onnx_graph import Graph, Name
+from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.conv_mixing import ConvTokenMixing, FoldedConvTokenMixing
-from resmlp_mt.model.folding import FoldedTokenMixing, by_channel, unchanged
+from resmlp_mt.model.folding import (
+    FoldedTokenMixing,
+    before,
+    by_channel,
+    fold_layer,
+    unchanged,
+    with_parts,
+)
 from resmlp_mt.model.gated_mixing import GatedTokenMixing
 from resmlp_mt.model.mixing_kinds import NoTokenMixing
 from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
+
+
+@torch.no_grad()
+def folded_copy(model: nn.Module) -> nn.Module:
+    """*model* with folded layers that absorb the two final affine maps as well."""
+    encoder, decoder = model.encoder, model.decoder
+    layers = nn.ModuleList(fold_layer(layer) for layer in decoder.layers)
+    norm, last = encoder.layer_norm, decoder.layer_norm
+    if isinstance(norm, Affine):
+        for layer in layers:
+            attn = layer.cross_attention.attn
+            k_proj, v_proj = before(norm, attn.k_proj), before(norm, attn.v_proj)
+            attn = with_parts(attn, k_proj=k_proj, v_proj=v_proj)
+            layer.cross_attention = with_parts(layer.cross_attention, attn=attn)
+        norm = None
+    absorbed = {"layers": layers, "folded": None}
+    if isinstance(last, Affine):
+        name = "output_projection" if decoder.project_out_dim is None else "project_out_dim"
+        absorbed.update({name: before(last, getattr(decoder, name)), "layer_norm": None})
+    layers = nn.ModuleList(fold_layer(layer) for layer in encoder.layers)
+    encoder = with_parts(encoder, layers=layers, layer_norm=norm, folded=None)
+    return with_parts(model, encoder=encoder, decoder=with_parts(decoder, **absorbed))
 
 
 def mixing_branch(graph: Graph, x: Name, branch: nn.Module, sequence) -> Name:

@@ -9,13 +9,7 @@ class Affine(nn.Module):
 
     It computes no statistic of its input, so a token is mapped alike whatever stands beside it.
     Before a residual branch it starts as the identity; after one, alpha starts at the LayerScale
-    value, so that a deep model begins close to the identity.
-
-    Args:
-        channels: number of channels C.
-        init: first value of every alpha; beta starts at 0.
-
-    Shape: ``(..., C)`` to ``(..., C)``.
+    value *init*, so that a deep model begins close to the identity.
     """
 
     def __init__(self, channels: int, init: float = 1.0):

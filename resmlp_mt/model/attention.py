@@ -26,18 +26,8 @@ def attend(
     dropout: float = 0.0,
     need_weights: bool = False,
 ) -> Tuple[Tensor, Optional[Tensor]]:
-    """``softmax(Q K' / sqrt(C / H)) V``.
-
-    Args:
-        queries: B x H x T x C / H.
-        keys, values: B x H x S x C / H.
-        mask: added to the scores, B x 1 x 1 x S; minus infinity hides a position.
-        dropout: share of the weights that is dropped.
-        need_weights: also return the weights, before dropout, in float32 at least.
-
-    Returns:
-        B x H x T x C / H, and None or B x H x T x S.
-    """
+    """``softmax(Q K' / sqrt(C / H)) V``, B x H x T x C / H, and None or the weights before dropout,
+    B x H x T x S, in float32 at least. *mask*, B x 1 x 1 x S, is added to the scores."""
     if not need_weights:
         return F.scaled_dot_product_attention(queries, keys, values, mask, dropout), None
     scores = (queries * queries.size(-1) ** -0.5) @ keys.transpose(2, 3)

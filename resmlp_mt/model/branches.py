@@ -50,12 +50,7 @@ class TokenMixingBranch(Branch):
         padding_mask: Optional[Tensor] = None,
         history: Optional[BeamHistory] = None,
     ) -> Tensor:
-        """
-        Args:
-            x: T x B x C; with *history* the newest position only, R x C.
-            padding_mask: B x T, True at padding, or None if there is none.
-            history: the past of word-by-word decoding.
-        """
+        """x is T x B x C, the mask B x T, True at padding; with *history* x is R x C."""
         # beta is not 0 after training: padding would reach every position
         h = zero_padding(self.pre(x), padding_mask)
         y = self.mixing(h, history, padding_mask)
@@ -73,9 +68,8 @@ class TokenMixingBranch(Branch):
 def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
     """The branch of eq. 2 with the kind of mixing that ``cfg.token_mixing`` names."""
     mixing = TOKEN_MIXING[str(cfg.token_mixing)].build(cfg, channels, positions, causal)
-    if isinstance(mixing, NoTokenMixing):
-        return mixing
-    return TokenMixingBranch(cfg, channels, mixing)
+    nothing = isinstance(mixing, NoTokenMixing)
+    return mixing if nothing else TokenMixingBranch(cfg, channels, mixing)
 
 
 class FeedForwardBranch(Branch):
@@ -88,16 +82,13 @@ class FeedForwardBranch(Branch):
         self.fc1 = quant_noise(nn.Linear(channels, hidden), *noise)
         self.fc2 = quant_noise(nn.Linear(hidden, channels), *noise)
         self.activation_fn = activation_function(str(cfg.activation_fn))
-        self.activation_dropout = Dropout(
-            float(cfg.activation_dropout or cfg.relu_dropout or 0),
-            module_name=self.__class__.__name__,
-        )
+        share = float(cfg.activation_dropout or cfg.relu_dropout or 0)
+        self.activation_dropout = Dropout(share, module_name=self.__class__.__name__)
         for linear in (self.fc1, self.fc2):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """T x B x C, or R x C, to the same."""
         h = compose(self.fc1, self.pre, x)
         y = compose(self._dropped_fc2, self.activation_fn, h)
         return x + self.dropout(self.post(y))
@@ -135,16 +126,10 @@ class CrossAttentionBranch(Branch):
         source: Optional[SourceMemory] = None,
         need_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """
-        Args:
-            x: T x B x C; with *source* the newest position only, R x C.
-            encoder_out: S x B x C.
-            mask: B x 1 x 1 x S, what is added to the attention scores, or None.
-            source: in word-by-word decoding, the memory that is read instead of these two.
-            need_weights: also return the attention weights.
+        """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S, added to the scores. In
+        word-by-word decoding x is R x C, and *source* is read instead of the other two.
 
-        Returns:
-            the shape of *x*, and None or the attention weights by head, H x B x T x S.
+        Returns the shape of x, and None or the attention weights by head, H x B x T x S.
         """
         query, heads = compose(self.attn.q_proj, self.pre, x), self.attn.num_heads
         if source is None:

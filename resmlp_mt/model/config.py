@@ -3,6 +3,7 @@
 import math
 from argparse import Namespace
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
@@ -12,6 +13,12 @@ from fairseq.models.transformer import base_architecture as transformer_defaults
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
+# of fairseq's Transformer
+NOT_OURS = (
+    *("cross_self_attention", "base_layers", "char_inputs", "adaptive_input"),
+    *("encoder.normalize_before", "decoder.normalize_before"),
+    *("encoder.xformers_att_config", "decoder.xformers_att_config"),
+)
 NORMALIZATIONS = ("affine", "layernorm")
 # options of earlier versions that a checkpoint may still name, with the values that change nothing
 GONE = {
@@ -22,62 +29,48 @@ GONE = {
 GONE_KINDS = ("mlp", "depthwise-conv", "separable-conv")
 
 
+def option(default, help: str):
+    return field(default=default, metadata={"help": help})
+
+
 @dataclass
 class ResMLPConfig(TransformerConfig):
     """The options whose defaults are ours; the others are those of the Transformer."""
 
-    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = field(
-        default="gelu", metadata={"help": "activation function of the feed-forward sublayers"}
+    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
+        "gelu", "activation function of the feed-forward sublayers"
     )
-    dropout: float = field(
-        default=0.15,
-        metadata={"help": "dropout probability (the paper: 0.15 for En-De, 0.1 for En-Fr)"},
+    dropout: float = option(0.15, "dropout probability (the paper: 0.15 for En-De, 0.1 for En-Fr)")
+    layerscale_init: float = option(
+        0.2, "first value of alpha in the affine map after each residual branch"
     )
-    layerscale_init: float = field(
-        default=0.2,
-        metadata={"help": "first value of alpha in the affine map after each residual branch"},
+    normalization: ChoiceEnum(NORMALIZATIONS) = option(
+        "affine", "map before each residual branch: affine as in the paper, or layernorm"
     )
-    normalization: ChoiceEnum(NORMALIZATIONS) = field(
-        default="affine",
-        metadata={"help": "map before each residual branch: affine as in the paper, or layernorm"},
+    token_mixing: str = option(
+        "linear",
+        "what mixes positions: linear (A of the paper, a weight for each pair of positions), "
+        "toeplitz (a weight for each distance), gated (toeplitz, multiplied by a gate that reads "
+        "the word), conv (a convolution), none, or a kind of your own: resmlp_mt.register_mixing",
     )
-    token_mixing: str = field(
-        default="linear",
-        metadata={
-            "help": "what mixes positions: linear (A of the paper, a weight for each pair of "
-            "positions), toeplitz (a weight for each distance), gated (toeplitz, multiplied by a "
-            "gate that reads the word), conv (a convolution), none, or a kind of your own, see "
-            "resmlp_mt.register_mixing"
-        },
+    token_mixing_heads: int = option(
+        1, "groups of channels with a mixing matrix each (the paper: 1)"
     )
-    token_mixing_heads: int = field(
-        default=1,
-        metadata={"help": "groups of channels with a mixing matrix each (the paper: 1)"},
+    token_mixing_kernel_size: int = option(3, "positions that --token-mixing conv reads")
+    token_mixing_init_std: float = option(
+        0.02, "standard deviation of the first weights of the mixing matrices"
     )
-    token_mixing_kernel_size: int = field(
-        default=3, metadata={"help": "positions that --token-mixing conv reads"}
-    )
-    token_mixing_init_std: float = field(
-        default=0.02,
-        metadata={"help": "standard deviation of the first weights of the mixing matrices"},
-    )
-    no_token_mixing_bias: bool = field(
-        default=False, metadata={"help": "mixing matrices without a bias"}
-    )
-    token_positional_embeddings: bool = field(
-        default=False,
-        metadata={"help": "add positional embeddings (the paper has none)"},
+    no_token_mixing_bias: bool = option(False, "mixing matrices without a bias")
+    token_positional_embeddings: bool = option(
+        False, "add positional embeddings (the paper has none)"
     )
 
 
 def set_defaults(args: Namespace, **values) -> None:
     """Give the options that *args* lacks: by *values*, by :class:`ResMLPConfig`, and last by the
     Transformer of fairseq."""
-    ours = {
-        option.name: option.default
-        for option in fields(ResMLPConfig)
-        if option.name in ResMLPConfig.__annotations__
-    }
+    named = ResMLPConfig.__annotations__
+    ours = {own.name: own.default for own in fields(ResMLPConfig) if own.name in named}
     for name, value in {**ours, **values}.items():
         setattr(args, name, getattr(args, name, value))
     transformer_defaults(args)
@@ -86,25 +79,15 @@ def set_defaults(args: Namespace, **values) -> None:
 def check_config(cfg: ResMLPConfig) -> None:
     """Refuse what this model cannot do."""
     _check_gone(cfg)
-    refused = {
-        "--cross-self-attention": cfg.cross_self_attention,
-        "--base-layers": cfg.base_layers,
-        "--char-inputs": cfg.char_inputs,
-        "--adaptive-input": cfg.adaptive_input,
-        "--encoder-normalize-before": cfg.encoder.normalize_before,
-        "--decoder-normalize-before": cfg.decoder.normalize_before,
-        "--encoder-xformers-att-config": cfg.encoder.xformers_att_config,
-        "--decoder-xformers-att-config": cfg.decoder.xformers_att_config,
-    }
-    for option, value in refused.items():
-        if value:
-            raise UserError(f"{option}: resmlp_mt does not have it: leave it off")
-    for option, value, choices in (
-        ("--token-mixing", cfg.token_mixing, TOKEN_MIXING),
-        ("--normalization", cfg.normalization, NORMALIZATIONS),
-    ):
-        if str(value) not in choices:
-            raise UserError(f"{option} {value}: choose one of {', '.join(choices)}")
+    for name in NOT_OURS:
+        if attrgetter(name)(cfg):
+            flag = name.replace(".", "-").replace("_", "-")
+            raise UserError(f"--{flag}: resmlp_mt does not have it: leave it off")
+    for name, choices in (("token_mixing", TOKEN_MIXING), ("normalization", NORMALIZATIONS)):
+        value = str(getattr(cfg, name))
+        if value not in choices:
+            flag = name.replace("_", "-")
+            raise UserError(f"--{flag} {value}: choose one of {', '.join(choices)}")
     heads = cfg.token_mixing_heads
     if heads != 1 and not getattr(TOKEN_MIXING[str(cfg.token_mixing)], "has_heads", False):
         raise UserError(
@@ -112,33 +95,23 @@ def check_config(cfg: ResMLPConfig) -> None:
             "leave it off"
         )
     for prefix, part in (("", cfg), ("encoder-", cfg.encoder), ("decoder-", cfg.decoder)):
-        for option in fields(part):
-            value = getattr(part, option.name)
-            if option.type is float and not _is_number(value):
-                name = prefix + option.name.replace("_", "-")
+        for known in fields(part):
+            value = getattr(part, known.name)
+            number = type(value) in (int, float) and math.isfinite(value)
+            if known.type is float and not number:
+                name = prefix + known.name.replace("_", "-")
                 raise UserError(f"--{name} {value!r}: must be a number")
-    for option, positions in (
-        ("--max-source-positions", cfg.max_source_positions),
-        ("--max-target-positions", cfg.max_target_positions),
-    ):
+    for side in ("source", "target"):
+        positions = getattr(cfg, f"max_{side}_positions")
         if positions < 1:
-            raise UserError(f"{option} {positions}: must be at least 1")
+            raise UserError(f"--max-{side}-positions {positions}: must be at least 1")
 
 
 def _check_gone(cfg: ResMLPConfig) -> None:
     """Refuse what only earlier versions had. Checkpoints keep such options."""
-    for name, harmless in GONE.items():
-        value = getattr(cfg, name, harmless)
-        if str(value) != str(harmless):
-            raise UserError(
-                f"{name} {value}: this version has no such option: resmlp_mt 0.2.0 still reads it"
-            )
+    values = {name: getattr(cfg, name, harmless) for name, harmless in GONE.items()}
+    gone = [f"{name} {value}" for name, value in values.items() if str(value) != str(GONE[name])]
     if str(cfg.token_mixing) in GONE_KINDS:
-        raise UserError(
-            f"--token-mixing {cfg.token_mixing}: this version does not have it any more: "
-            "resmlp_mt 0.2.0 still reads it"
-        )
-
-
-def _is_number(value) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+        gone.append(f"--token-mixing {cfg.token_mixing}")
+    if gone:
+        raise UserError(f"{gone[0]}: gone from this version: resmlp_mt 0.2.0 still reads it")

@@ -10,30 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.folding import after, with_parts
 
 
 class ConvTokenMixing(nn.Module):
-    """``y[t] = sum_k W[k] x[t + k] + b``.
-
-    Args:
-        channels: C.
-        causal: read the newest K positions, not those around (decoder).
-        kernel_size: K, odd.
-        bias: learn b.
-        init_std: standard deviation of the first weights.
-    """
+    """``y[t] = sum_k W[k] x[t + k] + b``, K = *kernel_size* matrices of C x C."""
 
     def __init__(
-        self,
-        channels: int,
-        causal: bool,
-        kernel_size: int = 3,
-        bias: bool = True,
-        init_std: float = 0.02,
+        self, channels: int, causal: bool, kernel_size: int, bias: bool = True, std: float = 0.02
     ):
         super().__init__()
         if kernel_size < 1 or kernel_size % 2 == 0:
@@ -44,7 +30,7 @@ class ConvTokenMixing(nn.Module):
         self.channels, self.causal, self.kernel_size = channels, causal, kernel_size
         # C x (K C): one product over the joined channels of all taps
         self.taps = nn.Linear(kernel_size * channels, channels, bias=bias)
-        nn.init.normal_(self.taps.weight, std=init_std)
+        nn.init.normal_(self.taps.weight, std=std)
         if bias:
             nn.init.zeros_(self.taps.bias)
 
@@ -53,17 +39,9 @@ class ConvTokenMixing(nn.Module):
         bias = not cfg.no_token_mixing_bias
         return cls(channels, causal, cfg.token_mixing_kernel_size, bias, cfg.token_mixing_init_std)
 
-    def forward(
-        self,
-        x: Tensor,
-        history: Optional[BeamHistory] = None,
-        padding_mask: Optional[Tensor] = None,
-    ) -> Tensor:
-        """Arguments as of :meth:`TokenMixing.forward`."""
-        if history is None:
-            read = self.window(x)
-        else:
-            read = history.recent(id(self), x, self.kernel_size)
+    def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
+        past = history is not None
+        read = history.recent(id(self), x, self.kernel_size) if past else self.window(x)
         return self.taps(read.flatten(-2))
 
     def window(self, x: Tensor) -> Tensor:
@@ -85,16 +63,15 @@ class ConvTokenMixing(nn.Module):
 class FoldedConvTokenMixing(nn.Module):
     """Both affine maps are in the weights of the taps.
 
-    What the beta of the map before adds depends on how many taps fall into the sentence. It
-    becomes a bias for each tap: ``inside_bias``, K x C.
+    What the beta before adds depends on which taps fall into the sentence, so that each has a bias
+    of its own: ``inside_bias``, K x C.
     """
 
     @torch.no_grad()
     def __init__(self, mixing: ConvTokenMixing, pre: Affine, post: Affine):
         super().__init__()
-        taps = after(mixing.taps, post)
-        dtype, weight = taps.weight.dtype, mixing.taps.weight.double()
-        weight = post.alpha.double().unsqueeze(1) * weight
+        taps, dtype = after(mixing.taps, post), mixing.taps.weight.dtype
+        weight = post.alpha.double().unsqueeze(1) * mixing.taps.weight.double()
         weight = weight.view(mixing.channels, mixing.kernel_size, mixing.channels)
         inside_bias = torch.einsum("okc,c->ko", weight, pre.beta.double())
         self.register_buffer("inside_bias", inside_bias.to(dtype))
@@ -102,13 +79,7 @@ class FoldedConvTokenMixing(nn.Module):
         taps.weight = nn.Parameter(weight.to(dtype), False)
         self.mixing = with_parts(mixing, taps=taps)
 
-    def forward(
-        self,
-        x: Tensor,
-        history: Optional[BeamHistory] = None,
-        padding_mask: Optional[Tensor] = None,
-    ) -> Tensor:
-        """Arguments as of :meth:`TokenMixing.forward`."""
+    def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
         inside = self._inside(x, history, padding_mask)
         return self.mixing(x, history) + inside @ self.inside_bias
 

@@ -1,6 +1,6 @@
 """The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
 
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
@@ -14,7 +14,7 @@ from resmlp_mt.model.branches import (
     build_token_mixing_branch,
 )
 from resmlp_mt.model.encoder import wrap_layer
-from resmlp_mt.model.folding import FoldedLayers, with_parts
+from resmlp_mt.model.folding import Stack
 from resmlp_mt.model.padding import check_length, hide_padding, turn_back, turn_right
 
 
@@ -23,10 +23,8 @@ class ResMLPDecoderLayer(nn.Module):
 
     def __init__(self, cfg, no_encoder_attn: bool = False):
         super().__init__()
-        channels = cfg.decoder.embed_dim
-        self.token_mixing = build_token_mixing_branch(
-            cfg, channels, cfg.max_target_positions, causal=True
-        )
+        channels, positions = cfg.decoder.embed_dim, cfg.max_target_positions
+        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=True)
         self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
         self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
 
@@ -38,16 +36,10 @@ class ResMLPDecoderLayer(nn.Module):
         memory: Optional[DecodingMemory] = None,
         need_attn: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """
-        Args:
-            x: T x B x C, padded on the right; with *memory* the newest position only, R x C.
-            encoder_out: S x B x C, or None for no cross-attention.
-            mask: B x 1 x 1 x S, what hides the padding of the source, or None.
-            memory: of word-by-word decoding; *encoder_out* is not read then.
-            need_attn: also return the attention weights.
+        """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S. With
+        *memory*, word by word, x is R x C and the other two are not read.
 
-        Returns:
-            the shape of *x*, and the attention weights by head, H x B x T x S, or None.
+        Returns the shape of x, and None or the attention weights by head, H x B x T x S.
         """
         history, source = (None, None) if memory is None else (memory.history, memory.source)
         # no padding mask: A is triangular, and padding stands to the right of every word
@@ -56,20 +48,9 @@ class ResMLPDecoderLayer(nn.Module):
             x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
         return self.feed_forward(x), weights
 
-    def folded(self) -> nn.Module:
-        attention = self.cross_attention
-        return with_parts(
-            self,
-            token_mixing=self.token_mixing.folded(),
-            cross_attention=None if attention is None else attention.folded(),
-            feed_forward=self.feed_forward.folded(),
-        )
 
-
-class ResMLPDecoder(TransformerDecoderBase):
+class ResMLPDecoder(Stack, TransformerDecoderBase):
     """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final affine map, the output layer."""
-
-    folded: Optional[FoldedLayers] = None  # set by fold_
 
     def __init__(
         self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
@@ -82,10 +63,6 @@ class ResMLPDecoder(TransformerDecoderBase):
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(cfg, ResMLPDecoderLayer(cfg, no_encoder_attn))
 
-    def running_layers(self) -> Iterable[nn.Module]:
-        """The layers, or in inference their folded form."""
-        return self.layers if self.folded is None else self.folded()
-
     def extract_features(
         self,
         prev_output_tokens: Tensor,
@@ -95,18 +72,11 @@ class ResMLPDecoder(TransformerDecoderBase):
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
     ):
-        """
-        Args:
-            prev_output_tokens: B x T, padded on either side; with *incremental_state*, all words
-                so far, of which the last is new.
-            encoder_out: what :meth:`ResMLPEncoder.forward` returned.
-            incremental_state: the memory of word-by-word decoding, an empty dict at first.
-            full_context_alignment: not for this model, whose A is triangular by construction.
-            alignment_layer: the layer whose attention is returned (default: the last).
-            alignment_heads: average the attention over that many heads (default: all).
+        """Features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
 
-        Returns:
-            the features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
+        The words, B x T, are padded on either side. With *incremental_state*, an empty dict at
+        first, they are all words so far, of which only the last is new. The attention is that of
+        *alignment_layer* (the last), averaged over *alignment_heads* (all).
         """
         if full_context_alignment:
             raise ValueError(
@@ -128,15 +98,14 @@ class ResMLPDecoder(TransformerDecoderBase):
             return features.unsqueeze(1), extra
         tokens, order = turn_right(prev_output_tokens, self.padding_idx)
         features, extra = self._features(tokens, encoder_out, None, *attention)
-        if order is not None:
-            features = turn_back(features, order, batch_first=True)
-            extra["attn"] = [
-                None if x is None else turn_back(x, order, batch_first=True) for x in extra["attn"]
-            ]
-            extra["inner_states"] = [
-                turn_back(x, order, batch_first=False) for x in extra["inner_states"]
-            ]
-        return features, extra
+        if order is None:
+            return features, extra
+        (weights,), states = extra["attn"], extra["inner_states"]
+        if weights is not None:
+            weights = turn_back(weights, order, batch_first=True)
+        states = [turn_back(x, order, batch_first=False) for x in states]
+        features = turn_back(features, order, batch_first=True)
+        return features, {"attn": [weights], "inner_states": states}
 
     def newest_features(self, words: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
         """:meth:`extract_features` for a beam search that keeps its words itself: the newest word
@@ -151,11 +120,8 @@ class ResMLPDecoder(TransformerDecoderBase):
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
     ):
-        """What :meth:`extract_features` returns, for tokens padded on the right, B x T.
-
-        With *memory* the tokens are the newest words, R, and the features and the states of each
-        layer R x C.
-        """
+        """:meth:`extract_features` for tokens padded on the right; with *memory* for the newest
+        words, R, which makes the features and the states of each layer R x C."""
         if memory is None:
             source, mask = self._source(encoder_out)
             layers, need_attention = self.running_layers(), True
@@ -197,8 +163,7 @@ class ResMLPDecoder(TransformerDecoderBase):
 
     @staticmethod
     def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """The states, S x B x C, and what hides their padding from every layer, B x 1 x 1 x S, or
-        None where there is none."""
+        """The states, S x B x C, and what hides their padding, B x 1 x 1 x S; None for none."""
         if encoder_out is None or not encoder_out["encoder_out"]:
             return None, None
         states = encoder_out["encoder_out"][0]

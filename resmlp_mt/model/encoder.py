@@ -1,6 +1,6 @@
 """The encoder: fairseq's Transformer encoder with ResMLP layers in it."""
 
-from typing import Iterable, Optional
+from typing import Optional
 
 import torch
 from fairseq.distributed import fsdp_wrap
@@ -9,7 +9,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
 from resmlp_mt.model.branches import FeedForwardBranch, build_norm, build_token_mixing_branch
-from resmlp_mt.model.folding import FoldedLayers, with_parts
+from resmlp_mt.model.folding import Stack
 from resmlp_mt.model.padding import (
     check_length,
     is_known_empty,
@@ -24,27 +24,14 @@ class ResMLPEncoderLayer(nn.Module):
 
     def __init__(self, cfg):
         super().__init__()
-        channels = cfg.encoder.embed_dim
-        self.token_mixing = build_token_mixing_branch(
-            cfg, channels, cfg.max_source_positions, causal=False
-        )
+        channels, positions = cfg.encoder.embed_dim, cfg.max_source_positions
+        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=False)
         self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
 
     def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor]) -> Tensor:
-        """
-        Args:
-            x: T x B x C.
-            encoder_padding_mask: B x T, True at padding (on the right), or None.
-        """
+        """x is T x B x C, the mask B x T, True at padding, which is on the right."""
         z = self.token_mixing(x, encoder_padding_mask)
         return self.feed_forward(z)
-
-    def folded(self) -> nn.Module:
-        return with_parts(
-            self,
-            token_mixing=self.token_mixing.folded(),
-            feed_forward=self.feed_forward.folded(),
-        )
 
     def upgrade_state_dict_named(self, state_dict, name):
         """fairseq's encoder calls this on each layer. No older checkpoint needs a change."""
@@ -55,15 +42,12 @@ def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
     # a checkpointed layer is always wrapped, whatever its size
-    return fsdp_wrap(
-        layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-    )
+    least = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    return fsdp_wrap(layer, min_num_params=least)
 
 
-class ResMLPEncoder(TransformerEncoderBase):
+class ResMLPEncoder(Stack, TransformerEncoderBase):
     """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final affine map."""
-
-    folded: Optional[FoldedLayers] = None  # set by fold_
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
@@ -73,10 +57,6 @@ class ResMLPEncoder(TransformerEncoderBase):
     def build_encoder_layer(self, cfg):
         return wrap_layer(cfg, ResMLPEncoderLayer(cfg))
 
-    def running_layers(self) -> Iterable[nn.Module]:
-        """The layers, or in inference their folded form."""
-        return self.layers if self.folded is None else self.folded()
-
     def forward(
         self,
         src_tokens: Tensor,
@@ -84,19 +64,13 @@ class ResMLPEncoder(TransformerEncoderBase):
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
     ) -> dict:
-        """Encode sentences padded on either side.
+        """Encode sentences padded on either side, B x T. *token_embeddings*, B x T x C, are used
+        instead of a lookup; lengths are read off the padding.
 
-        Args:
-            src_tokens: B x T.
-            src_lengths: not used; lengths are read off the padding.
-            return_all_hiddens: also return every layer's states.
-            token_embeddings: B x T x C, used instead of the lookup.
-
-        Returns:
-            fairseq's encoder output, every entry at the positions of *src_tokens*:
-            ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
-            [B x T x C], ``encoder_states`` (a T x B x C tensor of embeddings, then one a layer),
-            ``src_lengths`` [B x 1].
+        Returns fairseq's encoder output, every entry at the positions of *src_tokens*:
+        ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
+        [B x T x C], ``encoder_states`` (T x B x C embeddings, then one a layer), ``src_lengths``
+        [B x 1].
         """
         check_length(src_tokens, self.padding_idx, self.max_source_positions, "source")
         tokens, order = turn_right(src_tokens, self.padding_idx)
@@ -132,9 +106,9 @@ class ResMLPEncoder(TransformerEncoderBase):
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
         """Repeat, move or drop sentences, as fairseq's beam search asks for.
 
-        Beside fairseq's entries the result keeps each sentence once (``sentences``) and says which
-        of them each row is (``sentence_of_row``): word-by-word decoding reads these. Where beams
-        only move within their sentence nothing changes, and nothing is copied.
+        Word-by-word decoding reads the entries that are added: each sentence once (``sentences``)
+        and which of them each row is (``sentence_of_row``). Where beams only move within their
+        sentence nothing is copied.
         """
         sentence = encoder_out.get("sentence_of_row")
         if sentence is None:

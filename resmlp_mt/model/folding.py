@@ -1,32 +1,38 @@
 """Folding: in inference each branch absorbs its affine maps (section 2 of the paper).
 
 A folded branch is a copy that shares whatever it does not change. The trained parameters keep
-their names and remain the only ones in the state dict. Products and sums are taken in float64.
+their names and stay the only ones in the state dict. Products and sums are taken in float64.
 """
 
 from copy import copy, deepcopy
-from typing import Iterable, List, Optional, Tuple
+from operator import is_
+from typing import Iterable, List, Optional
 
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.decoding.packing import pack_
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.padding import zero_padding
 
 
 def fold_(model: nn.Module, pack: bool = False) -> None:
-    """Let both stacks of *model* run folded layers wherever no gradient is asked for.
+    """Let both stacks run folded layers, packed if *pack*, wherever no gradient is asked for.
 
-    The two final affine maps stay: folding them would need an output layer that no longer shares
-    the embedding.
-
-    Args:
-        pack: pack the folded linear layers, too.
+    Their final affine maps stay: an output layer that absorbed one would no longer share the
+    embedding.
     """
     for stack in (model.encoder, model.decoder):
         stack.folded = FoldedLayers(stack.layers, pack)
+
+
+class Stack:
+    """An encoder or decoder whose ``layers`` may have a folded form."""
+
+    folded: Optional["FoldedLayers"] = None
+
+    def running_layers(self) -> Iterable[nn.Module]:
+        return self.layers if self.folded is None else self.folded()
 
 
 class FoldedLayers:
@@ -39,71 +45,59 @@ class FoldedLayers:
 
     def __init__(self, layers: nn.ModuleList, pack: bool):
         self._layers, self._pack = layers, pack
-        self._sources: List[Tuple[Tensor, Tensor]] = []
-        self._key: Optional[list] = None
         self._folded: List[nn.Module] = []
+        self._state: Optional[tuple] = None
+        self._sources: List[Tensor] = []
+        self._memory: List[Tensor] = []  # keeps the addresses of the sources in use
 
     def __call__(self) -> Iterable[nn.Module]:
         """The layers to run now. Asking costs a walk over the parameters: do it once a batch."""
         unfolded = self._layers.training or torch.is_grad_enabled()
         if unfolded or torch.compiler.is_compiling():
             return self._layers
-        tensors: List[Tensor] = []
-        hooked = [_collect(layer, tensors) for layer in self._layers]
-        key = [hooked, *((id(t), _version(t), t.data_ptr()) for t in tensors)]
-        if key != self._key:
+        found: List[Optional[Tensor]] = []
+        hooked = [_collect(layer, found) for layer in self._layers]
+        sources = [t for t in found if t is not None]
+        state = hooked, _versions(sources), [t.data_ptr() for t in sources]
+        if state != self._state or not all(map(is_, sources, self._sources)):
             self._fold(hooked)
-            # both the tensor and its memory are held, so that neither address is used again
-            self._sources = [(t, t.detach()) for t in tensors]
-            self._key = key
+            self._state, self._sources = state, sources
+            self._memory = [t.detach() for t in sources]
         return self._folded
 
     @torch.no_grad()
     @torch.inference_mode(False)
     def _fold(self, hooked: List[bool]) -> None:
         self._folded = [
-            layer if watched else layer.folded() for layer, watched in zip(self._layers, hooked)
+            layer if watched else fold_layer(layer) for layer, watched in zip(self._layers, hooked)
         ]
-        for layer, watched in zip(self._folded, hooked):
-            if self._pack and not watched:
+        if self._pack:
+            for layer in self._folded:
                 pack_(layer)
 
 
-@torch.no_grad()
-def folded_copy(model: nn.Module) -> nn.Module:
-    """*model* with folded layers, in which the final affine maps are absorbed, too: for export."""
-    encoder, decoder = model.encoder, model.decoder
-    layers = nn.ModuleList(layer.folded() for layer in decoder.layers)
-    norm, last = encoder.layer_norm, decoder.layer_norm
-    if isinstance(norm, Affine):
-        for layer in layers:
-            attn = layer.cross_attention.attn
-            k_proj, v_proj = before(norm, attn.k_proj), before(norm, attn.v_proj)
-            attn = with_parts(attn, k_proj=k_proj, v_proj=v_proj)
-            layer.cross_attention = with_parts(layer.cross_attention, attn=attn)
-        norm = None
-    absorbed = {"layers": layers, "folded": None}
-    if isinstance(last, Affine):
-        name = "output_projection" if decoder.project_out_dim is None else "project_out_dim"
-        absorbed.update({name: before(last, getattr(decoder, name)), "layer_norm": None})
-    layers = nn.ModuleList(layer.folded() for layer in encoder.layers)
-    encoder = with_parts(encoder, layers=layers, layer_norm=norm, folded=None)
-    return with_parts(model, encoder=encoder, decoder=with_parts(decoder, **absorbed))
-
-
-def _collect(module: nn.Module, tensors: List[Tensor]) -> bool:
-    """Append the tensors of *module*; returns whether there is a hook in it."""
-    tensors.extend(t for t in module._parameters.values() if t is not None)
-    tensors.extend(t for t in module._buffers.values() if t is not None)
+def _collect(module: nn.Module, found: list) -> bool:
+    """Add the tensors of *module* to *found*; returns whether it has a hook."""
+    found += module._parameters.values()
+    found += module._buffers.values()
     hooked = bool(module._forward_hooks or module._forward_pre_hooks)
     for child in module._modules.values():
-        if child is not None:
-            hooked |= _collect(child, tensors)
+        if child is not None and _collect(child, found):
+            hooked = True
     return hooked
 
 
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
+def _versions(tensors: List[Tensor]) -> List[int]:
+    try:
+        return [t._version for t in tensors]
+    except RuntimeError:  # those made in inference mode have none
+        return [0 if t.is_inference() else t._version for t in tensors]
+
+
+def fold_layer(layer: nn.Module) -> nn.Module:
+    """*layer* with each branch in its folded form, if it has one."""
+    branches = {name: b for name, b in layer.named_children() if hasattr(b, "folded")}
+    return with_parts(layer, **{name: branch.folded() for name, branch in branches.items()})
 
 
 def with_parts(module: nn.Module, **parts) -> nn.Module:
@@ -129,28 +123,26 @@ def absorb(norm: nn.Module, linear: nn.Linear) -> tuple:
 @torch.no_grad()
 def before(affine: Affine, linear: nn.Linear) -> nn.Linear:
     """``W (alpha x + beta) + b`` as one linear layer."""
-    weight, bias = linear.weight.double(), _bias(linear)
+    weight, bias = _double(linear)
     return _linear(linear, weight * affine.alpha.double(), weight @ affine.beta.double() + bias)
 
 
 @torch.no_grad()
 def after(linear: nn.Linear, affine: Affine) -> nn.Linear:
     """``alpha (W x + b) + beta`` as one linear layer."""
-    alpha, beta = affine.alpha.double(), affine.beta.double()
-    return _linear(
-        linear, alpha.unsqueeze(1) * linear.weight.double(), alpha * _bias(linear) + beta
-    )
+    weight, bias = _double(linear)
+    alpha = affine.alpha.double()
+    return _linear(linear, alpha.unsqueeze(1) * weight, alpha * bias + affine.beta.double())
 
 
-def _bias(linear: nn.Linear) -> Tensor:
-    if linear.bias is None:
-        return linear.weight.new_zeros(linear.out_features, dtype=torch.float64)
-    return linear.bias.double()
+def _double(linear: nn.Linear) -> tuple:
+    weight = linear.weight.double()
+    bias = weight.new_zeros(len(weight)) if linear.bias is None else linear.bias.double()
+    return weight, bias
 
 
 def _linear(like: nn.Linear, weight: Tensor, bias: Tensor) -> nn.Linear:
-    new = nn.Linear(like.in_features, like.out_features, device="meta")
-    dtype = like.weight.dtype
+    new, dtype = nn.Linear(*weight.shape[::-1], device="meta"), like.weight.dtype
     new.weight, new.bias = (nn.Parameter(t.to(dtype), False) for t in (weight, bias))
     return new
 
@@ -158,21 +150,9 @@ def _linear(like: nn.Linear, weight: Tensor, bias: Tensor) -> nn.Linear:
 class FoldedTokenMixing(nn.Module):
     """``A (scale x + shift) + offset``: a map of positions alone between its two affine maps.
 
-    With maps ``a1 x + b1`` before and ``a2 y + b2`` after::
-
-        a2 (A (a1 x + b1) + b) + b2 = A (a1 a2 x + a2 b1) + (a2 b + b2)
-
-    The scale comes before A because in float16 ``A x`` may overflow where ``A (a1 x)`` does not.
-    In a decoder ``A (a2 b1)`` is the same for every sentence and becomes part of the offset.
-
-    Args:
-        mixing: what computes ``A x + b``, with a b for each of its *heads*.
-        pre, post: the affine maps; None before if it is a LayerNorm.
-
-    Attributes:
-        scale: C.
-        shift: C, or None where it is 0 or part of the offset.
-        offset: N x C.
+    ``a2 (A (a1 x + b1) + b) + b2 = A (a1 a2 x + a2 b1) + (a2 b + b2)``. The scale comes before A
+    because in float16 ``A x`` may overflow where ``A (a1 x)`` does not. In a decoder ``A (a2 b1)``
+    is the same for every sentence, so that it is in the offset, N x C, and the shift is None.
     """
 
     @torch.no_grad()
@@ -190,16 +170,11 @@ class FoldedTokenMixing(nn.Module):
                 # word t sees the words 0..t in any sentence
                 offset = offset + shift * by_channel(exact.mix(ones), mixing)
                 shift = None
-        for name, value in {"scale": scale, "shift": shift, "offset": offset}.items():
-            self.register_buffer(name, None if value is None else value.to(dtype).contiguous())
+        self.register_buffer("scale", scale.to(dtype))
+        self.register_buffer("shift", None if shift is None else shift.to(dtype))
+        self.register_buffer("offset", offset.to(dtype).contiguous())
 
-    def forward(
-        self,
-        x: Tensor,
-        history: Optional[BeamHistory] = None,
-        padding_mask: Optional[Tensor] = None,
-    ) -> Tensor:
-        """Arguments and result as of the mixing."""
+    def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
         if self.shift is None:
             h = x * self.scale
         else:

@@ -8,7 +8,6 @@ from typing import Callable, Optional
 
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.folding import after, before, with_parts
 from resmlp_mt.model.lean_training import activation_function
@@ -19,16 +18,8 @@ from resmlp_mt.model.token_mixing import ToeplitzTokenMixing
 class GatedTokenMixing(nn.Module):
     """``y = W_o ((A (W_v x) + b) * f(W_g x))``.
 
-    W_v, W_g and W_o are C x C with a bias each. A and b are those of :class:`ToeplitzTokenMixing`.
-
-    Args:
-        channels: C.
-        positions: N, the longest sentence.
-        causal: A is lower triangular (decoder).
-        heads: number of channel groups with an A each.
-        activation: f.
-        bias: learn b and the biases of the three maps.
-        init_std: standard deviation of the first weights of A.
+    W_v, W_g and W_o are C x C with a bias each; f is *activation*. A, b and the other arguments are
+    those of :class:`ToeplitzTokenMixing`.
     """
 
     has_heads = True
@@ -38,8 +29,8 @@ class GatedTokenMixing(nn.Module):
         channels: int,
         positions: int,
         causal: bool,
-        heads: int = 1,
-        activation: Callable[[Tensor], Tensor] = nn.functional.gelu,
+        heads: int,
+        activation: Callable[[Tensor], Tensor],
         bias: bool = True,
         init_std: float = 0.02,
     ):
@@ -57,24 +48,12 @@ class GatedTokenMixing(nn.Module):
 
     @classmethod
     def build(cls, cfg, channels: int, positions: int, causal: bool) -> "GatedTokenMixing":
-        return cls(
-            channels,
-            positions,
-            causal,
-            cfg.token_mixing_heads,
-            activation_function(str(cfg.activation_fn)),
-            not cfg.no_token_mixing_bias,
-            cfg.token_mixing_init_std,
-        )
+        activation, bias = activation_function(str(cfg.activation_fn)), not cfg.no_token_mixing_bias
+        heads, std = cfg.token_mixing_heads, cfg.token_mixing_init_std
+        return cls(channels, positions, causal, heads, activation, bias, std)
 
-    def forward(
-        self,
-        x: Tensor,
-        history: Optional[BeamHistory] = None,
-        padding_mask: Optional[Tensor] = None,
-    ) -> Tensor:
-        """Arguments as of :meth:`TokenMixing.forward`. *history* keeps the values W_v x. The gate
-        reads the position alone."""
+    def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
+        """Arguments as of :meth:`TokenMixing.forward`; *history* keeps the values W_v x."""
         value, gate = self.value_gate(x).chunk(2, dim=-1)
         # the bias of W_v would reach every position
         value = zero_padding(value, padding_mask)

@@ -14,11 +14,8 @@ _LEVELS = 1 << 16
 
 
 def activation_function(name: str) -> Callable[[Tensor], Tensor]:
-    """The function that fairseq calls *name*.
-
-    fairseq's own ``gelu`` turns 16-bit states into float32 and back, two passes over memory.
-    PyTorch's does that within its loop.
-    """
+    """The function that fairseq calls *name*. Its own ``gelu`` turns 16-bit states into float32
+    and back, two passes over memory."""
     return F.gelu if name == "gelu" else utils.get_activation_fn(name)
 
 
@@ -34,8 +31,7 @@ def random_mask(x: Tensor, p: float) -> Tensor:
 
 
 class Dropout(FairseqDropout):
-    """fairseq's dropout. On a CPU it keeps a byte an element for the backward pass, not a float.
-    Elsewhere, and when compiled, PyTorch's own does that."""
+    """fairseq's dropout, which on a CPU keeps a byte an element for the backward pass."""
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         on = self.training or self.apply_during_inference
@@ -48,14 +44,8 @@ class Dropout(FairseqDropout):
 def compose(linear: Callable, function: Callable, x: Tensor) -> Tensor:
     """``linear(function(x))``, which keeps x for the backward pass and not ``function(x)``.
 
-    A linear layer keeps its input for the gradient of its weight. Where that input is a cheap
-    function of something that is kept anyway (an activation of the layer before, an affine map of
-    the states), it is computed again instead.
-
-    Args:
-        linear: a layer, or a function of one tensor with layers in it.
-        function: must give the same result at every call.
-        x: of any shape.
+    A linear layer keeps its input for the gradient of its weight. Here that is a cheap function of
+    something that is kept anyway, and is computed again: *function* must be deterministic.
     """
     if (
         not torch.is_grad_enabled()

@@ -1,10 +1,9 @@
 """The choices of ``--token-mixing``."""
 
-from typing import Dict, Optional, Type
+from typing import Dict, Type
 
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.conv_mixing import ConvTokenMixing
 from resmlp_mt.model.gated_mixing import GatedTokenMixing
@@ -32,13 +31,10 @@ def register_mixing(name: str, cls: Type[nn.Module]) -> None:
 
         register_mixing("average", AverageMixing)
 
-    In ``forward`` x is T x B x C, zero at padding. In word-by-word decoding *history* is given and
-    x is R x C. :meth:`BeamHistory.recent` then has the last inputs,
-    :meth:`BeamHistory.weighted_sum` a sum over all of them by the rows of ``self.matrix(length)``.
-    A map of positions alone is best a subclass of :class:`TokenMixing` with a ``matrix`` of its
-    own. A class with ``has_heads = True`` reads ``--token-mixing-heads``. One with a method
-    ``folded(pre, post)``, as :class:`TokenMixing` has, absorbs the affine maps in inference.
-    Without it the branch runs as it was trained.
+    x is T x B x C, zero at padding, or R x C with *history*, which remembers earlier inputs. A map
+    of positions alone is best a subclass of :class:`TokenMixing` with a ``matrix`` of its own. A
+    class with ``has_heads = True`` takes ``--token-mixing-heads``; one with a method
+    ``folded(pre, post)``, see :class:`TokenMixing`, absorbs the affine maps in inference.
     """
     if TOKEN_MIXING.setdefault(name, cls) is not cls:
         raise UserError(f"register_mixing: there is another {name} already: choose another name")
@@ -51,16 +47,8 @@ class NoTokenMixing(nn.Module):
     def build(cls, cfg, channels: int, positions: int, causal: bool) -> "NoTokenMixing":
         return cls()
 
-    def forward(
-        self,
-        x: Tensor,
-        padding_mask: Optional[Tensor] = None,
-        history: Optional[BeamHistory] = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, padding_mask=None, history=None) -> Tensor:
         return x
-
-    def folded(self) -> "NoTokenMixing":
-        return self
 
 
 register_mixing("linear", TokenMixing)

@@ -21,11 +21,7 @@ from resmlp_mt.text.dictionaries import check_dictionaries
 
 class ResMLPModel(TransformerModelBase):
     """The sequence-to-sequence ResMLP: no self-attention, and by default no LayerNorm and no
-    positional embedding. The decoder keeps cross-attention.
-
-    Build it by fairseq's command-line programs with ``--arch``, or load it by
-    :meth:`from_pretrained`.
-    """
+    positional embedding. The decoder keeps cross-attention."""
 
     @classmethod
     def add_args(cls, parser):
@@ -33,11 +29,7 @@ class ResMLPModel(TransformerModelBase):
 
     @classmethod
     def build_model(cls, args, task):
-        """
-        Args:
-            args: options by name, as a Namespace (command line) or DictConfig (hydra).
-            task: the translation task, which has the dictionaries.
-        """
+        """*args* is a Namespace (command line) or a DictConfig (hydra)."""
         if OmegaConf.is_config(args):
             args = Namespace(**OmegaConf.to_container(args))
         set_defaults(args)
@@ -77,23 +69,17 @@ class ResMLPModel(TransformerModelBase):
 
         Args:
             model_name_or_path: folder of the model.
-            checkpoint_file: its name there. Several, with a colon between them, are an ensemble.
-            data_name_or_path: folder of ``dict.*.txt``, relative to that of the model if it begins
-                with a dot. Subwords are looked for beside the model, then here.
+            checkpoint_file: its name there; several, with a colon between them, are an ensemble.
+            data_name_or_path: folder of ``dict.*.txt``, relative to the model's if it begins with
+                a dot. Subwords are looked for beside the model, then here.
             kwargs: options of the model, of generation and of the subwords.
-
-        Returns:
-            fairseq's ``GeneratorHubInterface``: ``translate(["..."], beam=4)`` gives a list of
-            str, ``models`` are the networks.
         """
         folder, data = Path(model_name_or_path), str(data_name_or_path)
         names = checkpoint_file.split(os.pathsep)
         _check_there(folder, names)
         data_folder = folder / data if data.startswith(".") else Path(data)
-        options = {
-            **_found_beside(folder, data_folder, kwargs.get("bpe", "sentencepiece")),
-            **kwargs,
-        }
+        beside = _found_beside(folder, data_folder, kwargs.get("bpe", "sentencepiece"))
+        options = {**beside, **kwargs}
         if "sentencepiece_model" in options:
             options.setdefault("bpe", "sentencepiece")
         hub = super().from_pretrained(str(folder), checkpoint_file, data, **options)
@@ -133,10 +119,9 @@ def _known_options(cfg) -> Set[str]:
     ResMLPModel.add_args(parser)
     options = parser.parse_args([])
     set_defaults(options)
-    known = {*vars(options), *cfg, "generation_args"}
-    for part in (cfg[name] for name in cfg):
-        if OmegaConf.is_config(part):  # fairseq puts every override into a Namespace
-            known.update(part)
+    parts = [cfg[name] for name in cfg]
+    # fairseq puts every override into a Namespace
+    known = {name for part in parts if OmegaConf.is_config(part) for name in part}
     if isinstance(cfg.task, Namespace):  # of an older kind: nothing else has its options
         known.update(vars(cfg.task))
-    return known
+    return known | {*vars(options), *cfg, "generation_args"}

@@ -14,26 +14,20 @@ from resmlp_mt.errors import UserError
 
 
 def zero_padding(x: Tensor, padding_mask: Optional[Tensor]) -> Tensor:
-    """*x*, T x B x C, with zeros at padding, where there is any.
-
-    Args:
-        padding_mask: B x T, True at padding, or None if there is none.
-    """
+    """*x*, T x B x C, with zeros where the mask, B x T, is True."""
     return x if padding_mask is None else x.masked_fill(padding_mask.t().unsqueeze(-1), 0)
 
 
 def is_known_empty(mask: Tensor) -> bool:
-    """Whether no position is marked, where the host can say so at no cost: on a CPU, and not in a
-    graph that is compiled or exported, which has to be right for any sentences."""
+    """Whether no position is marked, if that costs nothing to know: on a CPU, and outside of a
+    compiled graph, which has to be right for any sentences."""
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 
 def hide_padding(padding_mask: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
-    """What :func:`~resmlp_mt.model.attention.attend` adds to the scores: B x S, True at padding,
-    to B x 1 x 1 x S, or None where it is known that there is no padding.
+    """What attention adds to its scores: B x S, True at padding, to B x 1 x 1 x S, or None.
 
-    Rows begin at multiples of 8 numbers, as the attention kernels of a GPU ask for. Others would
-    be copied at each call.
+    Rows begin at multiples of 8 numbers, as a GPU's attention kernels ask for.
     """
     if padding_mask is None or is_known_empty(padding_mask):
         return None
@@ -44,40 +38,28 @@ def hide_padding(padding_mask: Optional[Tensor], dtype: torch.dtype) -> Optional
 
 
 def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) -> None:
-    """Refuse a batch that reaches past the last row of the mixing matrix.
-
-    Args:
-        tokens: B x T token indices, each row padded on either side.
-        padding_idx: the index of the padding symbol.
-        positions: number of rows of A.
-        side: ``"source"`` or ``"target"``.
-    """
+    """Refuse a batch, B x T, that reaches past the last row of the mixing matrix."""
     width = tokens.size(1)
     if width <= positions:
         return
     if (tokens.ne(padding_idx).sum(dim=1) <= positions).all():
-        raise UserError(
+        said = (
             f"{side} sentences are padded to {width} tokens, but this model has {positions} "
-            f"positions: lower --required-seq-len-multiple, or train with --max-{side}-positions "
-            f"{width} or more"
+            "positions: lower --required-seq-len-multiple"
         )
-    raise UserError(
-        f"a {side} sentence of {width} tokens (end of sentence included) is longer than the "
-        f"{positions} positions that this model has: train with "
-        f"--max-{side}-positions {width} or more, or shorten or leave out the sentence"
-    )
+    else:
+        said = (
+            f"a {side} sentence of {width} tokens (end of sentence included) is longer than the "
+            f"{positions} positions that this model has: shorten or leave out the sentence"
+        )
+    raise UserError(f"{said}, or train with --max-{side}-positions {width} or more")
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:
-    """Move left padding to the right.
+    """Move the left padding of B x T tokens to the right.
 
-    Args:
-        tokens: B x T token indices, each row padded on either side.
-        padding_idx: the index of the padding symbol.
-
-    Returns:
-        the tokens padded on the right, B x T, and the B x T positions that :func:`turn_back` needs
-        to undo it, or None where it is known that nothing was moved.
+    Returns them and the B x T positions that :func:`turn_back` needs to undo it, or None where it
+    is known that nothing was moved.
     """
     padding = tokens.eq(padding_idx)
     if tokens.size(1) == 0 or is_known_empty(padding[:, 0]):
@@ -90,13 +72,8 @@ def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tenso
 
 
 def turn_back(x: Tensor, order: Tensor, batch_first: bool) -> Tensor:
-    """Put states back at the positions of the tokens that were given.
-
-    Args:
-        x: states, T x B x C, or B x T x C if *batch_first*.
-        order: the second result of :func:`turn_right`.
-        batch_first: the layout of *x*.
-    """
+    """Put states, T x B x C or *batch_first*, back at the positions of the tokens that were given;
+    *order* is the second result of :func:`turn_right`."""
     if batch_first:
         return x.gather(1, order.unsqueeze(-1).expand_as(x))
     return x.gather(0, order.t().unsqueeze(-1).expand_as(x))

@@ -23,10 +23,9 @@ class TokenMixing(nn.Module):
     Args:
         channels: C.
         positions: N, the longest sentence; A is N x N.
-        causal: constrain A to be lower triangular (decoder).
+        causal: A is lower triangular (decoder).
         heads: H, number of channel groups with a matrix each; divides C.
-        bias: learn b.
-        init_std: standard deviation of the first weights, drawn from a normal distribution.
+        init_std: standard deviation of the first weights.
     """
 
     has_heads = True
@@ -83,17 +82,8 @@ class TokenMixing(nn.Module):
         history: Optional[BeamHistory] = None,
         padding_mask: Optional[Tensor] = None,
     ) -> Tensor:
-        """``A x + b``.
-
-        Args:
-            x: T x B x C, zero wherever there is padding; with *history* R x C, the newest position
-                only.
-            history: the past of word-by-word decoding, begun for this position.
-            padding_mask: not needed: *x* is zero there.
-
-        Returns:
-            the shape of *x*.
-        """
+        """``A x + b``. x is T x B x C, zero at padding, which B x T *padding_mask* marks. In
+        word-by-word decoding *history* is given, and x is the newest position, R x C."""
         y = self.mix(x, history)
         if self.bias is None:
             return y

@@ -33,12 +33,15 @@ NOT_OURS = (
         ({"token_mixing": "conv", "token_mixing_kernel_size": 4}, "--token-mixing-kernel-size 4"),
         ({"token_mixing": "conv", "token_mixing_kernel_size": -1}, "--token-mixing-kernel-size -1"),
         *(
-            ({"token_mixing": kind}, f"--token-mixing {kind}: this version does not have it")
+            (
+                {"token_mixing": kind},
+                f"--token-mixing {kind}: gone from this version: resmlp_mt 0.2.0 still",
+            )
             for kind in ("mlp", "depthwise-conv", "separable-conv")
         ),
-        ({"folded": True}, "folded True: this version has no such option: resmlp_mt 0.2.0 still"),
-        ({"token_mixing_reach": 3}, "token_mixing_reach 3: this version has no such option"),
-        ({"inference_precision": "int8"}, "inference_precision int8: this version has no"),
+        ({"folded": True}, "folded True: gone from this version: resmlp_mt 0.2.0 still"),
+        ({"token_mixing_reach": 3}, "token_mixing_reach 3: gone from this version"),
+        ({"inference_precision": "int8"}, "inference_precision int8: gone from this version"),
         ({"max_source_positions": 0}, "--max-source-positions 0"),
         ({"max_target_positions": -5}, "--max-target-positions -5"),
     ],

@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn.utils import prune
 
 from resmlp_mt.decoding.history import BeamHistory
+from resmlp_mt.export.mixing import folded_copy
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.folding import fold_, folded_copy
+from resmlp_mt.model.folding import fold_
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
 

@@ -8,9 +8,9 @@ from torch import nn
 
 from resmlp_mt import register_mixing
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.mixing import mixing_branch
+from resmlp_mt.export.mixing import folded_copy, mixing_branch
 from resmlp_mt.export.onnx_graph import Graph
-from resmlp_mt.model.folding import fold_, folded_copy
+from resmlp_mt.model.folding import fold_
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 from resmlp_mt.model.token_mixing import TokenMixing
 
