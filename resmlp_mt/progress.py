@@ -18,6 +18,7 @@ class Progress:
 
     def __init__(self, what: str, total: int, unit: str, done: int = 0):
         self.what, self.total, self.unit, self.done = what, total, unit, done
+        self.note = ""  # what else is shown
         self._bar = sys.stderr.isatty()
         self._shown = time.monotonic()
         self._recent = deque([(self._shown, done)])  # when how much was done
@@ -41,9 +42,18 @@ class Progress:
             self._recent.popleft()
         self._show(now)
 
+    def resume(self, done: int) -> None:
+        """Say that *done* turned out to be there before."""
+        self.done = done
+        self._recent = deque([(time.monotonic(), done)])
+
+    def say(self, line: str) -> None:
+        """Write a line of its own, above the bar."""
+        print(f"\r\x1b[K{line}" if self._bar else line, file=sys.stderr, flush=True)
+
     def _show(self, now: float) -> None:
         share = self.done / self.total
-        counted = f"{self.done:,} of {self.total:,} {self.unit}, {self._left(now)} left"
+        counted = f"{self.done:,} of {self.total:,} {self.unit}, {self._left(now)} left{self.note}"
         if not self._bar:
             print(f"{self.what}: {counted}", file=sys.stderr, flush=True)
             return

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import sys
 from typing import NamedTuple
 from unittest import mock
@@ -27,9 +28,9 @@ def resmlp(*words, stdin: bytes = b"") -> Said:
     ):
         status = main(list(map(str, words)))
         out.flush()
-    # a bar goes back to the start of its line, a step has its number in front
+    # a bar goes back to the start of its line, a step has its number in front and ends with a time
     lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]
-    lines = [f"{line}\n" for line in lines if not line.startswith(("[1", "[2", "[3"))]
+    lines = [f"{line}\n" for line in lines if not re.match(r" *(\[\d/\d\]|done in)", line)]
     return Said(status, out.buffer.getvalue().decode(), "".join(lines))
 
 

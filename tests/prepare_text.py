@@ -1,4 +1,4 @@
-"""Made-up parallel text: by prefix, and in the layout that mtdata leaves."""
+"""Made-up parallel text."""
 
 import random
 from pathlib import Path
@@ -37,13 +37,3 @@ def write_pairs(folder: Path, name: str, languages: Tuple[str, str], pairs) -> P
     for language, lines in zip(languages, zip(*pairs)):
         write_side(folder / f"{name}.{language}", lines)
     return folder / name
-
-
-def write_layout(folder: Path, endings: Tuple[str, str], corpora: dict) -> Path:
-    """A whole folder as mtdata leaves it: training corpora by name, and 20 pairs each to validate
-    and to test."""
-    for name, pairs in corpora.items():
-        write_pairs(folder / "train-parts", name, endings, pairs)
-    write_pairs(folder, "dev", endings, pairs_of(20, 1001))
-    write_pairs(folder, "test1", endings, pairs_of(20, 1002))
-    return folder

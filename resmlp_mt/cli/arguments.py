@@ -2,7 +2,9 @@
 
 import argparse
 import math
+import os
 import re
+from pathlib import Path
 
 from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
@@ -57,9 +59,19 @@ def seed(text: str) -> int:
     return value
 
 
+def out_folder(text: str) -> Path:
+    """The type of an option that is a folder to write, which need not be there."""
+    path = Path(text)
+    there = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text}: choose a folder that can be written")
+    return path
+
+
 WHOLE = {"type": count, "metavar": "N"}  # an option that is a whole number
 LENPEN = {"type": length_penalty, "metavar": "X"}
 SEED = {"type": seed, "default": 1, "metavar": "N"}
+OUT_FOLDER = {"type": out_folder, "metavar": "DIR", "required": True}
 LANGUAGE_PAIR = {
     "type": language_pair,
     "metavar": "SRC-TGT",

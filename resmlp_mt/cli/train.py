@@ -2,15 +2,14 @@
 
   resmlp-mt train DATA --out DIR                               what this machine has
   resmlp-mt train DATA --out DIR --recipe paper --arch transformer_wmt_en_de
-  resmlp-mt train DATA --out DIR --gpus 8 --dry-run            print the command, run nothing
   resmlp-mt train DATA --out DIR -- --dropout 0.2              more options of fairseq-train
   resmlp-mt train DATA --out DIR --nodes 2 --gpus 8 --node-rank 0 --master-addr HOST
                                                                on each machine, with its rank
 
-It runs fairseq-train, with torchrun for more than one GPU. DATA is the folder data-bin of
-resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and cost.json. The same
-command again resumes from the last checkpoint in DIR. The number of GPUs may change then: each
-update keeps its tokens.
+prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
+folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and
+cost.json. The same command resumes from the last checkpoint in DIR, with another number of GPUs
+too: each update keeps its tokens.
 
 A recipe is a TOML file: resmlp_mt/train/recipes/small.toml (tens of thousands of pairs) and
 paper.toml (WMT14, millions) say what they hold and why. TensorBoard: -- --tensorboard-logdir DIR.
@@ -20,14 +19,17 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import SEED, WHOLE
+from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE
+from resmlp_mt.errors import UserError
 from resmlp_mt.train.command import MAX_TOKENS, PORT, PRECISIONS, Devices
 from resmlp_mt.train.recipe import NAMES, load_recipe
 
 
 def add_training_options(parser: ArgumentParser) -> None:
-    """What ``resmlp-mt run`` takes too, --recipe and --seed apart."""
+    """What ``resmlp-mt run`` takes too, --seed apart."""
     add = parser.add_argument
+    help = f"{', '.join(NAMES)} or a TOML file (default: small)"
+    add("--recipe", default="small", metavar="NAME|FILE", help=help)
     help = "resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_gated_6 and _12, "
     help += "resmlp_mt_conv_6 and _12, resmlp_mt_tiny for trials, or one of fairseq such as "
     help += "transformer (default: resmlp_mt_6)"
@@ -49,10 +51,8 @@ def add_training_options(parser: ArgumentParser) -> None:
 def add_arguments(parser: ArgumentParser) -> None:
     add, number = parser.add_argument, {"type": int, "metavar": "N"}
     add("data", type=Path, metavar="DATA", help="folder of binary data")
-    add("--out", type=Path, required=True, metavar="DIR", help="folder for checkpoints")
+    add("--out", **OUT_FOLDER, help="folder for checkpoints")
     add_training_options(parser)
-    help = f"{', '.join(NAMES)} or a TOML file (default: small)"
-    add("--recipe", default="small", metavar="NAME|FILE", help=help)
     add("--seed", **SEED, help="seed (default: 1)")
     for flag in (("--source-lang", "-s"), ("--target-lang", "-t")):
         add(*flag, metavar="LANG", help="needed if DATA has several pairs")
@@ -61,19 +61,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     help = "host name of the first machine (default: the variable MASTER_ADDR)"
     add("--master-addr", default=os.environ.get("MASTER_ADDR"), metavar="HOST", help=help)
     add("--master-port", **number, default=PORT, help=f"port there (default: {PORT})")
-    add("--dry-run", action="store_true", help="print the command, and run nothing")
 
 
 def run(args: Namespace) -> None:
     recipe = load_recipe(args.recipe)
+    if not args.data.is_dir():  # before what takes seconds to import
+        raise UserError(f"{args.data}: no such folder: give one of resmlp-mt prepare")
     from resmlp_mt.train.training import Training
 
     same = ("data", "out", "arch", "max_update", "precision", "tokens", "max_tokens", "seed")
     same += ("threads", "source_lang", "target_lang", "fairseq_options")
     devices = Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port)
     options = {name: getattr(args, name) for name in same}
-    training = Training(recipe=recipe, devices=devices, **options)
-    if args.dry_run:
-        print(training.describe())
-    else:
-        training.run()
+    Training(recipe=recipe, devices=devices, **options).run()

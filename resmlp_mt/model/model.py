@@ -16,7 +16,7 @@ from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
 from resmlp_mt.model.folding import fold_
-from resmlp_mt.text.dictionaries import check_dictionaries
+from resmlp_mt.text.settings import check_dictionaries
 
 
 class ResMLPModel(TransformerModelBase):

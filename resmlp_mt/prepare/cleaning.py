@@ -1,47 +1,33 @@
 """The training text: corpora one behind the other, unfit pairs left out and counted.
 
-A line is written with single spaces, and normalised if that was decided. Left out are, in this
-order, and every pair is counted under the first that is true of it:
-
-================  ===============================================================================
-``invalid-utf8``  a side is not UTF-8, or has U+FFFD in it, which programs write for bytes that
-                  they cannot decode (in corpora of a recipe; elsewhere
-                  :func:`~resmlp_mt.prepare.corpora.inspect` refuses it)
-``empty``         a side has no word
-``too-long``      a side has more characters than the most pieces can have, 16 each
-``duplicate``     the pair was there before, in this corpus or an earlier one (if that was asked
-                  for)
-================  ===============================================================================
+A line is written with single spaces, and normalised if that was decided. A pair is left out, and
+counted under the first reason that holds, if a side is not UTF-8 (``invalid-utf8``), has no word
+(``empty``) or is longer than the most pieces can be (``too-long``), or if the pair was there before
+(``duplicate``).
 """
 
 import hashlib
 from collections import Counter
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Dict, List, Tuple, Union
 
-import numpy as np
-from tqdm import tqdm
-
-from resmlp_mt.prepare.corpora import Chunk, Corpora, chunks
-from resmlp_mt.processes import Workers
+from resmlp_mt.prepare.corpora import Chunk, Corpus, chunks
+from resmlp_mt.prepare.pool import workers
+from resmlp_mt.progress import Progress
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.normalise import Normaliser
 
 PIECE = 16  # characters of the longest piece that SentencePiece makes
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-HASH = 16  # bytes; two different pairs with one hash are not expected before 10^18 pairs
-BLOCK = 1 << 20  # pairs looked at together
-MOST_SORTED = 1 << 22  # pairs whose hashes are sorted together
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what programs write for bytes that they cannot decode
+HASH = 8  # bytes: of 40 million pairs two share one with a probability of 1 in 20,000
 
 
 class Cleaner:
     """
     Args:
         languages: of source and target.
-        normalise: whether to make punctuation uniform.
-        skip_invalid: whether U+FFFD is taken for a sign of what was not UTF-8.
+        skip_invalid: whether U+FFFD counts as invalid UTF-8.
         max_pieces: of a side.
     """
 
@@ -69,117 +55,57 @@ class Cleaner:
             return "empty"
         return clean[0].encode(), clean[1].encode()
 
-
-_cleaner: Cleaner  # of a worker process
-
-
-def _load_cleaner(*options) -> None:
-    global _cleaner
-    _cleaner = Cleaner(*options)
-
-
-def _clean_chunk(chunk: Chunk) -> Tuple[List[bytes], List[bytes], List[bytes], Counter]:
-    """Lines of both sides and hashes of the pairs that are kept, and why others are not."""
-    sources, targets, hashes = [], [], []
-    dropped: Counter = Counter()
-    for pair in zip(*chunk):
-        clean = _cleaner(*pair)
-        if isinstance(clean, str):
-            dropped[clean] += 1
-            continue
-        sources.append(clean[0] + b"\n")
-        targets.append(clean[1] + b"\n")
-        # neither side has a line break in it, which separates them here
-        hashes.append(hashlib.blake2b(b"\n".join(clean), digest_size=HASH).digest())
-    return sources, targets, hashes, dropped
+    def chunk(self, chunk: Chunk) -> Tuple[List[Tuple[bytes, bytes, bytes]], Counter]:
+        """The pairs that are kept, with a hash of each, and why others are not."""
+        kept, dropped = [], Counter()
+        for pair in zip(*chunk):
+            clean = self(*pair)
+            if isinstance(clean, str):
+                dropped[clean] += 1
+            else:
+                # neither side has a line break, which separates them here
+                digest = hashlib.blake2b(b"\n".join(clean), digest_size=HASH).digest()
+                kept.append((*clean, digest))
+        return kept, dropped
 
 
 def clean(
-    corpora: Corpora, sizes: List[int], options: dict, workers: int, folder: Path
+    corpora: List[Corpus],
+    sizes: List[int],
+    cleaner: Cleaner,
+    drop_duplicates: bool,
+    processes: int,
+    outputs: Tuple[Path, Path],
 ) -> Dict[str, Dict[str, int]]:
-    """Write ``train.SOURCE`` and ``train.TARGET`` into *folder*.
+    """Write the training text; gives, by corpus, how many pairs were read, kept and left out.
 
     Args:
-        corpora: with the training text.
-        sizes: pairs to read of each training corpus.
-        options: of the preparation.
-        workers: processes.
-
-    Returns:
-        by corpus: ``read``, ``kept`` and how many were left out, by reason.
+        sizes: pairs to read of each corpus.
+        outputs: the files of source and target.
     """
     report: Dict[str, Dict[str, int]] = {}
-    cleaner = (corpora.languages, options["normalise"], corpora.recipe.skip_invalid)
-    outputs = [folder / f"train.{language}" for language in corpora.languages]
-    hashes = folder / "hashes"
-    paths = [*outputs, hashes] if options["drop_duplicates"] else outputs
+    seen: set = set()
     with (
-        ExitStack() as files,
-        Workers(workers, _load_cleaner, *cleaner, options["max_pieces"]) as pool,
-        tqdm(total=sum(sizes), desc="    clean", unit=" pairs", mininterval=1, disable=None) as bar,
+        workers(processes, cleaner.chunk) as clean_all,
+        Progress("    clean", sum(sizes), "pairs") as progress,
+        open(outputs[0], "wb") as source_file,
+        open(outputs[1], "wb") as target_file,
     ):
-        written = [files.enter_context(open(path, "wb")) for path in paths]
-        for corpus, size in zip(corpora.train, sizes):
+        for corpus, size in zip(corpora, sizes):
             dropped: Counter = Counter()
-            for *kept, left_out in pool.map(_clean_chunk, chunks(islice(corpus.pairs(), size))):
-                for file, items in zip(written, kept):
-                    file.writelines(items)
-                dropped += left_out
-                bar.update(len(kept[0]) + left_out.total())
+            for kept, reasons in clean_all(chunks(islice(corpus.pairs(), size))):
+                dropped += reasons
+                for source, target, digest in kept:
+                    if drop_duplicates and digest in seen:
+                        dropped["duplicate"] += 1
+                        continue
+                    if drop_duplicates:
+                        seen.add(digest)
+                    source_file.write(source + b"\n")
+                    target_file.write(target + b"\n")
+                progress.add(len(kept) + reasons.total())
             name = corpus.name
             while name in report:  # a corpus may be given twice
                 name += " (again)"
             report[name] = {"read": size, **dropped, "kept": size - dropped.total()}
-    if options["drop_duplicates"]:
-        _drop_duplicates(outputs, hashes, report)
-        hashes.unlink()
     return report
-
-
-def _drop_duplicates(outputs: List[Path], hashes: Path, report: Dict[str, Dict[str, int]]) -> None:
-    first = first_of_equals(hashes)
-    begin = 0
-    for counts in report.values():
-        end = begin + counts["kept"]
-        repeated = counts["kept"] - int(np.count_nonzero(first[begin:end]))
-        if repeated:
-            counts["duplicate"] = repeated
-            counts["kept"] -= repeated
-        begin = end
-    for path in outputs:
-        every = path.rename(f"{path}.every")
-        with open(every, "rb") as lines, open(path, "wb") as file:
-            for begin in range(0, len(first), BLOCK):
-                marks = first[begin : begin + BLOCK].tolist()
-                file.writelines(
-                    line for line, mark in zip(islice(lines, len(marks)), marks) if mark
-                )
-        every.unlink()
-
-
-def first_of_equals(hashes: Path) -> np.ndarray:
-    """Which pairs were not there before, in memory of fixed size and a byte a pair.
-
-    Equal hashes have equal first bytes. The pairs are sorted in parts, by that byte.
-
-    Args:
-        hashes: a file with :data:`HASH` bytes a pair.
-
-    Returns:
-        a boolean for each pair, False if it equals an earlier one.
-    """
-    total = hashes.stat().st_size // HASH
-    first = np.zeros(total, bool)
-    if not total:
-        return first
-    every = np.memmap(hashes, np.dtype([("byte", "u1"), ("rest", f"V{HASH - 1}")]))
-    parts = min(256, 1 + total // MOST_SORTED)
-    for part in range(parts):
-        found = [
-            begin + np.flatnonzero(every["byte"][begin : begin + BLOCK] % parts == part)
-            for begin in range(0, total, BLOCK)
-        ]
-        numbers = np.concatenate(found)
-        _, earliest = np.unique(every[numbers].view(f"S{HASH}"), return_index=True)
-        first[numbers[earliest]] = True
-    return first

@@ -1,110 +1,104 @@
-"""The text in subwords: the binary data of fairseq, or text of pieces for ``fairseq-preprocess``.
+"""Clean text to subwords, and these to fairseq's binary data by what fairseq-preprocess calls.
 
-Training pairs of unfit length are left out and counted:
-
-================  ===============================================================================
-``empty``         a side has no piece: SentencePiece leaves nothing of a few characters
-``too-long``      a side has more pieces than are allowed
-``length-ratio``  one side has more times as many pieces as the other than are allowed
-================  ===============================================================================
-
-Of the held-out sets nothing is left out.
+A training pair is left out and counted if a side has no piece (``empty``) or too many
+(``too-long``), or more times as many as the other than are allowed (``length-ratio``). Of the
+held-out sets nothing is left out.
 """
 
-from array import array
+import contextlib
+import random
+import shutil
+import sys
 from collections import Counter
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, Optional, Tuple
 
-import numpy as np
-from tqdm import tqdm
+from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
+from fairseq.data import Dictionary
 
-from resmlp_mt.errors import OptionError
-from resmlp_mt.prepare.binary import WORD, DataWriter, make_dictionary
+from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.prepare.corpora import Chunk, Corpus, chunks
-from resmlp_mt.processes import Workers
+from resmlp_mt.prepare.pool import workers
+from resmlp_mt.progress import Progress
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import Subwords, train_subwords
 
-DICTIONARY = "dict.txt"  # beside text of pieces, for fairseq-preprocess --srcdict
+SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from
+FEW = 1 << 20  # bytes that one process turns into numbers
 
 
-class Side(NamedTuple):
-    """Sentences one behind the other.
+def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
+    """Write ``PREFIX.model`` and ``PREFIX.vocab`` from a sample of *pairs* pairs.
 
-    Attributes:
-        words: numbers of SentencePiece's (:data:`WORD`), with the end of each sentence.
-        lengths: words of each sentence, its end included (int32).
-        text: pieces separated by spaces, a line for each sentence, if they were asked for.
+    Without a vocabulary size of the user's, a text with too little variety gets a smaller one.
     """
+    train = Corpus(train.name, train.source.absolute(), train.target.absolute())
 
-    words: np.ndarray
-    lengths: np.ndarray
-    text: str
+    def learn(size: int) -> None:
+        chosen = sample(train.pairs(), pairs, SAMPLE, options.seed)
+        lines = (side.decode() for both in chosen for side in both)
+        # the path is stored in the model: of the same text it is the same everywhere
+        with contextlib.chdir(prefix.parent):
+            train_subwords(lines, Path(prefix.name), size, options.coverage)
+
+    # in a process of its own, whose memory is given back: it takes more than all else
+    with workers(1, learn) as learn_all:
+        size = options.vocab_size or options.default_vocab_size
+        try:
+            list(learn_all([size]))
+        except OptionError as error:
+            if options.vocab_size or not error.most:
+                raise
+            print(f"    note: {error.most} subwords: the text has none more", file=sys.stderr)
+            list(learn_all([error.most]))
+    try:
+        Subwords(Path(f"{prefix}.model"))
+    except UserError:  # SentencePiece may leave half a model without a word
+        raise UserError(f"{prefix}.model could not be written: is the disk full?") from None
+
+
+def sample(lines: Iterator, total: int, size: int, seed: int) -> Iterator:
+    """*size* of *total* lines, each as likely as any other, in their order; all if there are fewer.
+
+    Selection sampling (Knuth, *Seminumerical Algorithms*, 3.4.2, algorithm S).
+    """
+    draw = random.Random(seed).random
+    wanted = min(size, total)
+    for left, line in zip(range(total, 0, -1), lines):
+        if draw() * left < wanted:
+            wanted -= 1
+            yield line
 
 
 class Encoder:
-    """What a worker process does to text.
+    """What a worker does to a chunk of a split."""
 
-    Args:
-        settings: how lines become pieces.
-        max_pieces, max_ratio: limits of a training pair; the second may be None.
-        pieces: whether the text of the pieces is asked for.
-    """
+    def __init__(self, settings: TextSettings, max_pieces: int, max_ratio: Optional[float]):
+        self.settings, self.subwords = settings, settings.subwords
+        self.max_pieces, self.max_ratio = max_pieces, max_ratio
 
-    def __init__(
-        self, settings: TextSettings, max_pieces: int, max_ratio: Optional[float], pieces: bool
-    ):
-        self.subwords, self.settings = settings.subwords, settings
-        self.max_pieces, self.max_ratio, self.pieces = max_pieces, max_ratio, pieces
-
-    def train(self, chunk: Chunk) -> Tuple[List[Side], Counter]:
-        """Lines of training text, which is clean, to the pairs that are kept."""
-        lines = [[line[:-1].decode() for line in side] for side in chunk]
-        numbers = [self._numbers(side) for side in lines]
-        kept, dropped = [], Counter()
-        for index, lengths in enumerate(zip(*(map(len, side) for side in numbers))):
-            reason = unfit(*lengths, self.max_pieces, self.max_ratio)
+    def __call__(self, task: Tuple[str, Chunk]) -> Tuple[int, str, str, Counter, Counter]:
+        """How many pairs are kept, the pieces of both sides, the count of each piece, and why
+        other pairs were left out."""
+        split, chunk = task
+        kept, counts, dropped = [], Counter(), Counter()
+        plain = (self.settings.plain_source, self.settings.plain_target)
+        for pair in zip(*chunk):
+            sides = [line.decode("utf-8") for line in pair]
+            if split != "train":  # the training text is clean
+                sides = [one_line(make_plain(side)) for make_plain, side in zip(plain, sides)]
+            pieces = [self.subwords.encode(side) for side in sides]
+            lengths = [len(side.split(" ")) if side else 0 for side in pieces]
+            reason = unfit(*lengths, self.max_pieces, self.max_ratio) if split == "train" else ""
             if reason:
                 dropped[reason] += 1
-            else:
-                kept.append(index)
-        sides = [
-            self._side([found[index] for index in kept], [side[index] for index in kept])
-            for found, side in zip(numbers, lines)
-        ]
-        return sides, dropped
-
-    def held_out(self, chunk: Chunk) -> Tuple[List[Side], Counter]:
-        """Lines as they were given, none of which is left out."""
-        plain = (self.settings.plain_source, self.settings.plain_target)
-        sides = []
-        for side, make_plain in zip(chunk, plain):
-            lines = [one_line(make_plain(line.decode())) for line in side]
-            sides.append(self._side(self._numbers(lines), lines))
-        return sides, Counter()
-
-    def _numbers(self, lines: List[str]) -> List[List[int]]:
-        processor = self.subwords.processor
-        found = processor.encode(lines, out_type=int, num_threads=1)
-        unknown = processor.unk_id()
-        for index, numbers in enumerate(found):
-            if unknown in numbers:  # where a symbol of fairseq's is text, it is cut into letters
-                pieces = self.subwords.encode(lines[index]).split(" ")
-                found[index] = processor.piece_to_id(pieces)
-        return found
-
-    def _side(self, sentences: List[List[int]], lines: List[str]) -> Side:
-        end = self.subwords.processor.get_piece_size()
-        words = array("H")
-        for sentence in sentences:
-            words.extend(sentence)
-            words.append(end)
-        lengths = np.array([len(sentence) + 1 for sentence in sentences], np.int32)
-        text = ""
-        if self.pieces:
-            text = "".join(f"{self.subwords.encode(line)}\n" for line in lines)
-        return Side(np.frombuffer(words, WORD), lengths, text)
+                continue
+            kept.append(pieces)
+            for side in pieces:
+                counts.update(side.split())
+        texts = ("".join(f"{pieces[side]}\n" for pieces in kept) for side in (0, 1))
+        return len(kept), *texts, counts, dropped
 
 
 def unfit(source: int, target: int, max_pieces: int, max_ratio: Optional[float]) -> str:
@@ -119,87 +113,75 @@ def unfit(source: int, target: int, max_pieces: int, max_ratio: Optional[float])
     return ""
 
 
-_encoder: Encoder  # of a worker process
-
-
-def _load_encoder(*options) -> None:
-    global _encoder
-    _encoder = Encoder(*options)
-
-
-def _encode_chunk(task: Tuple[str, Chunk]) -> Tuple[List[Side], Counter]:
-    split, chunk = task
-    return _encoder.train(chunk) if split == "train" else _encoder.held_out(chunk)
-
-
 def encode(
     splits: Dict[str, Corpus],
     pairs: int,
-    settings: TextSettings,
-    limits: Tuple[int, Optional[float]],
-    workers: int,
-    pieces: bool,
+    encoder: Encoder,
+    processes: int,
     folder: Path,
     dictionary: Optional[Path] = None,
 ) -> dict:
-    """Write all splits and the dictionary into *folder*.
+    """Write the binary data of all splits and their dictionary into *folder*.
 
     Args:
         splits: ``train``, which is clean, and the held-out sets as they were given.
-        pairs: how many they have together, for the progress bar.
-        settings: how lines become pieces.
-        limits: the most pieces of a training sentence, and the most times as many on one side as
-            on the other.
-        workers: processes.
-        pieces: write text of pieces in place of binary data.
+        pairs: how many they have together.
         dictionary: of other data, to take in place of one of the training text.
 
     Returns:
-        what was left out, how many pairs, words and unknown words each split has, and how many
-        types the dictionary.
-
-    Raises:
-        UserError: if no training pair is left.
+        how many pairs each split has and were left out, and the number of types.
     """
-    processor = settings.subwords.processor
-    sides = (settings.source_lang, settings.target_lang)
-    size = processor.get_piece_size() + 1
-    counts = {(split, side): np.zeros(size, np.int64) for split in splits for side in sides}
-    kept, dropped, writers = Counter(), Counter(), {}
+    settings = encoder.settings
+    languages = (settings.source_lang, settings.target_lang)
+    counts, kept, dropped = Counter(), Counter(), Counter()
+    pieces = folder / "pieces"
+    pieces.mkdir()
     with (
-        Workers(workers, _load_encoder, settings, *limits, pieces) as pool,
-        tqdm(total=pairs, desc="    encode", unit=" pairs", mininterval=1, disable=None) as bar,
+        workers(processes, encoder) as encode_all,
+        Progress("    encode", pairs, "pairs") as progress,
     ):
         for split, corpus in splits.items():
-            if not pieces:
-                prefix = folder / f"{split}.{'-'.join(sides)}"
-                writers.update({(split, side): DataWriter(f"{prefix}.{side}") for side in sides})
             tasks = ((split, chunk) for chunk in chunks(corpus.pairs()))
-            for encoded, reasons in pool.map(_encode_chunk, tasks):
-                for side, found in zip(sides, encoded):
-                    counts[split, side] += np.bincount(found.words, minlength=size)
-                    if pieces:
-                        with open(folder / f"{split}.{side}", "a", encoding="utf-8") as file:
-                            file.write(found.text)
-                    else:
-                        writers[split, side].add(found.words, found.lengths)
-                kept[split] += len(encoded[0].lengths)
-                dropped += reasons
-                bar.update(len(encoded[0].lengths) + reasons.total())
+            paths = [pieces / f"{split}.{language}" for language in languages]
+            with (
+                open(paths[0], "w", encoding="utf-8") as source_file,
+                open(paths[1], "w", encoding="utf-8") as target_file,
+            ):
+                for number, source, target, counted, reasons in encode_all(tasks):
+                    source_file.write(source)
+                    target_file.write(target)
+                    kept[split] += number
+                    dropped += reasons
+                    if split == "train":
+                        counts += counted
+                    progress.add(number + reasons.total())
     if not kept["train"]:
         raise OptionError(
             f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
             "see --max-pieces and --max-ratio"
         )
-    of_training = sum(counts["train", side] for side in sides)
-    dictionary, numbers = make_dictionary(processor, of_training, dictionary)
-    for writer in writers.values():
-        writer.finish(numbers)
-    for name in [DICTIONARY] if pieces else [f"dict.{side}.txt" for side in sides]:
-        dictionary.save(str(folder / name))
+    if dictionary is None:
+        words = Dictionary()
+        processor = encoder.subwords.processor
+        for piece, count in counts.items():
+            if processor.piece_to_id(piece) != processor.unk_id():
+                words.add_symbol(piece, n=count)
+        words.finalize()
+    else:
+        words = Dictionary.load(str(dictionary))
+    binarizer = VocabularyDatasetBinarizer(words, append_eos=True)
+    for language in languages:
+        words.save(str(folder / f"dict.{language}.txt"))
+        for split in splits:
+            text, output = (
+                pieces / f"{split}.{language}",
+                f"{split}.{'-'.join(languages)}.{language}",
+            )
+            FileBinarizer.multiprocess_dataset(
+                *(str(text), "mmap", binarizer, str(folder / output)),
+                vocab_size=len(words),
+                num_workers=processes if text.stat().st_size > FEW else 1,
+            )
+    shutil.rmtree(pieces)
     settings.save(folder)
-    report = {split: {"pairs": kept[split]} for split in splits}
-    for (split, side), found in counts.items():
-        unknown = int(found[numbers == dictionary.unk()].sum())
-        report[split][side] = {"words": int(found.sum()), "unknown": unknown}
-    return {"dropped": dict(dropped), "types": len(dictionary), "splits": report}
+    return {"dropped": dict(dropped), "types": len(words), "pairs": dict(kept)}

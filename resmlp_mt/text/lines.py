@@ -1,9 +1,8 @@
-"""Text, one sentence a line: read, checked, written.
+"""Text, one sentence a line: read, checked, written. A file may be a ``.gz``.
 
-A line ends at ``\n`` and nowhere else, so that the other characters that Python calls line breaks
-(a lone CR, U+2028 ...) cannot shift one side of a corpus against the other. Every file may be a
-``.gz``. A byte order mark (U+FEFF) at the start, which some editors write, is no part of the first
-line: BLEU would count it as a letter of the first word.
+A line ends at ``\\n`` only, so that what else Python calls a line break (a lone CR, U+2028 ...)
+cannot shift one side of a corpus against the other. A byte order mark at the start, which some
+editors write, is not part of the first line.
 """
 
 import gzip
@@ -29,11 +28,7 @@ def name_of(path: Path) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """While a file is read, plain or gzip: what goes wrong becomes one line that names it.
-
-    Raises:
-        UserError: missing, unreadable, a corrupt gzip.
-    """
+    """While a file is read, plain or gzip: what goes wrong becomes one line that names it."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -49,23 +44,14 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file as it is, in hexadecimal.
-
-    Raises:
-        UserError: what :func:`reading` raises.
-    """
+    """SHA-256 of a file as it is, in hexadecimal."""
     with reading(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_raw_lines(path: Path) -> Iterator[bytes]:
-    """Lines of a file, plain or ``.gz``, or of standard input (``-``, plain), with their line ends,
-    whatever the bytes.
-
-    Raises:
-        UserError: what :func:`reading` raises, or if standard input is closed.
-    """
-    if str(path) == STDIN and sys.stdin is None:  # Python sets this where a shell was given <&-
+    """Lines of a file or of standard input (``-``), with their line ends, whatever the bytes."""
+    if str(path) == STDIN and sys.stdin is None:  # a shell was given <&-
         raise UserError("standard input is closed: give a file, or pipe the text in")
     with (
         reading(path),
@@ -77,13 +63,8 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file, plain or ``.gz``, or of standard input (``-``, plain), one by one as
-    they come, without their line ends. There may be none.
-
-    Raises:
-        UserError: naming the file, and the line where there is one: missing, unreadable, a corrupt
-            gzip, invalid UTF-8; standard input that is closed.
-    """
+    """Lines of a UTF-8 file or of standard input (``-``), as they come, without their line ends.
+    There may be none."""
     for number, line in enumerate(read_raw_lines(path), 1):
         try:
             yield line.rstrip(b"\r\n").decode("utf-8")
@@ -98,11 +79,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def read_text(path: Path) -> List[str]:
-    """All lines of a text.
-
-    Raises:
-        UserError: what :func:`read_lines` raises; no lines at all.
-    """
+    """All lines of a text, which has some."""
     lines = list(read_lines(path))
     if not lines:
         raise UserError(f"{name_of(path)}: empty file: give one sentence a line")
@@ -110,31 +87,19 @@ def read_text(path: Path) -> List[str]:
 
 
 def read_parallel(source: Path, target: Path) -> List[Tuple[str, str]]:
-    """All sentence pairs of two files.
-
-    Raises:
-        UserError: what :func:`read_text` raises; different numbers of lines.
-    """
+    """All sentence pairs of two files."""
     sides = read_text(source), read_text(target)
     check_same_lines(source, len(sides[0]), target, len(sides[1]))
     return list(zip(*sides))
 
 
 def check_same_lines(path: Path, lines: int, other: Path, other_lines: int) -> None:
-    """
-    Raises:
-        UserError: if two texts that go together have different numbers of lines.
-    """
+    """Refuse two texts with different numbers of lines."""
     if lines != other_lines:
         raise UserError(
             f"{name_of(path)} has {lines} lines but {name_of(other)} has {other_lines}: both need "
             "the same number"
         )
-
-
-def language_of(path: Path) -> str:
-    """What the name of a file ends in, but for ``.gz``."""
-    return Path(Path(path).name.removesuffix(".gz")).suffix[1:]
 
 
 def without_region(language: str) -> str:
@@ -149,7 +114,7 @@ def one_line(text: str) -> str:
 
 @contextmanager
 def writing(path: Path) -> Iterator[TextIO]:
-    """A text to write. The file takes its name when the block ends. After an error nothing of it
+    """A text to write. The file takes its name when the block ends; after an error nothing of it
     is left."""
     with (
         whole_file(path) as temporary,

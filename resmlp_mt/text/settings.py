@@ -1,31 +1,29 @@
-"""The one decision about text: whether it is normalised, and how it is split into subwords.
+"""What is stored beside prepared data: the decision about text, and the dictionaries.
 
-It is taken once, when the data are prepared, and stored beside them as ``text.json`` and
-``spm.model``. Whoever translates reads it there.
+Whether text is normalised and how it is split into subwords is decided once, by ``prepare``, and
+stored as ``text.json`` and ``spm.model``. Whoever translates reads it there.
 """
 
 import shutil
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Optional
+from typing import TYPE_CHECKING, Callable, Optional, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, whole_file, write_json
-from resmlp_mt.text.normalise import Normaliser
-from resmlp_mt.text.subwords import Subwords
+
+if TYPE_CHECKING:  # the model imports this module, and needs no subwords
+    from resmlp_mt.text.subwords import Subwords
 
 FILE, MODEL = "text.json", "spm.model"
+TRAINING = "train.json"  # what a training was begun with, beside its checkpoints
 
 
 @dataclass(frozen=True)
 class TextSettings:
-    """
-    Attributes:
-        source_lang, target_lang: languages, as fairseq calls the data set.
-        normalise: whether text goes through :class:`~resmlp_mt.text.normalise.Normaliser`.
-        subword_model: a SentencePiece model.
-    """
+    """The languages, as fairseq calls them, and what is done with text."""
 
     source_lang: str
     target_lang: str
@@ -33,25 +31,17 @@ class TextSettings:
     subword_model: Path
 
     def save(self, folder: Path) -> None:
-        """Write ``text.json`` and, unless it is that file already, ``spm.model`` into *folder*."""
+        """Write ``text.json`` and, unless it is that file already, ``spm.model``."""
         model = Path(folder) / MODEL
         if not (model.exists() and model.samefile(self.subword_model)):
             with whole_file(model) as temporary:
                 shutil.copyfile(self.subword_model, temporary)
-        decided = {
-            "source_lang": self.source_lang,
-            "target_lang": self.target_lang,
-            "normalise": self.normalise,
-        }
-        write_json(Path(folder) / FILE, decided)
+        names = ("source_lang", "target_lang", "normalise")
+        write_json(Path(folder) / FILE, {name: getattr(self, name) for name in names})
 
     @classmethod
     def load(cls, data_bin: Path) -> "TextSettings":
-        """The decision that is stored in *data_bin*.
-
-        Raises:
-            UserError: naming the file that is missing or damaged.
-        """
+        """The decision that is stored in *data_bin*."""
         for name in (FILE, MODEL):
             if not (Path(data_bin) / name).is_file():
                 raise UserError(
@@ -62,12 +52,7 @@ class TextSettings:
 
     @classmethod
     def beside(cls, spm_model: Path) -> Optional["TextSettings"]:
-        """The decision that is stored in the folder of a SentencePiece model; None if there is
-        none.
-
-        Raises:
-            UserError: naming ``text.json``, if it is damaged.
-        """
+        """The decision that is stored in the folder of a SentencePiece model, if there is one."""
         stored = Path(spm_model).with_name(FILE)
         return cls._read(stored, Path(spm_model)) if stored.is_file() else None
 
@@ -81,18 +66,17 @@ class TextSettings:
         return cls(subword_model=model, **{name: found[name] for name in types})
 
     def reading(self, source_lang: str) -> "TextSettings":
-        """For a model from *source_lang*: of one folder of data, models may be trained in both
-        directions."""
+        """For a model from *source_lang*: one folder of data serves both directions."""
         if source_lang != self.target_lang:
             return self
         return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)
 
     def encode_source(self, line: str) -> str:
-        """Pieces of a source line, separated by spaces, normalised first if that was decided."""
+        """Pieces of a source line, separated by spaces."""
         return self.subwords.encode(self.plain_source(line))
 
     def encode_target(self, line: str) -> str:
-        """Pieces of a target line, made alike."""
+        """Pieces of a target line, separated by spaces."""
         return self.subwords.encode(self.plain_target(line))
 
     def plain_source(self, line: str) -> str:
@@ -100,21 +84,64 @@ class TextSettings:
         return self._normalise_source(line) if self.normalise else line
 
     def plain_target(self, line: str) -> str:
-        """A target line before it is split."""
+        """A target line before it is split, normalised if that was decided."""
         return self._normalise_target(line) if self.normalise else line
 
     @cached_property
-    def subwords(self) -> Subwords:
-        """
-        Raises:
-            UserError: if the model is missing or no SentencePiece model.
-        """
+    def subwords(self) -> "Subwords":
+        from resmlp_mt.text.subwords import Subwords
+
         return Subwords(self.subword_model)
 
     @cached_property
-    def _normalise_source(self) -> Normaliser:
-        return Normaliser(self.source_lang)
+    def _normalise_source(self) -> Callable[[str], str]:
+        return _normaliser(self.source_lang)
 
     @cached_property
-    def _normalise_target(self) -> Normaliser:
-        return Normaliser(self.target_lang)
+    def _normalise_target(self) -> Callable[[str], str]:
+        return _normaliser(self.target_lang)
+
+
+def _normaliser(language: str) -> Callable[[str], str]:
+    from resmlp_mt.text.normalise import Normaliser
+
+    return Normaliser(language)
+
+
+def dictionaries(folder: Path, languages: Tuple[str, str]) -> Optional[Tuple[Path, Path]]:
+    """Those of source and target in a folder of data or of a model, if both are there."""
+    source, target = (Path(folder) / f"dict.{language}.txt" for language in languages)
+    return (source, target) if source.is_file() and target.is_file() else None
+
+
+def joint_dictionary(folder: Path, languages: Tuple[str, str]) -> Optional[Path]:
+    """The dictionary of both sides, if there is one."""
+    found = dictionaries(folder, languages)
+    same = found is not None and found[0].read_bytes() == found[1].read_bytes()
+    return found[0] if same else None
+
+
+def dictionary_digest(folder: Path, languages: Tuple[str, str]) -> Optional[str]:
+    """What tells the dictionaries in a folder from others; None if they are not there."""
+    found = dictionaries(folder, languages)
+    if found is None:
+        return None
+    source, target = (path.read_bytes() for path in found)
+    return sha256(source if source == target else source + target).hexdigest()[:16]
+
+
+def check_dictionaries(checkpoint: Path, data: Path, languages: Tuple[str, str]) -> None:
+    """Refuse *data* that numbers the words in another way than those of a checkpoint. That is
+    known where dictionaries or ``train.json`` lie beside it."""
+    folder = Path(checkpoint).parent
+    trained_on, given = (dictionary_digest(each, languages) for each in (folder, data))
+    if trained_on is None:
+        try:
+            trained_on = read_json(folder / TRAINING)["data"]["dictionary"]
+        except (UserError, KeyError, TypeError):
+            return  # no such file, or another program's
+    if given is not None and trained_on != given:
+        raise UserError(
+            f"{checkpoint} was trained with other dictionaries than those of {data}: prepare the "
+            "data with --subword-model DATA/data-bin/spm.model of its data, which keeps them"
+        )

@@ -10,8 +10,8 @@ import sentencepiece
 from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.text.lines import one_line
 
-# what SentencePiece passes over when it learns: a longer line (its own default), and one with the
-# character that it marks unknown words with
+# SentencePiece learns nothing from a longer line (its own default), or from one with the character
+# that it marks unknown words with
 MAX_BYTES = 4192
 RESERVED = "\N{LOWER FIVE EIGHTHS BLOCK}"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word
@@ -23,20 +23,15 @@ SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))
 def train_subwords(
     lines: Iterable[str], prefix: Path, vocab_size: int, character_coverage: float = 1.0
 ) -> Path:
-    """Train one BPE model for all *lines*.
+    """Train one BPE model for the *lines* of both languages.
 
-    SentencePiece learns nothing from lines that are too long for it; standard error says how many.
+    Lines that SentencePiece does not learn from are left out; standard error says how many.
 
     Args:
-        lines: sentences of both languages.
         prefix: the model is written to ``prefix.model``, its vocabulary to ``prefix.vocab``.
         vocab_size: number of pieces.
         character_coverage: share of the characters in *lines* that are in the vocabulary; the
             rarest, which make up the rest, are unknown words.
-
-    Raises:
-        OptionError: if the text has too little variety for *vocab_size*, or too much.
-        UserError: if there is no text; if the model cannot be written; what *lines* raises.
     """
     source = _Learnable(lines)
     try:
@@ -46,31 +41,16 @@ def train_subwords(
             vocab_size=vocab_size,
             model_type="bpe",
             character_coverage=character_coverage,
-            # the pieces are words to fairseq, which has these symbols itself
+            # fairseq has these symbols itself
             bos_id=-1,
             eos_id=-1,
             pad_id=-1,
             minloglevel=2,
         )
     except RuntimeError as error:
-        if source.error is not None:  # of the text, which SentencePiece has wrapped in its own
+        if source.error is not None:  # SentencePiece has wrapped it in its own
             raise source.error from None
-        if not source.taken:
-            raise UserError(
-                f"no line to learn subwords from ({source.left_out} that are too long): give text"
-            ) from None
-        unwritable = re.search(rf'"{re.escape(str(prefix))}\.\w+": (.*)', str(error))
-        if unwritable:
-            raise UserError(f"{prefix}.model could not be written: {unwritable[1]}") from None
-        limit = re.search(r"value <= (\d+)", str(error))
-        if limit:
-            raise OptionError(
-                f"--vocab-size {vocab_size} is more than this corpus allows: at most {limit[1]}"
-            ) from None
-        if "smaller than required_chars" in str(error) or "too small" in str(error):
-            raise OptionError(
-                f"--vocab-size {vocab_size} is less than the corpus has characters: raise it"
-            ) from None
+        _explain(str(error), source, prefix, vocab_size)
         raise
     if source.left_out:
         print(
@@ -81,13 +61,31 @@ def train_subwords(
     return Path(f"{prefix}.model")
 
 
-class _Learnable:
-    """The lines that SentencePiece learns from.
+def _explain(said: str, source: "_Learnable", prefix: Path, vocab_size: int) -> None:
+    """Raise one line for what SentencePiece said, if it is known."""
+    if not source.taken:
+        raise UserError(
+            f"no line to learn subwords from ({source.left_out} that are too long): give text"
+        ) from None
+    unwritable = re.search(rf'"{re.escape(str(prefix))}\.\w+": (.*)', said)
+    if unwritable:
+        raise UserError(f"{prefix}.model could not be written: {unwritable[1]}") from None
+    limit = re.search(r"value <= (\d+)", said)
+    if limit:
+        error = OptionError(
+            f"--vocab-size {vocab_size} is more than this corpus allows: at most {limit[1]}"
+        )
+        error.most = int(limit[1])
+        raise error from None
+    if "smaller than required_chars" in said or "too small" in said:
+        raise OptionError(
+            f"--vocab-size {vocab_size} is less than the corpus has characters: raise it"
+        ) from None
 
-    Attributes:
-        taken, left_out: how many lines with a word were given to it and were not.
-        error: what reading the lines raised.
-    """
+
+class _Learnable:
+    """The lines that SentencePiece learns from: how many were given to it and were not, and what
+    reading them raised."""
 
     def __init__(self, lines: Iterable[str]):
         self.lines, self.taken, self.left_out, self.error = lines, 0, 0, None
@@ -107,11 +105,7 @@ class _Learnable:
 
 
 class Subwords:
-    """A trained SentencePiece model.
-
-    Raises:
-        UserError: if the file is missing or no such model, or one with byte fallback.
-    """
+    """A trained SentencePiece model."""
 
     def __init__(self, model: Path):
         try:
@@ -127,26 +121,17 @@ class Subwords:
             )
 
     def encode(self, line: str) -> str:
-        """Pieces separated by spaces, as fairseq reads them.
-
-        Raises:
-            UserError: for what is no text, such as a command line's word that is not UTF-8.
-        """
+        """Pieces separated by spaces, as fairseq reads them."""
         pieces = self.processor.encode(one_line_of_text(line), out_type=str)
         return " ".join(plain_pieces(pieces, self.processor))
 
 
 def one_line_of_text(line: str) -> str:
-    """:func:`resmlp_mt.text.lines.one_line` of a line that SentencePiece can take.
-
-    Raises:
-        UserError: for a lone surrogate, which is no text: Python reads bytes that are not UTF-8 on
-            a command line as such.
-    """
+    """:func:`resmlp_mt.text.lines.one_line` of a line that SentencePiece can take."""
     line = one_line(line)
     try:
         line.encode("utf-8")
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # Python reads bytes of a command line that are not UTF-8 as such
         raise UserError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
     return line
 
@@ -158,10 +143,6 @@ def plain_pieces(
 
     SentencePiece leaves characters that it does not know together, so that ``</s>`` may come out
     whole, which to fairseq is the end of a sentence: it is cut into characters.
-
-    Args:
-        pieces: of a line.
-        processor: what made them.
     """
     plain = []
     for piece in pieces:

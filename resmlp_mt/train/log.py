@@ -1,13 +1,12 @@
-"""The log of fairseq-train: its records, the learning curves, a progress bar."""
+"""The log of fairseq-train: its records, learning curves, progress."""
 
 import json
 import re
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Dict, List, Optional
 
-from tqdm import tqdm
+from resmlp_mt.progress import Progress
 
 _RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})$")
 _ENDS = r"early stop since|no update is left|no time is left"
@@ -16,7 +15,7 @@ _MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_ENDS}).*)$")
 
 def parse_record(line: str) -> Optional[tuple]:
     """``(kind, values)`` of a statistics line of ``fairseq-train --log-format json``. None for any
-    other line, also for what two processes wrote on one."""
+    other line, including two lines that processes wrote into each other."""
     match = _RECORD.search(line)
     if match is None:
         return None
@@ -26,27 +25,24 @@ def parse_record(line: str) -> Optional[tuple]:
         return None
     values = {}
     for name, value in record.items():
-        with suppress(TypeError, ValueError):  # a value in words is of no use here
+        with suppress(TypeError, ValueError):  # not a number
             values[name] = float(value)
     for name in ("loss", "valid_loss"):
         if name in values:
-            # cross_entropy, which smooths no labels, does not say twice what is the same
+            # cross_entropy without label smoothing logs the nll only once, as the loss
             values.setdefault(name.replace("loss", "nll_loss"), values[name])
     return match[1], values
 
 
 def read_curve(log: Path) -> Dict[str, List[tuple]]:
-    """Learning curves from a log: lists of (update, nll in bits a token), ``train`` and ``valid``.
+    """Learning curves: lists of (update, nll in bits a token), ``train`` and ``valid``.
 
-    Where a run was interrupted and continued, the later record of an update counts.
+    Where a run was stopped and resumed, the later record of an update counts.
     """
     curves: Dict[str, dict] = {"train": {}, "valid": {}}
     for line in Path(log).read_text(encoding="utf-8").split("\n"):
-        record = parse_record(line)
-        if record is None:
-            continue
-        kind, values = record
-        with suppress(KeyError):  # of a record that is not whole
+        kind, values = parse_record(line) or (None, {})
+        with suppress(KeyError):  # an incomplete record
             if kind == "train_inner":
                 curves["train"][int(values["num_updates"])] = values["nll_loss"]
             elif kind == "valid":
@@ -54,17 +50,14 @@ def read_curve(log: Path) -> Dict[str, List[tuple]]:
     return {kind: sorted(points.items()) for kind, points in curves.items()}
 
 
-class TrainingBar(tqdm):
-    """A bar over updates, moved by the lines of the log.
-
-    Validations, warnings and an early end get lines above it.
-    """
+class TrainingProgress(Progress):
+    """Counts updates, read from the log. Validations, warnings and an early end get lines of their
+    own."""
 
     def __init__(self, updates: int):
-        # a log file of a cluster needs no line a second
-        often = 1 if sys.stderr.isatty() else 60
-        super().__init__(total=updates, unit="update", mininterval=often, dynamic_ncols=True)
+        super().__init__("    train", updates, "updates")
         self.messages: set = set()
+        self.resumed = False
 
     def show(self, line: str) -> None:
         """Take a line of the log."""
@@ -73,21 +66,27 @@ class TrainingBar(tqdm):
             text = message[1] or message[2]
             if text not in self.messages:
                 self.messages.add(text)
-                self.write(f"    {text}")
+                self.say(f"    {text}")
         if record is not None:
-            with suppress(KeyError):  # of a record that is not whole
+            with suppress(KeyError):  # an incomplete record
                 self._show_record(*record)
 
     def _show_record(self, kind: str, values: Dict[str, float]) -> None:
         if kind == "train_inner":
-            text = f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
-            self.update(int(values["num_updates"]) - self.n)
-            self.set_postfix_str(text)
+            self.note = f", epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
+            self._reach(int(values["num_updates"]))
         elif kind == "valid":
             bleu = f", BLEU {values['valid_bleu']:.1f}" if "valid_bleu" in values else ""
-            text = (
+            line = (
                 f"    epoch {values['epoch']:3.0f}, update {values['valid_num_updates']:6.0f}: "
                 f"validation nll {values['valid_nll_loss']:.3f} bits a token{bleu}"
             )
-            self.update(int(values["valid_num_updates"]) - self.n)
-            self.write(text)
+            self._reach(int(values["valid_num_updates"]))
+            self.say(line)
+
+    def _reach(self, update: int) -> None:
+        if self.resumed:
+            self.add(update - self.done)
+        else:
+            self.resume(update)
+            self.resumed = True

@@ -5,8 +5,6 @@ import ctypes
 import os
 import re
 import resource
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,44 +13,17 @@ from collections import deque
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional
 
-import resmlp_mt
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_own, write_json
+from resmlp_mt.train.command import USER_DIR, VARIABLES, quoted
 
-USER_DIR = Path(resmlp_mt.__file__).parent
-# variables that fairseq-train needs for a --precision
-VARIABLES = {
-    "tf32": {"RESMLP_MT_MATMUL_PRECISION": "high"},
-    "bf16-products": {"RESMLP_MT_MATMUL_PRECISION": "medium"},
-    "bf16": {"RESMLP_MT_AUTOCAST": "bfloat16"},
-}
-# --precision decides them all, whatever the shell has
+# --precision decides these, whatever the shell has
 OF_PRECISION = {name for variables in VARIABLES.values() for name in variables}
 # by a signal that it had and this process had not
 STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def program(name: str) -> str:
-    """A program that is installed with this Python.
-
-    Raises:
-        UserError: if it is not.
-    """
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.is_file() else shutil.which(name)
-    if found is None:
-        raise UserError(f"{name} is not installed for {sys.executable}: install this package there")
-    return found
-
-
-def quoted(command: List[str], environment: Optional[Dict[str, str]] = None) -> str:
-    """One line for a shell that sets the variables, too. ``$MASTER_ADDR`` is still one in it."""
-    variables = [f"{name}={value}" for name, value in (environment or {}).items()]
-    words = ["env", *variables, *command] if variables else command
-    return " ".join('"$MASTER_ADDR"' if w == "$MASTER_ADDR" else shlex.quote(w) for w in words)
 
 
 def run_command(
@@ -62,20 +33,16 @@ def run_command(
     on_line: Callable[[str], object] = lambda line: None,
     environment: Optional[Dict[str, str]] = None,
 ) -> None:
-    """Run a program and wait for it.
+    """Run a program and wait for it; an error is the last line it printed.
 
     The program is stopped, and waited for, when an exception leaves this process, as after Ctrl-C
-    and SIGTERM. It is stopped on Linux when this process is killed, too.
+    and SIGTERM. On Linux it is stopped when this process is killed, too.
 
     Args:
         name: what messages call it.
-        command: its words.
         log: file that the command, for a shell, and its output are appended to.
         on_line: called with each line of output.
         environment: variables to set beside those of this process.
-
-    Raises:
-        UserError: if it fails, with the last line it printed and the name of the log.
     """
     tail: deque = deque(maxlen=40)
     with open(log, "a", encoding="utf-8", buffering=1) as file:
@@ -117,7 +84,7 @@ def _environment(more: Dict[str, str]) -> Dict[str, str]:
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     inherited = {name: value for name, value in os.environ.items() if name not in OF_PRECISION}
     return {
-        # glibc gives large blocks back to the kernel at every free. Keeping them saves a tenth of
+        # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of
         # a training step on a CPU
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
@@ -160,8 +127,8 @@ def stopping(
 
 @contextlib.contextmanager
 def cost_added_to(path: Path) -> Iterator[None]:
-    """Add what the programs cost that end in the block to ``{"wall_minutes": ...,
-    "cpu_minutes": ...}`` in a JSON file, also if the block is left by an error."""
+    """Add the cost of the programs that end in the block to the ``wall_minutes`` and
+    ``cpu_minutes`` of a JSON file, even after an error."""
     cost = {"wall_minutes": 0, "cpu_minutes": 0, **read_own(path, "wall_minutes")}
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     try:

@@ -17,42 +17,21 @@ Value = Union[str, int, float, bool]
 
 @dataclass(frozen=True)
 class Recipe:
-    """
-    Attributes:
-        name: what messages call it.
-        max_update: length of the training.
-        tokens: of an update, on all GPUs together.
-        vocab_size: joint subwords of source and target.
-        average_by: ``"epoch"`` or ``"update"``, the checkpoints that are averaged.
-        average_count: how many of the last ones. 1 takes the last as it is.
-        beam: hypotheses of the search.
-        lenpen: length penalties, of which the validation set chooses one.
-        options: options of ``fairseq-train`` without their dashes: for ``"all"`` models, for one
-            model by its registered name, or for any ``"other"`` one. A table among the values has
-            the options for a language pair, such as ``"en-fr"``.
-    """
+    """A recipe file; ``options`` are those of ``fairseq-train`` for ``"all"`` models, for a model
+    by its registered name, or for any ``"other"``. A table in it is for a pair such as en-fr."""
 
     name: str
     max_update: int
-    tokens: int
+    tokens: int  # of an update, on all GPUs together
     vocab_size: int
-    average_by: str
+    average_by: str  # "epoch" or "update"
     average_count: int
     beam: int
-    lenpen: List[float]
+    lenpen: List[float]  # the validation set chooses one
     options: Dict[str, Dict[str, Union[Value, Dict[str, Value]]]]
 
     def options_for(self, model: str, pair: str, max_update: int) -> Options:
-        """The options of ``fairseq-train``.
-
-        Args:
-            model: a registered name such as ``resmlp_mt`` or ``transformer``.
-            pair: ``SOURCE-TARGET``.
-            max_update: length of the training, which may be another than the recipe's.
-
-        Raises:
-            UserError: if the recipe has nothing for the model.
-        """
+        """The options of ``fairseq-train`` for a registered *model* and a pair SOURCE-TARGET."""
         section = model if model in self.options else "other"
         if section not in self.options:
             there = ", ".join(name for name in self.options if name != "all")
@@ -88,27 +67,15 @@ def _are_length_penalties(value) -> bool:
 # each key of a recipe: what is right for it, and how a message says so
 _COUNT = (_is_count, "a whole number, at least 1")
 _KEYS = {
-    "max-update": _COUNT,
-    "tokens": _COUNT,
-    "vocab-size": _COUNT,
+    **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),
     "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
-    "average-count": _COUNT,
-    "beam": _COUNT,
     "lenpen": (_are_length_penalties, "a list of numbers from {} to {}".format(*RANGE)),
     "options": (_are_tables, "a table for each model"),
 }
 
 
 def load_recipe(name: Union[str, Path]) -> Recipe:
-    """A recipe of this package, or one of the user's.
-
-    Args:
-        name: ``paper``, ``small`` or a TOML file.
-
-    Raises:
-        UserError: if there is no such recipe, or the file is not one: with the line where it is
-            not TOML, the key where it is.
-    """
+    """A recipe of this package by name, or a TOML file of the user's."""
     path = FOLDER / f"{name}.toml" if str(name) in NAMES else Path(name)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -117,7 +84,7 @@ def load_recipe(name: Union[str, Path]) -> Recipe:
         raise UserError(
             f"--recipe {name}: {error.strerror}: choose {known}, or give a TOML file"
         ) from None
-    except ValueError as error:  # of tomllib, which names the line, or of the decoder
+    except ValueError as error:  # tomllib names the line
         raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None
     for key in {**values, **_KEYS}:
         if key not in _KEYS:
@@ -131,11 +98,7 @@ def load_recipe(name: Union[str, Path]) -> Recipe:
 
 
 def parse_options(words: List[str]) -> Options:
-    """A command line of fairseq as its options: ``["--lr", "0.1"]`` as ``{"--lr": ["0.1"]}``.
-
-    Raises:
-        UserError: for a word that belongs to no option, or a short option.
-    """
+    """A command line of fairseq as its options: ``["--lr", "0.1"]`` as ``{"--lr": ["0.1"]}``."""
     options: Options = {}
     values = None
     for word in words:

@@ -2,13 +2,12 @@
 
 import contextlib
 import io
-import os
-import tempfile
+import sys
 from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import torch
 from fairseq import options as fairseq_options
@@ -16,25 +15,23 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt import fairseq_fixes
+from resmlp_mt.checkpoints import read_checkpoint, write_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_colon, lock, make_folder
-from resmlp_mt.text.dictionaries import check_dictionaries
+from resmlp_mt.files import check_colon, lock, make_folder, read_own, write_json
+from resmlp_mt.text.settings import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.train.command import (
     PRECISIONS,
+    VARIABLES,
     Devices,
+    quoted,
     share_tokens,
     training_command,
 )
-from resmlp_mt.train.data import check_data, find_languages
-from resmlp_mt.train.folder import TrainingFolder
-from resmlp_mt.train.log import TrainingBar
-from resmlp_mt.train.programs import VARIABLES, cost_added_to, quoted, run_command
-from resmlp_mt.train.recipe import Options, Recipe, parse_options
+from resmlp_mt.train.log import TrainingProgress
+from resmlp_mt.train.programs import cost_added_to, run_command
+from resmlp_mt.train.recipe import Options, Recipe, command_line, parse_options
 
 fairseq_fixes.apply()  # our models are registered
-
-# bytes of a name of a folder, to which workers of PyTorch add 32. A socket has at most 107
-LONGEST = 75
 
 # options of fairseq-train that have another way in, and what to write there
 _OURS = {
@@ -44,9 +41,7 @@ _OURS = {
     **dict.fromkeys(("--fp16", "--fp16-no-flatten-grads"), "--precision"),
     **dict.fromkeys(("--source-lang", "--target-lang"), "them before --"),
     **dict.fromkeys(("--save-dir", "--restore-file"), "--out"),
-    "--arch": "--arch before --",
-    "--max-update": "--max-update before --",
-    "--seed": "--seed before --",
+    **{name: f"{name} before --" for name in ("--arch", "--max-update", "--seed")},
     "--user-dir": "nothing: it is this package",
     "--amp": "--precision: with --amp fairseq divides the gradients by the loss scale twice, so "
     "that Adagrad learns ever less as the scale grows",
@@ -54,75 +49,29 @@ _OURS = {
 }
 
 
-def parse_training_options(words: List[str], failure: str) -> Namespace:
-    """What ``fairseq-train`` makes of its command line.
-
-    Args:
-        words: the command line.
-        failure: the beginning of the message if it makes nothing of them.
-
-    Raises:
-        UserError: with the last line of what fairseq said.
-    """
-    errors = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(errors):
-            parser = fairseq_options.get_training_parser()
-            return fairseq_options.parse_args_and_arch(parser, input_args=words)
-    except SystemExit as done:
-        if done.code != 2:  # --help, SIGTERM
-            raise
-        message = errors.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-        raise UserError(f"{failure}: {message}") from None
-
-
 @dataclass
 class Training:
-    """A training in a folder.
+    """A training in a folder. What does not go together is refused before anything is written."""
 
-    Attributes:
-        data: folder of binary data, of any language pair.
-        out: folder for checkpoints, ``train.log``, ``train.json`` (what it was begun with) and
-            ``cost.json``.
-        arch: an architecture of fairseq or ours.
-        recipe: what to train with.
-        max_update: length of the training. None takes that of the recipe.
-        devices: GPUs and nodes.
-        precision: one of :data:`~resmlp_mt.train.command.PRECISIONS`.
-        tokens: of an update on all GPUs together. None takes those of the recipe.
-        max_tokens: of a batch on one GPU. None takes what the run was begun with, or the default of
-            :func:`~resmlp_mt.train.command.share_tokens`.
-        seed: of the first weights, the order of the batches and the dropout.
-        threads: CPU threads. None takes the default of PyTorch.
-        source_lang, target_lang: needed where *data* has several pairs, or if it is *planned*.
-        fairseq_options: further words for ``fairseq-train``, which override the recipe.
-        planned: *data* is not there yet; the training is only checked and described.
-
-    Raises:
-        UserError: for options that do not go together, data that is not there, or another run in
-            the folder. Nothing is written before.
-    """
-
-    data: Path
-    out: Path
+    data: Path  # folder of binary data
+    out: Path  # folder for checkpoints, train.log, train.json and cost.json
     arch: str
     recipe: Recipe
-    max_update: Optional[int] = None
+    max_update: Optional[int] = None  # None: the recipe's
     devices: Devices = Devices()
     precision: str = "fp32"
-    tokens: Optional[int] = None
-    max_tokens: Optional[int] = None
+    tokens: Optional[int] = None  # of an update; None: the recipe's
+    max_tokens: Optional[int] = None  # of a batch; None: as the training was begun
     seed: int = 1
     threads: Optional[int] = None
     source_lang: Optional[str] = None
     target_lang: Optional[str] = None
-    fairseq_options: List[str] = field(default_factory=list)
-    planned: bool = False
+    fairseq_options: List[str] = field(default_factory=list)  # override the recipe
+    planned: bool = False  # the data is not there yet: the options are only checked
 
     def __post_init__(self):
         self.data, self.out = Path(self.data), Path(self.out)
         check_colon(self.data)
-        self.folder = TrainingFolder(self.out)
         self.max_update = self.max_update or self.recipe.max_update
         self.tokens = self.tokens or self.recipe.tokens
         if not self.planned:
@@ -130,26 +79,24 @@ class Training:
             self.source_lang, self.target_lang = languages
         self.options = self._options()
         self._find_devices()
-        begun = self.folder.begun
-        for start in self.options.get("--continue-once", []) if begun is None else []:
-            if not Path(start).is_file():  # fairseq would begin with random weights
-                raise UserError(f"--continue-once {start}: no such file: give a checkpoint")
-        if not self.planned and begun is None:
-            for name in ("--continue-once", "--finetune-from-model"):
-                for start in self.options.get(name, []):
-                    check_dictionaries(Path(start), self.data, languages)
-        if self.max_tokens is None and begun is not None:
+        begun = read_own(self.out / TRAINING, "settings") if self.last.exists() else {}
+        if not self.planned:
+            self.dictionary = dictionary_digest(self.data, languages)
+            self._check_start(languages, begun)
+        if self.max_tokens is None and begun:
             self.max_tokens = int(begun["settings"]["--max-tokens"][0])
         positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]
-        # what is no number is refused below, by the parser of fairseq
+        # what is not a number is refused below, by fairseq's parser
         longest = max(int(w[0]) if w and w[0].isdecimal() else 1 for w in positions)
-        self.share = share_tokens(self.tokens, self.devices, self.max_tokens, longest)
+        share = share_tokens(self.tokens, self.devices, self.max_tokens, longest)
+        for name, value in zip(("--max-tokens", "--update-freq"), share):
+            self.options[name] = [str(value)]
         self._parse()
-        if not self.planned:
-            shared = "--share-all-embeddings" in self.options
-            validated = "--disable-validation" not in self.options
-            self.data_facts = check_data(self.data, languages, shared, validated)
-            self.folder.check(self._settings, self.data_facts)
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint that a stopped training resumes from."""
+        return self.out / "checkpoint_last.pt"
 
     def _options(self) -> Options:
         """Those of the recipe and the user, without what depends on the devices."""
@@ -199,94 +146,76 @@ class Training:
             raise UserError("--precision fp16: training in 16 bits needs a GPU")
 
     def _parse(self) -> None:
-        """Let the parser of fairseq-train read the command line, before anything is written."""
-        words = self.command()
-        words = words[words.index("--user-dir") - 1 :]  # DATA stands before it
-        args = parse_training_options(words, "fairseq-train does not take these options")
+        """Let fairseq-train's parser read the options; with a plan, build the model without words,
+        before hours of preparing text."""
+        args = parse_training_options(
+            [str(self.data), *command_line(self.options)],
+            "fairseq-train does not take these options",
+        )
         if self.planned and ARCH_MODEL_NAME_REGISTRY[self.arch] == "resmlp_mt":
-            self._build(args)
+            task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
+            try:
+                MODEL_REGISTRY["resmlp_mt"].build_model(args, task)
+            except (AssertionError, ValueError) as error:
+                raise UserError(f"--arch {self.arch}: {error}") from None
 
-    def _build(self, args: Namespace) -> None:
-        """The model without a vocabulary, before hours of preparing the text."""
-        task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
-        try:
-            MODEL_REGISTRY["resmlp_mt"].build_model(args, task)
-        except UserError:
-            raise
-        except (AssertionError, ValueError) as error:
-            raise UserError(f"--arch {self.arch}: {error}") from None
-
-    @property
-    def _settings(self) -> dict:
-        return {
-            **self.options,
-            "--tokens": [str(self.tokens)],
-            "--max-tokens": [str(self.share.max_tokens)],
-            "--precision": [self.precision],
-        }
+    def _check_start(self, languages: Tuple[str, str], begun: dict) -> None:
+        """Refuse a checkpoint of another architecture or dictionary, here or as a start."""
+        if not begun:
+            for name in ("--continue-once", "--finetune-from-model"):
+                for start in map(Path, self.options.get(name, [])):
+                    if not start.is_file():  # fairseq would begin with random weights
+                        raise UserError(f"{name} {start}: no such file: give a checkpoint")
+                    check_dictionaries(start, self.data, languages)
+            return
+        facts = {"--arch": (begun["settings"]["--arch"], [self.arch])}
+        facts["dictionary"] = (begun["data"]["dictionary"], self.dictionary)
+        for name, (before, now) in facts.items():
+            if before != now:
+                raise UserError(
+                    f"{self.out} holds a training with another {name}: choose another folder for "
+                    "--out"
+                )
 
     @property
     def environment(self) -> Dict[str, str]:
         """Variables that the command needs beside those that are set."""
-        variables = dict(VARIABLES.get(self.precision, {}))
-        if self.threads:
-            variables["OMP_NUM_THREADS"] = str(self.threads)
-        return variables
+        threads = {"OMP_NUM_THREADS": str(self.threads)} if self.threads else {}
+        return {**VARIABLES.get(self.precision, {}), **threads}
 
-    def command(self, node: Optional[int] = None) -> List[str]:
-        """The words to run on a node. Default: this one."""
-        node = self.devices.node_rank if node is None else node
-        return training_command(self.data, self.options, self.share, self.devices, node)
-
-    def describe(self) -> str:
-        """The command of every node, with comments, to be pasted into a shell."""
-        devices, share = self.devices, self.share
-        lines = [
-            f"# {self.max_update:,} updates of {self.tokens:,} tokens: batches of "
-            f"{share.max_tokens:,} x {share.update_freq} an update x {devices}"
-        ]
-        if devices.nodes > 1 and devices.master_addr is None:
-            lines.append("# MASTER_ADDR is the host name of the first node")
-        for node in range(devices.nodes):
-            if devices.nodes > 1:
-                lines.append(f"# node {node}")
-            lines.append(quoted(self.command(node), self.environment))
-        return "\n".join(lines)
+    def command(self) -> List[str]:
+        """The words to run on this node."""
+        return training_command(self.data, self.options, self.devices)
 
     def run(self) -> None:
-        """Train, or resume from the last checkpoint, and wait for the end.
-
-        Raises:
-            UserError: if the GPUs are not there, another process works in the folder, its
-                checkpoints cannot be resumed from, or fairseq-train fails.
-        """
+        """Train, or resume from the last checkpoint, and wait for the end."""
         self.check_machine()
         make_folder(self.out)
+        words, environment = self.command(), self.environment
+        print(f"    {quoted(words, environment)}", file=sys.stderr, flush=True)
         if self.devices.node_rank > 0:  # the first node has the folder
             log = self.out / f"train.node-{self.devices.node_rank}.log"
-            run_command("fairseq-train", self.command(), log, environment=self.environment)
+            run_command("fairseq-train", words, log, environment=environment)
             return
-        with lock(self.out):
-            notes = self.folder.mend(self.devices.processes)
+        with lock(self.out), TrainingProgress(self.max_update) as progress:
             warm_up = int(self.options.get("--warmup-updates", ["0"])[0])
             if warm_up >= self.max_update:
-                notes.append(
-                    f"the warm-up ({warm_up} updates) does not end before the training "
+                progress.say(
+                    f"    the warm-up ({warm_up} updates) does not end before the training "
                     f"({self.max_update} updates): shorten it with -- --warmup-updates N"
                 )
-            for note in notes:
-                print(f"{self.out}: {note}", flush=True)
-            self.folder.begin(self._settings, self.data_facts)
-            with cost_added_to(self.out / "cost.json"), TrainingBar(self.max_update) as bar:
+            share_epoch(self.last, self.devices.processes)
+            read_own(self.out / TRAINING, "settings")  # refuses a file of another program
+            settings = {**self.options, "--tokens": [str(self.tokens)]}
+            settings["--precision"] = [self.precision]
+            made_of = {"settings": settings, "data": {"dictionary": self.dictionary}}
+            write_json(self.out / TRAINING, made_of)
+            with cost_added_to(self.out / "cost.json"):
                 log = self.out / "train.log"
-                run_command("fairseq-train", self.command(), log, bar.show, self.environment)
+                run_command("fairseq-train", words, log, progress.show, environment)
 
     def check_machine(self) -> None:
-        """
-        Raises:
-            UserError: if it has fewer GPUs than are asked for, no address of the first node, or a
-                folder of temporary files whose name is too long.
-        """
+        """Refuse more GPUs than there are, and nodes without an address."""
         gpus, here = self.devices.gpus, torch.cuda.device_count()
         if "--cpu" not in self.options and here < gpus:
             raise UserError(
@@ -295,10 +224,55 @@ class Training:
             )
         if self.devices.nodes > 1 and self.devices.master_addr is None:
             raise UserError("--nodes: give --master-addr, the host name of the first node")
-        temporary = tempfile.gettempdir()
-        workers = self.options.get("--num-workers") != ["0"]
-        if workers and len(os.fsencode(temporary)) > LONGEST:
-            raise UserError(
-                f"TMPDIR {temporary}: has more than {LONGEST} bytes, too many for the sockets of "
-                "PyTorch: set TMPDIR to a shorter path"
-            )
+
+
+def parse_training_options(words: List[str], failure: str) -> Namespace:
+    """What ``fairseq-train`` makes of its command line; *failure* begins the message if nothing."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            parser = fairseq_options.get_training_parser()
+            return fairseq_options.parse_args_and_arch(parser, input_args=words)
+    except SystemExit as done:
+        if done.code != 2:  # --help, SIGTERM
+            raise
+        message = errors.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        raise UserError(f"{failure}: {message}") from None
+
+
+def find_languages(
+    data: Path, source_lang: Optional[str] = None, target_lang: Optional[str] = None
+) -> Tuple[str, str]:
+    """Source and target of a folder of data, from the names ``train.SOURCE-TARGET.SOURCE.idx``."""
+    pairs = set()
+    for path in data.glob("train.*-*.*.idx"):
+        _, pair, language, _ = path.name.split(".", 3)
+        if pair.startswith(f"{language}-"):
+            found = language, pair[len(language) + 1 :]
+            if source_lang in (None, found[0]) and target_lang in (None, found[1]):
+                pairs.add(found)
+    if len(pairs) > 1:
+        names = ", ".join(sorted("-".join(pair) for pair in pairs))
+        raise UserError(f"{data} has several pairs ({names}): add --source-lang and --target-lang")
+    if not pairs:
+        pair = f"{source_lang or 'SOURCE'}-{target_lang or 'TARGET'}"
+        raise UserError(
+            f"{data} has no train.{pair}.*.idx: give the folder data-bin that resmlp-mt prepare or "
+            "fairseq-preprocess made for this direction"
+        )
+    return pairs.pop()
+
+
+def share_epoch(last: Path, processes: int) -> None:
+    """fairseq counts the place in an epoch in batches of each process: make a checkpoint one that
+    *processes* can resume from. The batches of an update are a multiple of either number."""
+    if not last.exists():
+        return
+    state = read_checkpoint(last, mapped=True)
+    distributed = state["cfg"]["distributed_training"]
+    before = distributed["distributed_world_size"]
+    if before != processes:
+        place = state["extra_state"]["train_iterator"]
+        place["iterations_in_epoch"] = place["iterations_in_epoch"] * before // processes
+        distributed["distributed_world_size"] = processes
+        write_checkpoint(state, last)

@@ -23,8 +23,7 @@ from resmlp_mt import fairseq_fixes
 from resmlp_mt.decoding.search import NotFinite
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
-from resmlp_mt.text.dictionaries import check_dictionaries
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.settings import TextSettings, check_dictionaries
 from resmlp_mt.translate.options import SearchOptions
 
 Sentence = List[str]  # its pieces

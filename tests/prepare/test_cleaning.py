@@ -1,14 +1,14 @@
 """From raw lines to clean text: what is normalised, left out, found twice and sampled."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from prepare_text import pairs_of, write_layout
+from prepare_text import pairs_of, write_pairs
 
-from resmlp_mt.prepare import cleaning
-from resmlp_mt.prepare.cleaning import clean
-from resmlp_mt.prepare.corpora import Corpora
-from resmlp_mt.prepare.vocabulary import sample
+from resmlp_mt.prepare.cleaning import Cleaner, clean
+from resmlp_mt.prepare.corpora import Corpus
+from resmlp_mt.prepare.encoding import sample
 from resmlp_mt.text.lines import read_parallel
 from resmlp_mt.text.normalise import Normaliser
 
@@ -38,19 +38,17 @@ def test_normalising(language, text, normal):
     assert normalise(normal) == normalise(text + " ") == normalise(text + "\n") == normal
 
 
-OPTIONS = {"normalise": True, "drop_duplicates": True, "max_pieces": 250}
-
-
-def make(tmp_path, parts, limit=10**9, workers=1, **options):
+def make(tmp_path, parts, limit=10**9, normalise=True, drop_duplicates=True):
     """Clean corpora given as lists of pairs; gives the report and the pairs that are kept."""
-    folder = write_layout(tmp_path / "raw", ("eng", "deu"), parts)
-    text = Corpora.from_recipe("wmt14-en-de", folder)
+    train, languages = [], ("en", "de")
+    for name, pairs in parts.items():
+        prefix = write_pairs(tmp_path / "raw", name, languages, pairs)
+        train.append(Corpus(name, *(Path(f"{prefix}.{language}") for language in languages)))
     sizes = [min(limit, len(pairs)) for pairs in parts.values()]
-    out = tmp_path / "text"
-    out.mkdir()
-    report = clean(text, sizes, {**OPTIONS, **options}, workers, out)
-    assert sorted(p.name for p in out.iterdir()) == ["train.de", "train.en"]
-    return report, read_parallel(out / "train.en", out / "train.de")
+    cleaner = Cleaner(languages, normalise, skip_invalid=True, max_pieces=250)
+    outputs = tuple(tmp_path / f"train.{language}" for language in languages)
+    report = clean(train, sizes, cleaner, drop_duplicates, 1, outputs)
+    return report, read_parallel(*outputs)
 
 
 HOSTILE = [
@@ -96,9 +94,7 @@ def test_hostile_lines_never_shift_the_sides(tmp_path, normalise):
     ]
 
 
-def test_pairs_are_kept_once_over_all_corpora(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "BLOCK", 16)
-    monkeypatch.setattr(cleaning, "MOST_SORTED", 20)
+def test_pairs_are_kept_once_over_all_corpora(tmp_path):
     first, second = pairs_of(40, 1), pairs_of(40, 2)
     other = [(second[0][0], second[1][1])]  # neither side is new, the pair is
     same = [(f" {source}", f"{target}\u00ad") for source, target in first[:5]]  # when normalised

@@ -1,9 +1,9 @@
 """Trainings that are stopped and resumed, and a folder that holds one training."""
 
-import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -15,11 +15,10 @@ from processes import Forked
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
 from resmlp_mt.train.command import Devices, share_tokens
-from resmlp_mt.train.folder import TrainingFolder
-from resmlp_mt.train.log import TrainingBar, read_curve
+from resmlp_mt.train.log import TrainingProgress, read_curve
 from resmlp_mt.train.programs import run_command
 from resmlp_mt.train.recipe import load_recipe
-from resmlp_mt.train.training import Training
+from resmlp_mt.train.training import Training, share_epoch
 
 SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32"
 SMALL += " --decoder-attention-heads 2 --max-source-positions 16 --max-target-positions 16 --cpu"
@@ -67,19 +66,39 @@ def test_what_a_run_leaves(whole):
 
 
 def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
-    """The bar reaches the end, validations and warnings stand above it, each warning once."""
+    """The count reaches the end, validations and warnings get lines, each warning once."""
     lines = (whole.out / "train.log").read_text().splitlines()
-    with TrainingBar(UPDATES) as bar:
+    with TrainingProgress(UPDATES) as progress:
         for line in [*lines, *lines]:
-            bar.show(line)
-        assert bar.n == UPDATES
-    shown = capsys.readouterr().out
+            progress.show(line)
+        assert progress.done == UPDATES
+    shown = capsys.readouterr().err
     assert shown.count("training is likely to diverge: give --warmup-updates") == 1
-    assert shown.count(f"update {UPDATES:6}: validation nll ") == 2
+    assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
 
     monkeypatch.setattr("resmlp_mt.train.training.run_command", lambda *_, **__: None)
     training(corpus, tmp_path, max_update=5).run()
-    assert "the warm-up (5 updates) does not end before the training" in capsys.readouterr().out
+    assert "the warm-up (5 updates) does not end before the training" in capsys.readouterr().err
+
+
+def test_a_resumed_training_counts_from_where_it_is(whole):
+    """The time left is not taken from the updates that were there before."""
+    train, _ = last_records(whole)
+    with TrainingProgress(UPDATES) as progress:
+        progress.show(train)
+        assert progress.done == UPDATES and progress._left(progress._recent[0][0] + 9) == "?"
+
+
+def test_the_printed_command_works(whole, corpus, tmp_path, monkeypatch, capsys):
+    """Pasted into a shell, it trains with the same losses."""
+    with monkeypatch.context() as patch:
+        patch.setattr("resmlp_mt.train.training.run_command", lambda *_, **__: None)
+        training(corpus, tmp_path / "a b", max_update=3).run()
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "fairseq-train" in line]
+    done = subprocess.run(["bash", "-c", line], check=True, capture_output=True, text=True)
+    expected = values((whole.out / "train.log").read_text(), "loss")[:3]
+    assert values(done.stdout + done.stderr, "loss") == expected
+    assert (tmp_path / "a b" / "checkpoint_last.pt").exists()
 
 
 def last_records(run):
@@ -98,10 +117,10 @@ def test_a_criterion_without_label_smoothing(whole, tmp_path, capsys):
     log.write_text("\n".join(lines))
     found = [float(re.search(r'loss": "([^"]*)"', line)[1]) for line in lines]
     assert read_curve(log) == {"train": [(UPDATES, found[0])], "valid": [(UPDATES, found[1])]}
-    with TrainingBar(UPDATES) as bar:
+    with TrainingProgress(UPDATES) as progress:
         for line in lines:
-            bar.show(line)
-    assert f"validation nll {found[1]:.3f} bits a token" in capsys.readouterr().out
+            progress.show(line)
+    assert f"validation nll {found[1]:.3f} bits a token" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -121,12 +140,12 @@ def test_a_line_that_two_processes_wrote(whole, tmp_path, capsys, damage):
     train, valid = last_records(whole)
     line = damage(train, valid)
     assert line not in (train, valid)
-    with TrainingBar(UPDATES) as bar:
-        bar.show(line)
-        assert bar.n == 0
-        bar.show(valid)
-        assert bar.n == UPDATES
-    assert capsys.readouterr().out.count("validation nll") == 1
+    with TrainingProgress(UPDATES) as progress:
+        progress.show(line)
+        assert progress.done == 0
+        progress.show(valid)
+        assert progress.done == UPDATES
+    assert capsys.readouterr().err.count("validation nll") == 1
     log = tmp_path / "train.log"
     log.write_text(f"{line}\n{train}\n{valid}\n")
     found = read_curve(log)
@@ -158,86 +177,26 @@ def test_a_killed_run_ends_like_one_that_was_not(whole, corpus, tmp_path):
     assert_same_end(whole.out, out)
 
 
-def test_a_checkpoint_that_was_cut_off_while_it_was_copied(whole, tmp_path):
-    out = tmp_path / "out"
-    shutil.copytree(whole.out, out)
-    last = out / "checkpoint_last.pt"
-    last.write_bytes(last.read_bytes()[:5000])
-    newest = next(out.glob("checkpoint_*_20.pt"))
-    for path in out.glob("checkpoint*.pt"):
-        os.utime(path, (0, 2 if path == newest else 1))
-    note = f"checkpoint_last.pt was missing or cut off: resumes from {newest.name}"
-    assert TrainingFolder(out).mend(1) == [note]
-    assert last.read_bytes() == newest.read_bytes() and not list(out.glob("*.tmp"))
-    for path in out.glob("checkpoint*.pt"):
-        path.write_bytes(b"PK")
-    with pytest.raises(UserError, match="every checkpoint is damaged"):
-        TrainingFolder(out).mend(1)
-    (out / "train.json").unlink()
-    with pytest.raises(UserError, match="has checkpoints but no train.json"):
-        TrainingFolder(out).mend(1)
-
-
-def test_other_options_are_refused(whole, corpus):
-    out = whole.out
-    before = (out / "train.json").read_bytes()
-    for more, keywords, said in (
-        (["--lr", 0.1], {}, "begun with --lr 0.05, not with --lr 0.1"),
-        (["--store-ema"], {}, "begun without --store-ema, not with --store-ema"),
-        ([], {"seed": 2}, "begun with --seed 1, not with --seed 2"),
-        ([], {"tokens": 128}, "begun with --tokens 64, not with --tokens 128"),
-        ([], {"max_tokens": 32}, "begun with --max-tokens 16, not with --max-tokens 32"),
-        ([], {"precision": "tf32"}, "begun with --precision fp32, not with --precision tf32"),
-    ):
-        with pytest.raises(UserError, match=said):
-            training(corpus, out, *more, **keywords)
-    assert (out / "train.json").read_bytes() == before
-    # longer, other saving and logging; batches stay as they were where no option says so
-    more = ("--log-interval", 7, "--save-interval-updates", 6)
-    longer = training(corpus, out, *more, max_update=30, max_tokens=None)
-    assert longer.share.max_tokens == 16 and longer.share.update_freq == 4
-
-
-def test_another_length_where_the_learning_rate_ends_with_the_training(corpus, tmp_path):
-    """The message names the option that the user wrote."""
-
-    def small(updates):
-        recipe, more = load_recipe("small"), ["--cpu"]
-        options = {"max_update": updates, "fairseq_options": more}
-        return Training(corpus.data, tmp_path, "resmlp_mt_tiny", recipe, **options)
-
-    begun = small(300)
-    begun.folder.begin(begun._settings, begun.data_facts)
-    (tmp_path / "checkpoint_last.pt").touch()
-    with pytest.raises(UserError) as caught:
-        small(400)
-    assert str(caught.value) == (
-        f"{tmp_path}: its learning rate is planned for --max-update 300 (--total-num-update): a "
-        "training of 400 is another one: choose another folder for --out, or --max-update 300"
-    )
+def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
+    """The architecture and the dictionary may not; batches stay as they were."""
+    before = (whole.out / "train.json").read_bytes()
+    longer = training(corpus, whole.out, "--lr", 0.1, max_update=30, max_tokens=None)
+    assert (longer.options["--max-tokens"], longer.options["--update-freq"]) == (["16"], ["4"])
+    recipe, more = load_recipe("paper"), ["--cpu"]
+    with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
+        Training(corpus.data, whole.out, "transformer", recipe, fairseq_options=more)
+    other, _ = copies(whole, corpus, tmp_path)
+    with open(other.data / "dict.xx.txt", "a") as file:
+        file.write("more 1\n")
+    with pytest.raises(UserError, match="holds a training with another dictionary: choose another"):
+        training(other, whole.out)
+    assert (whole.out / "train.json").read_bytes() == before
 
 
 def copies(whole, corpus, folder):
     """A copy of the corpus, and a copy of the folder of its training."""
     data = shutil.copytree(corpus.data, folder / "data")
     return type(corpus)(data=data), shutil.copytree(whole.out, folder / "out")
-
-
-@pytest.mark.parametrize("split", ["train", "valid"])
-def test_other_data_are_refused(whole, corpus, tmp_path, split):
-    """Other words in a file of the same size, and a further file of the split."""
-    other, out = copies(whole, corpus, tmp_path)
-    training(other, out)  # the same data in another folder
-    words = other.data / f"{split}.xx-yy.yy.bin"
-    content = words.read_bytes()
-    words.write_bytes(content[-2:] + content[2:])
-    said = f'begun with other data .train.json has another "{split}"'
-    with pytest.raises(UserError, match=said):
-        training(other, out)
-    words.write_bytes(content)
-    shutil.copy(words, other.data / f"{split}1.xx-yy.yy.bin")
-    with pytest.raises(UserError, match=said):
-        training(other, out)
 
 
 @pytest.mark.parametrize("beside", ["train.json", "dict.yy.txt"])
@@ -269,7 +228,7 @@ def test_files_of_another_program_are_kept(corpus, tmp_path):
 
 
 def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):
-    write_json(tmp_path / "train.json", {"settings": {"--lr": ["0.1"]}, "data": {}})
+    write_json(tmp_path / "train.json", {"settings": {"--arch": ["other"]}, "data": {}})
     training(corpus, tmp_path)
 
 
@@ -305,13 +264,9 @@ def test_the_place_in_an_epoch_for_another_number_of_gpus(whole, tmp_path, old, 
     state = torch.load(whole.out / "checkpoint_last.pt")
     state["cfg"]["distributed_training"]["distributed_world_size"] = old
     state["extra_state"]["train_iterator"] = first[0].state_dict()
-    # it is the place of the checkpoint: the last run may have ended before it wrote one
-    torch.save(state, tmp_path / "checkpoint_1_5.pt")
-    write_json(tmp_path / "train.json", {"settings": {"--gpus": [str(new)]}, "data": {}})
-
-    note = f"resumes with {new} process{'es' * (new > 1)} at the batch where {old} stopped"
-    assert TrainingFolder(tmp_path).mend(new)[-1] == note
-    assert TrainingFolder(tmp_path).mend(new) == []  # once is enough
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    for _ in range(2):  # once is enough
+        share_epoch(tmp_path / "checkpoint_last.pt", new)
     second = iterators(new)
     place = torch.load(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]
     for iterator in second:
@@ -345,9 +300,9 @@ def test_resuming_with_two_processes(corpus, tmp_path):
     # --cpu takes one process: the worker stands in for two GPUs
     run = training(corpus, out, *cpu, max_update=8)
     run.devices = Devices(2)
-    run.share = share_tokens(64, run.devices, 16, 16)
-    write_json(out / "train.json", {"settings": {}, "data": {}})
-    assert run.folder.mend(2) == ["resumes with 2 processes at the batch where 1 stopped"]
+    for name, value in zip(("--max-tokens", "--update-freq"), share_tokens(64, Devices(2), 16, 16)):
+        run.options[name] = [str(value)]
+    share_epoch(run.last, 2)
     command = run.command()
     worker = tmp_path / "worker.py"
     worker.write_text(CPU_WORKER)
