@@ -12,10 +12,9 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2"]
 EXPORT = ["onnx", "onnxruntime"]
-WMT14 = ["mtdata>=0.5.1", "requests", "urllib3>=2"]  # fetch corpora by recipe
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
 TEST = ["hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-xdist"]
-TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *EXPORT, *WMT14]
+TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *EXPORT]
 
 
 def read_readme() -> str:
@@ -55,7 +54,7 @@ setup(
     ],
     python_requires=">=3.11,<3.14",  # see scripts/make_env.sh
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
-    package_data={"resmlp_mt.prepare": ["*.yml", "*.toml"], "resmlp_mt.train": ["recipes/*.toml"]},
+    package_data={"resmlp_mt.train": ["recipes/*.toml"]},
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "filelock",  # one process in a results folder
@@ -66,14 +65,12 @@ setup(
         "sentencepiece>=0.2",
         "tabulate",
         "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
-        "tqdm",
     ],
     entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},
     extras_require={
         "plot": PLOT,
         "benchmark": BENCHMARK,
         "export": EXPORT,
-        "wmt14": WMT14,
         "tensorboard": TENSORBOARD,
         "test": TEST,
     },

@@ -5,12 +5,9 @@ import glob
 import json
 import os
 import re
-import shutil
 import socket
-import sys
-import time
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Iterator
 
 from filelock import FileLock, Timeout
 
@@ -168,98 +165,3 @@ def lock(folder: Path) -> Iterator[None]:
         yield
     finally:
         guard.release()
-
-
-class ResultsFolder:
-    """A folder of results that belongs to one set of options and, as a context manager, to one
-    process.
-
-    Args:
-        root: the folder. It is made if it is not there.
-        options: everything that the results depend on, as JSON values.
-        steps: how many steps will be run, for the announcements.
-        instead: what to do where the folder holds results of other options, for the message.
-
-    Raises:
-        UserError: if the folder cannot be written, another process works in it, or it holds
-            results of other options.
-    """
-
-    def __init__(
-        self,
-        root: Path,
-        options: dict,
-        steps: int,
-        instead: str = "choose another folder or delete this one",
-    ):
-        self.root, self.total, self.number, self.instead = Path(root), steps, 0, instead
-        self.options, self._held = options, contextlib.ExitStack()
-
-    def __enter__(self) -> "ResultsFolder":
-        with contextlib.ExitStack() as held:
-            held.enter_context(lock(self.root))
-            self._check(self.options)
-            self._held = held.pop_all()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._held.close()
-
-    def _check(self, options: dict) -> None:
-        manifest = self.root / "manifest.json"
-        made_with = read_own(manifest, *options)
-        if not self._finished_any():
-            write_json(manifest, options)
-            return
-        if not manifest.exists():
-            raise UserError(f"{self.root} holds folders of something else: choose an empty folder")
-        check_options(f"{self.root} holds results", made_with, options, self.instead)
-
-    def _finished_any(self) -> bool:
-        """Whether the results of a step are here, or a checkpoint of one that is resumed. Before
-        that, the options may still be changed. A results folder in this one guards itself."""
-        folders = [path for path in self.root.iterdir() if path.is_dir()]
-        folders = [path for path in folders if not (path / "manifest.json").exists()]
-        return any(path.suffix != ".partial" or any(path.glob("*.pt")) for path in folders)
-
-    def announce(self, title: str) -> None:
-        """Say that a step begins which keeps its results by itself."""
-        print(self._next(title), file=sys.stderr)
-
-    def _next(self, title: str) -> str:
-        self.number += 1
-        return f"[{self.number}/{self.total}] {title}"
-
-    def step(
-        self, name: str, title: str, make: Callable[[Path], None], resumable: bool = False
-    ) -> Path:
-        """Make ``root/name`` by calling *make* on an empty folder, unless it is there already.
-
-        The folder takes its name when *make* has returned. A *resumable* step finds what it had
-        written before it was interrupted. Of any other nothing is left after an error. Standard
-        error says which step is made.
-
-        Raises:
-            OSError: naming the folder, if the disk is full.
-        """
-        head = self._next(title)
-        final, partial = self.root / name, self.root / f"{name}.partial"
-        if final.exists():
-            print(f"{head}: done before, reused", file=sys.stderr)
-            return final
-        if partial.exists() and not resumable:
-            shutil.rmtree(partial)
-        partial.mkdir(exist_ok=True)
-        print(f"{head} ...", file=sys.stderr)
-        start = time.monotonic()
-        try:
-            make(partial)
-        except BaseException as error:
-            if isinstance(error, OSError) and error.filename is None:
-                error.filename = str(partial)
-            if not resumable:
-                shutil.rmtree(partial, ignore_errors=True)
-            raise
-        os.replace(partial, final)
-        print(f"{head}: done in {time.monotonic() - start:.0f} s", file=sys.stderr)
-        return final

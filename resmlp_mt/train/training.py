@@ -15,7 +15,6 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt import fairseq_fixes
-from resmlp_mt.checkpoints import read_checkpoint, write_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_colon, lock, make_folder, read_own, write_json
 from resmlp_mt.text.settings import TRAINING, check_dictionaries, dictionary_digest
@@ -204,7 +203,6 @@ class Training:
                     f"    the warm-up ({warm_up} updates) does not end before the training "
                     f"({self.max_update} updates): shorten it with -- --warmup-updates N"
                 )
-            share_epoch(self.last, self.devices.processes)
             read_own(self.out / TRAINING, "settings")  # refuses a file of another program
             settings = {**self.options, "--tokens": [str(self.tokens)]}
             settings["--precision"] = [self.precision]
@@ -261,18 +259,3 @@ def find_languages(
             "fairseq-preprocess made for this direction"
         )
     return pairs.pop()
-
-
-def share_epoch(last: Path, processes: int) -> None:
-    """fairseq counts the place in an epoch in batches of each process: make a checkpoint one that
-    *processes* can resume from. The batches of an update are a multiple of either number."""
-    if not last.exists():
-        return
-    state = read_checkpoint(last, mapped=True)
-    distributed = state["cfg"]["distributed_training"]
-    before = distributed["distributed_world_size"]
-    if before != processes:
-        place = state["extra_state"]["train_iterator"]
-        place["iterations_in_epoch"] = place["iterations_in_epoch"] * before // processes
-        distributed["distributed_world_size"] = processes
-        write_checkpoint(state, last)

@@ -98,7 +98,7 @@ from resmlp_mt.cli.main import main
 
 class Bare(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name in ("matplotlib", "onnx", "onnxruntime", "ctranslate2", "mtdata"):
+        if name in ("matplotlib", "onnx", "onnxruntime", "ctranslate2"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Bare())
@@ -112,7 +112,6 @@ print(json.dumps(said))
 REMEDIES = {
     "plot curves log -o a.png": "pip install '.[plot]'",
     "export model --out out": 'pip install ".[export]"',
-    "prepare --recipe no --out out": "pip install '.[wmt14]'",
 }
 
 

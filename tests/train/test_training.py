@@ -8,7 +8,6 @@ import time
 
 import pytest
 import torch
-from fairseq.data.iterators import EpochBatchIterator
 from fairseq_programs import call, values, weights
 from processes import Forked
 
@@ -18,7 +17,7 @@ from resmlp_mt.train.command import Devices, share_tokens
 from resmlp_mt.train.log import TrainingProgress, read_curve
 from resmlp_mt.train.programs import run_command
 from resmlp_mt.train.recipe import load_recipe
-from resmlp_mt.train.training import Training, share_epoch
+from resmlp_mt.train.training import Training
 
 SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32"
 SMALL += " --decoder-attention-heads 2 --max-source-positions 16 --max-target-positions 16 --cpu"
@@ -232,50 +231,6 @@ def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):
     training(corpus, tmp_path)
 
 
-class Numbers(torch.utils.data.Dataset):
-    def __getitem__(self, index):
-        return index
-
-
-@pytest.mark.parametrize("old, new", [(1, 4), (8, 2)])
-def test_the_place_in_an_epoch_for_another_number_of_gpus(whole, tmp_path, old, new):
-    """The batches of an update are those that a run with the same GPUs would take next."""
-    batches = [[number] for number in range(101)]
-
-    def iterators(gpus):
-        return [
-            EpochBatchIterator(Numbers(), list, batches, num_shards=gpus, shard_id=shard)
-            for shard in range(gpus)
-        ]
-
-    def take(sharded, gpus, updates, batches_an_update=8):
-        return [
-            sorted(
-                number
-                for iterator in sharded
-                for _ in range(batches_an_update // gpus)
-                for number in next(iterator)
-            )
-            for _ in range(updates)
-        ]
-
-    first = iterators(old)
-    took = take([iterator.next_epoch_itr() for iterator in first], old, 5)
-    state = torch.load(whole.out / "checkpoint_last.pt")
-    state["cfg"]["distributed_training"]["distributed_world_size"] = old
-    state["extra_state"]["train_iterator"] = first[0].state_dict()
-    torch.save(state, tmp_path / "checkpoint_last.pt")
-    for _ in range(2):  # once is enough
-        share_epoch(tmp_path / "checkpoint_last.pt", new)
-    second = iterators(new)
-    place = torch.load(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]
-    for iterator in second:
-        iterator.load_state_dict(place)
-    rest = take([iterator.next_epoch_itr() for iterator in second], new, 7)
-    expected = take([iterator.next_epoch_itr() for iterator in iterators(1)], 1, 12)
-    assert took + rest == expected
-
-
 CPU_WORKER = """
 # fairseq-train under torchrun as on GPUs: it divides by their number
 import torch
@@ -302,7 +257,6 @@ def test_resuming_with_two_processes(corpus, tmp_path):
     run.devices = Devices(2)
     for name, value in zip(("--max-tokens", "--update-freq"), share_tokens(64, Devices(2), 16, 16)):
         run.options[name] = [str(value)]
-    share_epoch(run.last, 2)
     command = run.command()
     worker = tmp_path / "worker.py"
     worker.write_text(CPU_WORKER)
