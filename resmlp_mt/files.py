@@ -122,26 +122,6 @@ def check_colon(folder: Path) -> None:
         )
 
 
-def check_options(results: str, made_with: dict, options: dict, instead: str) -> None:
-    """
-    Args:
-        results: what the message calls the results.
-        made_with: the options that they were made with, read from JSON.
-        options: those that are asked for, as JSON values.
-        instead: what to do, for the message.
-
-    Raises:
-        UserError: naming the first option in which the two differ.
-    """
-    options = json.loads(json.dumps(options))
-    for name in sorted(set(made_with) | set(options)):
-        old, new = made_with.get(name), options.get(name)
-        if old != new:
-            raise UserError(
-                f"{results} made with {name} = {json.dumps(old)}, not {json.dumps(new)}: {instead}"
-            )
-
-
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder, which is made if it is not there.
