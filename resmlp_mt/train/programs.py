@@ -46,7 +46,7 @@ def run_command(
     """
     tail: deque = deque(maxlen=40)
     with open(log, "a", encoding="utf-8", buffering=1) as file:
-        print(quoted(command, environment), file=file)
+        print(quoted(command, environment or {}), file=file)
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
