@@ -38,8 +38,9 @@ def packed_products(monkeypatch):
     return rows
 
 
-def on_a_cpu(monkeypatch, intel):
-    monkeypatch.setattr(packing, "made_by_intel", lambda: intel)
+@pytest.fixture
+def many_rows(monkeypatch):
+    monkeypatch.setattr(packing, "faster_for_many_rows", lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +51,8 @@ def on_a_cpu(monkeypatch, intel):
     ],
 )
 @pytest.mark.parametrize("bias", [True, False])
-def test_is_the_linear_layer(shape, products, bias, packed_products, monkeypatch):
+def test_is_the_linear_layer(shape, products, bias, packed_products, many_rows):
     """In products of few different numbers of rows: PyTorch remembers each number."""
-    on_a_cpu(monkeypatch, intel=False)
     linear, x = nn.Linear(24, 40, bias=bias), torch.randn(shape)
     with torch.no_grad():
         found, expected = PackedLinear(linear)(x), linear(x)
@@ -118,7 +118,7 @@ def test_copies_have_their_own(layer, copied, packed_products):
     assert packed_products == [4] * 4 and other.state_dict().keys() == {"weight", "bias"}
 
 
-def test_every_linear_layer_of_a_prepared_model(packed_products):
+def test_every_linear_layer_of_a_prepared_model(packed_products, many_rows):
     """Its states are those of the model that is folded alone."""
     (model, dictionary), (folded, _) = build_model(), build_model()
     model.prepare_for_inference_(GENERATION)
@@ -129,15 +129,22 @@ def test_every_linear_layer_of_a_prepared_model(packed_products):
     words = pad_batch(random_sentences(dictionary, (4, 9, 6)), dictionary, left=False)
     with torch.no_grad():
         assert gap(model(source, None, words)[0], folded(source, None, words)[0]) < 1e-4
-    assert len(packed_products) > 10 or packing.made_by_intel()
+    assert len(packed_products) == sum(isinstance(m, nn.Linear) for m in folded.modules())
 
 
+@pytest.mark.parametrize("capability", ["AVX512", "AVX2"])
+@pytest.mark.parametrize("maker", ["GenuineIntel", "AuthenticAMD"])
 @torch.no_grad()
-def test_many_rows_on_a_cpu_of_intel(layer, packed_products, monkeypatch):
-    on_a_cpu(monkeypatch, intel=True)
+def test_many_rows(capability, maker, layer, packed_products, monkeypatch):
+    """MKL multiplies them, but for a CPU of AMD with AVX-512."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(packing.Path, "read_text", lambda self: f"vendor_id : {maker}")
+    uncached = packing.faster_for_many_rows.__wrapped__
+    monkeypatch.setattr(packing, "faster_for_many_rows", uncached)
     for rows in (FEW, FEW + 1):
         layer(torch.randn(rows, 24))
-    assert packed_products == [FEW]
+    many = (capability, maker) == ("AVX512", "AuthenticAMD")
+    assert packed_products == ([FEW, 32] if many else [FEW])
 
 
 def test_where_the_plain_weight_is_read(layer, packed_products):
