@@ -17,68 +17,57 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Installed:
-    """
-    Args:
-        folder: where the environment is made.
-
-    Attributes:
-        bin: its folder of programs.
-    """
+    """Its programs are in ``bin``."""
 
     def __init__(self, folder: Path):
         self.bin = folder / "bin"
-        libraries = Path(sysconfig.get_paths()["purelib"])
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-        (own,) = folder.glob("lib/python*/site-packages")
-        for name in ("fairseq", "fairseq_cli"):
-            shutil.copytree(libraries / name, own / name, copy_function=_link)
-        (own / "libraries.pth").write_text(f"{libraries}\n", encoding="utf-8")
-        source = folder / "source"
-        _copy_sources(source)
-        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source]
-        subprocess.run(wheel, check=True, capture_output=True)
-        (file,) = folder.glob("resmlp_mt-*.whl")
-        python = ["--python", str(self.bin / "python")]
-        subprocess.run([*pip, *python, "install", "--no-deps", file], check=True)
-        for program in Path(sys.executable).parent.glob("fairseq-*"):
-            _, code = program.read_text(encoding="utf-8").split("\n", 1)
-            copied = self.bin / program.name
-            copied.write_text(f"#!{self.bin / 'python'}\n{code}", encoding="utf-8")
-            copied.chmod(0o755)
-
-    @property
-    def environment(self) -> dict:
-        """Variables of a shell in which this environment is active."""
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        path = f"{self.bin}{os.pathsep}{os.environ['PATH']}"
-        return {**inherited, "PATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 
     def shell(self, command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
-        """Run a command line through bash, stdout and stderr apart."""
-        return subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=cwd,
-            env={**self.environment, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=900,
-        )
+        """Run a command line through bash as in a shell in which this environment is active."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        return _bash(command, cwd, self.bin, {**inherited, "PYTHONWARNINGS": "ignore", **variables})
 
 
 def shell(command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
-    """Run a command line of this checkout through bash, stdout and stderr apart."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """Run a command line of this checkout through bash."""
+    return _bash(command, cwd, Path(sys.executable).parent, {**os.environ, **variables})
+
+
+def _bash(
+    command: str, cwd: Path, programs: Path, environment: dict
+) -> subprocess.CompletedProcess:
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=cwd,
-        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **variables},
+        env={**environment, "PATH": path, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=900,
     )
+
+
+def make(folder: Path) -> None:
+    libraries = Path(sysconfig.get_paths()["purelib"])
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (own,) = folder.glob("lib/python*/site-packages")
+    for name in ("fairseq", "fairseq_cli"):
+        shutil.copytree(libraries / name, own / name, copy_function=_link)
+    (own / "libraries.pth").write_text(f"{libraries}\n", encoding="utf-8")
+    source = folder / "source"
+    _copy_sources(source)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source]
+    subprocess.run(wheel, check=True, capture_output=True)
+    (file,) = folder.glob("resmlp_mt-*.whl")
+    python = folder / "bin" / "python"
+    subprocess.run([*pip, "--python", python, "install", "--no-deps", file], check=True)
+    for program in Path(sys.executable).parent.glob("fairseq-*"):
+        _, code = program.read_text(encoding="utf-8").split("\n", 1)
+        copied = folder / "bin" / program.name
+        copied.write_text(f"#!{python}\n{code}", encoding="utf-8")
+        copied.chmod(0o755)
 
 
 def _link(source: str, target: str) -> None:
@@ -98,5 +87,5 @@ def _copy_sources(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory):
-    return Installed(tmp_path_factory.mktemp("installed") / "env")
+def installed(shared):
+    return Installed(shared("installed", make))

@@ -32,11 +32,7 @@ def installed(program: str, arguments: Sequence, log: Path) -> subprocess.Popen:
 
 
 class Forked:
-    """
-    Args:
-        function: what the process does. An exception is its failure.
-        log: file for its standard output and error.
-    """
+    """A process that calls *function*, with its output in *log*. An exception is its failure."""
 
     def __init__(self, function: Callable[[], None], log: Path):
         def run() -> None:
@@ -55,11 +51,7 @@ class Forked:
         self.poll = lambda: self._process.exitcode
 
     def wait(self, timeout: float) -> int:
-        """Wait for its end.
-
-        Raises:
-            subprocess.TimeoutExpired: if that takes longer than so many seconds.
-        """
+        """Its exit status. Like that of ``Popen``, it raises ``TimeoutExpired``."""
         self._process.join(timeout)
         if self.poll() is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
@@ -88,17 +80,9 @@ def forked(program: str, arguments: Sequence, log: Path) -> Forked:
 
 @contextlib.contextmanager
 def together(run: Callable, program: str, words: Sequence, folder: Path) -> Iterator[List[Process]]:
-    """Two processes of a program, each started by hand with its rank.
-
-    Args:
-        run: :func:`installed` or :func:`forked`.
-        program: ``fairseq-train`` or ``fairseq-generate``.
-        words: its command line.
-        folder: for their logs, ``0.log`` and ``1.log``.
-
-    Yields:
-        the processes. Those that have not ended are killed at the end.
-    """
+    """Two processes of a program, each started by hand with its rank, by :func:`installed` or
+    :func:`forked`. Their logs are ``0.log`` and ``1.log`` in *folder*. Those that have not ended
+    are killed at the end."""
     folder.mkdir(parents=True)
     with socket.socket() as found:
         found.bind(("localhost", 0))

@@ -69,8 +69,8 @@ def test_a_worker_that_dies(corpus, runs, tmp_path):
     """The other ends with an error; the same command resumes."""
     options, logs = words(corpus.data, tmp_path), tmp_path / "logs"
     with together(forked, "fairseq-train", options, logs) as processes:
-        end = kill_late(processes[1].kill, processes[0], logs / "0.log", 7)
-    assert end["status"] == 1
+        status = kill_late(processes[1].kill, processes[0], logs / "0.log", 7)
+    assert status == 1
     said = (logs / "0.log").read_text().strip().splitlines()[-1]
     message = explain(RuntimeError(said.partition("RuntimeError: ")[2]))
     assert message.startswith("another process of this run has ended (Connection ")
@@ -92,8 +92,8 @@ def test_another_number_of_processes(corpus, runs, tmp_path, before, after):
         options = words(corpus.data, tmp_path, "--update-freq", 3 - number)
         with start(number, options, logs) as processes:
             if logs.name == "first":
-                end = kill_late(processes[-1].terminate, processes[0], logs / "0.log", 7)
-                assert {p.wait(60) for p in processes} == {128 + signal.SIGTERM} == {end["status"]}
+                status = kill_late(processes[-1].terminate, processes[0], logs / "0.log", 7)
+                assert {p.wait(60) for p in processes} == {128 + signal.SIGTERM} == {status}
             else:
                 assert all_well(processes) == []
     first, then = ((tmp_path / name / "0.log").read_text() for name in ("first", "then"))
