@@ -51,11 +51,11 @@ def random_model(data: Path, **options):
     return model.eval(), args
 
 
-def with_model(translator: Translator, model, beam: int) -> Translator:
+def with_model(translator: Translator, model, beam: int, lenpen: float = 0.6) -> Translator:
     """The translator of another *model*. Loading one from a file takes fairseq a second."""
     other = copy.copy(translator)
     other.options = replace(translator.options, beam=beam, nbest=beam)
-    generation = Namespace(beam=beam, lenpen=0.6, max_len_a=0, max_len_b=other.options.max_len_b)
+    generation = Namespace(beam=beam, lenpen=lenpen, max_len_a=0, max_len_b=other.options.max_len_b)
     model.prepare_for_inference_(Namespace(generation=generation))
     other.models, other.generator = [model], translator.task.build_generator([model], generation)
     return other

@@ -58,13 +58,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     help = "default of the folder: what resmlp-mt run chose, or 0.6"
     parser.add_argument("--lenpen", **LENPEN, help=help)
     parser.add_argument(
-        "--shortlist",
-        type=Path,
-        metavar="DATA",
-        help="binary data of the training: the folder gets a list of the likely target subwords of "
-        "each source subword, which its runtime uses when it is asked to",
-    )
-    parser.add_argument(
         "--verify",
         type=Path,
         metavar="FILE",
@@ -93,11 +86,11 @@ def run(args: Namespace) -> None:
         cpu=True,
     )
     lines = None if args.verify is None else read_text(args.verify)
-    found = export(options, args.out, args.precision, lines, args.shortlist)
+    found = export(options, args.out, args.precision, lines)
     size = sum(path.stat().st_size for path in args.out.iterdir()) / 1e6
     print(f"{args.out}: {size:.1f} MB, {args.precision}")
     print(
-        f"beside PyTorch: encoder states differ by {found['states']:.1e}, the scores of ten steps "
-        f"by {found['steps']:.1e}. {found['same']} of {found['lines']} translations are the same, "
-        f"their scores differ by {found['scores']:.1e}"
+        f"beside PyTorch: the scores of ten steps differ by {found['steps']:.1e}. {found['same']} "
+        f"of {found['lines']} translations are the same, their scores differ by "
+        f"{found['scores']:.1e}"
     )

@@ -22,7 +22,7 @@ class ExportEngine:
                 option = name.replace("_", "-")
                 raise UserError(f"--{option}: is for checkpoints, and {folder} is an export")
         try:
-            self._model = runtime.Translator(folder, threads)
+            self._model = runtime.ExportedModel(folder, threads)
             self._model.search([], **search)
         except runtime.TranslationError as error:
             raise UserError(str(error)) from None

@@ -1,132 +1,170 @@
-"""The encoder and one step of the decoder as ONNX graphs, from a folded model."""
+"""The encoder and one step of the decoder as ONNX graphs, with the affine maps folded.
 
-from typing import Dict, Optional, Tuple
+The embeddings are looked up by the runtime: the rows of one matrix serve the source, the target
+and, as columns, the output layer. It is stored once, in the graph of the step.
+"""
+
+import json
+from typing import List, Tuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from resmlp_mt.export.mixing import mixing_branch, normed
+from resmlp_mt.export.mixing import NewestWord, WholeSentence, mixing_branch, normed
 from resmlp_mt.export.onnx_graph import Graph, Name, array
-from resmlp_mt.export.output import LOWEST, best_continuations, give_shortlist, logits_of
-from resmlp_mt.export.sequences import NewestWord, WholeSentence
+from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.folding import absorb, before, fold_layer
 
 
-def encoder_graph(
-    model: nn.Module, precision: str, metadata: Dict[str, str], shortlist: bool = False
-) -> bytes:
+@torch.no_grad()
+def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
+    """``encoder.onnx`` and ``step.onnx``, and what config.json says of them.
+
+    Args:
+        sizes: ``positions`` that the model takes on each side, and whatever else the graphs and
+            config.json have to agree on.
+    """
+    step, sequence, output, tied = step_graph(model, precision)
+    stacks = model.encoder, model.decoder
+    sizes = {
+        **sizes,
+        "vocabulary": [len(stack.dictionary) for stack in stacks],
+        "layers": [len(stack.layers) for stack in stacks],
+        "channels": [model.encoder.embed_tokens.embedding_dim, model.decoder.embed_dim],
+        "memory": sequence.memory,
+        "window": sequence.window,
+    }
+    metadata = {"config": json.dumps(sizes)}
+    encoder, source = encoder_graph(model, precision), embedding(model.encoder)
+    target = embedding(model.decoder)
+    shared = np.array_equal(source, target)
+    target_stored = output if tied else step.store_columns(target.T)
+    source_stored = target_stored if shared else encoder.store_columns(source.T)
+    files = {"encoder.onnx": encoder.build(metadata), "step.onnx": step.build(metadata)}
+
+    def place(side: nn.Module, graph: Graph, stored: list) -> dict:
+        file = files[f"{graph.name}.onnx"]
+        offsets = [graph.offset(name, file) for name in stored]
+        found = {"file": f"{graph.name}.onnx", "type": precision, "offsets": offsets}
+        channels = side.embed_tokens.embedding_dim
+        return {**found, "channels": channels, "scale": float(side.embed_scale)}
+
+    source_place = place(model.encoder, step if shared else encoder, source_stored)
+    target_place = place(model.decoder, step, target_stored)
+    return files, {**sizes, "embeddings": {"source": source_place, "target": target_place}}
+
+
+def embedding(side: nn.Module) -> np.ndarray:
+    """V x C."""
+    return array(side.embed_tokens.weight)
+
+
+def encoder_graph(model: nn.Module, precision: str) -> Graph:
     """B sentences of S words, padded on the right, to what the decoder reads of them.
 
-    Input: ``words``, int32, B x S. Outputs: ``states`` (B x S x C), ``mask`` (B x 1 x 1 x S, added
-    to the scores of attention), and for each decoder layer l ``keys.l`` (B x H x C / H x S) and
-    ``values.l`` (B x H x S x C / H).
-
-    Args:
-        shortlist: whether there are the input and the outputs of :func:`give_shortlist`, too.
+    Inputs: ``embedded`` (B x S x C), ``inside`` (B x S x 1 x 1; 1 at words, 0 at padding).
+    Outputs, of each decoder layer l: ``keys.l`` and ``values.l``, B x H x S x C / H.
     """
     encoder, graph = model.encoder, Graph("encoder", precision)
-    words = graph.input("words", "int32", ["sentences", "length"])
-    padding = graph.op("Equal", words, graph.constant(encoder.padding_idx, "int32"))
-    hidden = graph.multiply(graph.cast(padding, "float32"), LOWEST)
-    hidden = graph.op("Unsqueeze", hidden, graph.constant([1, 2]))
-    graph.output(hidden, "mask", "float32", ["sentences", 1, 1, "length"])
-    inside = graph.cast(graph.op("Not", padding), "float32")
-    inside = graph.op("Unsqueeze", inside, graph.constant([2]))
-    sequence = WholeSentence(graph, words, inside)
-    x = sequence.without_padding(embed(graph, words, encoder, sequence))
-    for layer in encoder.layers:
-        x, _ = layer_body(graph, x, layer, sequence)
+    width = encoder.embed_tokens.embedding_dim
+    x = graph.input("embedded", "float32", ["sentences", "length", width])
+    inside = graph.input("inside", "float32", ["sentences", "length", 1, 1])
+    sequence = WholeSentence(graph, inside)
+    if encoder.embed_positions is not None:
+        x = graph.op("Add", x, sequence.at_positions(position_table(encoder)))
+    x = graph.reshape(x, -1, width)
+    if encoder.layernorm_embedding is not None:
+        x = graph.layer_norm(x, encoder.layernorm_embedding)
+    if encoder.quant_noise is not None:
+        x = graph.linear(x, encoder.quant_noise)
+    for number, layer in enumerate(map(fold_layer, encoder.layers)):
+        x = mixing_branch(graph, x, layer.token_mixing, number, sequence)
+        x = feed_forward(graph, x, layer.feed_forward)
+    attentions = [layer.cross_attention.attn for layer in model.decoder.layers]
+    read = [part for attn in attentions for part in (attn.k_proj, attn.v_proj)]
+    read = [absorb(encoder.layer_norm, part)[1] for part in read]
+    heads, each = attentions[0].num_heads, attentions[0].head_dim
+    weight = np.concatenate([array(part.weight) for part in read]).T
+    zeros = np.zeros(heads * each, np.float32)
+    bias = [zeros if part.bias is None else array(part.bias) for part in read]
     x = normed(graph, x, encoder.layer_norm)
-    channels = model.decoder.layers[0].cross_attention.attn.kdim
-    graph.output(x, "states", "float32", ["sentences", "length", channels])
-    for number, layer in enumerate(model.decoder.layers):
-        attn = layer.cross_attention.attn
-        heads, each = attn.num_heads, attn.head_dim
-        for name, projection, order, shape in (
-            ("keys", attn.k_proj, (0, 2, 3, 1), (each, "length")),
-            ("values", attn.v_proj, (0, 2, 1, 3), ("length", each)),
-        ):
-            by_head = graph.reshape(graph.linear(x, projection), 0, 0, heads, each)
-            by_head = graph.transpose(by_head, *order)
-            graph.output(by_head, f"{name}.{number}", "float32", ["sentences", heads, *shape])
-    if shortlist:
-        give_shortlist(graph, model.decoder.output_projection)
-    return graph.build(metadata)
+    x = graph.product(x, weight, np.concatenate(bias), precise=True)
+    x = graph.transpose(sequence.reshape(x, len(read) * heads, each), 0, 2, 1, 3)
+    for number, part in enumerate(graph.split(x, len(read), axis=1)):
+        name = f"{('keys', 'values')[number % 2]}.{number // 2}"
+        graph.output(part, name, "float32", ["sentences", heads, "length", each])
+    return graph
 
 
-def step_graph(
-    model: nn.Module, precision: str, metadata: Dict[str, str], shortlist: bool = False
-) -> Tuple[bytes, list]:
-    """One decoding step of J hypotheses of B sentences, with the best continuations.
+def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, List[Name], bool]:
+    """One decoding step of J hypotheses of B sentences.
 
-    Inputs: ``words`` (int32, B x J), those of :class:`NewestWord`, ``totals`` (B x J, scores so
-    far), ``count`` (int32, 1: how many continuations), and those outputs of the encoder.
-    Outputs: ``scores``, ``candidates`` (int32), ``parents`` (int32): B x count, the best first;
-    ``end_scores`` (B x J, of the end of sentence), ``attention`` (B x J x S, of the last layer,
-    mean of the heads), ``new.i``.
-
-    Args:
-        shortlist: whether there are the inputs that :func:`give_shortlist` gives, too. Candidates
-            are places in the list then.
+    Inputs: ``embedded`` ((B J) x C, the newest words), ``shape`` (int64: B, J, C), ``lengths``
+    (int32, B, of the sources), ``count`` (int64, 1), those of :class:`NewestWord`, and the outputs
+    of the encoder.
+    Outputs, of each hypothesis: ``scores`` and ``words`` (int64), log probabilities of the *count*
+    best words, the best first; ``end_scores`` (B J), of the end of sentence; ``query`` (C), of the
+    last layer's attention; ``new``.
 
     Returns:
-        the file, and the shape of each state.
+        the graph; its memory; the output layer, as it is stored, and whether it is the embedding.
     """
     decoder, graph = model.decoder, Graph("step", precision)
-    words = graph.input("words", "int32", ["sentences", "rows"])
-    totals = graph.input("totals", "float32", ["sentences", "rows"])
-    count = graph.input("count", "int32", [1])
-    mask = graph.input("mask", "float32", ["sentences", 1, 1, "length"])
-    sequence = NewestWord(graph, decoder)
-    x = embed(graph, words, decoder, sequence)
-    weights = None
-    for number, layer in enumerate(decoder.layers):
-        x, weights = layer_body(graph, x, layer, sequence, number, mask)
-    attention = graph.op("ReduceMean", weights, graph.constant([1]), keepdims=0)
-    graph.output(attention, "attention", "float32", ["sentences", "rows", "length"])
-    x = normed(graph, x, decoder.layer_norm)
+    width = decoder.embed_tokens.embedding_dim
+    x = graph.input("embedded", "float32", ["all rows", width])
+    shape, count = graph.input("shape", "int64", [3]), graph.input("count", "int64", [1])
+    graph.input("lengths", "int32", ["sentences"])
+    layers = [fold_layer(layer) for layer in decoder.layers]
+    sequence = NewestWord(graph, [layer.token_mixing for layer in layers])
+    x = embed_newest(graph, x, decoder, sequence)
+    for number, layer in enumerate(layers):
+        x = mixing_branch(graph, x, layer.token_mixing, number, sequence)
+        x, query = attend(graph, x, layer.cross_attention, number, shape)
+        x = feed_forward(graph, x, layer.feed_forward)
+    sequence.give_new()
+    graph.output(query, "query", "float32", ["all rows", decoder.embed_dim])
+    norm, layer = decoder.layer_norm, decoder.output_projection
     if decoder.project_out_dim is not None:
-        x = graph.linear(x, decoder.project_out_dim)
-    logits = logits_of(graph, x, decoder.output_projection, shortlist)
-    best_continuations(graph, logits, decoder.dictionary, sequence.position, totals, count)
-    return graph.build(metadata), sequence.states
+        norm, project = absorb(norm, decoder.project_out_dim)
+        x, norm = graph.linear(normed(graph, x, norm), project), None
+    x, weight = normed(graph, x, norm), array(layer.weight)
+    tied = np.array_equal(weight, embedding(decoder))
+    if isinstance(norm, Affine):
+        layer = before(norm, layer)
+        if tied:  # its scale cannot be in the weight
+            x = graph.op("Mul", x, graph.constant(array(norm.alpha), "float32"))
+        else:
+            weight = array(layer.weight)
+    output = graph.store_columns(weight.T)
+    bias = None if layer.bias is None else array(layer.bias)
+    scores = graph.op("LogSoftmax", graph.stored_product(x, output, bias), axis=-1)
+    end = graph.op("Gather", scores, graph.constant(decoder.dictionary.eos()), axis=1)
+    graph.output(end, "end_scores", "float32", ["all rows"])
+    best, words = graph.op("TopK", scores, count, outputs=2, axis=1)
+    graph.output(best, "scores", "float32", ["all rows", "count"])
+    graph.output(words, "words", "int64", ["all rows", "count"])
+    return graph, sequence, output, tied
 
 
-def embed(graph: Graph, words: Name, side: nn.Module, sequence) -> Name:
-    """Words to states, as the encoder and the decoder of fairseq do it."""
-    table = array(side.embed_tokens.weight) * np.float32(side.embed_scale)
-    x = graph.look_up(table, words)
-    decoder = hasattr(side, "project_in_dim")
-    if decoder and side.quant_noise is not None:
-        x = graph.linear(x, side.quant_noise)
-    if decoder and side.project_in_dim is not None:
-        x = graph.linear(x, side.project_in_dim)
-    if side.embed_positions is not None:
-        x = graph.op("Add", x, sequence.at_positions(position_table(side)))
-    if side.layernorm_embedding is not None:
-        x = graph.layer_norm(x, side.layernorm_embedding)
-    if not decoder and side.quant_noise is not None:
-        x = graph.linear(x, side.quant_noise)
+def embed_newest(graph: Graph, x: Name, decoder: nn.Module, sequence: NewestWord) -> Name:
+    """What fairseq's decoder does with embedded words, in its order."""
+    if decoder.quant_noise is not None:
+        x = graph.linear(x, decoder.quant_noise)
+    if decoder.project_in_dim is not None:
+        x = graph.linear(x, decoder.project_in_dim)
+    if decoder.embed_positions is not None:
+        x = graph.op("Add", x, sequence.at_positions(position_table(decoder)))
+    if decoder.layernorm_embedding is not None:
+        x = graph.layer_norm(x, decoder.layernorm_embedding)
     return x
 
 
 @torch.no_grad()
-def position_table(side: nn.Module) -> torch.Tensor:
+def position_table(side: nn.Module) -> np.ndarray:
     """The embedding of each position, N x C."""
     count = side.max_positions() if callable(side.max_positions) else side.max_positions
-    words = torch.full((1, count), side.padding_idx + 1)
-    return side.embed_positions(words)[0]
-
-
-def layer_body(
-    graph: Graph, x: Name, layer: nn.Module, sequence, number: int = 0, mask: Name = ""
-) -> Tuple[Name, Optional[Name]]:
-    """A layer of either side, and in the decoder the weights of its attention."""
-    x = mixing_branch(graph, x, layer.token_mixing, sequence)
-    attention, weights = getattr(layer, "cross_attention", None), None
-    if attention is not None:
-        x, weights = attend(graph, x, attention, number, mask)
-    return feed_forward(graph, x, layer.feed_forward), weights
+    return array(side.embed_positions(torch.full((1, count), side.padding_idx + 1))[0])
 
 
 def feed_forward(graph: Graph, x: Name, branch: nn.Module) -> Name:
@@ -136,20 +174,24 @@ def feed_forward(graph: Graph, x: Name, branch: nn.Module) -> Name:
     return graph.op("Add", x, graph.linear(h, branch.fc2))
 
 
-def attend(graph: Graph, x: Name, branch: nn.Module, number: int, mask: Name) -> Tuple[Name, Name]:
-    """Cross-attention: B x J x C to the same, and the weights B x H x J x S."""
+def attend(
+    graph: Graph, x: Name, branch: nn.Module, number: int, by_sentence: Name
+) -> Tuple[Name, Name]:
+    """Cross-attention: (B J) x C to the same, and the scaled queries, (B J) x C."""
     attn = branch.attn
     heads, each = attn.num_heads, attn.head_dim
-    keys = graph.input(f"keys.{number}", "float32", ["sentences", heads, each, "length"])
-    values = graph.input(f"values.{number}", "float32", ["sentences", heads, "length", each])
-    h = normed(graph, x, branch.pre)
-    query = attn.q_proj
+    shape = ["sentences", heads, "length", each]
+    read = [graph.input(f"{name}.{number}", "float32", shape) for name in ("keys", "values")]
     scale = np.float32(attn.scaling)
-    bias = None if query.bias is None else array(query.bias) * scale
-    q = graph.product(h, array(query.weight).T * scale, bias)
-    q = graph.transpose(graph.reshape(q, 0, 0, heads, each), 0, 2, 1, 3)
-    scores = graph.op("Add", graph.op("MatMul", q, keys), mask)
-    weights = graph.op("Softmax", scores, axis=-1)
-    y = graph.transpose(graph.op("MatMul", weights, values), 0, 2, 1, 3)
-    y = graph.reshape(y, 0, 0, heads * each)
-    return graph.op("Add", x, graph.linear(y, attn.out_proj)), weights
+    bias = None if attn.q_proj.bias is None else array(attn.q_proj.bias) * scale
+    weight = array(attn.q_proj.weight).T * scale
+    query = graph.product(normed(graph, x, branch.pre), weight, bias)
+    y = graph.op(
+        "MultiHeadAttention",
+        *(graph.op("Reshape", query, by_sentence), *read, "", "lengths"),
+        domain="com.microsoft",
+        num_heads=heads,
+        scale=1.0,
+    )
+    y = graph.reshape(y, -1, heads * each)
+    return graph.op("Add", x, graph.linear(y, attn.out_proj)), query

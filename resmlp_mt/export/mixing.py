@@ -1,118 +1,251 @@
-"""Each kind of token mixing as ONNX operators, in the folded form of the affine maps around it."""
+"""Token mixing as ONNX operators, over a whole sentence and for the newest word of a hypothesis."""
 
-from typing import Callable, Optional
+from typing import List, NamedTuple, Optional
 
-import torch
+import numpy as np
 from torch import nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.onnx_graph import Graph, Name
-from resmlp_mt.model.affine import Affine
+from resmlp_mt.export.onnx_graph import Graph, Name, array
 from resmlp_mt.model.conv_mixing import ConvTokenMixing, FoldedConvTokenMixing
-from resmlp_mt.model.folding import (
-    FoldedTokenMixing,
-    before,
-    by_channel,
-    fold_layer,
-    unchanged,
-    with_parts,
-)
+from resmlp_mt.model.folding import FoldedTokenMixing
 from resmlp_mt.model.gated_mixing import GatedTokenMixing
 from resmlp_mt.model.mixing_kinds import NoTokenMixing
 from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
 
 
-@torch.no_grad()
-def folded_copy(model: nn.Module) -> nn.Module:
-    """*model* with folded layers that absorb the two final affine maps as well."""
-    encoder, decoder = model.encoder, model.decoder
-    layers = nn.ModuleList(fold_layer(layer) for layer in decoder.layers)
-    norm, last = encoder.layer_norm, decoder.layer_norm
-    if isinstance(norm, Affine):
-        for layer in layers:
-            attn = layer.cross_attention.attn
-            k_proj, v_proj = before(norm, attn.k_proj), before(norm, attn.v_proj)
-            attn = with_parts(attn, k_proj=k_proj, v_proj=v_proj)
-            layer.cross_attention = with_parts(layer.cross_attention, attn=attn)
-        norm = None
-    absorbed = {"layers": layers, "folded": None}
-    if isinstance(last, Affine):
-        name = "output_projection" if decoder.project_out_dim is None else "project_out_dim"
-        absorbed.update({name: before(last, getattr(decoder, name)), "layer_norm": None})
-    layers = nn.ModuleList(fold_layer(layer) for layer in encoder.layers)
-    encoder = with_parts(encoder, layers=layers, layer_norm=norm, folded=None)
-    return with_parts(model, encoder=encoder, decoder=with_parts(decoder, **absorbed))
+class Matrix(NamedTuple):
+    """``A (scale x + shift) + offset``; A is H x N x N, or Toeplitz, over C channels."""
+
+    mixing: TokenMixing
+    scale: np.ndarray  # C
+    offset: np.ndarray  # N x H x C / H, or N x H x 1
+    shift: Optional[np.ndarray] = None  # C; in encoders
 
 
-def mixing_branch(graph: Graph, x: Name, branch: nn.Module, sequence) -> Name:
-    """``Z = X + Aff(A Aff(X))``; *branch* is a folded one, or the one that adds nothing.
-
-    Args:
-        graph: to add to.
-        x: the states.
-        branch: of the model.
-        sequence: what the positions are, see :mod:`resmlp_mt.export.sequences`.
-    """
-    if isinstance(branch, NoTokenMixing):
-        return x
-    write = writer_of(branch.mixing)
-    h = normed(graph, x, branch.pre)
-    return graph.op("Add", x, write(graph, h, branch.mixing, sequence))
-
-
-def normed(graph: Graph, x: Name, norm: Optional[nn.Module]) -> Name:
-    """The map before a branch or after a stack, where folding has left one: a LayerNorm."""
-    return x if norm is None or norm is unchanged else graph.layer_norm(x, norm)
-
-
-def writer_of(mixing: nn.Module) -> Callable:
-    """What writes a folded mixing to a graph."""
-    kind = type(mixing)
+def matrix_of(mixing: nn.Module) -> Optional[Matrix]:
+    """What a folded *mixing* does over positions; None for a convolution."""
+    if type(mixing) in (ConvTokenMixing, FoldedConvTokenMixing):
+        return None
+    if type(mixing) is GatedTokenMixing:
+        toeplitz = mixing.toeplitz
+        offset = np.zeros((toeplitz.positions, toeplitz.heads, 1), np.float32)
+        if toeplitz.bias is not None:
+            offset = array(toeplitz.bias).T[..., None]
+        return Matrix(toeplitz, np.ones(toeplitz.channels, np.float32), offset)
+    inner = getattr(mixing, "mixing", mixing)
     # a subclass has a matrix of its own, which the runtime does not know
-    if kind is FoldedTokenMixing and type(mixing.mixing) in (TokenMixing, ToeplitzTokenMixing):
-        return scaled_mixing
-    if kind is GatedTokenMixing:
-        return gated_mixing
-    if kind in (ConvTokenMixing, FoldedConvTokenMixing):
-        return convolution
-    name = type(getattr(mixing, "mixing", mixing)).__name__
+    if type(mixing) is FoldedTokenMixing and type(inner) in (TokenMixing, ToeplitzTokenMixing):
+        offset = array(mixing.offset).reshape(inner.positions, inner.heads, -1)
+        shift = None if mixing.shift is None else array(mixing.shift)
+        return Matrix(inner, array(mixing.scale), offset, shift)
     raise UserError(
-        f"the token mixing {name} cannot be exported, only linear, toeplitz, gated, conv and none: "
-        "translate with resmlp-mt translate"
+        f"the token mixing {type(inner).__name__} cannot be exported, only linear, toeplitz, "
+        "gated, conv and none: translate with resmlp-mt translate"
     )
 
 
-def gated_mixing(graph: Graph, x: Name, mixing: GatedTokenMixing, sequence) -> Name:
-    both = graph.linear(x, mixing.value_gate)
-    value, gate = graph.op("Split", both, outputs=2, axis=-1, num_outputs=2)
-    y = sequence.matrix_product(sequence.without_padding(value), mixing.toeplitz)
-    if mixing.toeplitz.bias is not None:
-        by_head = mixing.toeplitz.bias.detach().t().unsqueeze(1)  # N x 1 x H
-        bias = by_channel(by_head, mixing.toeplitz)
-        y = graph.op("Add", y, sequence.at_positions(bias))
-    gated = graph.op("Mul", y, graph.activation(gate, mixing.activation))
-    return graph.linear(gated, mixing.output)
+def mixing_branch(graph: Graph, x: Name, branch: nn.Module, number: int, sequence) -> Name:
+    """``Z = X + Aff(A Aff(X))`` of layer *number*; *sequence* is one of the two classes below."""
+    if isinstance(branch, NoTokenMixing):
+        return x
+    h, mixing, matrix = normed(graph, x, branch.pre), branch.mixing, matrix_of(branch.mixing)
+    if matrix is None:
+        conv = getattr(mixing, "mixing", mixing)
+        y = graph.linear(sequence.taps(h, conv, number), conv.taps)
+        if conv is not mixing:
+            y = graph.op("Add", y, sequence.inside_bias(array(mixing.inside_bias)))
+    elif isinstance(mixing, GatedTokenMixing):
+        value, gate = graph.split(graph.linear(h, mixing.value_gate), 2, axis=1)
+        y = sequence.mix(value, matrix, number)
+        y = graph.op("Mul", y, graph.activation(gate, mixing.activation))
+        y = graph.linear(y, mixing.output, sequence.is_source)
+    else:
+        y = sequence.mix(h, matrix, number)
+    return graph.op("Add", x, y)
 
 
-def convolution(graph: Graph, x: Name, mixing: nn.Module, sequence) -> Name:
-    conv = getattr(mixing, "mixing", mixing)
-    taps = sequence.taps(sequence.without_padding(x), conv.kernel_size, conv.channels)
-    y = graph.linear(taps, conv.taps)
-    if conv is mixing:
-        return y
-    return graph.op("Add", y, sequence.inside_bias(mixing.inside_bias))
+def normed(graph: Graph, x: Name, norm: Optional[nn.Module]) -> Name:
+    """Apply a LayerNorm. An affine map is folded, and has nothing left to do."""
+    return graph.layer_norm(x, norm) if isinstance(norm, nn.LayerNorm) else x
 
 
-def scaled_mixing(graph: Graph, x: Name, folded: FoldedTokenMixing, sequence) -> Name:
-    """``A (scale x + shift) + offset``."""
-    h = graph.multiply(x, folded.scale.detach().float())
-    if folded.shift is not None:
-        h = graph.add(h, folded.shift.detach().float())
-    y = sequence.matrix_product(sequence.without_padding(h), folded.mixing)
-    return graph.op("Add", y, sequence.at_positions(folded.offset))
+class WholeSentence:
+    """All positions of B sentences of S words, padded on the right; states are (B S) x C.
+
+    Args:
+        inside: B x S x 1 x 1; 1 at words, 0 at padding.
+    """
+
+    is_source = True
+
+    def __init__(self, graph: Graph, inside: Name):
+        self.graph, self._inside = graph, inside
+        self.length = graph.size(inside, 1)
+
+    def reshape(self, x: Name, *sizes: int) -> Name:
+        """To B x S x the *sizes*."""
+        graph = self.graph
+        parts = graph.constant([-1]), self.length, graph.constant(sizes)
+        return graph.op("Reshape", x, graph.concatenate(*parts, axis=0))
+
+    def at_positions(self, values: np.ndarray) -> Name:
+        """The rows of N x ... values that the sentence has, S x ..."""
+        graph = self.graph
+        first, axis = graph.constant([0]), graph.constant([0])
+        return graph.op("Slice", graph.matrix(values), first, self.length, axis)
+
+    def mix(self, x: Name, matrix: Matrix, number: int) -> Name:
+        """``A x`` with what folding puts around it."""
+        graph, mixing = self.graph, matrix.mixing
+        if (matrix.scale != 1).any():
+            x = graph.op("Mul", x, graph.constant(matrix.scale, "float32"))
+        if matrix.shift is not None:
+            x = graph.op("Add", x, graph.constant(matrix.shift, "float32"))
+        x = self._without_padding(x, mixing.heads, mixing.channels // mixing.heads)
+        x = graph.op("MatMul", self._matrix(mixing), graph.transpose(x, 0, 2, 1, 3))
+        x = graph.transpose(x, 0, 2, 1, 3)
+        x = graph.op("Add", x, self.at_positions(matrix.offset))
+        return graph.reshape(x, -1, mixing.channels)
+
+    def _without_padding(self, x: Name, heads: int, channels: int) -> Name:
+        """B x S x H x C / H with zeros at padding."""
+        return self.graph.op("Mul", self.reshape(x, heads, channels), self._inside)
+
+    def _matrix(self, mixing: TokenMixing) -> Name:
+        """A, H x S x S."""
+        graph, weight = self.graph, self.graph.matrix(array(mixing.weight))
+        if not isinstance(mixing, ToeplitzTokenMixing):
+            ends = graph.concatenate(self.length, self.length, axis=0)
+            return graph.op("Slice", weight, graph.constant([0, 0]), ends, graph.constant([1, 2]))
+        # row t and column s read the weight of the distance t - s
+        zero, one = graph.constant(0), graph.constant(1)
+        column = graph.op("Range", zero, graph.op("Squeeze", self.length), one)
+        row = graph.op("Unsqueeze", column, graph.constant([1]))
+        row = graph.op("Add", row, graph.constant(mixing.positions - 1))
+        return graph.op("Gather", weight, graph.op("Sub", row, column), axis=1)
+
+    def taps(self, x: Name, mixing: ConvTokenMixing, number: int) -> Name:
+        """What each position reads of itself and its neighbours, (B S) x (K C)."""
+        taps = self._taps(self._without_padding(x, 1, mixing.channels), mixing.kernel_size)
+        return self.graph.reshape(taps, -1, mixing.kernel_size * mixing.channels)
+
+    def inside_bias(self, bias: np.ndarray) -> Name:
+        """The sum of the rows of a K x C *bias* whose taps fall into the sentence, (B S) x C."""
+        graph, (taps, channels) = self.graph, bias.shape
+        inside = self._taps(self._inside, taps)
+        bias = graph.op("MatMul", inside, graph.constant(bias, "float32"))
+        return graph.reshape(bias, -1, channels)
+
+    def _taps(self, x: Name, count: int) -> Name:
+        """B x S x 1 x C to B x S x 1 x (count C), the leftmost first."""
+        graph, reach = self.graph, count // 2
+        padded = graph.op("Pad", x, graph.constant([0, reach, 0, 0, 0, reach, 0, 0]))
+        parts = []
+        for tap in range(count):
+            start = graph.constant([tap])
+            end = graph.op("Add", start, self.length)
+            parts.append(graph.op("Slice", padded, start, end, graph.constant([1])))
+        return graph.concatenate(*parts, axis=3)
 
 
-def window_of(model: nn.Module) -> int:
-    """How many past positions a decoding step reads at most; 0: all of them."""
-    kernels = {m.kernel_size for m in model.decoder.modules() if hasattr(m, "kernel_size")}
-    return max(kernels) - 1 if kernels else 0
+class NewestWord:
+    """The newest word of each of J hypotheses of B sentences; states are (B J) x C.
+
+    The runtime keeps what earlier words have put into the mixing sublayers of all L layers in n
+    slots a sentence, which stay where they are when beams move. ``ages`` (B x J x n) says how far
+    back the word of a slot is, 0 where it is not in the past of a hypothesis. ``past`` is G x B x n
+    x D, with G = L H and D = C / H for matrices, G = L and D = C for convolutions. The output
+    ``new`` is (B J) x (L C). What the past adds in all layers is computed at once.
+    """
+
+    is_source = False
+
+    def __init__(self, graph: Graph, branches: List[nn.Module]):
+        self.graph = graph
+        self.position = graph.input("position", "int32", [1])
+        self.memory: Optional[List[int]] = None  # G and D
+        self.window = 0  # how many past words a convolution reads; 0: all of them
+        self._new: List[Name] = []
+        mixings = [branch.mixing for branch in branches if not isinstance(branch, NoTokenMixing)]
+        matrices = [matrix_of(mixing) for mixing in mixings]
+        if matrices and matrices[0] is not None:
+            self._begin_matrices(matrices)
+        elif mixings:
+            self._begin_taps([getattr(mixing, "mixing", mixing) for mixing in mixings])
+
+    def at_positions(self, values: np.ndarray) -> Name:
+        """The row of N x ... values that the newest word has, 1 x ..."""
+        return self.graph.op("Gather", self.graph.matrix(values), self.position)
+
+    def _inputs(self, groups: int, channels: int) -> tuple:
+        self.memory, graph = [groups, channels], self.graph
+        shape = [groups, "sentences", "slots", channels]
+        ages = graph.input("ages", "int32", ["sentences", "rows", "slots"])
+        return ages, graph.input("past", "float32", shape)
+
+    def _begin_matrices(self, matrices: List[Matrix]) -> None:
+        graph, layers, first = self.graph, len(matrices), matrices[0].mixing
+        ages, past = self._inputs(layers * first.heads, first.channels // first.heads)
+        weights = np.concatenate([array(matrix.mixing.weight) for matrix in matrices])
+        scale = np.concatenate([matrix.scale for matrix in matrices]).reshape(len(weights), -1)
+        offset = np.concatenate([matrix.offset for matrix in matrices], axis=1)
+        if isinstance(first, ToeplitzTokenMixing):
+            own, places = (weights[:, :1] * scale).reshape(layers, -1), ages
+            self._own = [graph.constant(part, "float32") for part in own]
+            weights[:, 0] = 0
+        else:
+            # the row of each position one after the other, from its newest word back
+            row, age = np.tril_indices(first.positions)
+            own = self.at_positions(np.diagonal(weights, axis1=1, axis2=2).T[..., None])
+            own = graph.op("Mul", own, graph.constant(scale, "float32"))
+            self._own = graph.split(graph.reshape(own, 1, -1), layers, axis=1)
+            weights = np.where(age == 0, 0, weights[:, row, row - age])
+            start = graph.constant(np.flatnonzero(age == 0), "int32")
+            places = graph.op("Add", ages, graph.op("Gather", start, self.position))
+        rows = graph.op("Gather", graph.matrix(weights), places, axis=1)  # G x B x J x n
+        sums = graph.transpose(graph.op("MatMul", rows, past), 1, 2, 0, 3)
+        if (scale != 1).any():
+            sums = graph.op("Mul", sums, graph.constant(scale, "float32"))
+        sums = graph.op("Add", sums, self.at_positions(offset))
+        self._past = graph.split(graph.reshape(sums, -1, scale.size), layers, axis=1)
+
+    def _begin_taps(self, mixings: List[ConvTokenMixing]) -> None:
+        graph, first = self.graph, mixings[0]
+        self.window = back = first.kernel_size - 1
+        if not back:
+            return
+        ages, past = self._inputs(len(mixings), first.channels)
+        ages = graph.op("Unsqueeze", ages, graph.constant([2]))  # B x J x 1 x n
+        wanted = graph.constant(np.arange(back, 0, -1)[:, None], "int32")  # the oldest first
+        chosen = graph.op("Cast", graph.op("Equal", ages, wanted), to=1)
+        chosen = graph.op("Unsqueeze", chosen, graph.constant([0]))
+        past = graph.op("Unsqueeze", past, graph.constant([2]))  # L x B x 1 x n x C
+        found = graph.transpose(graph.op("MatMul", chosen, past), 1, 2, 0, 3, 4)
+        found = graph.reshape(found, -1, len(mixings) * back * first.channels)
+        self._past = graph.split(found, len(mixings), axis=1)
+
+    def mix(self, x: Name, matrix: Matrix, number: int) -> Name:
+        """``A x`` with what folding puts around it."""
+        self._new.append(x)
+        own = self.graph.op("Mul", x, self._own[number])
+        return self.graph.op("Add", own, self._past[number])
+
+    def taps(self, x: Name, mixing: ConvTokenMixing, number: int) -> Name:
+        """What the newest position reads of the K last ones, (B J) x (K C), the oldest first."""
+        if not self.memory:
+            return x
+        self._new.append(x)
+        return self.graph.concatenate(self._past[number], x, axis=1)
+
+    def inside_bias(self, bias: np.ndarray) -> Name:
+        """The sum of the rows of a K x C *bias* whose taps fall into the sentence, 1 x C."""
+        graph, sums = self.graph, bias[::-1].cumsum(0)
+        place = graph.op("Min", self.position, graph.constant([len(bias) - 1], "int32"))
+        return graph.op("Gather", graph.matrix(sums), place)
+
+    def give_new(self) -> None:
+        """Make ``new`` an output."""
+        if self._new:
+            new = self.graph.op("Concat", *self._new, axis=1)
+            self.graph.output(new, "new", "float32", ["all rows", "all channels"])

@@ -1,6 +1,6 @@
-"""An ONNX graph written node by node, with the layers that our models are made of."""
+"""An ONNX graph written node by node. States are two-dimensional: a row a word, C channels."""
 
-from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, List, Optional, Sequence, Union
 
 import numpy as np
 import onnx
@@ -18,7 +18,6 @@ Shape = Sequence[Union[int, str]]  # a string is a size that is known when the g
 _TYPES = {
     "bool": TensorProto.BOOL,
     "float32": TensorProto.FLOAT,
-    "int8": TensorProto.INT8,
     "int32": TensorProto.INT32,
     "int64": TensorProto.INT64,
 }
@@ -38,85 +37,64 @@ def array(tensor: Tensor) -> np.ndarray:
 class Graph:
     """
     Args:
-        name: of the graph.
-        precision: ``float32``, ``float16`` or ``int8``: how matrices are stored. int8 is also the
-            arithmetic of the linear layers.
+        precision: ``float32``, ``float16`` or ``int8``: how matrices are stored. With int8 linear
+            layers multiply integers, and other matrices are float16.
     """
 
     def __init__(self, name: str, precision: str):
         self.name, self.precision = name, precision
         self._nodes: List[onnx.NodeProto] = []
-        self._weights: List[TensorProto] = []
+        self._weights: Dict[Name, TensorProto] = {}
         self._inputs: List[onnx.ValueInfoProto] = []
         self._outputs: List[onnx.ValueInfoProto] = []
-        self._constants: Dict[tuple, Name] = {}
         self._known: dict = {}
         self._renamed: Dict[Name, Name] = {}
         self._count = 0
 
     # values
 
-    def input(self, name: Name, kind: str, shape: Shape) -> Name:
-        self._inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], list(shape)))
+    def input(self, name: Name, type_: str, shape: Shape) -> Name:
+        self._inputs.append(helper.make_tensor_value_info(name, _TYPES[type_], list(shape)))
         return name
 
-    def optional(self, name: Name, value: np.ndarray, shape: Shape) -> Name:
-        """An input that is *value* unless it is given."""
-        self._weights.append(numpy_helper.from_array(value, name))
-        return self.input(name, str(value.dtype), shape)
-
-    def output(self, value: Name, name: Name, kind: str, shape: Shape) -> None:
-        """Give *value*, which a node has made, out of the graph under another name."""
+    def output(self, value: Name, name: Name, type_: str, shape: Shape) -> None:
+        """Make *value*, which a node computes, an output called *name*."""
         self._renamed[value] = name
-        self._outputs.append(helper.make_tensor_value_info(name, _TYPES[kind], list(shape)))
+        self._outputs.append(helper.make_tensor_value_info(name, _TYPES[type_], list(shape)))
 
-    def op(self, kind: str, *inputs: Name, outputs: int = 1, domain: str = "", **attributes):
-        """Add a node; returns the name of its output, or of each. What is there already is not
-        computed again."""
-        key = (kind, inputs, outputs, domain, tuple(sorted(attributes.items())))
+    def op(self, type_: str, *inputs: Name, outputs: int = 1, domain: str = "", **attributes):
+        """Add a node, unless there is an equal one; returns the name of its output, or of each."""
+        key = (type_, inputs, outputs, domain, tuple(sorted(attributes.items())))
         if key not in self._known:
-            names = [self._new(kind) for _ in range(outputs)]
-            self._nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
+            names = [self._new(type_) for _ in range(outputs)]
+            self._nodes.append(helper.make_node(type_, inputs, names, domain=domain, **attributes))
             self._known[key] = names[0] if outputs == 1 else names
         return self._known[key]
 
-    def either(self, condition: Name, first: Callable[[], Name], second: Callable[[], Name]):
-        """What *first* computes if *condition* holds, else what *second* does: both add nodes."""
-        branches = {}
-        for name, compute in (("then_branch", first), ("else_branch", second)):
-            outside, known, self._nodes = self._nodes, dict(self._known), []
-            value = helper.make_empty_tensor_value_info(compute())
-            branches[name] = helper.make_graph(self._nodes, name, [], [value])
-            self._nodes, self._known = outside, known
-        name = self._new("If")
-        self._nodes.append(helper.make_node("If", [condition], [name], **branches))
-        return name
-
-    def constant(self, value, kind: str = "int64") -> Name:
+    def constant(self, value, type_: str = "int64") -> Name:
         """A small array; equal ones are stored once."""
-        value = np.asarray(value, kind)
-        key = (kind, value.shape, value.tobytes())
-        if key not in self._constants:
-            self._constants[key] = self._store(value)
-        return self._constants[key]
+        value = np.asarray(value, type_)
+        key = (type_, value.shape, value.tobytes())
+        if key not in self._known:
+            self._known[key] = self.store(value)
+        return self._known[key]
 
-    def matrix(self, value: Tensor) -> Name:
-        """A large float array, in float32 when the graph runs."""
+    def matrix(self, value: np.ndarray) -> Name:
+        """A large float32 array, stored as float16 in all precisions but float32."""
         if self.precision == "float32":
-            return self._store(array(value))
-        # the scale of int8 is for linear layers, whose rows are alike
-        return self.cast(self._store(array(value).astype(np.float16)), "float32")
+            return self.store(value)
+        return self.op("Cast", self.store(value.astype(np.float16)), to=TensorProto.FLOAT)
 
-    def _store(self, value: np.ndarray) -> Name:
+    def store(self, value: np.ndarray) -> Name:
         name = self._new("weight")
-        self._weights.append(numpy_helper.from_array(np.array(value, order="C"), name))
+        self._weights[name] = numpy_helper.from_array(np.array(value, order="C"), name)
         return name
 
-    def _new(self, kind: str) -> Name:
+    def _new(self, type_: str) -> Name:
         self._count += 1
-        return f"{kind}.{self._count}"
+        return f"{type_}.{self._count}"
 
-    # operators that take constants
+    # operators
 
     def reshape(self, x: Name, *shape: int) -> Name:
         """0 keeps a size, -1 is what is left."""
@@ -125,65 +103,59 @@ class Graph:
     def transpose(self, x: Name, *order: int) -> Name:
         return self.op("Transpose", x, perm=order)
 
-    def cast(self, x: Name, kind: str) -> Name:
-        return self.op("Cast", x, to=_TYPES[kind])
-
     def size(self, x: Name, axis: int) -> Name:
         """int64, 1."""
         return self.op("Shape", x, start=axis, end=axis + 1)
 
-    def add(self, x: Name, value) -> Name:
-        return self.op("Add", x, self.constant(value, "float32"))
+    def split(self, x: Name, parts: int, axis: int) -> List[Name]:
+        """Equal parts."""
+        if parts == 1:
+            return [x]
+        return self.op("Split", x, outputs=parts, axis=axis, num_outputs=parts)
 
-    def multiply(self, x: Name, value) -> Name:
-        return self.op("Mul", x, self.constant(value, "float32"))
-
-    def concatenate(self, *parts: Name, axis: int = 0) -> Name:
-        return self.op("Concat", *parts, axis=axis)
-
-    def slice(self, x: Name, start: Name, end: Name, axis: int) -> Name:
-        return self.op("Slice", x, start, end, self.constant([axis]))
+    def concatenate(self, *parts: Name, axis: int) -> Name:
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=axis)
 
     # layers
 
-    def linear(self, x: Name, layer: nn.Linear) -> Name:
-        """``x W' + b``, over the last axis of *x*."""
+    def linear(self, x: Name, layer: nn.Linear, precise: bool = False) -> Name:
+        """``x W' + b``, R x C to R x D."""
         bias = None if layer.bias is None else array(layer.bias)
-        return self.product(x, array(layer.weight).T, bias)
+        return self.product(x, array(layer.weight).T, bias, precise)
 
-    def product(self, x: Name, weight: np.ndarray, bias: Optional[np.ndarray]) -> Name:
-        """``x weight + bias``: ... x C to ... x D, *weight* C x D."""
+    def product(
+        self, x: Name, weight: np.ndarray, bias: Optional[np.ndarray], precise: bool = False
+    ) -> Name:
+        """``x weight + bias``: R x C to R x D, *weight* C x D.
+
+        Args:
+            precise: multiply in float32. Half of what int8 loses comes from two of the encoder's
+                products, which are done once a sentence.
+        """
+        if precise and self.precision == "int8":
+            return self._float_product(x, self.matrix(weight), bias)
+        return self.stored_product(x, self.store_columns(weight), bias)
+
+    def store_columns(self, weight: np.ndarray) -> List[Name]:
+        """A C x D matrix as :meth:`stored_product` reads it: with int8 it has a scale for each
+        column."""
         if self.precision == "int8":
-            return self._quantized_product(x, weight, bias)
-        if self.precision == "float16":
-            stored = self.cast(self._store(weight.astype(np.float16)), "float32")
-        else:
-            stored = self._store(weight)
-        y = self.op("MatMul", x, stored)
-        return y if bias is None else self.add(y, bias)
+            return [self.store(part) for part in quantize(weight)]
+        return [self.store(weight.astype(self.precision))]
 
-    def _quantized_product(self, x: Name, weight: np.ndarray, bias: Optional[np.ndarray]) -> Name:
-        """Weights of 8 bits with a scale for each output channel."""
-        rounded, scale = quantize(weight, axis=0)
+    def stored_product(self, x: Name, stored: List[Name], bias: Optional[np.ndarray]) -> Name:
+        weight, *scale = stored
+        if scale:
+            bias = [] if bias is None else [self.constant(bias, "float32")]
+            inputs = (x, weight, *scale, "", *bias)
+            return self.op("DynamicQuantizeMatMul", *inputs, domain="com.microsoft")
+        if self.precision == "float16":
+            weight = self.op("Cast", weight, to=TensorProto.FLOAT)
+        return self._float_product(x, weight, bias)
+
+    def _float_product(self, x: Name, weight: Name, bias: Optional[np.ndarray]) -> Name:
         bias = [] if bias is None else [self.constant(bias, "float32")]
-        return self.integer_product(x, self._store(rounded), self._store(scale), *bias)
-
-    def integer_product(self, x: Name, weight: Name, scale: Name, *bias: Name) -> Name:
-        """``x weight scale + bias`` in integers; *x* is quantized as it comes."""
-        inputs = (x, weight, scale, "", *bias)
-        return self.op("DynamicQuantizeMatMul", *inputs, domain="com.microsoft")
-
-    def look_up(self, table: np.ndarray, words: Name) -> Name:
-        """Rows of a V x C table: ... to ... x C."""
-        if self.precision == "int8":
-            rounded, scale = quantize(table, axis=1)
-            rows = self.op("Gather", self._store(rounded), words)
-            scales = self.op("Gather", self._store(scale[:, None]), words)
-            return self.op("Mul", self.cast(rows, "float32"), scales)
-        if self.precision == "float16":
-            rows = self.op("Gather", self._store(table.astype(np.float16)), words)
-            return self.cast(rows, "float32")
-        return self.op("Gather", self._store(table), words)
+        return self.op("Gemm", x, weight, *bias)
 
     def layer_norm(self, x: Name, norm: nn.LayerNorm) -> Name:
         """Over the last axis."""
@@ -191,43 +163,41 @@ class Graph:
         return self.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=norm.eps)
 
     def activation(self, x: Name, function: Callable) -> Name:
-        """
-        Raises:
-            UserError: for one that is not among the operators of ONNX.
-        """
         if function not in _ACTIVATIONS:
             raise UserError(
                 "--activation-fn of this model: only relu, gelu, gelu_accurate and tanh can be "
                 "exported: translate with resmlp-mt translate"
             )
-        kind, attributes = _ACTIVATIONS[function]
-        return self.op(kind, x, **attributes)
+        type_, attributes = _ACTIVATIONS[function]
+        return self.op(type_, x, **attributes)
+
+    # the file
 
     def build(self, metadata: Dict[str, str]) -> bytes:
         """The file. *metadata* is kept in it."""
         for node in self._nodes:
             for names in (node.input, node.output):
                 names[:] = [self._renamed.get(name, name) for name in names]
-        graph = helper.make_graph(
-            self._nodes, self.name, self._inputs, self._outputs, self._weights
-        )
+        weights = list(self._weights.values())
+        graph = helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, weights)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
         model.producer_name = "resmlp_mt"
         helper.set_model_props(model, metadata)
         return model.SerializeToString(deterministic=True)
 
+    def offset(self, name: Name, file: bytes) -> int:
+        """Where the numbers of a stored array begin in the file."""
+        return file.index(self._weights[name].raw_data)
 
-def quantize(weight: np.ndarray, axis: int) -> Tuple[np.ndarray, np.ndarray]:
-    """Symmetric int8 with a scale for each slice along the other axis.
 
-    Args:
-        weight: a matrix.
-        axis: the axis that shares a scale.
+def quantize(weight: np.ndarray) -> tuple:
+    """Symmetric int8 of a matrix and the float32 scale of each column.
 
-    Returns:
-        int8 of the same shape; float32, one for each slice.
+    A CPU without VNNI adds the products of two neighbouring rows in 16 bits. An input is at most
+    255, so that it saturates unless two neighbours sum to at most 128.
     """
-    scale = np.maximum(np.abs(weight).max(axis=axis), 1e-30) / 127
-    rounded = np.round(weight / np.expand_dims(scale, axis)).astype(np.int8)
-    return rounded, scale.astype(np.float32)
+    rows = np.pad(weight, ((0, len(weight) % 2), (0, 0)))
+    largest = np.maximum(np.abs(weight).max(axis=0), np.abs(rows[::2] + rows[1::2]).max(axis=0))
+    scale = np.maximum(largest, 1e-30) / 127
+    return np.round(weight / scale).astype(np.int8), scale.astype(np.float32)

@@ -3,15 +3,13 @@
 
     python MODEL/runtime.py --input test.en --output test.de      # or standard input and output
 
-    from runtime import Translator
-    Translator("MODEL").translate(["A sentence.", "Another one."])
+    from runtime import ExportedModel
+    ExportedModel("MODEL").translate(["A sentence.", "Another one."])
 
-The folder was written by `resmlp-mt export`. Its config.json has the size and the SHA-256 of every
-other file. The search is the beam search of fairseq.
+The folder was written by `resmlp-mt export`. The search is fairseq's beam search.
 """
 
 import argparse
-import functools
 import gzip
 import hashlib
 import itertools
@@ -30,13 +28,11 @@ import numpy as np
 import onnxruntime
 import sentencepiece
 
-FORMAT = 1
-BOS, PAD, EOS, UNKNOWN = range(4)  # the first words of every dictionary of fairseq
+FORMAT = 2
+BOS, PAD, EOS, UNKNOWN = range(4)  # the first words of every fairseq dictionary
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word, in SentencePiece
 FILES = ("encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt")
-SHORTLIST = "shortlist.txt"  # in a folder that was exported with one
-BLOCK = 64  # words that the output layer takes together
 CHUNK = 2048  # lines that are sorted by length together
 ROOM = 8  # positions by which the memory of past words grows
 
@@ -45,14 +41,13 @@ class TranslationError(ValueError):
     """One line that says what is wrong with the folder or the text, and what to do."""
 
 
-class Hypothesis(NamedTuple):
+class Translation(NamedTuple):
     """
     Attributes:
-        text: detokenized.
         score: log probability divided by length to the power of the length penalty.
-        pieces: subwords of the translation.
+        pieces: subwords of the text.
         attention: weights over the source subwords and their end, len(pieces) + 1 x S, the last
-            row for the end of sentence; None unless asked for.
+            row for the end of the translation; None unless asked for.
     """
 
     text: str
@@ -61,63 +56,40 @@ class Hypothesis(NamedTuple):
     attention: Optional[np.ndarray] = None
 
 
-class Translator:
+class ExportedModel:
     """
     Args:
-        folder: an exported model.
+        folder: what `resmlp-mt export` wrote.
         threads: CPU threads; all cores by default.
 
     Attributes:
-        config: what config.json holds.
+        config: the contents of config.json.
         source_pieces, target_pieces: the dictionaries, by number.
-
-    Raises:
-        TranslationError: if the folder is no such model, or damaged.
     """
 
     def __init__(self, folder, threads: Optional[int] = None):
         folder = Path(folder)
         self.config = config = _read_config(folder)
-        names = FILES + ((SHORTLIST,) if SHORTLIST in config["files"] else ())
-        data = {name: _read_checked(folder, name, config["files"][name]) for name in names}
+        data = {name: _read_checked(folder, name, config["files"][name]) for name in FILES}
         try:
-            self.model = Model(data.pop("encoder.onnx"), data.pop("step.onnx"), config, threads)
-            self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
             self.source_pieces, self.target_pieces = (
                 data[name].decode("utf-8").split("\n")[:-1] for name in ("source.txt", "target.txt")
             )
+            vocabulary = [len(set(self.source_pieces)), len(self.target_pieces)]
+            if vocabulary != config["vocabulary"]:
+                raise TranslationError("the dictionaries do not fit config.json")
+            self.search_engine = BeamSearch(data, config, threads)
+            self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
             self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
-            self._check_sizes()
-        except TranslationError:
-            raise
         except Exception as error:  # a damaged file can raise anything inside a library
             reason = " ".join(str(error).split())[:200]
             raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
         self._numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
-        self._shortlist_file = data.get(SHORTLIST)
-
-    def _check_sizes(self) -> None:
-        config = self.config
-        for session in (self.model.encoder, self.model.step):
-            told = json.loads(session.get_modelmeta().custom_metadata_map["config"])
-            if told != {name: config.get(name) for name in told}:
-                raise TranslationError("config.json does not fit the graphs: export again")
-        shapes = {
-            x.name: x.shape for x in self.model.step.get_inputs() if x.name.startswith("past.")
-        }
-        listed = {f"past.{i}": list(state) for i, state in enumerate(config["states"])}
-        vocabulary = [len(set(self.source_pieces)), len(self.target_pieces)]
-        if listed != {name: [x[0], x[3]] for name, x in shapes.items()}:
-            raise TranslationError(
-                "config.json does not have the states of the graph: export again"
-            )
-        if vocabulary != config["vocabulary"]:
-            raise TranslationError("source.txt or target.txt do not fit config.json: export again")
 
     # text
 
     def pieces(self, line: str) -> List[str]:
-        """The subwords of a line; none where it has no word."""
+        """The subwords of a line; none if it has no word."""
         for pattern, replacement in self._normalisation:
             line = pattern.sub(replacement, line)
         line = one_line(line)
@@ -127,7 +99,7 @@ class Translator:
             raise TranslationError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
         found = []
         for piece in self._subwords.encode(line, out_type=str):
-            # what stands in the text for a symbol of fairseq is no such symbol
+            # text that looks like one of fairseq's symbols is not that symbol
             unknown = (
                 piece in SPECIAL and self._subwords.piece_to_id(piece) == self._subwords.unk_id()
             )
@@ -135,20 +107,16 @@ class Translator:
         return " ".join(found).split()
 
     def translate(self, lines: Iterable[str], nbest: int = 1, **options) -> list:
-        """The translation of each line; with *nbest* a list of the best ones of each line.
+        """The translation of each line, or with *nbest* a list of the best ones.
 
-        Args:
-            lines: of text; one without a word has the translation ``""``.
-            nbest: translations of each line.
-            options: as of :meth:`search`.
+        A line without a word gives ``""``. The other options are those of :meth:`search`.
         """
         found = self.stream(lines, nbest=nbest, **options)
-        texts = ([hypothesis.text for hypothesis in one] for one in found)
+        texts = ([translation.text for translation in one] for one in found)
         return [one[0] if one else "" for one in texts] if nbest == 1 else list(texts)
 
-    def stream(self, lines: Iterable[str], **options) -> Iterator[List[Hypothesis]]:
-        """The hypotheses of each line, the best first, in order: a chunk of lines at a time is in
-        memory. Arguments as of :meth:`translate`."""
+    def stream(self, lines: Iterable[str], **options) -> Iterator[List[Translation]]:
+        """The translations of each line, the best first, while lines are still read."""
         if isinstance(lines, str):
             raise TranslationError("one str: give a list of lines")
         lines = iter(lines)
@@ -169,23 +137,17 @@ class Translator:
         max_tokens: int = 4096,
         truncate: bool = False,
         return_attention: bool = False,
-        shortlist: bool = False,
         first: int = 1,
-    ) -> List[List[Hypothesis]]:
-        """
+    ) -> List[List[Translation]]:
+        """The translations of each sentence, the best first.
+
         Args:
             sources: subwords of each sentence.
-            beam, lenpen, max_len_a, max_len_b: as of fairseq-generate; None: as config.json has it.
-            nbest: hypotheses of each sentence, at most *beam*.
+            beam, lenpen, max_len_a, max_len_b: as of fairseq-generate; None: as in config.json.
+            nbest: translations of each sentence, at most *beam*.
             max_tokens: source subwords of a batch, padding included.
             truncate: translate the beginning of a sentence that is too long for the model.
-            return_attention: give the hypotheses their attention.
-            shortlist: choose from the likely subwords of a batch only. Scores are among these.
             first: number of the first sentence, for errors.
-
-        Raises:
-            TranslationError: a sentence that is too long; an option with an impossible value;
-                a folder without a shortlist; scores that are not finite.
         """
         given = {"beam": beam, "lenpen": lenpen, "max_len_a": max_len_a, "max_len_b": max_len_b}
         options = {k: self.config["search"][k] if v is None else v for k, v in given.items()}
@@ -210,273 +172,253 @@ class Translator:
                 )
             ids = [self._numbers.get(piece, UNKNOWN) for piece in source[:limit]]
             encoded.append([*ids, EOS] if ids else [])
-        results: List[List[Hypothesis]] = [[] for _ in sources]
+        results: List[List[Translation]] = [[] for _ in sources]
         for batch in _batches([len(ids) for ids in encoded], max_tokens):
-            batched = [encoded[i] for i in batch]
-            listed = self.shortlist.words(batched) if shortlist else None
-            numbers = [first + i for i in batch]
-            found = self.model.search(
-                batched, numbers, listed, attention=return_attention, **options
+            found = self.search_engine.search(
+                [encoded[i] for i in batch], attention=return_attention, **options
             )
             for i, hypotheses in zip(batch, found):
-                results[i] = [self._hypothesis(*one) for one in hypotheses[:nbest]]
+                if hypotheses is None:
+                    raise TranslationError(
+                        f"sentence {first + i}: its scores are NaN or infinite: export another "
+                        "checkpoint, or without --float16 and --int8"
+                    )
+                results[i] = [self._translation(*one) for one in hypotheses[:nbest]]
         return results
 
-    @functools.cached_property
-    def shortlist(self) -> "Shortlist":
-        """
-        Raises:
-            TranslationError: if the folder has none, or a damaged one.
-        """
-        if self._shortlist_file is None:
-            raise TranslationError(f"no {SHORTLIST} in the model: export it with --shortlist")
-        return Shortlist(self._shortlist_file, self._numbers, self.target_pieces)
-
-    def _hypothesis(self, score: float, tokens: np.ndarray, attention) -> Hypothesis:
-        pieces = [self.target_pieces[token] for token in tokens]
+    def _translation(self, score: float, words: np.ndarray, attention) -> Translation:
+        pieces = [self.target_pieces[word] for word in words]
         # fairseq prints no <s>
-        words = (piece for piece, token in zip(pieces, tokens) if token != BOS)
-        return Hypothesis(one_line("".join(words).replace(SPACE, " ")), score, pieces, attention)
+        shown = (piece for piece, word in zip(pieces, words) if word != BOS)
+        return Translation(one_line("".join(shown).replace(SPACE, " ")), score, pieces, attention)
 
 
-class Shortlist:
-    """The likely target subwords of each source subword.
+class BeamSearch:
+    """The two graphs, and fairseq's beam search over the numbers of subwords.
 
-    Args:
-        data: the file. A line has a source subword, a tab, and its target subwords after spaces.
-            Those of the line without a source subword are for every sentence.
-        source: numbers of the source subwords.
-        target: the target subwords.
-
-    Raises:
-        TranslationError: for another file.
+    B sentences have J hypotheses each: one at the first word, later *beam*.
     """
 
-    def __init__(self, data: bytes, source: Dict[str, int], target: List[str]):
-        numbers = {piece: number for number, piece in enumerate(target)}
-        self._of_word: Dict[int, np.ndarray] = {}
-        try:
-            for line in data.decode("utf-8").split("\n")[:-1]:
-                piece, listed = line.split("\t")
-                words = np.array([numbers[other] for other in listed.split(" ") if other], np.int32)
-                self._of_word[source[piece] if piece else EOS] = words
-        except (ValueError, KeyError):
-            raise TranslationError(f"{SHORTLIST} does not fit the model: export again") from None
-
-    def words(self, sources: Sequence[Sequence[int]]) -> np.ndarray:
-        """What the sentences of a batch may become: sorted, the special words first, and as many
-        -1 as it takes to fill the last block."""
-        none = np.zeros(0, np.int32)
-        read = {word for source in sources for word in source}
-        listed = [self._of_word.get(word, none) for word in read]
-        words = np.unique(np.concatenate([np.arange(len(SPECIAL), dtype=np.int32), *listed]))
-        return np.pad(words, (0, -len(words) % BLOCK), constant_values=-1)
-
-
-class Model:
-    """The two graphs, and beam search over the numbers of subwords.
-
-    Args:
-        encoder, step: the files.
-        config: what config.json holds.
-        threads: CPU threads; all cores by default.
-    """
-
-    def __init__(self, encoder: bytes, step: bytes, config: dict, threads: Optional[int] = None):
+    def __init__(self, files: Dict[str, bytes], config: dict, threads: Optional[int] = None):
         self.config = config
-        self.encoder = _session(encoder, threads, spin=False)
-        self.step = _session(step, threads, spin=True)
-        wanted = ("scores", "candidates", "parents", "end_scores")
-        self._outputs = [*wanted, *(f"new.{number}" for number in range(len(config["states"])))]
+        self.encoder = _session(files["encoder.onnx"], threads, spin=False)
+        self.step = _session(files["step.onnx"], threads, spin=True)
+        for session in (self.encoder, self.step):
+            known = json.loads(session.get_modelmeta().custom_metadata_map["config"])
+            if known != {name: config.get(name) for name in known}:
+                raise TranslationError("config.json does not fit the graphs")
+        self.embeddings = {
+            side: Embedding(files[place["file"]], place, size)
+            for (side, place), size in zip(
+                sorted(config["embeddings"].items()), config["vocabulary"], strict=True
+            )
+        }
+        self._encoded = [output.name for output in self.encoder.get_outputs()]
+        self._outputs = [output.name for output in self.step.get_outputs()]
 
     def search(
         self,
         sources: Sequence[Sequence[int]],
-        numbers: Sequence[int],
-        listed: Optional[np.ndarray],
         beam: int,
         lenpen: float,
         max_len_a: float,
         max_len_b: int,
         attention: bool = False,
-    ) -> List[list]:
-        """Beam search of B sentences, which end with EOS: for each of them the score, the words and
-        the attention (or None) of its hypotheses, the best first.
+    ) -> List[Optional[list]]:
+        """The hypotheses of each sentence, the best first: score, words, attention or None.
 
-        A hypothesis is a row: a sentence has one at the first word, later *beam*.
+        A sentence whose scores are not finite has None.
 
         Args:
-            numbers: of the sentences, for errors.
-            listed: the words to choose from, None: all.
+            sources: numbers of subwords; each ends with EOS.
         """
+        memory = self.encode(sources, beam)
         count, length = len(sources), max(map(len, sources))
-        words = np.full((count, length), PAD, np.int32)
-        for row, source in zip(words, sources):
-            row[: len(source)] = source
-        encoded = self.encode(words, listed)
-        del encoded["states"]
-        memory = Memory(encoded, self.config, beam)
         limit = min(int(max_len_a * length + max_len_b), self.config["positions"][1] - 1)
-        finished: List[list] = [[] for _ in sources]
-        left, done = np.arange(count), np.zeros(count, bool)  # the sentences that are not dropped
+        finished: List[Optional[list]] = [[] for _ in sources]
+        left, done = np.arange(count), np.zeros(count, bool)  # sentences that are not dropped yet
         newest = np.full((count, 1), EOS, np.int32)
         totals = np.zeros((count, 1), np.float32)
-        history = {"tokens": np.zeros((count, 1, 0), np.int32)}
-        if attention:
-            history["attention"] = np.zeros((count, 1, 0, length), np.float32)
+        past_words = np.zeros((count, 1, 0), np.int32)
+        past_weights = np.zeros((count, 1, 0, length), np.float32)
         for step in range(limit + 1):
-            out = self.run_step(newest, totals, memory, step, 2 * beam, attention)
-            lost = left[~done & ~np.isfinite(out["end_scores"]).all(axis=1)]
-            if len(lost):
-                raise TranslationError(
-                    f"sentence {numbers[lost[0]]}: its scores are NaN or infinite: export another "
-                    "checkpoint, or without --float16 and --int8"
-                )
+            out = self.run_step(newest, memory, step, 2 * beam + 2)
+            ends = totals + out["end_scores"].reshape(totals.shape)
+            if not np.isfinite(ends).all():
+                for place in np.flatnonzero(~done & ~np.isfinite(ends).all(axis=1)):
+                    finished[left[place]], done[place] = None, True
             if attention:
-                history["attention"] = _append(history["attention"], out["attention"])
+                past_weights = _append(past_weights, memory.attention(out["query"]))
             if step < limit:
-                scores, words, parents = out["scores"], out["candidates"], out["parents"]
-                words = words if listed is None else listed[words]
+                scores, words, parents = continuations(out, totals, step == 0, 2 * beam)
             else:
-                parents = np.argsort(-out["end_scores"], axis=1, kind="stable")
-                scores = np.take_along_axis(out["end_scores"], parents, 1)
-                words = np.full_like(parents, EOS)
-            ends = (words == EOS) & (scores != -np.inf)
-            if ends.any():
-                for place, rank in np.argwhere(ends[:, :beam]):
+                parents = np.argsort(-ends, axis=1, kind="stable")
+                scores, words = np.take_along_axis(ends, parents, 1), np.full_like(parents, EOS)
+            is_end = (words == EOS) & (scores != -np.inf)
+            if is_end.any():
+                for place, rank in np.argwhere(is_end[:, :beam]):
+                    if done[place]:
+                        continue
                     hypotheses, row = finished[left[place]], parents[place, rank]
-                    if len(hypotheses) < beam:
-                        score = scores[place, rank] / np.float32((step + 1) ** lenpen)
-                        weights = None
-                        if attention:
-                            size = len(sources[left[place]])
-                            weights = history["attention"][place, row, :, :size]
-                        words_so_far = history["tokens"][place, row]
-                        hypotheses.append((float(score), words_so_far, weights))
-                        done[place] = len(hypotheses) == beam
-                if step == limit or done.all():
-                    break
-                # those that end last; a row ends at most once, so that there are enough
-                order = np.argsort(ends, axis=1, kind="stable")
+                    score = float(scores[place, rank] / np.float32((step + 1) ** lenpen))
+                    weights = None
+                    if attention:
+                        weights = past_weights[place, row, :, : len(sources[left[place]])]
+                    hypotheses.append((score, past_words[place, row], weights))
+                    done[place] = len(hypotheses) == beam
+                # ends go last; a row ends at most once, so that enough others are left
+                order = np.argsort(is_end, axis=1, kind="stable")
                 each = np.arange(len(left))[:, None]
                 scores, words, parents = (x[each, order] for x in (scores, words, parents))
+            if step == limit or done.all():
+                break
             totals, newest, parents = (x[:, :beam] for x in (scores, words, parents))
             if 8 * done.sum() >= len(done):  # a copy of the rest costs as much as steps of a few
                 kept = np.flatnonzero(~done)
                 left, totals, newest, parents = (x[kept] for x in (left, totals, newest, parents))
-                done = done[kept]
-                history = {name: x[kept] for name, x in history.items()}
+                done, past_words, past_weights = done[kept], past_words[kept], past_weights[kept]
                 memory.keep(kept)
             memory.follow(parents)
             rows = np.arange(len(left))[:, None], parents
-            history = {name: x[rows] for name, x in history.items()}
-            history["tokens"] = _append(history["tokens"], newest)
-        return [sorted(found, key=lambda one: -one[0]) for found in finished]
+            past_words = _append(past_words[rows], newest)
+            if attention:
+                past_weights = past_weights[rows]
+        return [found and sorted(found, key=lambda one: -one[0]) for found in finished]
 
-    def encode(self, words: np.ndarray, listed: Optional[np.ndarray] = None) -> dict:
-        """What the decoder reads of B sentences of S words, and the ``states``."""
-        names = [output.name for output in self.encoder.get_outputs()]
-        feed = {"words": words} if listed is None else {"words": words, "shortlist": listed}
-        return dict(zip(names, self.encoder.run(names, feed)))
+    def encode(self, sources: Sequence[Sequence[int]], beam: int) -> "Memory":
+        """What the decoder reads of B sentences."""
+        lengths = np.array([len(source) for source in sources], np.int32)
+        words = np.full((len(sources), lengths.max()), PAD, np.int32)
+        for row, source in zip(words, sources):
+            row[: len(source)] = source
+        inside = (np.arange(words.shape[1]) < lengths[:, None]).astype(np.float32)
+        embedded = self.embeddings["source"].rows(words)
+        feed = {"embedded": embedded, "inside": inside[:, :, None, None]}
+        encoded = dict(zip(self._encoded, self.encoder.run(self._encoded, feed)))
+        return Memory({**encoded, "lengths": lengths}, self.config, beam)
 
-    def run_step(self, newest, totals, memory, step: int, count: int, attention=False) -> dict:
-        """One decoding step, which *memory* takes up.
+    def run_step(self, newest: np.ndarray, memory: "Memory", step: int, count: int) -> dict:
+        """The outputs of one step for the B x J newest words, which *memory* keeps.
 
         Args:
-            newest: B x J, int32; the newest words.
-            totals: B x J, float32; the scores of the hypotheses.
-            step: their number of words, without the newest.
-            count: of continuations.
-            attention: whether to give it, too.
+            step: the number of words before them.
+            count: how many of the best words to give; there may be fewer.
         """
+        rows = newest.reshape(-1)
         feed = {
-            "words": newest,
-            "totals": totals,
-            "count": np.array([count], np.int32),
-            **memory.feed(step),
+            "embedded": self.embeddings["target"].rows(rows),
+            "shape": np.array([*newest.shape, self.config["channels"][1]]),
+            "count": np.array([min(count, self.config["vocabulary"][1])]),
+            "position": np.array([step], np.int32),
+            **memory.feed,
         }
-        names = [*self._outputs, "attention"] if attention else self._outputs
-        out = dict(zip(names, self.step.run(names, feed)))
-        memory.write(step, out)
+        out = dict(zip(self._outputs, self.step.run(self._outputs, feed)))
+        memory.write(step, out.get("new"), newest.shape[1])
         return out
 
 
-class Memory:
-    """What a batch remembers from step to step: keys and values of the source, and the past inputs
-    of the mixing sublayers.
+def continuations(out: dict, totals: np.ndarray, is_first: bool, count: int) -> tuple:
+    """Scores, words and rows of the best ways to go on, B x *count* each, the best first."""
+    (sentences, rows), words = totals.shape, out["words"]
+    scores = out["scores"] + totals.reshape(-1, 1)
+    scores[(words == PAD) | (is_first & (words == EOS))] = -np.inf
+    scores, words = scores.reshape(sentences, -1), words.reshape(sentences, -1)
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+    each = np.arange(sentences)[:, None]
+    return scores[each, best], words[each, best], best // (words.shape[1] // rows)
 
-    A past input has a slot. ``reads`` says which slots are in the past of each hypothesis, so that
-    nothing is copied when beams move. Now and then those that nobody reads any more are cleared.
+
+class Embedding:
+    """A C x V matrix in the file of a graph; its columns are the words."""
+
+    def __init__(self, file: bytes, place: dict, vocabulary: int):
+        channels, (first, *rest) = place["channels"], place["offsets"]
+        values = np.frombuffer(file, place["type"], channels * vocabulary, first)
+        # V x C: a column is a thousand cache lines. The copy also lets the file go
+        self._values = np.array(values.reshape(channels, vocabulary).T, order="C")
+        self._scale = np.full((vocabulary, 1), place["scale"], np.float32)
+        if rest:
+            self._scale *= np.frombuffer(file, np.float32, vocabulary, rest[0])[:, None]
+
+    def rows(self, words: np.ndarray) -> np.ndarray:
+        """... to ... x C, float32."""
+        return self._values[words] * self._scale[words]
+
+
+class Memory:
+    """What a batch remembers from step to step: keys and values of the source, and what past words
+    have put into the mixing sublayers.
+
+    A past word has a slot. ``ages`` says how many words back it is for each hypothesis, 0 if it is
+    not in its past, so that nothing is copied when beams move. Now and then slots that nobody reads
+    any more are cleared.
     """
 
     def __init__(self, encoded: dict, config: dict, beam: int):
-        self.encoded, self.beam, self.window = encoded, beam, config["window"]
-        sentences = len(encoded["mask"])
-        self.used, slots = 0, (self.window or ROOM) * beam
-        self.past = [
-            np.zeros((groups, sentences, slots, channels), np.float32)
-            for groups, channels in config["states"]
-        ]
-        self.reads = np.zeros((sentences, 1, slots), np.float32)
-        self.positions = np.zeros((sentences, slots), np.int32)
+        self.feed, self.beam, self.window = encoded, beam, config["window"]
+        self._layer, self.used = config["layers"][1] - 1, 0
+        self._groups = config["memory"]
+        if self._groups:
+            sentences, slots = len(encoded["lengths"]), (self.window or ROOM) * beam
+            groups, channels = self._groups
+            self.feed["past"] = np.zeros((groups, sentences, slots, channels), np.float32)
+            self.feed["ages"] = np.zeros((sentences, 1, slots), np.int32)
 
-    def feed(self, step: int) -> dict:
-        """The inputs of a step."""
-        return {
-            **self.encoded,
-            **{f"past.{number}": value for number, value in enumerate(self.past)},
-            "reads": self.reads,
-            "slot_positions": self.positions,
-            "position": np.array([step], np.int32),
-        }
-
-    def write(self, step: int, out: dict) -> None:
-        """Keep what the hypotheses' newest words have put into the mixing sublayers."""
-        rows = self.reads.shape[1]
+    def write(self, step: int, new: Optional[np.ndarray], rows: int) -> None:
+        """Keep what the newest words of J hypotheses have put into the mixing sublayers."""
+        if new is None:
+            return
         if self.window:  # the oldest position makes room
             first = step % self.window * self.beam
-            self.reads[:, :, first : first + self.beam] = 0
+            self.feed["ages"][:, :, first : first + self.beam] = 0
         else:
-            if self.used + rows > self.reads.shape[2]:
+            if self.used + rows > self.feed["ages"].shape[2]:
                 self._make_room()
             first, self.used = self.used, self.used + rows
-        for number, past in enumerate(self.past):
-            past[:, :, first : first + rows] = out[f"new.{number}"]
-        self.positions[:, first : first + rows] = step
-        each = np.arange(rows)
-        self.reads[:, each, first + each] = 1
+        past, ages = self.feed["past"], self.feed["ages"]
+        groups, sentences, _, channels = past.shape
+        new = new.reshape(sentences, rows, groups, channels)
+        past[:, :, first : first + rows] = new.transpose(2, 0, 1, 3)
+        ages += ages > 0
+        ages[:, :, first : first + rows] = np.eye(rows, dtype=np.int32)
 
     def _make_room(self) -> None:
         """Move the slots that some hypothesis reads to the front, or have more of them."""
-        read = self.reads.any(axis=1)
+        past, ages = self.feed["past"], self.feed["ages"]
+        read = ages.any(axis=1)
         used = int(read.sum(axis=1).max(initial=0))
         if used > read.shape[1] - ROOM * self.beam // 2:
             more = ROOM * self.beam
-            self.past = [_with_room(x, 2, more) for x in self.past]
-            self.reads = _with_room(self.reads, 2, more)
-            self.positions = _with_room(self.positions, 1, more)
+            self.feed["past"], self.feed["ages"] = (_with_room(x, more) for x in (past, ages))
             return
         self.used = used
         kept = np.argsort(~read, axis=1, kind="stable")[:, :used]
-        sentence = np.arange(len(kept))[:, None]
-        for past in self.past:
-            past[:, :, :used] = past[:, sentence, kept]
-        self.positions[:, :used] = np.take_along_axis(self.positions, kept, 1)
-        self.reads[:, :, :used] = np.take_along_axis(self.reads, kept[:, None], 2)
-        self.reads[:, :, used:] = 0
+        past[:, :, :used] = past[:, np.arange(len(kept))[:, None], kept]
+        ages[:, :, :used] = np.take_along_axis(ages, kept[:, None], 2)
+        ages[:, :, used:] = 0
 
     def keep(self, sentences: np.ndarray) -> None:
         """Drop all but these of the sentences that are left."""
-        self.encoded = {
-            name: x if name.startswith("output.") else x[sentences]
-            for name, x in self.encoded.items()
+        self.feed = {
+            name: x[:, sentences] if name == "past" else x[sentences]
+            for name, x in self.feed.items()
         }
-        self.past = [x[:, sentences] for x in self.past]
-        self.reads, self.positions = self.reads[sentences], self.positions[sentences]
 
     def follow(self, parents: np.ndarray) -> None:
         """Let hypothesis j of each sentence go on from hypothesis ``parents[j]``."""
-        self.reads = self.reads[np.arange(len(parents))[:, None], parents]
+        if self._groups:
+            self.feed["ages"] = self.feed["ages"][np.arange(len(parents))[:, None], parents]
+
+    def attention(self, query: np.ndarray) -> np.ndarray:
+        """The weights over the source that the last layer uses, mean of the heads, B x J x S."""
+        keys = self.feed[f"keys.{self._layer}"]
+        sentences, heads, length, channels = keys.shape
+        query = query.reshape(sentences, -1, heads, channels).transpose(0, 2, 1, 3)
+        scores = query @ keys.transpose(0, 1, 3, 2)
+        padding = np.arange(length) >= self.feed["lengths"][:, None]
+        scores = np.where(padding[:, None, None], -np.inf, scores)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return (weights / weights.sum(axis=-1, keepdims=True)).mean(axis=1)
 
 
 def one_line(text: str) -> str:
@@ -484,12 +426,10 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-def _with_room(x: np.ndarray, axis: int, more: int) -> np.ndarray:
-    """*x* with *more* zeros behind it. (numpy.pad takes three times as long.)"""
-    shape = list(x.shape)
-    shape[axis] += more
-    wide = np.zeros(shape, x.dtype)
-    wide[(slice(None),) * axis + (slice(x.shape[axis]),)] = x
+def _with_room(x: np.ndarray, more: int) -> np.ndarray:
+    """... x n x C or ... x n with *more* zeros in n. (numpy.pad takes three times as long.)"""
+    wide = np.zeros((*x.shape[:2], x.shape[2] + more, *x.shape[3:]), x.dtype)
+    wide[:, :, : x.shape[2]] = x
     return wide
 
 
@@ -524,10 +464,10 @@ def _read_config(folder: Path) -> dict:
         raise TranslationError(f"{path}: not a JSON file: export the model again") from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise TranslationError(f"{path}: not of format {FORMAT}: take the runtime.py beside it")
-    kinds = {"files": dict, "positions": list, "vocabulary": list, "states": list, "window": int}
-    kinds.update(search=dict, normalisation=list)
-    for name, kind in kinds.items():
-        if not isinstance(config.get(name), kind):
+    types = {"files": dict, "positions": list, "vocabulary": list, "window": int}
+    types.update(search=dict, normalisation=list, embeddings=dict)
+    for name, type_ in types.items():
+        if not isinstance(config.get(name), type_):
             raise TranslationError(f"{path} does not say {name}: export the model again")
     numbers = [config["search"].get(name) for name in ("lenpen", "max_len_a", "max_len_b", "beam")]
     if not all(type(number) in (int, float) for number in numbers) or type(numbers[-1]) is not int:
@@ -549,7 +489,7 @@ def _read_checked(folder: Path, name: str, listed: dict) -> bytes:
         raise TranslationError(f"{path}: {error.strerror}: export the model again") from None
     if hashlib.sha256(data).hexdigest() != listed.get("sha256"):
         raise TranslationError(f"{path} is not the file that config.json lists: export it again")
-    # what a tensor outside the file is called by in it
+    # the key by which a graph refers to a tensor in another file
     if path.suffix == ".onnx" and b"location" in data:
         raise TranslationError(f"{path} refers to other files: refused")
     return data
@@ -610,17 +550,17 @@ def _check_output(path: Optional[str], source: Optional[str]) -> None:
 def _main(args) -> None:
     _check_output(args.output, args.input)
     started = time.perf_counter()
-    translator = Translator(Path(__file__).parent, args.threads)
+    model = ExportedModel(Path(__file__).parent, args.threads)
     ready = time.perf_counter()
     lines = _read_lines(args.input)
     options = {name: getattr(args, name) for name in ("beam", "lenpen", "max_len_a", "max_len_b")}
     options.update({name: getattr(args, name) for name in ("nbest", "max_tokens", "truncate")})
-    found = translator.stream(lines, shortlist=args.shortlist, **options)
+    found = model.stream(lines, **options)
     temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
     try:
         with open(temporary or os.dup(1), "w", encoding="utf-8", newline="\n") as output:
-            for number, hypotheses in enumerate(found, 1):
-                texts = [hypothesis.text for hypothesis in hypotheses]
+            for number, translations in enumerate(found, 1):
+                texts = [translation.text for translation in translations]
                 output.writelines(f"{text}\n" for text in texts + [""] * (args.nbest - len(texts)))
                 if number % 100 == 0 or number == len(lines):
                     end = "\n" if number == len(lines) else "\r"
@@ -649,9 +589,6 @@ def main() -> int:
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="of a batch")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
     parser.add_argument("--truncate", action="store_true", help="cut lines that are too long")
-    parser.add_argument(
-        "--shortlist", action="store_true", help="choose from the likely subwords: faster"
-    )
     if sys.stderr is None:  # print() would write messages to standard output
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:

@@ -31,24 +31,20 @@ def in_fairseq(model, pair: Pair, batch: dict) -> Translate:
 
 def exported(precision: str, pair: Pair, batch: dict) -> Translate:
     """Our model as ``resmlp-mt export`` writes it."""
-    from resmlp_mt.export.graphs import encoder_graph, step_graph
-    from resmlp_mt.export.mixing import window_of
-    from resmlp_mt.export.runtime import Model
+    from resmlp_mt.export.graphs import graphs
+    from resmlp_mt.export.runtime import BeamSearch
 
     model = make_ready(pair.build(pair.ours), pair.args.beam)
     output = model.decoder.output_projection
     bias = torch.zeros(output.out_features) if output.bias is None else output.bias.detach()
     bias[pair.task.source_dictionary.eos()] = -1e4  # the limit ends sentences, as it does elsewhere
     output.bias = torch.nn.Parameter(bias)
-    step, states = step_graph(model, precision, {})
     limits = [model.encoder.max_source_positions, model.decoder.max_target_positions]
-    config = {"states": states, "window": window_of(model), "positions": limits}
-    runtime = Model(encoder_graph(model, precision, {}), step, config, pair.args.threads)
+    search = BeamSearch(*graphs(model, precision, {"positions": limits}), pair.args.threads)
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
-    numbers = range(1, len(sources) + 1)
 
     def translate(words: int) -> Set[int]:
-        found = runtime.search(sources, numbers, None, pair.args.beam, 1.0, 0, words)
+        found = search.search(sources, pair.args.beam, 1.0, 0, words)
         return {len(tokens) for hypotheses in found for _, tokens, _ in hypotheses}
 
     return translate

@@ -13,7 +13,7 @@ from measuring import alternate, number, show
 from systems import convert, load_converted
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.runtime import Translator
+from resmlp_mt.export.runtime import ExportedModel
 from resmlp_mt.text.lines import read_text
 
 TOKENS = 4096  # source tokens of a batch, padding included
@@ -21,7 +21,7 @@ Translate = Callable[[List[str]], int]  # returns the number of tokens, ends inc
 
 
 def ours(folder: Path, args) -> Translate:
-    exported = Translator(folder, threads=args.threads)
+    exported = ExportedModel(folder, threads=args.threads)
 
     def translate(lines: List[str]) -> int:
         found = exported.stream(lines, beam=args.beam, max_tokens=TOKENS)

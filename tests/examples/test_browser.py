@@ -16,7 +16,7 @@ import sentencepiece
 from exported_models import LINES, write_checkpoint, write_data
 
 from resmlp_mt.cli.main import main
-from resmlp_mt.export import normalisation
+from resmlp_mt.export.folder import substitutions
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.subwords import plain_pieces, train_subwords
 
@@ -65,7 +65,7 @@ def mixed_lines():
 def test_subwords_are_those_of_sentencepiece(make, tmp_path):
     model = make(tmp_path)
     lines = mixed_lines()
-    pairs = normalisation.substitutions("de")
+    pairs = substitutions("de")
     given = {"model": str(model), "normalisation": pairs, "lines": lines}
     done = node(HERE / "browser_subwords.mjs", input=json.dumps(given))
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ from exported_models import LINES, damaged, write_checkpoint, write_data
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.export import runtime
-from resmlp_mt.export.runtime import TranslationError, Translator
+from resmlp_mt.export.runtime import ExportedModel, TranslationError
 
 # Python that finds neither PyTorch nor anything of ours, and runs the program that follows
 BARE = """
@@ -60,7 +60,7 @@ def test_the_search_of_the_folder(made):
     config = json.loads((made / "config.json").read_text())
     assert config["search"] == {"beam": 3, "lenpen": 1.2, "max_len_a": 0, "max_len_b": 200}
     assert "beam 3, length penalty 1.2" in (made / "README.md").read_text()
-    given, own = Translator(made).translate(LINES, beam=3, lenpen=1.2), Translator(made)
+    given, own = ExportedModel(made).translate(LINES, beam=3, lenpen=1.2), ExportedModel(made)
     assert own.translate(LINES) == given
     scores = [[h.score for h in hs] for hs in own.stream(LINES, lenpen=0.1)]
     assert scores != [[h.score for h in hs] for hs in own.stream(LINES)]
@@ -76,7 +76,7 @@ def test_without_torch(made, tmp_path):
     assert (status, out) == (0, b"") and "Traceback" not in err
     assert f"{len(lines)} of {len(lines)} lines" in err
     found = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
-    expected = Translator(made).translate(lines, max_len_b=10, beam=2, nbest=2)
+    expected = ExportedModel(made).translate(lines, max_len_b=10, beam=2, nbest=2)
     flat = [text for one in expected for text in one + [""] * (2 - len(one))]
     assert found == flat and len(found) == 2 * len(lines)
     assert not list(tmp_path.glob("*.tmp"))
@@ -116,26 +116,27 @@ def test_the_line_that_is_too_long(made, monkeypatch):
     """Its number counts from the beginning of the text."""
     monkeypatch.setattr(runtime, "CHUNK", 2)
     with pytest.raises(TranslationError, match="sentence 5: .* pieces"):
-        Translator(made).translate([*LINES[:1] * 4, "red " * 99])
+        ExportedModel(made).translate([*LINES[:1] * 4, "red " * 99])
 
 
 def test_scores_that_are_not_finite(made, monkeypatch):
     """The sentence is named. What comes after its end is not looked at."""
-    exported = Translator(made, threads=1)
+    exported = ExportedModel(made, threads=1)
     pieces = exported.pieces(LINES[2])
     sources = [*[pieces[:9]] * 8, pieces[:17]]  # the last one is searched first, and ends first
     expected = exported.search(sources, beam=1)
     *_, later, end = (len(found[0].pieces) for found in expected)
     assert end < later
-    run_step = exported.model.run_step
+    search = exported.search_engine
+    run_step = search.run_step
 
-    def overflowing(newest, totals, memory, step, *others):
-        out = run_step(newest, totals, memory, step, *others)
+    def overflowing(newest, memory, step, count):
+        out = run_step(newest, memory, step, count)
         if step >= first_step:
             out["end_scores"][0] = np.nan
         return out
 
-    monkeypatch.setattr(exported.model, "run_step", overflowing)
+    monkeypatch.setattr(search, "run_step", overflowing)
     first_step = end + 1
     assert exported.search(sources, beam=1) == expected
     first_step = end
@@ -171,7 +172,7 @@ def test_closed_streams(made, tmp_path):
         command = ["bash", "-c", f'"$@" {stream}', "bash", *words]
         return subprocess.run(command, capture_output=True, text=True)
 
-    assert closing("2>&-", *program).stdout == f"{Translator(made).translate(['red'])[0]}\n"
+    assert closing("2>&-", *program).stdout == f"{ExportedModel(made).translate(['red'])[0]}\n"
     for stream, name, words in (("<&-", "input", program[:2]), (">&-", "output", program)):
         done = closing(stream, *words)
         assert done.returncode == 1 and f"standard {name} is closed" in done.stderr
@@ -179,11 +180,11 @@ def test_closed_streams(made, tmp_path):
 
 def test_one_str_is_no_list_of_lines(made):
     with pytest.raises(TranslationError, match="one str"):
-        Translator(made).translate("red dog")
+        ExportedModel(made).translate("red dog")
 
 
 def test_truncate(made):
-    exported = Translator(made)
+    exported = ExportedModel(made)
     long = " ".join(LINES * 3)
     with pytest.raises(TranslationError, match="shorten"):
         exported.translate([long])
@@ -208,6 +209,11 @@ def changed_config(**values):
     return change
 
 
+def elsewhere(file):
+    place = {"file": file, "type": "float32", "offsets": [10**9], "channels": 16, "scale": 1.0}
+    return {"source": place, "target": place}
+
+
 DAMAGE = {
     "graph cut off": ("step.onnx", lambda data: data[: len(data) // 2]),
     "flipped bit": ("encoder.onnx", lambda data: data[:999] + bytes([data[999] ^ 1]) + data[1000:]),
@@ -216,7 +222,9 @@ DAMAGE = {
     "other vocabulary": ("config.json", changed_config(vocabulary=[5, 5])),
     "no files": ("config.json", changed_config(files={})),
     "a list for files": ("config.json", changed_config(files=[])),
-    "states of other shapes": ("config.json", changed_config(states=[[1, 5]])),
+    "memory of another shape": ("config.json", changed_config(memory=[1, 5])),
+    "embeddings elsewhere": ("config.json", changed_config(embeddings=elsewhere("../target.txt"))),
+    "embeddings past the end": ("config.json", changed_config(embeddings=elsewhere("step.onnx"))),
     "a word for a beam": ("config.json", changed_config(search={"beam": "4"})),
     "a rule that is none": ("config.json", changed_config(normalisation=[["(", ""]])),
     "not JSON": ("config.json", lambda data: data[:-9]),
@@ -283,7 +291,7 @@ def test_links(made, tmp_path):
     shutil.copytree(made, folder)
     (folder / "step.onnx").rename(folder / "other.onnx")
     (folder / "step.onnx").symlink_to("other.onnx")
-    assert Translator(folder).translate(LINES) == Translator(made).translate(LINES)
+    assert ExportedModel(folder).translate(LINES) == ExportedModel(made).translate(LINES)
     (folder / "step.onnx").unlink()
     (folder / "step.onnx").symlink_to(made / "step.onnx")
     assert "link to another folder" in refused(folder)
@@ -292,7 +300,7 @@ def test_links(made, tmp_path):
 def refused(folder: Path) -> str:
     """One line that says what is wrong."""
     with pytest.raises(TranslationError) as error:
-        Translator(folder).translate(LINES)
+        ExportedModel(folder).translate(LINES)
     message = str(error.value)
     assert message and "\n" not in message and len(message) < 400
     return message

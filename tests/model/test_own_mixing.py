@@ -8,8 +8,7 @@ from torch import nn
 
 from resmlp_mt import register_mixing
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.mixing import folded_copy, mixing_branch
-from resmlp_mt.export.onnx_graph import Graph
+from resmlp_mt.export.graphs import graphs
 from resmlp_mt.model.folding import fold_
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 from resmlp_mt.model.token_mixing import TokenMixing
@@ -90,9 +89,8 @@ def test_decoding_and_folding(kind, folded):
 
 def test_it_is_not_exported(kind):
     model, _ = build_model(token_mixing=kind)
-    branch = folded_copy(model).encoder.layers[0].token_mixing
     with pytest.raises(UserError, match=f"{KINDS[kind].__name__} cannot be exported, only linear"):
-        mixing_branch(Graph("encoder", "float32"), "x", branch, None)
+        graphs(model, "float32", {})
 
 
 def test_heads(kind):
