@@ -1,9 +1,8 @@
-"""Words of a command line: bad ones end a command like any other error of a user."""
+"""What options have in common. A wrong one is a UserError, like any other mistake."""
 
 import argparse
 import math
 import os
-import re
 from pathlib import Path
 
 from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
@@ -18,7 +17,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def count(text: str) -> int:
-    """The type of an option that is a whole number, at least 1."""
+    """A whole number, at least 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
@@ -26,7 +25,7 @@ def count(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """The type of an option that is a number, neither infinite nor NaN."""
+    """A number, neither infinite nor NaN."""
     try:
         value = float(text)
     except ValueError:
@@ -36,15 +35,7 @@ def number(text: str) -> float:
     return value
 
 
-def language_pair(text: str) -> str:
-    """The type of an option that is two languages."""
-    if not re.fullmatch(r"\w+-\w+", text):
-        raise argparse.ArgumentTypeError(f"{text}: give two languages, such as de-en or en-zh_CN")
-    return text
-
-
 def length_penalty(text: str) -> float:
-    """The type of an option that is a length penalty."""
     value = number(text)
     if not is_length_penalty(value):
         raise argparse.ArgumentTypeError("must be from {} to {}, not {}".format(*RANGE, text))
@@ -52,7 +43,7 @@ def length_penalty(text: str) -> float:
 
 
 def seed(text: str) -> int:
-    """The type of an option that is a seed of NumPy."""
+    """A seed of NumPy."""
     value = int(text)
     if not 0 <= value < 2**32:
         raise argparse.ArgumentTypeError(f"must be from 0 to 4294967295, not {text}")
@@ -60,7 +51,7 @@ def seed(text: str) -> int:
 
 
 def out_folder(text: str) -> Path:
-    """The type of an option that is a folder to write, which need not be there."""
+    """A folder to write, which need not be there."""
     path = Path(text)
     there = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
@@ -68,12 +59,7 @@ def out_folder(text: str) -> Path:
     return path
 
 
-WHOLE = {"type": count, "metavar": "N"}  # an option that is a whole number
+WHOLE = {"type": count, "metavar": "N"}
 LENPEN = {"type": length_penalty, "metavar": "X"}
 SEED = {"type": seed, "default": 1, "metavar": "N"}
 OUT_FOLDER = {"type": out_folder, "metavar": "DIR", "required": True}
-LANGUAGE_PAIR = {
-    "type": language_pair,
-    "metavar": "SRC-TGT",
-    "help": "such as de-en. The target language chooses the tokenizer",
-}

@@ -26,7 +26,7 @@ SUBCOMMANDS = {
 PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched
 
 
-def build_parser(name: str) -> argparse.ArgumentParser:
+def build_parser(name: str) -> Parser:
     """The parser of one subcommand."""
     command = importlib.import_module(f"resmlp_mt.cli.{name}")
     parser = Parser(
@@ -41,11 +41,7 @@ def build_parser(name: str) -> argparse.ArgumentParser:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Run a subcommand; returns the exit status.
-
-    Args:
-        argv: words of the command line, without the name of the program.
-    """
+    """Run the subcommand of a command line; gives the exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
     width = max(map(len, SUBCOMMANDS))
     listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in SUBCOMMANDS.items())

@@ -9,9 +9,9 @@ references and significance tests, use the program sacrebleu.
 """
 
 import argparse
+import re
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import LANGUAGE_PAIR
 from resmlp_mt.errors import UserError
 
 STDIN = Path("-")
@@ -23,11 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--references", "-r", **file, required=True, help=help)
     help = "translations (default: standard input)"
     add("--input", "-i", **file, default=STDIN, help=help)
-    add("--language-pair", "-l", **LANGUAGE_PAIR)
+    help = "such as de-en. The target language chooses the tokenizer"
+    add("--language-pair", "-l", type=language_pair, metavar="SRC-TGT", help=help)
     help = "tokenizer of sacreBLEU (default: by language zh, ja-mecab, ko-mecab, or 13a)"
     add("--tokenize", "-tok", metavar="NAME", help=help)
     help = "tokenized BLEU as the papers count it, for German also with compounds split"
     add("--tokenized", action="store_true", help=help)
+
+
+def language_pair(text: str) -> str:
+    if not re.fullmatch(r"\w+-\w+", text):
+        raise argparse.ArgumentTypeError(f"{text}: give two languages, such as de-en or en-zh_CN")
+    return text
 
 
 def run(args: argparse.Namespace) -> None:

@@ -34,18 +34,11 @@ def _drop_output() -> None:
 
 
 def run_main(main: Callable[[], None], name: str = "") -> int:
-    """Call *main*.
+    """Call the work of the subcommand *name*; gives the exit status.
 
-    With standard output closed (``>&-``) *main* is not called, because its output would be lost:
-    that is a user error. With standard error closed, messages are dropped.
-
-    Args:
-        main: the work of a subcommand.
-        name: of the subcommand, for messages.
-
-    Returns:
-        the exit status: 0, 1 after a user error, 130 after Ctrl-C, 143 after SIGTERM, 138 after
-        SIGUSR1, 141 where the reader of standard output has gone, as a shell counts it.
+    That is 0, 1 after a user error, 130 after Ctrl-C, 143 after SIGTERM, and 141 where the reader
+    of standard output has gone. With standard output closed (``>&-``) nothing is begun, because
+    the result would be lost. With standard error closed messages are dropped.
     """
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
     if sys.stderr is None:  # print() would take standard output in its place

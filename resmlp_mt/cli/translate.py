@@ -22,30 +22,25 @@ from resmlp_mt.cli.arguments import LENPEN, WHOLE, count, number
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, file = parser.add_argument, {"type": Path, "metavar": "FILE"}
-    help = "checkpoint, folder of resmlp-mt run (OUT/model) or of resmlp-mt export. Several "
-    help += "checkpoints, with a colon between them, are an ensemble (default: the published model)"
-    add("--path", metavar="FILE[:FILE]", help=help)
+    help = "checkpoint, folder of resmlp-mt run (OUT/model) or resmlp-mt export; A.pt:B.pt is an "
+    add("--path", metavar="FILE", help=help + "ensemble (default: the published model)")
     help = "text, plain or .gz (default: standard input)"
     add("--input", **file, default=Path("-"), help=help)
     add("--output", **file, default=Path("-"), help="file to write (default: standard output)")
     add("--resume", action="store_true", help="go on after the last whole line of the output")
-    help = "binary data of the training, for its dictionaries and subwords (default: the folder "
-    help += "of the checkpoint)"
+    help = "dictionaries and subwords of the training (default: beside the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
-    help = "SentencePiece model, for data that `resmlp-mt prepare` did not make. The text is not "
-    help += "normalised then"
+    help = "SentencePiece model for data that resmlp-mt prepare did not make; nothing is normalised"
     add("--spm", **file, help=help)
     add("--beam", **WHOLE, help="beam size (default: 4, or that of the export)")
-    help = "length penalty. Take the best on your validation set. A higher one favours longer "
-    help += "translations (default: what resmlp-mt run chose and stored beside the model, or 0.6)"
-    add("--lenpen", **LENPEN, help=help)
-    help = "the best N translations of each line: N lines for each line of the input, the best "
-    help += "first (default: 1)"
+    help = "length penalty: a higher one gives longer translations (default: what resmlp-mt run "
+    add("--lenpen", **LENPEN, help=help + "chose on its validation set, or 0.6)")
+    help = "write N lines for each line, the best translation first (default: 1)"
     add("--nbest", **WHOLE, default=1, help=help)
     add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
     help = "a translation has at most A x source + B subwords (default: 200)"
     add("--max-len-b", type=count, metavar="B", help=help)
-    help = "no N subwords in a row are repeated in a translation (default: they may be)"
+    help = "repeat no N subwords in a row within a translation (default: they may be repeated)"
     add("--no-repeat-ngram-size", type=int, metavar="N", help=help)
     add("--max-tokens", **WHOLE, default=4096, help="source subwords per batch (default: 4096)")
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
@@ -59,17 +54,15 @@ def engine_of(args: argparse.Namespace):
     from resmlp_mt.translate.options import SearchOptions, checkpoint_paths, published_model
 
     path = args.path or published_model()
-    searched = ("beam", "lenpen", "nbest", "max_len_a", "max_len_b", "max_tokens", "threads")
-    of_checkpoints = ("data", "spm", "no_repeat_ngram_size", "fp16")
-    given = {name: getattr(args, name) for name in (*searched, *of_checkpoints)}
-    given = {name: value for name, value in given.items() if value is not None}
+    other = ("run", "path", "input", "output", "resume", "cpu")
+    given = {k: v for k, v in vars(args).items() if k not in other and v is not None}
     if (Path(path) / "config.json").is_file():
         from resmlp_mt.export.engine import ExportEngine
 
         return partial(ExportEngine, Path(path), **given)
     paths = checkpoint_paths(path)
-    given.setdefault("data", paths[0].parent)
-    given["lenpen"] = length_penalty(args.lenpen, paths[0].parent)
+    beside = paths[0].parent
+    given = {"data": beside, **given, "lenpen": length_penalty(args.lenpen, beside)}
     options = SearchOptions(paths=paths, cpu=args.cpu, **given)
     options.text_settings()
 
