@@ -1,6 +1,7 @@
 """Small models, sentences and comparisons for the tests."""
 
 from argparse import Namespace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ HEADED = ("linear", "toeplitz", "gated")
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
 MIXINGS += [(kind, 4) for kind in HEADED]
 mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
+FIXTURES = Path(__file__).parent / "fixtures"
 POSITIONS = 24
 SMALL = dict(
     encoder_embed_dim=16,
@@ -30,9 +32,6 @@ SMALL = dict(
     max_target_positions=POSITIONS,
     dropout=0.0,
 )
-# options of the smallest model that the study's tests train
-TINY = ("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "32", "--encoder-layers", "1")
-TINY += ("--decoder-layers", "1", "--decoder-attention-heads", "2", "--optimizer", "adam")
 
 
 @torch.no_grad()
@@ -107,13 +106,3 @@ def translate(model, dictionary, sentences, left=True, beam=4, max_len=10):
     lengths = torch.tensor([len(s) for s in sentences])
     net_input = {"src_tokens": pad_batch(sentences, dictionary, left), "src_lengths": lengths}
     return generator.generate([model], {"net_input": net_input})
-
-
-def assert_same_hypotheses(some, others, tolerance=1e-4):
-    """Same words, and scores within *tolerance*, in every hypothesis of one sentence."""
-    assert len(some) == len(others)
-    for a, b in zip(some, others):
-        assert a["tokens"].tolist() == b["tokens"].tolist()
-        assert gap(a["score"], b["score"]) < tolerance
-        assert gap(a["positional_scores"], b["positional_scores"]) < tolerance
-        assert a["alignment"] == b["alignment"]

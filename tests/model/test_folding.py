@@ -77,26 +77,24 @@ def test_stays_in_its_type_and_place(kind, heads, place):
 def test_large_states_in_float16(kind, heads):
     """A sum of such states overflows. The map before the mixing makes them small, folded too."""
     model, _ = build_model(token_mixing=kind, token_mixing_heads=heads, randomize=False)
-    layers = [model.encoder.layers[0], model.decoder.layers[0]]
+    branches = [model.encoder.layers[0].token_mixing, model.decoder.layers[0].token_mixing]
     # a gate is a product of two states, each of which grows with the weights
     weight = {"gated": 0.1, "conv": 4.0}.get(kind, 0.5)
-    for layer in layers:
-        nn.init.constant_(layer.token_mixing.pre.alpha, 0.01)
-        nn.init.constant_(layer.token_mixing.pre.beta, 0.5)
-        for parameter in layer.token_mixing.mixing.parameters():
+    for branch in branches:
+        nn.init.constant_(branch.pre.alpha, 0.01)
+        nn.init.constant_(branch.pre.beta, 0.5)
+        for parameter in branch.mixing.parameters():
             if parameter.dim() > 1:
                 nn.init.constant_(parameter, weight)
     model.half()
     x = torch.full((POSITIONS, 2, 16), 6000.0, dtype=torch.float16)
-    expected = [layer.token_mixing(x) for layer in layers]
-    folded = [layer.token_mixing.folded() for layer in layers]
-    for branch, y in zip(folded, expected):
-        assert gap(branch(x), y) < 2e-3
-    history, newest = BeamHistory(), []
+    for branch in branches:
+        assert gap(branch.folded()(x), branch(x)) < 2e-3
+    folded, history, newest = branches[1].folded(), BeamHistory(), []
     for word in x:
         history.advance(2, POSITIONS, x.device)
-        newest.append(folded[1](word, history=history))
-    assert gap(torch.stack(newest), expected[1]) < 2e-3
+        newest.append(folded(word, history=history))
+    assert gap(torch.stack(newest), branches[1](x)) < 2e-3
 
 
 def prepared(**options):
@@ -124,23 +122,21 @@ def test_prepared_twice():
 
 @pytest.mark.parametrize("kind", ["linear", "gated", "conv"])
 def test_every_edit_is_followed(kind):
-    """Of any parameter, in place or by another tensor; folded weights are never stale."""
+    """Of any parameter, in place or by another tensor: nothing folded or packed is stale."""
     model, dictionary = prepared(token_mixing=kind)
     fresh, _ = build_model(token_mixing=kind, seed=1)
     last = logits_of(model, dictionary)
-    names = [name for name, _ in model.named_parameters()]
-    for name in names:
+    for name, parameter in list(model.named_parameters()):
         with torch.no_grad():
-            model.get_parameter(name).mul_(1.1).add_(0.01)
+            parameter.mul_(1.1).add_(0.01)
         found = logits_of(model, dictionary)
         fresh.load_state_dict(model.state_dict())
         assert gap(found, logits_of(fresh, dictionary)) < 1e-4, name
         # a constant added to every key changes no softmax
         assert name.endswith("k_proj.bias") or not torch.equal(found, last), name
         last = found
-    for name, parameter in list(model.named_parameters())[::3]:
         place, _, own = name.rpartition(".")
-        setattr(model.get_submodule(place), own, nn.Parameter(torch.randn_like(parameter) * 0.3))
+        setattr(model.get_submodule(place), own, nn.Parameter(parameter * 1.01))
     fresh.load_state_dict(model.state_dict())
     assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-4
 
@@ -148,27 +144,25 @@ def test_every_edit_is_followed(kind):
 def test_weights_loaded_after_preparation():
     model, dictionary = prepared()
     other, _ = build_model(seed=7)
-    assert gap(logits_of(model, dictionary), logits_of(other, dictionary)) > 0.1
+    expected = logits_of(other, dictionary)
+    assert gap(logits_of(model, dictionary), expected) > 0.1
     model.load_state_dict(other.state_dict())
-    assert gap(logits_of(model, dictionary), logits_of(other, dictionary)) < 1e-4
+    assert gap(logits_of(model, dictionary), expected) < 1e-4
 
 
 @pytest.mark.parametrize("part", ["feed_forward.fc1", "token_mixing.mixing", "feed_forward.fc2"])
+@torch.no_grad()
 def test_pruning_after_preparation(part):
     """And a change of what is left, which PyTorch's pruning applies at the next call."""
-    model, dictionary = prepared()
+    (model, dictionary), (plain, _) = prepared(), build_model()
     logits_of(model, dictionary)
-    module = model.decoder.layers[0].get_submodule(part)
-    prune.l1_unstructured(module, "weight", 0.5)
+    pruned, whole = (m.decoder.layers[0].get_submodule(part) for m in (model, plain))
+    prune.l1_unstructured(pruned, "weight", 0.5)
+    whole.weight.mul_(pruned.weight_mask)
     for _ in range(2):
-        plain, _ = build_model()
-        plain.load_state_dict({n.removesuffix("_orig"): t for n, t in model.state_dict().items()
-                               if not n.endswith("_mask")})  # fmt: skip
-        with torch.no_grad():
-            plain.decoder.layers[0].get_submodule(part).weight.mul_(module.weight_mask)
-            found = logits_of(model, dictionary)
-            assert gap(found, logits_of(plain, dictionary)) < 1e-4
-            module.weight_orig.mul_(2)
+        assert gap(logits_of(model, dictionary), logits_of(plain, dictionary)) < 1e-4
+        pruned.weight_orig.mul_(2)
+        whole.weight.mul_(2)
 
 
 def test_hooks_meet_every_module():
@@ -213,10 +207,9 @@ def test_gradients_are_those_of_the_trained_parameters():
 
 def test_with_layerdrop():
     """LayerDrop hides layers from a loop over them while training; in inference all run."""
+    drop = dict(encoder_layerdrop=0.5, decoder_layerdrop=0.5, decoder_layers=4)
     for seed in range(4):
-        model, dictionary = build_model(
-            seed=seed, encoder_layerdrop=0.5, decoder_layerdrop=0.5, decoder_layers=4
-        )
+        model, dictionary = build_model(seed=seed, **drop)
         before = logits_of(model, dictionary)
         fold_(model.train())
         assert gap(logits_of(model.eval(), dictionary), before) < 1e-4

@@ -1,13 +1,8 @@
-"""Numbers of parameters: those of the paper's sizes, written out, and those that a page says."""
-
-import re
-from pathlib import Path
+"""Numbers of parameters: those of the paper's sizes, written out."""
 
 import pytest
 import torch
 from helpers import SMALL, build_model
-
-from resmlp_mt.model.architectures import ARCHITECTURES
 
 # d, hidden, layers on each side
 SIZES = {
@@ -16,11 +11,8 @@ SIZES = {
     "resmlp_mt_tiny": (128, 256, 4),
 }
 # options, and the embedding tables that are left
-SHARING = (
-    ({}, 3),
-    ({"share_decoder_input_output_embed": True}, 2),
-    ({"share_all_embeddings": True}, 1),
-)
+ONE = {"share_all_embeddings": True}
+SHARING = (({}, 3), ({"share_decoder_input_output_embed": True}, 2), (ONE, 1))
 
 
 def expected_count(d, hidden, layers, vocabulary, positions, tables, mixing):
@@ -58,33 +50,11 @@ def test_paper_model(arch):
         assert count(arch, 1000, 64, **options) == expected
 
 
-def test_toeplitz():
-    """A weight for each distance and head, and a bias a head: seven more than the paper has."""
+def test_toeplitz_and_gated():
+    """A weight for each distance and head, and a bias a head, seven more than the paper has; under
+    a gate also three C x C maps with a bias each."""
     size = SIZES["resmlp_mt_6"]
-    expected = expected_count(*size, 1000, 64, 1, (8 * 127, 8 * 64)) + size[2] * 2 * 7 * 64
-    assert count("resmlp_mt_toeplitz_6", 1000, 64, share_all_embeddings=True) == expected
-
-
-def test_gated():
-    """Three C x C maps with a bias each beside the Toeplitz A."""
-    size = SIZES["resmlp_mt_6"]
+    toeplitz = expected_count(*size, 1000, 64, 1, (8 * 127, 8 * 64)) + size[2] * 2 * 7 * 64
+    assert count("resmlp_mt_toeplitz_6", 1000, 64, **ONE) == toeplitz
     maps = size[2] * 2 * 3 * (512 * 512 + 512)
-    expected = count("resmlp_mt_toeplitz_6", 1000, 64, share_all_embeddings=True) + maps
-    assert count("resmlp_mt_gated_6", 1000, 64, share_all_embeddings=True) == expected
-
-
-def test_the_table_of_the_architectures():
-    """In docs/options.md: one row an architecture, its sizes and both counts."""
-    page = Path(__file__).parents[2] / "docs" / "options.md"
-    table = re.findall(r"^\| `(resmlp_mt\w*)` \| (.*) \|$", page.read_text(), re.MULTILINE)
-    found = {}
-    for arch in ARCHITECTURES:
-        model = build(arch, 32768, 256, share_all_embeddings=True)
-        width, attention = model.decoder.embed_dim, model.decoder.layers[0].cross_attention.attn
-        mixing = [p for name, p in model.named_parameters() if "token_mixing.mixing." in name]
-        found[arch] = (
-            f"{len(model.encoder.layers)} + {len(model.decoder.layers)} | {width} | "
-            f"{model.decoder.layers[0].feed_forward.fc1.out_features} | {attention.num_heads} | "
-            f"{numbers(model.parameters()):,} | {numbers(mixing):,}"
-        )
-    assert dict(table) == found
+    assert count("resmlp_mt_gated_6", 1000, 64, **ONE) == toeplitz + maps

@@ -15,7 +15,7 @@ from fairseq_programs import (
     load,
     refusal,
 )
-from kept_checkpoints import FIXTURES
+from helpers import FIXTURES
 from trained_models import VOCABULARY
 
 from resmlp_mt import ResMLPModel

@@ -1,7 +1,28 @@
-"""Word-by-word decoding: what the properties and the reference model do not say of it."""
+"""Padding, beams and word-by-word decoding: what properties and reference model do not say."""
 
+import pytest
 import torch
 from helpers import build_model, gap, pad_batch, random_sentences
+from model_checks import assert_encoder_ignores_padding
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
+def test_embeddings_that_are_given(left):
+    model, dictionary = build_model()
+    sentences = random_sentences(dictionary, (3, 12, 1, 7))
+    vectors = torch.randn(4, 12, 16)
+    assert_encoder_ignores_padding(model, dictionary, sentences, left, 1e-4, vectors)
+
+
+@torch.no_grad()
+def test_each_row_padded_on_a_side_of_its_own():
+    model, dictionary = build_model()
+    long, short = random_sentences(dictionary, (9, 5))
+    pads = torch.full((4,), dictionary.pad())
+    batch = torch.stack([long, torch.cat([pads, short]), torch.cat([short, pads])])
+    states = model.encoder(batch)["encoder_out"][0]
+    alone = model.encoder(short.unsqueeze(0))["encoder_out"][0]
+    assert gap(states[4:, 1], alone[:, 0]) < 1e-4 and gap(states[:5, 2], alone[:, 0]) < 1e-4
 
 
 @torch.no_grad()

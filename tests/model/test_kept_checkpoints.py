@@ -1,0 +1,75 @@
+"""Checkpoints of earlier versions, kept in tests/fixtures: they load and answer the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq_programs import load, preprocess, train
+from helpers import FIXTURES, pad_batch, shift, translate
+
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+
+KEPT = json.loads((FIXTURES / "answers.json").read_text())["answers"]
+TINY = (
+    *("--source-lang", "xx", "--target-lang", "yy", "--max-update", 4, "--batch-size", 4),
+    *("--encoder-layers", 1, "--decoder-layers", 1),
+    *("--encoder-embed-dim", 8, "--encoder-ffn-embed-dim", 12),
+    *("--decoder-embed-dim", 8, "--decoder-ffn-embed-dim", 12),
+    *("--max-source-positions", 10, "--max-target-positions", 10),
+)
+SOURCES = ["a b c", "e d", "c a d b e a d"]
+TARGETS = ["c a", "b e d a", "d"]
+
+
+@torch.no_grad()
+def answers(path: Path):
+    """Log-probabilities of all words at every position of the targets, and the best four
+    translations of each source by the model as it is prepared for inference."""
+    (model,), cfg, task = load_model_ensemble_and_task([str(path)], {"data": str(FIXTURES)})
+    model.eval()
+    words = task.source_dictionary
+    sources, targets = (
+        [words.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        for lines in (SOURCES, TARGETS)
+    )
+    logits = model(
+        pad_batch(sources, words, left=True),
+        torch.tensor([len(source) for source in sources]),
+        pad_batch([shift(target) for target in targets], words),
+    )
+    rows = model.get_normalized_probs(logits, log_probs=True)
+    rows = torch.cat([rows[i, : len(target)] for i, target in enumerate(targets)])
+    model.prepare_for_inference_(cfg)
+    return rows, translate(model, words, sources, max_len=8)
+
+
+@pytest.mark.parametrize("layout", KEPT)
+def test_it_answers_as_when_it_was_made(layout):
+    rows, translations = answers(FIXTURES / f"{layout}.pt")
+    near = dict(rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(rows, torch.tensor(KEPT[layout]["log_probabilities"]), **near)
+    for found, kept in zip(translations, KEPT[layout]["translations"], strict=True):
+        assert [h["tokens"].tolist() for h in found] == [h["tokens"] for h in kept]
+        scores = torch.stack([h["score"] for h in found])
+        torch.testing.assert_close(scores, torch.tensor([h["score"] for h in kept]), **near)
+
+
+def test_every_kind_is_kept():
+    kinds = {str(load(FIXTURES / f"{name}.pt")["cfg"]["model"].token_mixing) for name in KEPT}
+    assert kinds == set(TOKEN_MIXING)
+    assert {path.stem for path in FIXTURES.glob("*.pt")} == set(KEPT)
+
+
+def test_training_goes_on_from_it(tmp_path):
+    text = ["b a", "a c d", "e", "d c b a", "c e", "a b c d e", "d", "e a"]
+    for split in ("train", "valid"):
+        for language, side in (("xx", text), ("yy", text[::-1])):
+            (tmp_path / f"{split}.{language}").write_text("".join(f"{line}\n" for line in side))
+    data = preprocess(tmp_path / "bin", train=tmp_path / "train", valid=tmp_path / "valid")
+    said = train(data, tmp_path / "run", *TINY, "--restore-file", FIXTURES / "linear.pt").log
+    assert f"Loaded checkpoint {FIXTURES / 'linear.pt'} (epoch" in said
+    before, after = load(FIXTURES / "linear.pt"), load(tmp_path / "run" / "checkpoint_last.pt")
+    updates = [state["optimizer_history"][-1]["num_updates"] for state in (before, after)]
+    assert updates == [2, 4] and before["model"].keys() == after["model"].keys()

@@ -1,0 +1,182 @@
+"""Dropout by bytes, and a composition that keeps less for the backward pass: same arithmetic."""
+
+import pytest
+import torch
+from helpers import build_model, gap, pad_batch, random_sentences, shift
+from torch import nn
+from torch.nn import functional as F
+
+from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.lean_training import Dropout, compose, random_mask
+
+
+@pytest.mark.parametrize("p", [0.0005, 0.1, 0.5, 0.9999])
+def test_share_and_mean(p):
+    n = 400_001
+    x = torch.ones(n)
+    y = Dropout(p).train()(x)
+    share = (y == 0).float().mean().item()
+    assert abs(share - p) < 5 * (p * (1 - p) / n) ** 0.5 + 1 / 65536
+    left = y[y != 0]
+    assert len(left) and gap(left * (1 - p), torch.ones_like(left)) < 1e-6
+    assert torch.equal(x, torch.ones(n))
+    assert not random_mask(x, 0.999999).all()  # the threshold stays within the numbers drawn
+
+
+def test_neighbours_are_independent():
+    """One random number makes four elements: whether one stays says nothing of the next."""
+    mask = random_mask(torch.empty(1 << 20), 0.5).view(-1, 4).float()
+    assert (mask.mean(dim=0) - 0.5).abs().max() < 0.005
+    assert (torch.corrcoef(mask.t()) - torch.eye(4)).abs().max() < 0.01
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3, 11), (0, 4), ()])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_any_size(shape, dtype):
+    x = torch.full(shape, 2.0, dtype=dtype)
+    torch.manual_seed(5)
+    y = Dropout(0.5).train()(x)
+    assert y.shape == x.shape and y.dtype == dtype and ((y == 0) | (y == 4)).all()
+    torch.manual_seed(5)
+    assert torch.equal(Dropout(0.5).train()(x), y)
+    for same in (Dropout(0.0).train(), Dropout(0.5).eval()):
+        assert same(x) is x
+    assert Dropout(1.0).train()(x).count_nonzero() == 0
+
+
+def test_gradient_is_the_mask():
+    """For a view of another tensor too; one byte an element is kept for it."""
+    saved = []
+    x = torch.randn(6, 4, 5, requires_grad=True)
+    view = x.transpose(0, 2)[1:, ::2]
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        y = Dropout(0.4).train()(view)
+    assert sum(tensor.nbytes for tensor in saved if tensor.dim()) == view.numel()
+    gradient = torch.randn_like(y)
+    (found,) = torch.autograd.grad(y, view, gradient)
+    kept = (y != 0).float()
+    assert 0 < kept.sum() < kept.numel()
+    assert gap(y, view * kept / 0.6) < 1e-6 and gap(found, gradient * kept / 0.6) < 1e-6
+
+
+@torch.no_grad()
+def test_retained_in_generation():
+    """fairseq's --retain-dropout, for all modules or those that it names."""
+    for names, drops in ((None, True), (["FeedForwardBranch"], True), (["Other"], False)):
+        model, dictionary = build_model(dropout=0.5)
+        source = pad_batch(random_sentences(dictionary, (4, 4)), dictionary)
+        prev = torch.full((2, 3), 5)
+        model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=names)
+        first, second = (model(source, None, prev)[0] for _ in range(2))
+        assert (gap(first, second) > 1e-3) == drops
+
+
+def test_in_a_branch():
+    """What is dropped comes from the branch, after its last map; its input stays whole. A branch
+    keeps its input, B's output, C's output and a mask of bytes: not GELU's result, nor Aff's."""
+    model, _ = build_model(encoder_embed_dim=32, encoder_ffn_embed_dim=128, dropout=0.1)
+    branch = model.encoder.layers[0].feed_forward.train()
+    x = torch.randn(20, 16, 32, requires_grad=True)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        y = branch(x)
+    del y
+    kept = sum(event.self_cpu_memory_usage for event in profile.events())
+    expected = x.nbytes * (4 + 1 + 1 / 4 + 1)  # B's, C's, the mask, and the result
+    assert abs(kept - expected) < 0.01 * expected
+    nn.init.zeros_(branch.post.alpha)
+    nn.init.ones_(branch.post.beta)
+    y = branch(torch.full((50, 40, 32), 9.0))
+    assert gap(y.unique(), torch.tensor([9.0, 9 + 1 / 0.9])) < 1e-6
+    assert abs((y == 9).float().mean() - 0.1) < 0.02
+
+
+FUNCTIONS = {
+    "gelu": F.gelu,
+    "tanh": torch.tanh,
+    "identity": lambda x: x,
+    "affine": Affine(3),
+    "layernorm": nn.LayerNorm(3),
+    "transposed": lambda x: F.gelu(x).transpose(0, 1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3)], ids=str)
+def test_compose(name, shape):
+    """Value, gradients and second derivatives, by differences."""
+    function = FUNCTIONS[name]
+    if isinstance(function, nn.Module):
+        function = function.double()
+        nn.init.normal_(next(function.parameters()))
+    if name == "transposed" and len(shape) == 2:
+        shape = (3, 4)
+    x, weight, bias = (
+        torch.randn(s, dtype=torch.float64, requires_grad=True) for s in (shape, (5, 3), (5,))
+    )
+
+    def composed(x, weight, bias):
+        return compose(lambda h: F.linear(h, weight, bias), function, x)
+
+    assert torch.equal(composed(x, weight, bias), F.linear(function(x), weight, bias))
+    assert torch.autograd.gradcheck(composed, (x, weight, bias))
+    assert torch.autograd.gradgradcheck(composed, (x, weight, bias))
+
+
+def gradients(model, dictionary):
+    model.zero_grad()
+    sources, targets = (random_sentences(dictionary, n) for n in ((9, 3, 6), (5, 8, 2)))
+    prev = pad_batch([shift(s) for s in targets], dictionary)
+    logits, _ = model.train()(pad_batch(sources, dictionary, left=True), None, prev)
+    wanted = pad_batch(targets, dictionary).flatten()
+    F.cross_entropy(logits.flatten(0, 1).float(), wanted, ignore_index=1).backward()
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_accurate", "tanh", "linear"])
+@pytest.mark.parametrize("normalization", ["affine", "layernorm"])
+def test_gradients_of_a_model(activation, normalization, monkeypatch):
+    """Bit for bit those of a model that keeps everything."""
+    model, dictionary = build_model(activation_fn=activation, normalization=normalization)
+    found = gradients(model, dictionary)
+    monkeypatch.setattr(
+        "resmlp_mt.model.branches.compose", lambda linear, function, x: linear(function(x))
+    )
+    expected = gradients(model, dictionary)
+    assert found.keys() == expected.keys() and len(found) == len(list(model.parameters()))
+    for name, gradient in expected.items():
+        assert gradient.count_nonzero() and torch.equal(found[name], gradient), name
+
+
+def test_hooks_are_called():
+    """Whoever watches a layer sees every call of the forward pass."""
+    model, dictionary = build_model()
+    calls = []
+    for name, module in model.named_modules():
+        own = name.rpartition("layers.")[2].partition(".")[2]
+        module.register_forward_hook(lambda *_, own=own: calls.append(own.rpartition(".")[2]))
+    gradients(model, dictionary)
+    # six maps before a linear layer are computed again for the backward pass
+    expected = {"mixing": 4, "fc1": 4, "fc2": 4, "q_proj": 2, "pre": 10 + 6, "post": 10}
+    assert {name: calls.count(name) for name in expected} == expected
+
+
+def test_quantization_noise():
+    """It changes a layer's weight when the layer is called: each call draws its own."""
+    model, dictionary = build_model(quant_noise_pq=0.5, quant_noise_pq_block_size=4)
+    layer = model.train().encoder.layers[0].feed_forward
+    x = torch.randn(2, 3, 16)
+    assert gap(layer(x), layer(x)) > 1e-3
+    assert all(torch.isfinite(g).all() for g in gradients(model, dictionary).values())
+
+
+def test_autocast():
+    """bfloat16 products: finite gradients in float32, close to those of float32."""
+    model, dictionary = build_model(std=0.1)
+    expected = gradients(model, dictionary)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(model, dictionary)
+    for name, gradient in found.items():
+        assert gradient.dtype == torch.float32 and torch.isfinite(gradient).all(), name
+        # a constant added to every key changes no softmax: that gradient is rounding
+        if not name.endswith("k_proj.bias"):
+            assert (gradient - expected[name]).norm() / expected[name].norm() < 0.1, name
