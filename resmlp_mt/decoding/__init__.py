@@ -1,1 +1,1 @@
-"""Translating fast: folding, beam search, precision, long sentences."""
+"""Decoding: what it remembers, beam search, packed products. It knows no model."""

@@ -12,17 +12,13 @@ RANGE = (-10, 10)  # exponents with which no length overflows
 
 
 def is_length_penalty(value) -> bool:
-    """Whether it is a number, and in the range. NaN is not, and true is no number."""
+    """Whether it is a number in the range: NaN is not, and true is no number."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and RANGE[0] <= value <= RANGE[1]
 
 
 def length_penalty(given: Optional[float], folder: Path) -> float:
-    """The one that is *given*, or that beside the model in *folder*, or :data:`DEFAULT`.
-
-    Raises:
-        UserError: what :func:`chosen_lenpen` raises.
-    """
+    """The one that is *given*, or that beside the model in *folder*, or :data:`DEFAULT`."""
     if given is not None:
         return given
     chosen = chosen_lenpen(folder)
@@ -30,11 +26,7 @@ def length_penalty(given: Optional[float], folder: Path) -> float:
 
 
 def chosen_lenpen(folder: Path) -> Optional[float]:
-    """What ``resmlp-mt run`` has stored beside a model, or None.
-
-    Raises:
-        UserError: if the file is there and has no such number, or one out of the range.
-    """
+    """What ``resmlp-mt run`` has stored beside a model, or None."""
     path = Path(folder) / FILE
     if not path.is_file():
         return None
