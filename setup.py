@@ -63,7 +63,6 @@ setup(
         "sacrebleu>=2.3",
         "sacremoses>=0.2",
         "sentencepiece>=0.2",
-        "tabulate",
         "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
     ],
     entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},

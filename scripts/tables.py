@@ -91,7 +91,7 @@ def quality(results: Results, pair: str = "en-de") -> str:
         repeats = [f"{100 * share:.1f}%" for share in repeats]
         gains = ", ".join(gain(n, test) for n in systems["gated"])
         rows.append([test, *(" / ".join(pair) for pair in (bleu, chrf, repeats)), gains])
-    head = ["Transformer / gated", "BLEU", "chrF", "repeats", "BLEU gained"]
+    head = ["", "BLEU", "chrF", "repeats", "gain"]
     return markdown(head, rows)
 
 
@@ -121,7 +121,7 @@ def budgets(results: Results) -> str:
             decayed = ", rate to 0" * some[0]["decayed"]
             lead = f"{mean(bleu['gated']) - mean(bleu['transformer']):+.1f}"
             rows.append([f"{minutes:g}{decayed}", *(cell or "-" for cell in cells), lead])
-    head = ["CPU minutes", "Transformer", "convolutions", "gated", "gated less Transformer"]
+    head = ["CPU minutes", "Transformer", "convolutions", "gated", "lead"]
     return markdown(head, rows)
 
 
@@ -201,8 +201,9 @@ def decoding(results: Results) -> str:
             found = columns(results, f"speed/{machine}/decode/{setting}")
             milliseconds = times(found, "transformer", "resmlp_mt_6")[:2]
             setting = setting.replace("/", ", ")
-            rows.append([heading, setting, *milliseconds, spread(found["resmlp_mt_6"]["speed"])])
-    return markdown(["CPU", "size", "Transformer, ms", "ResMLP, ms", "speed-up"], rows)
+            label = f"{heading}, {setting}"
+            rows.append([label, " / ".join(milliseconds), spread(found["resmlp_mt_6"]["speed"])])
+    return markdown(["", "ms a step, Transformer / ResMLP", "speed-up"], rows)
 
 
 def training(results: Results) -> str:
@@ -210,9 +211,9 @@ def training(results: Results) -> str:
     for name in ("amd/train/6", "intel/train/6", "intel/train/12", "amd/train/gated"):
         found = columns(results, f"speed/{name}", "train")
         (ours,) = (label for label in found if label != "transformer")
-        cells = [MACHINES[name.split("/")[0]], f"`{ours}`", spread(found[ours]["speed"])]
-        rows.append(cells)
-    return markdown(["CPU", "", "speed-up"], rows)
+        label = f"{MACHINES[name.split('/')[0]]}, `{ours}`"
+        rows.append([label, spread(found[ours]["speed"])])
+    return markdown(["", "speed-up"], rows)
 
 
 def exported(results: Results) -> str:
