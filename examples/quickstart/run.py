@@ -93,7 +93,7 @@ def draw(checkpoint: Path, picture: Path) -> None:
         ]
         for side in SIDES
     ]
-    save(draw_matrices(rows, "Training turns A into bands: what counts is distance"), picture)
+    save(draw_matrices(rows, "Training turns the noise of A into bands"), picture)
     print(f"The matrices A before and after training: {picture}")
 
 
