@@ -28,13 +28,7 @@ def test_the_quickstart(tmp_path):
     sizes = ("--sentences", 200, "--vocab-size", 250, "--max-update", 4)
     done = run("examples/quickstart/run.py", *sizes, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    shown = [
-        "I would buy the house if I had enough money.",
-        "Ich würde das Haus kaufen, wenn ich genug Geld hätte.",
-        "BLEU ",
-        "(reference: ",
-        "before_and_after.png",
-    ]
+    shown = ["Ich würde das Haus kaufen, wenn ich", "BLEU ", "(reference: ", "before_and_after.png"]
     places = [done.stdout.index(text) for text in shown]
     assert places == sorted(places)
     assert not re.search("DEBUG|INFO|Warning", done.stdout + done.stderr)
