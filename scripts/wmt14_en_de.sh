@@ -1,6 +1,7 @@
 #!/bin/bash
 # WMT14 En-De, from the corpora to the BLEU of newstest2014: the setup of the paper.
 #
+#   scripts/wmt14_en_de.sh                                  fetch 4.5 million pairs and train
 #   OUT=/data/wmt14 FROM=/data/text scripts/wmt14_en_de.sh    the text is in FROM
 #   ARCH=transformer_wmt_en_de scripts/wmt14_en_de.sh       the baseline
 #   LIMIT=20000 VOCAB_SIZE=8000 MAX_UPDATE=20000 scripts/wmt14_en_de.sh      to try it out
@@ -9,15 +10,17 @@
 # --dropout 0.2.
 set -euo pipefail
 OUT=${OUT:-wmt14-en-de}     # folder for all results
-FROM=${FROM:-text}          # folder of raw text
+FROM=${FROM:-$OUT/text}     # folder of raw text: train.LANG, valid.LANG, test.LANG, plain or .gz
 ARCH=${ARCH:-resmlp_mt_6}   # or resmlp_mt_12
 LIMIT=${LIMIT:-}            # pairs of each corpus, VOCAB_SIZE pieces and MAX_UPDATE updates: for a
 VOCAB_SIZE=${VOCAB_SIZE:-}  # trial; empty, all of them
 MAX_UPDATE=${MAX_UPDATE:-}
 RUN=$OUT/$ARCH
 
-# Joint BPE of 32,000 pieces, punctuation normalised, repeated and unfit pairs left out. FROM has
-# train.en, train.de, valid.en ... test.de, plain or .gz.
+# Downloads what is not there.
+compgen -G "$FROM/train.en*" >/dev/null || "$(dirname "$0")/wmt14_text.sh" en-de "$FROM"
+
+# Joint BPE of 32,000 pieces, punctuation normalised, repeated and unfit pairs left out.
 resmlp-mt prepare -s en -t de --trainpref "$FROM/train" --validpref "$FROM/valid" \
     --testpref "$FROM/test" --vocab-size "${VOCAB_SIZE:-32000}" --character-coverage 0.99999 \
     --normalise --drop-duplicates --skip-invalid --max-ratio 1.5 ${LIMIT:+--limit "$LIMIT"} \
