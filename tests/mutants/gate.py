@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
 """Small changes of the package that the tests once caught, and must catch still: make gate.
 
-    python tests/mutants/gate.py [--sample N]
-
-caught.jsonl names each by its function and its statement before and after, to be found again
-wherever they move. --sample draws N of all changes and adds those that are caught.
+caught.jsonl names each by its function and its statement before and after, so that it is found
+wherever they move. With a number N as argument it draws N of all changes and adds the caught.
 """
 
-import argparse
 import ast
 import copy
 import json
@@ -15,7 +12,6 @@ import multiprocessing
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -23,30 +19,26 @@ import sys
 import tempfile
 from collections import defaultdict
 from functools import partial
-from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+import fairseq_cli.train  # noqa: F401  once, before a process is forked for each mutant
 import pytest
 from coverage import CoverageData
 
 ROOT, CAUGHT = Path(__file__).resolve().parents[2], Path(__file__).with_name("caught.jsonl")
 SWAPS = {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.In: ast.NotIn}
 SWAPS |= {ast.Add: ast.Sub, ast.Mult: ast.Div, ast.And: ast.Or}
-SWAPS |= {new: old for old, new in SWAPS.items()}
-SWAPS |= {ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult}
-UNTOUCHED = {"annotation", "returns", "decorator_list", "bases"}
+SWAPS |= {new: old for old, new in SWAPS.items()} | dict.fromkeys((ast.FloorDiv, ast.Mod), ast.Mult)
 BLOCKS = {"body", "orelse", "finalbody", "handlers", "cases", "decorator_list"}
-PYTEST = ["-q", "-p", "no:cacheprovider", "--tb=line"]
-COLLECT = [*PYTEST, "-n2", "--dist=loadfile", "--durations=0", "--cov=resmlp_mt", "--cov-branch"]
-COLLECT += ["--cov-context=test", "--cov-report="]
-# imported once, before a process is forked for each mutant
-HEAVY = ["fairseq_cli.train", "sacrebleu", "hypothesis", "matplotlib.pyplot", "onnxruntime"]
-LIMIT = 60  # seconds of tests for a mutant
+UNTOUCHED = {"annotation", "returns", "decorator_list", "bases"}
+COLLECT = "-q -p no:cacheprovider -n2 --dist=loadfile --durations=0 --cov --cov-context=test"
+SECONDS = 60  # of tests for a mutant
 
 
 class Mutant(NamedTuple):
-    key: tuple  # qualified name of the function, statement before, statement after
+    key: tuple  # function, statement before, statement after
     file: str
     lines: range  # of the statement; of the whole function for a default value
 
@@ -94,7 +86,7 @@ def _changes(node, function="", statement=None):
         if isinstance(value, list):
             places = [(child, partial(value.__setitem__, i)) for i, child in enumerate(value)]
         for child, put in places:
-            if not isinstance(child, ast.AST) or field in UNTOUCHED:
+            if field in UNTOUCHED or not isinstance(child, ast.AST):
                 continue
             inner = child if isinstance(child, ast.stmt) else statement
             for new in _replacements(child):
@@ -107,110 +99,90 @@ def _changes(node, function="", statement=None):
             yield from _changes(child, name, inner)
 
 
-def every_mutant(root: Path) -> list[Mutant]:
+def every_mutant() -> list[Mutant]:
     found = []
-    for path in sorted(root.glob("resmlp_mt/**/*.py")):
+    for path in sorted(ROOT.glob("resmlp_mt/**/*.py")):
         for key, statement in _changes(ast.parse(path.read_text("utf-8"))):
-            last = statement.end_lineno
+            lines = range(statement.lineno, statement.end_lineno + 1)
             if getattr(statement, "body", None) and not isinstance(statement, ast.FunctionDef):
-                last = max(statement.lineno, statement.body[0].lineno - 1)
-            lines = range(statement.lineno, last + 1)
-            found.append(Mutant(key, str(path.relative_to(root)), lines))
+                lines = range(lines[0], max(lines[0] + 1, statement.body[0].lineno))
+            found.append(Mutant(key, str(path.relative_to(ROOT)), lines))
     return found
 
 
 def find(keys: list[tuple], mutants: list[Mutant]) -> list[Mutant]:
-    """Those of *keys* that can still be made: in a function of the same name or, if the statement
-    is there only once and long enough to be known by itself, in any."""
+    """Those that can still be made; a long statement that is there once, in any function."""
     by_key = {mutant.key: mutant for mutant in mutants}
     alike = defaultdict(list)
     for mutant in mutants:
         alike[mutant.key[1:]].append(mutant)
-    found = []
-    for key in keys:
-        same = alike[key[1:]]
-        if key in by_key or len(same) == 1 and len(key[1]) > 20:
-            found.append(by_key.get(key, same[0]))
-    return found
+    alone = {rest: same[0] for rest, same in alike.items() if len(same) == 1 and len(rest[0]) > 20}
+    return list(filter(None, (by_key.get(key) or alone.get(key[1:]) for key in keys)))
 
 
 class Tests:
-    """The tests, run in forks of this process in a *copy* of the repository."""
-
     def __init__(self, copy: Path):
-        self.copy, self.failed = copy, copy / "failed.txt"
+        self.copy, self.seconds = copy, defaultdict(float)
         for name in subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, copy / name)
-        os.environ |= {"PYTHONPATH": str(copy), "MPLBACKEND": "agg"}
-        done = subprocess.run([sys.executable, "-m", "pytest", *COLLECT], cwd=copy, stdout=-1)
+        os.environ |= {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+        run = [sys.executable, "-m", "pytest", *COLLECT.split()]
+        done = subprocess.run(run, cwd=copy, stdout=subprocess.PIPE, text=True)
         if done.returncode:
-            sys.exit(f"tests fail without a mutant:\n{done.stdout.decode()}")
-        self.data, self.seconds = CoverageData(str(copy / ".coverage")), defaultdict(float)
-        self.data.read()
-        for seconds, test in re.findall(r"(?m)^([\d.]+)s \w+ +(tests.+)", done.stdout.decode()):
+            sys.exit(f"tests fail without a mutant:\n{done.stdout}")
+        for seconds, test in re.findall(r"(?m)^([\d.]+)s \w+ +(tests.+)", done.stdout):
             self.seconds[test] += float(seconds)
-        for module in HEAVY:
-            import_module(module)
-        os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        sys.dont_write_bytecode = True
+        self.data = CoverageData(str(copy / ".coverage"))
+        self.data.read()
+        os.environ["PYTHONDONTWRITEBYTECODE"], sys.dont_write_bytecode = "1", True
 
     def covering(self, mutant: Mutant) -> list[str]:
-        """The fastest that cover a mutant, of LIMIT seconds together, or a single one."""
+        """The fastest that cover a mutant, of SECONDS together, or a single one."""
         lines = self.data.contexts_by_lineno(str(self.copy / mutant.file))
-        # what runs at import is charged to no test: there all count that come into the file
+        # at import no test is charged: then all count that come into the file
         wanted = mutant.lines if mutant.key[0] else lines
         runs = {run for line in wanted for run in lines.get(line, ()) if run}
-        # what a shared fixture runs is charged to the first test that uses it
+        # for a fixture the first test is charged: then all of its file count
         files = {run.split("::")[0] for run in runs if run.endswith("|setup")}
         found = {run.rpartition("|")[0] for run in runs}
         found |= {test for test in self.seconds if test.split("::")[0] in files}
-        chosen, left = [], LIMIT
-        for test in sorted(found, key=lambda test: (self.seconds[test], test)):
-            left -= self.seconds[test] + 0.05
-            if chosen and left < 0:
-                break
-            chosen.append(test)
-        return chosen
+        fastest = sorted(found, key=lambda test: (self.seconds[test], test))
+        ends = accumulate(self.seconds[test] + 0.05 for test in fastest)
+        return [test for test, end in zip(fastest, ends) if end < SECONDS or test == fastest[0]]
 
     def catch(self, mutant: Mutant) -> str:
         """The test that fails with the mutant, "" if none does."""
         path = self.copy / mutant.file
-        text, times = path.read_bytes(), path.stat()
+        text, tests = path.read_text("utf-8"), self.covering(mutant)
         tree = ast.parse(text)
         changed = next(ast.unparse(tree) for key, _ in _changes(tree) if key == mutant.key)
         path.write_text(changed, "utf-8")
-        process = multiprocessing.get_context("fork").Process(target=self._run, args=(mutant,))
+        process = multiprocessing.get_context("fork").Process(target=self._run, args=(tests,))
         process.start()
-        process.join(20 * LIMIT)  # for tests that wait for each other
+        process.join(8 * SECONDS)
         if process.is_alive():
             os.killpg(process.pid, signal.SIGKILL)
             process.join()
-        path.write_bytes(text)
-        os.utime(path, (times.st_atime, times.st_mtime))  # what was compiled of it is valid again
+        path.write_text(text, "utf-8")
         said = (self.copy / "output.txt").read_text("utf-8", "replace")
         found = re.search(r"(?m)^(?:FAILED|ERROR) (.+?)(?: - |$)", said)
         return "" if process.exitcode == 0 else found[1] if found else "(broken off)"
 
-    def _run(self, mutant: Mutant) -> None:
+    def _run(self, tests: list[str]) -> None:
         os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (10 * LIMIT, 10 * LIMIT))
         os.chdir(self.copy)
         with open("output.txt", "w") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
-        tests = self.covering(mutant)
-        os._exit(pytest.main([*PYTEST, "-x", *tests]) if tests else 0)
+        os._exit(pytest.main(["-xq", "-p", "no:cacheprovider", *tests]) if tests else 0)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sample", type=int, metavar="N")
-    sample = parser.parse_args().sample
+    sample = int(sys.argv[1]) if sys.argv[1:] else 0
     keys = [tuple(json.loads(line)) for line in CAUGHT.read_text("utf-8").splitlines()]
-    there = every_mutant(ROOT)
+    there, survivors = every_mutant(), []
     mutants = random.Random(len(keys)).sample(there, sample) if sample else find(keys, there)
-    survivors = []
     with tempfile.TemporaryDirectory() as folder, CAUGHT.open("a", encoding="utf-8") as file:
         tests = Tests(Path(folder))
         for number, mutant in enumerate(mutants, 1):
@@ -220,10 +192,8 @@ def main() -> int:
                 survivors.append(mutant)
             elif sample:
                 file.write(json.dumps(mutant.key, ensure_ascii=False) + "\n")
-    print(*(f"survives: {mutant}" for mutant in survivors), sep="\n")
-    if not sample:
-        print(f"{len(keys)} caught before, of which {len(keys) - len(mutants)} are gone")
-    print(f"{len(mutants) - len(survivors)} caught, {len(survivors)} survive")
+    print(*survivors, sep="\n")
+    print(f"of {len(mutants)} mutants {len(survivors)} survive; {len(keys)} were caught before")
     return bool(survivors) and not sample
 
 
