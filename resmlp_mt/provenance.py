@@ -18,8 +18,7 @@ def count_parameters(weights: dict) -> int:
 
 
 def versions() -> dict:
-    """What made a result: the versions of the software, and the commit if this package runs from
-    its own checkout."""
+    """What made a result: the software, and the commit if this package runs from a checkout."""
     return {
         "resmlp_mt": resmlp_mt.__version__,
         "commit": _commit(),
@@ -29,20 +28,14 @@ def versions() -> dict:
 
 
 def _commit() -> str:
-    """The short hash of HEAD, followed by "and changes" if a tracked .py file differs from it.
+    """The short hash of HEAD, followed by "and changes" if a tracked .py file differs from it. A
+    repository that only encloses the installed package says nothing of it."""
 
-    A repository that only encloses the installed package, such as a project with its environment
-    inside, says nothing of this code.
-    """
-    if shutil.which("git") and _git("rev-parse", "--show-toplevel") == str(PACKAGE.parent):
-        commit = _git("rev-parse", "--short", "HEAD")
-        changed = _git("status", "--porcelain", "--untracked-files=no", "--", "*.py")
-        if commit:
-            return f"{commit} and changes" if changed else commit
-    return "not a git checkout"
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(PACKAGE.parent), *words]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
-
-def _git(*arguments: str) -> str:
-    """What git prints of the repository around this package; nothing where there is none."""
-    command = ["git", "-C", str(PACKAGE.parent), *arguments]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    if not shutil.which("git") or git("rev-parse", "--show-toplevel") != str(PACKAGE.parent):
+        return "not a git checkout"
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "*.py")
+    return git("rev-parse", "--short", "HEAD") + (" and changes" if changed else "")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from resmlp_mt.cli.arguments import WHOLE
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -32,32 +33,31 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
+    check_output(args.output, *args.inputs)
+    for path in args.inputs:
+        if not path.exists():
+            raise UserError(
+                f"{path}: No such file or directory: give a checkpoint that is there"
+            )
     last = args.num_epoch_checkpoints or args.num_update_checkpoints
     by = None if last is None else "epoch" if args.num_epoch_checkpoints else "update"
     folders = [path for path in args.inputs if path.is_dir()]
     if by is None and (folders or args.checkpoint_upper_bound is not None):
         where = folders[0] if folders else "--checkpoint-upper-bound"
-        raise UserError(
-            f"{where}: add --num-epoch-checkpoints N or --num-update-checkpoints N, which choose "
-            "checkpoints in a folder"
-        )
+        raise UserError(f"{where}: add --num-epoch-checkpoints N or --num-update-checkpoints N")
     if by is not None and args.inputs != folders[:1]:
         raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
-    from resmlp_mt.checkpoints import (
-        average_checkpoints,
-        final_checkpoints,
-        last_checkpoints,
-        numbered,
-    )
+    from resmlp_mt import checkpoints
 
     paths, bound = args.inputs, args.checkpoint_upper_bound
     if by is not None:
-        folder, other = paths[0], "update" if by == "epoch" else "epoch"
-        if bound is not None or (numbered(folder, other) and not numbered(folder, by)):
-            paths = last_checkpoints(folder, last, by, bound)
+        (folder,), other = paths, "update" if by == "epoch" else "epoch"
+        numbered = {kind: checkpoints.numbered(folder, kind) for kind in (by, other)}
+        if bound is not None or (numbered[other] and not numbered[by]):
+            paths = checkpoints.last_checkpoints(folder, last, by, bound)
         else:
-            paths = final_checkpoints(folder, last, by)
+            paths = checkpoints.final_checkpoints(folder, last, by)
         if len(paths) < last:
             print(f"note: {folder} has fewer than {last} {by} checkpoints", file=sys.stderr)
-    average_checkpoints(paths, args.output, args.float16)
+    checkpoints.average_checkpoints(paths, args.output, args.float16)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

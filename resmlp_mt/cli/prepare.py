@@ -19,41 +19,35 @@ from resmlp_mt.errors import UserError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_text_arguments(parser, "8000, or what the text allows")
-    help = "seed of the sample that subwords are learnt from (default: 1)"
-    add("--seed", **SEED, help=help)
+    add("--seed", **SEED, help="seed of the sample that subwords are learnt from (default: 1)")
     add("--out", **OUT_FOLDER, help="folder for all results")
 
 
 def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None:
     """Which text is prepared and how; `resmlp-mt run` has these options too."""
-    add = parser.add_argument_group("the text").add_argument
+    add, pref = parser.add_argument_group("the text").add_argument, {"metavar": "PREF"}
     add("-s", "--source-lang", metavar="LANG", help="language of the source")
     add("-t", "--target-lang", metavar="LANG", help="language of the target")
-    help = "training text, PREF.LANG; several separated by commas"
-    add("--trainpref", metavar="PREF", help=help)
-    add("--validpref", metavar="PREF", help="validation text")
-    add("--testpref", metavar="PREF", help="test sets, separated by commas")
+    add("--trainpref", **pref, help="training text, PREF.LANG; several separated by commas")
+    add("--validpref", **pref, help="validation text")
+    add("--testpref", **pref, help="test sets, separated by commas")
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
-    help = "SentencePiece model to use instead of training one. Its dictionary is used too if it "
-    help += "lies in a folder data-bin"
+    help = "SentencePiece model to use; in a folder data-bin its dictionary is used too"
     add("--subword-model", type=Path, metavar="FILE", help=help)
-    help = "share of characters in the vocabulary, from 0.98 to 1 (default: 1, with Chinese or "
-    help += "Japanese 0.9995)"
+    help = "characters in the vocabulary, 0.98 to 1 (default: 1; Chinese, Japanese: 0.9995)"
     add("--character-coverage", type=number, metavar="X", help=help)
     help = "normalise punctuation as Moses does, here and in translate"
     add("--normalise", action=switch, help=help)
     add("--drop-duplicates", action=switch, help="train on each pair once")
     help = "leave out training lines that are not UTF-8 instead of refusing them"
     add("--skip-invalid", action=switch, help=help)
-    help = "leave out training pairs with more than X times as many pieces on one side "
-    help += "(1 or more; default: 0, any)"
+    help = "leave out training pairs with more than X times as many pieces on one side (default: 0)"
     add("--max-ratio", type=number, metavar="X", help=help)
     help = "leave out training pairs with more than N pieces on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)
-    help = "only the first N pairs of each training corpus, to try it out"
-    add("--limit", **WHOLE, help=help)
+    add("--limit", **WHOLE, help="only the first N pairs of each training corpus")
     add("--workers", **WHOLE, help="number of processes (default: all cores)")
 
 
@@ -70,9 +64,8 @@ def preparation_of(
         raise UserError(  # SentencePiece's limits
             f"--character-coverage {args.character_coverage:g}: must be from 0.98 to 1"
         )
-    for name in ("vocab_size", "character_coverage"):
-        if args.subword_model is not None and getattr(args, name) is not None:
-            flag = f"--{name.replace('_', '-')}"
+    for flag in ("--vocab-size", "--character-coverage"):
+        if args.subword_model is not None and getattr(args, flag[2:].replace("-", "_")) is not None:
             raise UserError(f"--subword-model and {flag}: give one or the other")
     # before what takes seconds to import
     from resmlp_mt.prepare.corpora import find_corpora

@@ -57,6 +57,9 @@ def run(args: argparse.Namespace) -> None:
     from resmlp_mt.run import Run
     from resmlp_mt.train.command import Devices
 
+    names = ("precision", "tokens", "max_tokens", "seed", "threads")
+    training = {name: getattr(args, name) for name in names}
+    words = ["--cpu", *args.fairseq_options] if args.cpu else args.fairseq_options
     work = Run(
         args.out,
         recipe,
@@ -64,15 +67,7 @@ def run(args: argparse.Namespace) -> None:
         preparation=preparation,
         data=args.data,
         max_update=args.max_update,
-        training={
-            "devices": Devices(args.gpus),
-            "precision": args.precision,
-            "tokens": args.tokens,
-            "max_tokens": args.max_tokens,
-            "seed": args.seed,
-            "threads": args.threads,
-            "fairseq_options": [*(["--cpu"] if args.cpu else []), *args.fairseq_options],
-        },
+        training={**training, "devices": Devices(args.gpus), "fairseq_options": words},
         beam=args.beam,
         lenpen=args.lenpen,
         search={"cpu": args.cpu, "threads": args.threads},

@@ -30,20 +30,18 @@ def add_training_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help = f"{', '.join(NAMES)} or a TOML file (default: small)"
     add("--recipe", default="small", metavar="NAME|FILE", help=help)
-    help = "resmlp_mt_6, resmlp_mt_12, resmlp_mt_toeplitz_6 and _12, resmlp_mt_gated_6 and _12, "
-    help += "resmlp_mt_conv_6 and _12, resmlp_mt_tiny for trials, or one of fairseq such as "
-    help += "transformer (default: resmlp_mt_6)"
+    help = (
+        "resmlp_mt_6 and _12, resmlp_mt_toeplitz_6, resmlp_mt_gated_6, resmlp_mt_conv_6 and _12, "
+    )
+    help += "resmlp_mt_tiny, or one of fairseq such as transformer (default: resmlp_mt_6)"
     add("--arch", default="resmlp_mt_6", metavar="NAME", help=help)
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
-    help = "tokens per update, on all GPUs together (default: of the recipe)"
-    add("--tokens", **WHOLE, help=help)
-    help = "tokens per batch on one GPU. Lower it if memory is too small (default: "
-    help += f"{MAX_TOKENS}, or the share of a GPU if that is less)"
+    add("--tokens", **WHOLE, help="per update, on all GPUs together (default: of the recipe)")
+    help = f"per batch on one GPU; lower it if memory is too small (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
     add("--gpus", **WHOLE, help="GPUs on each machine (default: all, or the CPU)")
     help = "fp32, tf32 (products in TF32: A100 and later), bf16-products (products in bfloat16: "
-    help += "CPUs with AMX), bf16 (torch.autocast: the states between the products too) or fp16 "
-    help += "(weights in 16 bits) (default: fp32)"
+    help += "CPUs with AMX), bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"
     add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
     add("--threads", **WHOLE, help="CPU threads")
 
@@ -71,6 +69,6 @@ def run(args: Namespace) -> None:
 
     same = ("data", "out", "arch", "max_update", "precision", "tokens", "max_tokens", "seed")
     same += ("threads", "source_lang", "target_lang", "fairseq_options")
-    devices = Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port)
     options = {name: getattr(args, name) for name in same}
+    devices = Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port)
     Training(recipe=recipe, devices=devices, **options).run()

@@ -79,33 +79,28 @@ class TextSettings:
         """Pieces of a target line, separated by spaces."""
         return self.subwords.encode(self.plain_target(line))
 
-    def plain_source(self, line: str) -> str:
-        """A source line before it is split, normalised if that was decided."""
-        return self._normalise_source(line) if self.normalise else line
+    @cached_property
+    def plain_source(self) -> Callable[[str], str]:
+        """What is done to a source line before it is split."""
+        return self._plain(self.source_lang)
 
-    def plain_target(self, line: str) -> str:
-        """A target line before it is split, normalised if that was decided."""
-        return self._normalise_target(line) if self.normalise else line
+    @cached_property
+    def plain_target(self) -> Callable[[str], str]:
+        """What is done to a target line before it is split."""
+        return self._plain(self.target_lang)
+
+    def _plain(self, language: str) -> Callable[[str], str]:
+        if not self.normalise:
+            return str
+        from resmlp_mt.text.normalise import Normaliser
+
+        return Normaliser(language)
 
     @cached_property
     def subwords(self) -> "Subwords":
         from resmlp_mt.text.subwords import Subwords
 
         return Subwords(self.subword_model)
-
-    @cached_property
-    def _normalise_source(self) -> Callable[[str], str]:
-        return _normaliser(self.source_lang)
-
-    @cached_property
-    def _normalise_target(self) -> Callable[[str], str]:
-        return _normaliser(self.target_lang)
-
-
-def _normaliser(language: str) -> Callable[[str], str]:
-    from resmlp_mt.text.normalise import Normaliser
-
-    return Normaliser(language)
 
 
 def dictionaries(folder: Path, languages: Tuple[str, str]) -> Optional[Tuple[Path, Path]]:

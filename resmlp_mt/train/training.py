@@ -3,11 +3,10 @@
 import contextlib
 import io
 import sys
-from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Dict, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 from fairseq import options as fairseq_options
@@ -32,19 +31,13 @@ from resmlp_mt.train.recipe import Options, Recipe, command_line, parse_options
 
 fairseq_fixes.apply()  # our models are registered
 
-# options of fairseq-train that have another way in, and what to write there
+# options of fairseq-train that are set by ours: --amp and --bf16 by --precision, as fairseq's own
+# divide the gradients by the loss scale twice, or are for TPUs
 _OURS = {
-    **dict.fromkeys(("--max-tokens", "--update-freq"), "--max-tokens and --tokens before --"),
-    **dict.fromkeys(("--batch-size", "--max-sentences"), "--max-tokens before --"),
-    **dict.fromkeys(("--distributed-world-size", "--distributed-rank"), "--gpus and --nodes"),
-    **dict.fromkeys(("--fp16", "--fp16-no-flatten-grads"), "--precision"),
-    **dict.fromkeys(("--source-lang", "--target-lang"), "them before --"),
-    **dict.fromkeys(("--save-dir", "--restore-file"), "--out"),
-    **{name: f"{name} before --" for name in ("--arch", "--max-update", "--seed")},
-    "--user-dir": "nothing: it is this package",
-    "--amp": "--precision: with --amp fairseq divides the gradients by the loss scale twice, so "
-    "that Adagrad learns ever less as the scale grows",
-    "--bf16": "--precision: --bf16 of fairseq is for TPUs only",
+    *("--arch", "--seed", "--user-dir", "--save-dir", "--restore-file", "--max-update"),
+    *("--source-lang", "--target-lang", "--max-tokens", "--update-freq", "--batch-size"),
+    *("--max-sentences", "--distributed-world-size", "--distributed-rank"),
+    *("--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"),
 }
 
 
@@ -115,7 +108,7 @@ class Training:
         for where, options in ((f"recipe {self.recipe.name}", recipe), ("after --", extra)):
             for name in options:
                 if name in _OURS:
-                    raise UserError(f"{name} {where}: write {_OURS[name]}")
+                    raise UserError(f"{name} {where}: our own options set it: see train --help")
         return {
             "--arch": [self.arch],
             "--seed": [str(self.seed)],
@@ -147,10 +140,14 @@ class Training:
     def _parse(self) -> None:
         """Let fairseq-train's parser read the options; with a plan, build the model without words,
         before hours of preparing text."""
-        args = parse_training_options(
-            [str(self.data), *command_line(self.options)],
-            "fairseq-train does not take these options",
-        )
+        words, said = [str(self.data), *command_line(self.options)], io.StringIO()
+        try:
+            with contextlib.redirect_stderr(said):
+                parser = fairseq_options.get_training_parser()
+                args = fairseq_options.parse_args_and_arch(parser, input_args=words)
+        except SystemExit:
+            message = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+            raise UserError(f"fairseq-train does not take these options: {message}") from None
         if self.planned and ARCH_MODEL_NAME_REGISTRY[self.arch] == "resmlp_mt":
             task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
             try:
@@ -160,27 +157,18 @@ class Training:
 
     def _check_start(self, languages: Tuple[str, str], begun: dict) -> None:
         """Refuse a checkpoint of another architecture or dictionary, here or as a start."""
-        if not begun:
-            for name in ("--continue-once", "--finetune-from-model"):
-                for start in map(Path, self.options.get(name, [])):
-                    if not start.is_file():  # fairseq would begin with random weights
-                        raise UserError(f"{name} {start}: no such file: give a checkpoint")
-                    check_dictionaries(start, self.data, languages)
+        if begun:
+            here = "holds a training with another {}: choose another folder for --out"
+            if begun["settings"]["--arch"] != [self.arch]:
+                raise UserError(f"{self.out} {here.format('--arch')}")
+            if begun["data"]["dictionary"] != self.dictionary:
+                raise UserError(f"{self.out} {here.format('dictionary')}")
             return
-        facts = {"--arch": (begun["settings"]["--arch"], [self.arch])}
-        facts["dictionary"] = (begun["data"]["dictionary"], self.dictionary)
-        for name, (before, now) in facts.items():
-            if before != now:
-                raise UserError(
-                    f"{self.out} holds a training with another {name}: choose another folder for "
-                    "--out"
-                )
-
-    @property
-    def environment(self) -> Dict[str, str]:
-        """Variables that the command needs beside those that are set."""
-        threads = {"OMP_NUM_THREADS": str(self.threads)} if self.threads else {}
-        return {**VARIABLES.get(self.precision, {}), **threads}
+        for name in ("--continue-once", "--finetune-from-model"):
+            for start in map(Path, self.options.get(name, [])):
+                if not start.is_file():  # fairseq would begin with random weights
+                    raise UserError(f"{name} {start}: no such file: give a checkpoint")
+                check_dictionaries(start, self.data, languages)
 
     def command(self) -> List[str]:
         """The words to run on this node."""
@@ -190,7 +178,9 @@ class Training:
         """Train, or resume from the last checkpoint, and wait for the end."""
         self.check_machine()
         make_folder(self.out)
-        words, environment = self.command(), self.environment
+        words, environment = self.command(), dict(VARIABLES.get(self.precision, {}))
+        if self.threads:
+            environment["OMP_NUM_THREADS"] = str(self.threads)
         print(f"    {quoted(words, environment)}", file=sys.stderr, flush=True)
         if self.devices.node_rank > 0:  # the first node has the folder
             log = self.out / f"train.node-{self.devices.node_rank}.log"
@@ -224,38 +214,23 @@ class Training:
             raise UserError("--nodes: give --master-addr, the host name of the first node")
 
 
-def parse_training_options(words: List[str], failure: str) -> Namespace:
-    """What ``fairseq-train`` makes of its command line; *failure* begins the message if nothing."""
-    errors = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(errors):
-            parser = fairseq_options.get_training_parser()
-            return fairseq_options.parse_args_and_arch(parser, input_args=words)
-    except SystemExit as done:
-        if done.code != 2:  # --help, SIGTERM
-            raise
-        message = errors.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-        raise UserError(f"{failure}: {message}") from None
-
-
 def find_languages(
-    data: Path, source_lang: Optional[str] = None, target_lang: Optional[str] = None
+    data: Path, source_lang: Optional[str], target_lang: Optional[str]
 ) -> Tuple[str, str]:
     """Source and target of a folder of data, from the names ``train.SOURCE-TARGET.SOURCE.idx``."""
     pairs = set()
     for path in data.glob("train.*-*.*.idx"):
-        _, pair, language, _ = path.name.split(".", 3)
-        if pair.startswith(f"{language}-"):
-            found = language, pair[len(language) + 1 :]
-            if source_lang in (None, found[0]) and target_lang in (None, found[1]):
-                pairs.add(found)
+        _, pair, source, _ = path.name.split(".", 3)
+        target = pair.removeprefix(f"{source}-")
+        if target != pair and source_lang in (None, source) and target_lang in (None, target):
+            pairs.add((source, target))
     if len(pairs) > 1:
         names = ", ".join(sorted("-".join(pair) for pair in pairs))
         raise UserError(f"{data} has several pairs ({names}): add --source-lang and --target-lang")
     if not pairs:
         pair = f"{source_lang or 'SOURCE'}-{target_lang or 'TARGET'}"
         raise UserError(
-            f"{data} has no train.{pair}.*.idx: give the folder data-bin that resmlp-mt prepare or "
-            "fairseq-preprocess made for this direction"
+            f"{data} has no train.{pair}.*.idx: give the folder data-bin of resmlp-mt prepare or "
+            "fairseq-preprocess for this direction"
         )
     return pairs.pop()
