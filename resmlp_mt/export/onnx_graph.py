@@ -133,7 +133,9 @@ class Graph:
                 products, which are done once a sentence.
         """
         if precise and self.precision == "int8":
-            return self._float_product(x, self.matrix(weight), bias)
+            rounded, scale = (self.store(part) for part in quantize(weight, saturates=False))
+            weight = self.op("Mul", self.op("Cast", rounded, to=TensorProto.FLOAT), scale)
+            return self._float_product(x, weight, bias)
         return self.stored_product(x, self.store_columns(weight), bias)
 
     def store_columns(self, weight: np.ndarray) -> List[Name]:
@@ -191,13 +193,15 @@ class Graph:
         return file.index(self._weights[name].raw_data)
 
 
-def quantize(weight: np.ndarray) -> tuple:
+def quantize(weight: np.ndarray, saturates: bool = True) -> tuple:
     """Symmetric int8 of a matrix and the float32 scale of each column.
 
     A CPU without VNNI adds the products of two neighbouring rows in 16 bits. An input is at most
     255, so that it saturates unless two neighbours sum to at most 128.
     """
-    rows = np.pad(weight, ((0, len(weight) % 2), (0, 0)))
-    largest = np.maximum(np.abs(weight).max(axis=0), np.abs(rows[::2] + rows[1::2]).max(axis=0))
+    largest = np.abs(weight).max(axis=0)
+    if saturates:
+        rows = np.pad(weight, ((0, len(weight) % 2), (0, 0)))
+        largest = np.maximum(largest, np.abs(rows[::2] + rows[1::2]).max(axis=0))
     scale = np.maximum(largest, 1e-30) / 127
     return np.round(weight / scale).astype(np.int8), scale.astype(np.float32)

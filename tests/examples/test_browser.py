@@ -33,7 +33,7 @@ def node(*words, **options):
 
 @need_node
 def test_what_the_page_computes():
-    """Beam search, the memory, words, and the checks of a folder."""
+    """Beam search, the memory, and the checks of a folder."""
     done = node("--test", HERE / "browser.test.mjs")
     assert done.returncode == 0, done.stdout
 
@@ -103,4 +103,4 @@ def test_the_page(tmp_path):
     given = ["--model", tmp_path / "out", "--input", lines, "--python", sys.executable]
     done = node(PAGE / "check.mjs", *given)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["same_alternatives"] == len(LINES)
+    assert f"{len(LINES)} of {len(LINES)} translations" in done.stdout

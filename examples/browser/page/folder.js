@@ -1,6 +1,6 @@
 // An exported folder: what config.json says, and files that are what it says.
 
-const FORMAT = 1;
+const FORMAT = 2;
 export const FILES = ["encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt"];
 
 /**

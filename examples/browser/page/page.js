@@ -1,8 +1,5 @@
 // The page: what is typed goes to the worker, what comes back is shown.
 
-import { showDetails } from "./details.js";
-import { element, languageName, sizeText } from "./elements.js";
-
 const PAUSE = 150; // milliseconds without a key before a translation begins
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
@@ -11,8 +8,6 @@ let config = null;
 let worker = null;
 let request = 0;
 let timer = 0;
-let results = []; // of the lines that are shown
-let selected = 0; // the line whose details are shown
 
 start().catch((error) => fail(error.message));
 
@@ -34,7 +29,6 @@ async function start() {
     clearTimeout(timer);
     timer = setTimeout(translate, PAUSE);
   });
-  for (const name of ["click", "keyup"]) source.addEventListener(name, followCaret);
 }
 
 /** The folder "model" beside the page, or the one that the address names: ?model=FOLDER. */
@@ -83,12 +77,6 @@ function showProgress({ name, bytes, total }) {
   byId("loading-bar").value = sum("bytes") / sum("total");
   byId("loading-text").textContent =
     `Loading the model: ${sizeText(sum("bytes"))} of ${sizeText(sum("total"))}`;
-  byId("about").textContent = `Model and ONNX Runtime: ${sizeText(sum("total"))}`;
-  const rows = [...progress].map(([file, size]) => {
-    const shown = element("td", { className: "number" }, sizeText(size.total));
-    return element("tr", {}, element("td", {}, file), shown);
-  });
-  byId("files").replaceChildren(...rows);
 }
 
 function ready(loaded, offline) {
@@ -99,15 +87,10 @@ function ready(loaded, offline) {
   byId("source-label").textContent = from;
   byId("target-label").textContent = to;
   source.lang = config.languages[0];
-  byId("translation").lang = byId("target-words").lang = config.languages[1];
-  byId("source-words").lang = config.languages[0];
+  byId("translation").lang = config.languages[1];
   byId("source-hint").textContent =
     `One sentence a line, of at most ${config.positions[0] - 1} subwords.`;
   byId("loading").hidden = true;
-  byId("model-text").textContent =
-    `Model: ResMLP, ${config.layers[0]} + ${config.layers[1]} layers, ${config.channels[1]} ` +
-    `channels, ${config.vocabulary[1]} subwords, ${config.precision} weights. The SHA-256 ` +
-    "of each of its files is the one in its config.json.";
   byId("offline").textContent = offline
     ? "All of it is stored in this browser: the page now works without a network, too."
     : "This window stores nothing: the page needs the network when it is opened again.";
@@ -119,54 +102,31 @@ function translate() {
   const lines = source.value.split(/\r\n|\r|\n/u);
   request += 1;
   worker.postMessage({ number: request, lines });
-  byId("target-hint").textContent =
-    lines.length > 1 ? "Choose a line, here or with the cursor, to see more of it below." : "";
   // what is there stays until its successor comes
-  results = lines.map((_, place) => results[place] ?? null);
   const list = byId("translation");
   while (list.children.length > lines.length) list.lastChild.remove();
-  while (list.children.length < lines.length) list.append(newLine(list.children.length));
-  select(Math.min(caretLine(), lines.length - 1));
+  while (list.children.length < lines.length) list.append(document.createElement("li"));
 }
 
-function newLine(place) {
-  const item = element("li");
-  item.addEventListener("click", () => select(place));
-  return item;
-}
-
-function showTranslation({ place, ...result }) {
-  results[place] = result;
+function showTranslation({ place, text, problem }) {
   const list = byId("translation");
-  if (place === results.length - 1) list.setAttribute("aria-busy", "false");
+  if (place === list.children.length - 1) list.setAttribute("aria-busy", "false");
   const item = list.children[place];
-  item.classList.toggle("problem", Boolean(result.problem));
-  item.textContent = result.problem ?? result.hypotheses[0]?.text ?? "";
-  if (place === selected) showSelected();
+  item.classList.toggle("problem", Boolean(problem));
+  item.textContent = problem ?? text;
 }
 
-function select(number) {
-  selected = number;
-  [...byId("translation").children].forEach((item, place) =>
-    item.classList.toggle("selected", place === selected && results.length > 1),
-  );
-  showSelected();
+function sizeText(bytes) {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-function showSelected() {
-  const result = results[selected];
-  const shown = Boolean(result?.hypotheses?.length);
-  byId("details").hidden = !shown;
-  if (shown) showDetails(result, config);
-}
-
-function caretLine() {
-  return source.value.slice(0, source.selectionStart).split(/\r\n|\r|\n/u).length - 1;
-}
-
-function followCaret() {
-  const line = caretLine();
-  if (line !== selected && line < results.length) select(line);
+/** The English name of a language, for its code. */
+function languageName(code) {
+  try {
+    return new Intl.DisplayNames("en", { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
 }
 
 function fail(message) {

@@ -29,9 +29,15 @@ export async function load(folder, onProgress) {
   await startRuntime(compressed);
   const [encoder, step, spm, source, target] = files;
   try {
+    const graphs = { "encoder.onnx": encoder, "step.onnx": step };
+    const [embedSource, embedTarget] = ["source", "target"].map((side, number) => {
+      const place = config.embeddings[side];
+      return embedding(graphs[place.file], place, config.vocabulary[number]);
+    });
     const sessions = [await session(encoder), await session(step)];
     const dictionaries = [dictionary(source), dictionary(target)];
-    return new Translator(config, sessions, new Subwords(spm), dictionaries);
+    const embeddings = [embedSource, embedTarget];
+    return new Translator(config, sessions, embeddings, new Subwords(spm), dictionaries);
   } catch (error) {
     throw new Error(`the model in ${folder.pathname} cannot be used: ${oneLine(error.message)}`);
   }
@@ -55,38 +61,76 @@ function dictionary(file) {
     .slice(0, -1);
 }
 
+/** Words to their embeddings: the columns of a matrix in the file of a graph. */
+function embedding(file, { type, offsets, channels, scale }, vocabulary) {
+  const bytes = { int8: 1, float16: 2, float32: 4 }[type];
+  const [start, ofScales] = offsets.map((offset) => file.byteOffset + offset);
+  const view = new DataView(file.buffer, start, channels * vocabulary * bytes);
+  const read = {
+    int8: (place) => view.getInt8(place),
+    float16: (place) => half(view.getUint16(2 * place, true)),
+    float32: (place) => view.getFloat32(4 * place, true),
+  }[type];
+  const scales = ofScales && new DataView(file.buffer, ofScales, 4 * vocabulary);
+  return (words) => {
+    const found = new Float32Array(words.length * channels);
+    words.forEach((word, row) => {
+      const by = scales ? scale * scales.getFloat32(4 * word, true) : scale;
+      for (let channel = 0; channel < channels; channel++) {
+        found[row * channels + channel] = by * read(channel * vocabulary + word);
+      }
+    });
+    return found;
+  };
+}
+
+/** The number that 16 bits stand for. */
+function half(bits) {
+  const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
+  const size = exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24;
+  return bits & 0x8000 ? -size : size;
+}
+
 export class Translator {
-  constructor(config, [encoder, step], subwords, [source, target]) {
-    Object.assign(this, { config, encoder, subwords, target });
+  constructor(config, [encoder, step], [embedSource, embedTarget], subwords, [source, target]) {
+    Object.assign(this, { config, encoder, embedSource, subwords, target });
     this.numbers = new Map(source.map((piece, number) => [piece, number]));
     this.normalise = substitutions(config.normalisation);
     if (this.numbers.size !== config.vocabulary[0] || target.length !== config.vocabulary[1]) {
       throw new Error("source.txt or target.txt do not fit config.json: export it again");
     }
-    const outputs = ["scores", "candidates", "parents", "end_scores", "attention"];
-    const ofStates = step.outputNames.filter((name) => /^(new|row|own)\./u.test(name));
+    const outputs = step.outputNames.filter((name) => name !== "query");
+    const { channels } = config.embeddings.target;
     this.engine = {
       tensor: (type, data, shape) => new ort.Tensor(type, data, shape),
       encode: (words) => this.encode(words),
+      embed: (words) => {
+        const shape = BigInt64Array.of(1n, BigInt(words.length), BigInt(config.channels[1]));
+        const embedded = new ort.Tensor("float32", embedTarget(words), [words.length, channels]);
+        return { embedded, shape: new ort.Tensor("int64", shape, [3]) };
+      },
       step: async (feed) => {
-        const found = await step.run(feed, [...outputs, ...ofStates]);
+        const found = await step.run(feed, outputs);
         return Object.fromEntries(Object.entries(found).map(([name, { data }]) => [name, data]));
       },
     };
   }
 
   /** What the decoder reads of a sentence of S words. */
-  encode(words) {
-    const feed = { words: new ort.Tensor("int32", Int32Array.from(words), [1, words.length]) };
-    return this.encoder.run(feed, this.encoder.outputNames.filter((name) => name !== "states"));
+  async encode(words) {
+    const size = words.length;
+    const shape = [1, size, this.config.embeddings.source.channels];
+    const found = await this.encoder.run({
+      embedded: new ort.Tensor("float32", this.embedSource(words), shape),
+      inside: new ort.Tensor("float32", new Float32Array(size).fill(1), [1, size, 1, 1]),
+    });
+    return { ...found, lengths: new ort.Tensor("int32", Int32Array.of(size), [1]) };
   }
 
   /**
    * @param {string} line of text.
    * @param {() => Promise<void>} pause is awaited between steps; may throw to stop.
-   * @returns `source`, the pieces that were read; `hypotheses`, the best first, each with text,
-   *   score, pieces and attention (a row over the source and its end for each piece and its end);
-   *   `mixing`, for each layer and position the row of A. None without a word in the line.
+   * @returns {Promise<string>} the translation; "" for a line without a word.
    * @throws {Error} in one line, for a line that is too long or no text.
    */
   async translate(line, pause) {
@@ -101,15 +145,11 @@ export class Translator {
         `${source.length} subwords, but the model takes ${most}: break the line into sentences`,
       );
     }
-    if (!source.length) return { source, hypotheses: [], mixing: [] };
+    if (!source.length) return "";
     const words = [...source.map((piece) => this.numbers.get(piece) ?? UNKNOWN), EOS];
     const { search } = this.config;
-    const found = await beamSearch(this.engine, this.config, words, search, pause);
-    const hypotheses = found.hypotheses.map(({ score, tokens, attention }) => {
-      const pieces = tokens.slice(0, -1).map((token) => this.target[token]);
-      const shown = pieces.filter((_, place) => tokens[place] !== BOS);
-      return { text: decode(shown), score, pieces, attention };
-    });
-    return { source, hypotheses, mixing: found.mixing };
+    const [best] = await beamSearch(this.engine, this.config, words, search, pause);
+    const shown = best.tokens.slice(0, -1).filter((token) => token !== BOS);
+    return decode(shown.map((token) => this.target[token]));
   }
 }

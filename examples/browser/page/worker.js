@@ -35,7 +35,7 @@ async function answer({ number, lines }) {
     for (const [place, line] of lines.entries()) {
       if (!translations.has(line)) translations.set(line, await translate(number, line));
       const result = translations.get(line);
-      self.postMessage({ kind: "translation", number, place, line, ...result });
+      self.postMessage({ kind: "translation", number, place, ...result });
     }
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
@@ -51,7 +51,7 @@ async function translate(number, line) {
   };
   await pause();
   try {
-    return await translator.translate(line, pause);
+    return { text: await translator.translate(line, pause) };
   } catch (error) {
     if (error instanceof Stopped) throw error;
     return { problem: error.message };
