@@ -37,10 +37,7 @@ class NotFinite(UserError):
             "are NaN or infinite, so that there is no translation: the model overflowed "
             "(translate without --fp16) or its weights are not finite (use another checkpoint)"
         )
-        self.sentences, self.names = sentences, names
-
-    def __reduce__(self):  # a worker hands it to its parent
-        return type(self), (self.sentences, self.names)
+        self.sentences = sentences
 
 
 class ResMLPGenerator(SequenceGenerator):
