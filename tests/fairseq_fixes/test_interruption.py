@@ -1,54 +1,26 @@
-"""A run that is killed, or whose disk is full, resumes as if nothing had happened."""
+"""A checkpoint is on the disk whole, or the one before it is."""
 
 import errno
 import os
 import resource
 import shutil
 import signal
-import subprocess
-from functools import partial
-from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
-from fairseq_programs import CRITERION, PACKAGE, RECIPE, SMALL_MODEL, console_script
-from interrupting import LAST, PHASES, killed_run, train_through, unlike
-from processes import Forked, forked
+from fairseq_programs import refusal, train, training
+from processes import Forked
 
 from resmlp_mt.errors import UserError
 
-UPDATES = 22
+LAST = "checkpoint_last.pt"
 
 
-def words(data, folder):
-    """A training of eight updates an epoch, with dropout, and a save in three."""
-    return (
-        *(data, "--user-dir", PACKAGE, "--save-dir", folder, *SMALL_MODEL, *RECIPE, *CRITERION),
-        *("--batch-size", 8, "--max-update", UPDATES, "--save-interval-updates", 3),
-        *("--update-epoch-batch-itr", "True", "--dropout", 0.1),
-    )
-
-
-def training(data, folder):
-    return partial(forked, "fairseq-train", words(data, folder))
-
-
-@pytest.fixture(scope="module")
-def alone(corpus, tmp_path_factory):
-    """A run that was left alone: its ``folder``, and how long its phases took."""
-    folder = tmp_path_factory.mktemp("alone")
-    seconds = train_through(training(corpus.data, folder), folder / "log")
-    return SimpleNamespace(folder=folder, seconds=seconds)
-
-
-def test_killed_in_a_save_a_validation_and_a_step(corpus, alone, tmp_path):
-    aims, folder = PHASES[::-1], tmp_path / "checkpoints"
-    start = training(corpus.data, folder)
-    kills = killed_run(start, folder, aims, UPDATES, alone.seconds, seed=3)
-    assert len({update for _, update in kills}) == 3
-    assert unlike(alone.folder / LAST, folder / LAST) == []
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr("resmlp_mt.fairseq_fixes.trainings.PAUSE", 0.0)
 
 
 def last_good(folder):
@@ -108,7 +80,6 @@ def save(old, new):
 )
 def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replace, half):
     """The file that was there is there still; once there is room it is replaced."""
-    monkeypatch.setattr("resmlp_mt.fairseq_fixes.trainings.PAUSE", 0.0)
     old, new = last_good(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(*replace, half(kill_this_process))
@@ -126,7 +97,6 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replace, half):
 @pytest.mark.parametrize("write", [copy, save])
 def test_an_error_that_passes(tmp_path, monkeypatch, write):
     """A network's file system, for instance, is back after a moment."""
-    monkeypatch.setattr("resmlp_mt.fairseq_fixes.trainings.PAUSE", 0.0)
     old, new = last_good(tmp_path)
     rename, failing = os.replace, [errno.ESTALE, errno.EIO]
 
@@ -150,25 +120,16 @@ def test_other_errors_are_no_full_disk(tmp_path):
     assert value(old) == 1.0 and not list(tmp_path.glob("*.tmp"))
 
 
-def test_no_room_for_a_checkpoint(corpus, alone, tmp_path):
-    """The installed program, whose files may grow to two thirds of a checkpoint."""
-    shutil.copy(alone.folder / "checkpoint_1_6.pt", tmp_path / LAST)
+def test_no_room_for_a_checkpoint(corpus, tmp_path):
+    """Files may grow to two thirds of a checkpoint."""
+    options = training(corpus.data, tmp_path, "--batch-size", 8, "--save-interval-updates", 3)
+    train(corpus.data, tmp_path, "--batch-size", 8, "--max-update", 2)
     before = (tmp_path / LAST).read_bytes()
-    limit = len(before) * 2 // 3
-    process = subprocess.run(
-        [console_script("train"), *map(str, words(corpus.data, tmp_path))],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-        timeout=600,
-    )
-    said = process.stdout + process.stderr
-    last = said.rstrip().rpartition("\n")[2]
-    assert process.returncode > 0 and "Traceback" not in said
-    assert last.startswith(f"fairseq-train: error: {tmp_path}") and "File too large" in last
-    assert not list(tmp_path.glob("*.tmp"))
-    assert "epoch 1 @ 6 updates" in said  # where it went on from
-    assert (tmp_path / LAST).read_bytes() == before
-    train_through(training(corpus.data, tmp_path), tmp_path / "log")
-    assert unlike(alone.folder / LAST, tmp_path / LAST) == []
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) * 2 // 3, hard))
+    try:
+        said = refusal("train", *options, "--max-update", 6)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert said.startswith(f"{tmp_path}/checkpoint_1_3.pt could not be written (File too large)")
+    assert (tmp_path / LAST).read_bytes() == before and not list(tmp_path.glob("*.tmp"))
