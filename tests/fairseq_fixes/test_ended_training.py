@@ -26,9 +26,8 @@ def ended(corpus, tmp_path_factory):
 
 
 def test_stopped_and_resumed(corpus, tmp_path):
-    for epochs in (1, 3):
-        train(corpus.data, tmp_path, *OPTIONS, "--max-epoch", epochs)
-    train(corpus.data, tmp_path, *OPTIONS)
+    for more in (("--max-epoch", 1), ("--max-epoch", 3), ()):
+        train(corpus.data, tmp_path, *OPTIONS, *more)
     assert updates(tmp_path) == 32
 
 
@@ -54,35 +53,31 @@ def test_ended_is_not_trained_on(corpus, ended, tmp_path):
     assert updates(tmp_path) == 48
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        *("--reset-meters", "--reset-optimizer", "--finetune-from-model", "--continue-once"),
-        "--restore-file",
-    ],
-)
-def test_another_training_counts_from_0(corpus, ended, tmp_path, option):
-    if option.startswith("--reset"):
-        shutil.copy(ended / LAST, tmp_path)
-        more = [option]
-    else:
-        more = [option, ended / LAST]
+@pytest.mark.parametrize("name", ["reset-meters", "reset-optimizer"])
+def test_reset_counts_from_0(corpus, ended, tmp_path, name):
+    shutil.copy(ended / LAST, tmp_path)
+    log = train(corpus.data, tmp_path, *OPTIONS, f"--{name}").log
+    assert len(values(log, "valid_loss")) == 4
+
+
+@pytest.mark.parametrize("name", ["finetune-from-model", "continue-once", "restore-file"])
+def test_another_training_counts_from_0(corpus, ended, tmp_path, name):
+    more = [f"--{name}", ended / LAST]
     log = train(corpus.data, tmp_path, *OPTIONS, *more).log
     assert len(values(log, "valid_loss")) == 4
 
 
-def test_a_checkpoint_from_before_there_was_a_count(corpus, ended, tmp_path):
+@pytest.mark.parametrize("count", [None, "x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
+def test_a_count_that_is_none(corpus, ended, tmp_path, count):
+    """A checkpoint from before there was one has none."""
     state = load(ended / LAST)
     del state["extra_state"]["patience"]
+    if count is not None:
+        state["extra_state"]["patience"] = count
     torch.save(state, tmp_path / LAST)
-    log = train(corpus.data, tmp_path, *OPTIONS).log
-    assert len(values(log, "valid_loss")) == 4
-
-
-@pytest.mark.parametrize("count", ["x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
-def test_a_count_that_is_none(corpus, ended, tmp_path, count):
-    state = load(ended / LAST)
-    state["extra_state"]["patience"] = count
-    torch.save(state, tmp_path / LAST)
-    said = refusal("train", *training(corpus.data, tmp_path, *OPTIONS))
-    assert said.startswith(f"{tmp_path / LAST} has an invalid count for --patience")
+    if count is None:
+        log = train(corpus.data, tmp_path, *OPTIONS).log
+        assert len(values(log, "valid_loss")) == 4
+    else:
+        said = refusal("train", *training(corpus.data, tmp_path, *OPTIONS))
+        assert said.startswith(f"{tmp_path / LAST} has an invalid count for --patience")

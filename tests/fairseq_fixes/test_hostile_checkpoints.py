@@ -5,7 +5,6 @@ import copy
 import io
 import pickle
 import re
-import warnings
 from argparse import Namespace
 from itertools import islice
 from pathlib import Path
@@ -71,21 +70,6 @@ def test_hostile_files(ways, tmp_path, group, step, by):
             assert not list(tmp_path.iterdir()), f"{outcome.way}, {case.name}: was run"
 
 
-def test_the_code_would_be_run(state, tmp_path):
-    """By a loader that runs what it is asked to."""
-    marker, file = tmp_path / "marker", tmp_path / "file.pt"
-    for case in cases.code(state, marker):
-        file.write_bytes(case.content)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                torch.load(file, weights_only=False)
-            except Exception:  # what was built by running it is no checkpoint
-                assert marker.exists(), case.name
-        assert marker.exists(), case.name
-        marker.unlink()
-
-
 def test_counts_of_ngrams_stay_plain_arrays():
     for saved_array in (np.arange(4), np.asfortranarray(np.arange(6).reshape(2, 3)), np.array(7)):
         array = torch.load(io.BytesIO(saved({"a": saved_array})), weights_only=True)["a"]
@@ -128,16 +112,11 @@ def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
 
 
 def test_a_bit_of_a_weight(ways, state):
-    """It still loads by PyTorch, and the model still translates; so only the checksum can tell."""
-    content = ways.world.checkpoint.read_bytes()
+    """PyTorch loads it, and the model still translates: only the checksum can tell."""
+    content = bytearray(ways.world.checkpoint.read_bytes())
     weight = state["model"]["encoder.layers.0.token_mixing.mixing.weight"]
-    offset = content.index(weight.numpy().tobytes()) + 2
-    flipped = content[:offset] + bytes([content[offset] ^ 1]) + content[offset + 1 :]
-    ways.path.write_bytes(flipped)
-    assert not torch.equal(
-        load(ways.path)["model"]["encoder.layers.0.token_mixing.mixing.weight"], weight
-    )
-    outcomes = ways.try_all(flipped, "refused", ways=("generate", "resume", *QUICK))
+    content[content.index(weight.numpy().tobytes()) + 2] ^= 1
+    outcomes = ways.try_all(bytes(content), "refused", ways=("generate", "resume", *QUICK))
     assert all("damaged" in outcome.said for outcome in outcomes), outcomes
 
 
@@ -170,25 +149,16 @@ def test_numbers(dtype):
 
 def test_tensors_that_claim_more_than_they_hold(tmp_path):
     matrix = torch.arange(12.0).view(3, 4)
-    legitimate = {
-        "transposed": matrix.T,
-        "a part": matrix[1:, ::2],
-        "a scalar": matrix[0, 0],
-        "none of many": torch.ones(0).expand(5, 0),
-        "parameter": torch.nn.Parameter(matrix),
-        "whole": torch.arange(5),
-    }
-    path = tmp_path / "file.pt"
-    torch.save(legitimate, path)
+    legitimate = {"a part": matrix.T[1:, ::2], "a scalar": matrix[0, 0], "whole": torch.arange(5)}
+    legitimate |= {"none of many": torch.ones(0).expand(5, 0), "own": torch.nn.Parameter(matrix)}
+    torch.save(legitimate, tmp_path / "file.pt")
     for mapped in (False, True):
-        weights = torch.load(path, weights_only=True, mmap=mapped)
+        weights = torch.load(tmp_path / "file.pt", weights_only=True, mmap=mapped)
         assert all(is_dense(weight) for weight in weights.values())
         check_finite(weights, "file")
     for one in (torch.zeros(1), torch.zeros(1, dtype=torch.long)):
-        weights = {"w": one.expand(1 << 40)}
-        assert not is_dense(weights["w"])
         with pytest.raises(UserError, match="^file: w claims more values than there are in"):
-            check_finite(weights, "file")
+            check_finite({"w": one.expand(1 << 40)}, "file")
 
 
 PLAIN = [
@@ -201,19 +171,16 @@ WOULD_BE_RUN = [
 ]
 
 
-@pytest.mark.parametrize("expression", PLAIN)
-def test_plain_options(expression):
-    nested = Namespace(model={"w2v_args": [Namespace(encoder_layers=expression, dropout=0.1)]})
-    check_options(nested, "file")
-
-
-@pytest.mark.parametrize("expression", WOULD_BE_RUN)
-def test_options_that_would_be_run(expression):
-    check_options({"an_option_that_fairseq_does_not_evaluate": expression}, "file")
-    options = {"model": Namespace(_name="fconv", decoder_attention=expression)}
-    for form in (options, OmegaConf.create(options, flags={"allow_objects": True})):
-        with pytest.raises(UserError, match="^file: its option decoder_attention is ['\"]"):
-            check_options(form, "file")
+def test_options_that_would_be_run():
+    for expression in PLAIN:
+        nested = {"w2v_args": [Namespace(encoder_layers=expression, dropout=0.1)]}
+        check_options(Namespace(model=nested), "file")
+    for expression in WOULD_BE_RUN:
+        check_options({"an_option_that_fairseq_does_not_evaluate": expression}, "file")
+        options = {"model": Namespace(_name="fconv", decoder_attention=expression)}
+        for form in (options, OmegaConf.create(options, flags={"allow_objects": True})):
+            with pytest.raises(UserError, match="^file: its option decoder_attention is ['\"]"):
+                check_options(form, "file")
 
 
 def test_every_option_that_fairseq_evaluates_is_known():

@@ -37,7 +37,7 @@ for path in sys.argv[1].split(":"):
     assert MODEL_REGISTRY["resmlp_mt"] is resmlp_mt.ResMLPModel
     assert set(ours.values()) == {resmlp_mt.ResMLPModel}
 
-rooms = ("prepare", "score", "pictures", "analysis", "translate", "train", "text.subwords")
+rooms = ("prepare", "score", "plot", "translate", "train", "text.subwords")
 heavy = ("sentencepiece", "matplotlib", *(f"resmlp_mt.{room}" for room in rooms))
 loaded = [name for name in sys.modules if name.startswith(heavy)]
 assert not loaded, loaded
