@@ -92,8 +92,6 @@ def training_command(data: Path, options: Options, devices: Devices) -> List[str
     return [
         *(program("torchrun"), *nodes, "--nproc_per_node", str(devices.gpus)),
         *("-m", "fairseq_cli.train", *arguments),
-        # rank 0 would broadcast what it read in a form that PyTorch's weights-only loader refuses
-        "--load-checkpoint-on-all-dp-ranks",
     ]
 
 

@@ -67,7 +67,6 @@ def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path,
         assert Path(command[0]).name == ("fairseq-train" if gpus == 1 else "torchrun")
     assert option(command, "--nproc_per_node") == "8" and "--standalone" in command
     assert option(command, "-m") == "fairseq_cli.train"
-    assert "--load-checkpoint-on-all-dp-ranks" in command
 
 
 def test_a_command_for_each_node(corpus, tmp_path, many, started):
