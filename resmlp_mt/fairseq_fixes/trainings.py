@@ -43,10 +43,9 @@ _LIKE_THE_WEIGHTS = {
 def load_checkpoint(
     original, self, filename, reset_optimizer=False, *args, reset_meters=False, **kwargs
 ):
-    """fairseq resumes from a file without a state of the optimizer by counting updates from 0, from
-    one that is NaN or of other shapes until an update fails, from that of another number of
-    processes at another place in the data, and it forgets the count of ``--patience``. It can go
-    when the original passes test_resume.py and test_ended_training.py."""
+    """fairseq counts updates from 0 where a file has no state of the optimizer, takes one that is
+    NaN, resumes at another place with another number of processes, and forgets the count of
+    ``--patience`` (test_hostile_checkpoints.py, test_workers.py, test_ended_training.py)."""
     with naming(filename, "cannot be resumed from"):
         extra_state = original(
             self, filename, reset_optimizer, *args, reset_meters=reset_meters, **kwargs

@@ -1,12 +1,15 @@
 """What a user can mend ends in one line and a non-zero exit; other errors stay as they are."""
 
 import shutil
+from contextlib import nullcontext
 
 import pytest
 import torch
 from fairseq_programs import call, load, refusal, train, training
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.checkpoints import naming
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 
@@ -116,6 +119,21 @@ def test_errors_that_no_file_is_to_blame_for(trained, tmp_path, monkeypatch):
             assert type(error).__name__ in explain(error)
             del error.__notes__
     assert explain(RuntimeError("no memory")) is None
+
+
+def test_our_commands_say_it_too(capsys, monkeypatch):
+    def work(note=True):
+        with naming("x.pt", "does not fit its own options") if note else nullcontext():
+            raise TypeError("a 'str'")
+
+    assert run_main(work, "plot") == 1
+    said = "resmlp-mt plot: error: x.pt does not fit its own options (TypeError: a 'str'; RESMLP_MT"
+    assert capsys.readouterr().err.startswith(said)
+    with pytest.raises(TypeError):
+        run_main(lambda: work(note=False))
+    monkeypatch.setenv("RESMLP_MT_TRACEBACK", "1")
+    with pytest.raises(TypeError):
+        run_main(work)
 
 
 def test_the_hub_names_the_file(trained, tmp_path):
