@@ -3,7 +3,7 @@
 # make coverage  the tests, and which lines and branches no test runs
 # make soak   the same tests with more examples, what is too long for make test, and the gate
 # make gate   are the changes of the package still caught that the tests once caught? (an hour)
-# make lint   ruff, and the contract on imports of pyproject.toml
+# make lint   ruff, mypy, and the contract on imports of pyproject.toml
 # make tables rebuild every table, number and picture in the pages from docs/results/results.jsonl
 # All make the environment $(VENV) first; PYTHON=python3.12 chooses the Python.
 PYTHON ?= python3
@@ -33,6 +33,7 @@ lint: env
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(VENV)/bin/lint-imports --no-cache
+	$(RUN) -m mypy
 
 tables: env
 	$(RUN) scripts/tables.py

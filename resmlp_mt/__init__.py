@@ -25,7 +25,7 @@ class _Path(list):
     """``__path__``, in which ``fairseq.utils.import_user_module`` looks for its ``--user-dir`` if
     this package was imported before. If that was before fairseq, no model is registered yet."""
 
-    def __contains__(self, folder: str) -> bool:
+    def __contains__(self, folder) -> bool:
         importlib.import_module("resmlp_mt.fairseq_fixes").apply()
         # fairseq knows one folder by several names: SITE/fairseq/../resmlp_mt is SITE/resmlp_mt
         return any(os.path.realpath(folder) == os.path.realpath(ours) for ours in self)

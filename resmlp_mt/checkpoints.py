@@ -55,7 +55,7 @@ class _Array(np.ndarray):
             array = np.frombuffer(raw, "<i8").reshape(shape, order="F" if by_columns else "C")
         except (ValueError, TypeError, OverflowError):
             raise pickle.UnpicklingError("an array of another type than int64") from None
-        super().__setstate__((1, array.shape, np.dtype(np.int64), False, array.tobytes()))
+        super().__setstate__((1, array.shape, np.dtype(np.int64), False, array.tobytes()))  # type: ignore
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
         return np.asarray(array)[()]

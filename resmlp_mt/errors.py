@@ -11,7 +11,7 @@ class OptionError(UserError):
     """The value of an option does not suit the text. The user will give another one, so nothing
     that was made with this one is kept."""
 
-    most = None  # the highest value that suits it, if that is known
+    most: Optional[int] = None  # the highest value that suits it, if that is known
 
 
 def in_one_line(error: BaseException) -> Optional[str]:

@@ -4,6 +4,7 @@ import shutil
 import sys
 import time
 from collections import deque
+from typing import Self
 
 MEMORY = 30.0  # seconds of recent work that the speed is taken from
 ON_TERMINAL, IN_LOG = 0.2, 30.0  # seconds between two looks
@@ -23,7 +24,7 @@ class Progress:
         self._shown = time.monotonic()
         self._recent = deque([(self._shown, done)])  # when how much was done
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

@@ -4,6 +4,7 @@ import argparse
 import math
 import os
 from pathlib import Path
+from typing import Any, Dict
 
 from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
@@ -59,7 +60,8 @@ def out_folder(text: str) -> Path:
     return path
 
 
-WHOLE = {"type": count, "metavar": "N"}
-LENPEN = {"type": length_penalty, "metavar": "X"}
-SEED = {"type": seed, "default": 1, "metavar": "N"}
-OUT_FOLDER = {"type": out_folder, "metavar": "DIR", "required": True}
+FILE: Dict[str, Any] = {"type": Path, "metavar": "FILE"}
+WHOLE: Dict[str, Any] = {"type": count, "metavar": "N"}
+LENPEN: Dict[str, Any] = {"type": length_penalty, "metavar": "X"}
+SEED: Dict[str, Any] = {"type": seed, "default": 1, "metavar": "N"}
+OUT_FOLDER: Dict[str, Any] = {"type": out_folder, "metavar": "DIR", "required": True}

@@ -9,7 +9,7 @@ Each kind has options of its own: resmlp-mt plot KIND --help.
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE
+from resmlp_mt.cli.arguments import FILE, WHOLE
 from resmlp_mt.errors import UserError
 
 KINDS = {
@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     for kind, text in KINDS.items():
         one = kinds.add_parser(kind, help=text, description=text, allow_abbrev=False)
-        add, file = one.add_argument, {"type": Path, "metavar": "FILE"}
+        add = one.add_argument
         help = ".png or .svg file to write. May be given more than once"
-        add("-o", "--output", **file, action="append", required=True, help=help)
+        add("-o", "--output", **FILE, action="append", required=True, help=help)
         add("--title", metavar="TEXT", help="heading of the picture, '' for none")
         if kind == "matrices":
             add("checkpoint", type=Path, help="checkpoint of a resmlp_mt model")

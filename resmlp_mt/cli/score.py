@@ -12,17 +12,18 @@ import argparse
 import re
 from pathlib import Path
 
+from resmlp_mt.cli.arguments import FILE
 from resmlp_mt.errors import UserError
 
 STDIN = Path("-")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add, file = parser.add_argument, {"type": Path, "metavar": "FILE"}
+    add = parser.add_argument
     help = "reference translations, detokenized, a sentence a line"
-    add("--references", "-r", **file, required=True, help=help)
+    add("--references", "-r", **FILE, required=True, help=help)
     help = "translations (default: standard input)"
-    add("--input", "-i", **file, default=STDIN, help=help)
+    add("--input", "-i", **FILE, default=STDIN, help=help)
     help = "such as de-en. The target language chooses the tokenizer"
     add("--language-pair", "-l", type=language_pair, metavar="SRC-TGT", help=help)
     help = "tokenizer of sacreBLEU (default: by language zh, ja-mecab, ko-mecab, or 13a)"

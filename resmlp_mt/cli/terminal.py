@@ -83,7 +83,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         return 1
     except (KeyboardInterrupt, _Terminated) as stop:
         print(f"\n{program}: stopped{RESUMED.get(name, '')}", file=sys.stderr)
-        return stop.code if isinstance(stop, _Terminated) else 130
+        return int(stop.code) if isinstance(stop, _Terminated) else 130
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

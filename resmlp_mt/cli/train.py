@@ -18,6 +18,7 @@ paper.toml (WMT14, millions) say what they hold and why. TensorBoard: -- --tenso
 import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE
 from resmlp_mt.errors import UserError
@@ -47,7 +48,7 @@ def add_training_options(parser: ArgumentParser) -> None:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add, number = parser.add_argument, {"type": int, "metavar": "N"}
+    add, number = parser.add_argument, dict[str, Any](type=int, metavar="N")
     add("data", type=Path, metavar="DATA", help="folder of binary data")
     add("--out", **OUT_FOLDER, help="folder for checkpoints")
     add_training_options(parser)

@@ -17,21 +17,21 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import LENPEN, WHOLE, count, number
+from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE, count, number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add, file = parser.add_argument, {"type": Path, "metavar": "FILE"}
+    add = parser.add_argument
     help = "checkpoint, folder of resmlp-mt run (OUT/model) or resmlp-mt export; A.pt:B.pt is an "
     add("--path", metavar="FILE", help=help + "ensemble (default: the published model)")
     help = "text, plain or .gz (default: standard input)"
-    add("--input", **file, default=Path("-"), help=help)
-    add("--output", **file, default=Path("-"), help="file to write (default: standard output)")
+    add("--input", **FILE, default=Path("-"), help=help)
+    add("--output", **FILE, default=Path("-"), help="file to write (default: standard output)")
     add("--resume", action="store_true", help="go on after the last whole line of the output")
     help = "dictionaries and subwords of the training (default: beside the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
     help = "SentencePiece model for data that resmlp-mt prepare did not make; nothing is normalised"
-    add("--spm", **file, help=help)
+    add("--spm", **FILE, help=help)
     add("--beam", **WHOLE, help="beam size (default: 4, or that of the export)")
     help = "length penalty: a higher one gives longer translations (default: what resmlp-mt run "
     add("--lenpen", **LENPEN, help=help + "chose on its validation set, or 0.6)")

@@ -6,7 +6,7 @@ keeps words and back pointers, and puts the hypotheses together at the end.
 """
 
 import textwrap
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, cast
 
 import torch
 from fairseq.search import BeamSearch
@@ -62,7 +62,7 @@ class ResMLPGenerator(SequenceGenerator):
             found = self._beam_search(sample["net_input"], first_word).fetch()
         lost = found.not_finite()
         if lost:
-            sentences = sample["id"][lost].tolist() if "id" in sample else lost
+            sentences = cast(Tensor, sample["id"])[lost].tolist() if "id" in sample else lost
             raise NotFinite(sentences, [self._name(sample, number) for number in lost])
         return found.results(self.len_penalty if self.normalize_scores else None)
 

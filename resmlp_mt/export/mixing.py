@@ -6,7 +6,7 @@ import numpy as np
 from torch import nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.onnx_graph import Graph, Name, array
+from resmlp_mt.export.onnx_graph import Graph, Name, Shape, array
 from resmlp_mt.model.conv_mixing import ConvTokenMixing, FoldedConvTokenMixing
 from resmlp_mt.model.folding import FoldedTokenMixing
 from resmlp_mt.model.gated_mixing import GatedTokenMixing
@@ -180,7 +180,7 @@ class NewestWord:
 
     def _inputs(self, groups: int, channels: int) -> tuple:
         self.memory, graph = [groups, channels], self.graph
-        shape = [groups, "sentences", "slots", channels]
+        shape: Shape = [groups, "sentences", "slots", channels]
         ages = graph.input("ages", "int32", ["sentences", "rows", "slots"])
         return ages, graph.input("past", "float32", shape)
 

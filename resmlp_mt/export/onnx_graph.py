@@ -21,7 +21,7 @@ _TYPES = {
     "int32": TensorProto.INT32,
     "int64": TensorProto.INT64,
 }
-_ACTIVATIONS = {
+_ACTIVATIONS: Dict[Callable, tuple] = {
     activation_function("relu"): ("Relu", {}),
     activation_function("gelu"): ("Gelu", {}),
     activation_function("gelu_accurate"): ("Gelu", {"approximate": "tanh"}),

@@ -22,7 +22,7 @@ import sys
 import time
 import zlib
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import onnxruntime
@@ -150,7 +150,9 @@ class ExportedModel:
             first: number of the first sentence, for errors.
         """
         given = {"beam": beam, "lenpen": lenpen, "max_len_a": max_len_a, "max_len_b": max_len_b}
-        options = {k: self.config["search"][k] if v is None else v for k, v in given.items()}
+        options: Dict[str, Any] = {
+            k: self.config["search"][k] if v is None else v for k, v in given.items()
+        }
         most = (len(self.target_pieces) - 1) // 2
         if not 1 <= options["beam"] <= most or not 1 <= nbest <= options["beam"]:
             raise TranslationError(
@@ -519,10 +521,10 @@ def _read_lines(path: Optional[str]) -> List[str]:
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data:
         raise TranslationError(f"{name}: empty file: give one sentence a line")
-    lines = data.removesuffix(b"\n").split(b"\n")
-    for number, line in enumerate(lines, 1):
+    lines = []
+    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
         try:
-            lines[number - 1] = line.rstrip(b"\r").decode("utf-8")
+            lines.append(line.rstrip(b"\r").decode("utf-8"))
         except UnicodeDecodeError as error:
             raise TranslationError(
                 f"{name}, line {number}: invalid UTF-8 (byte {error.start + 1} of the line): "

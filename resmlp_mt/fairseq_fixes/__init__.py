@@ -62,7 +62,7 @@ def _stand_ins():
         yield
         return
     modules = {name: _StandIn(name) for name in SLOW}
-    modules["sklearn"].metrics = modules["sklearn.metrics"]
+    vars(modules["sklearn"])["metrics"] = modules["sklearn.metrics"]
     sys.modules |= modules
     try:
         yield
@@ -92,7 +92,7 @@ class _QuietImport:
                 with logging_as_before(), _stand_ins():
                     execute(module)
 
-            spec.loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 

@@ -10,7 +10,7 @@ import ast
 import os
 import re
 import sys
-from typing import Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple, cast
 
 from fairseq import checkpoint_utils, hub_utils
 from fairseq.tasks import FairseqTask
@@ -77,7 +77,7 @@ def _is_plain(expression: str) -> bool:
 # ---- checkpoints that cannot be used --------------------------------------------------------
 
 # what fairseq keeps beside the weights, where it is there
-_PARTS = {
+_PARTS: Dict[str, Any] = {
     "args": (argparse.Namespace, type(None)),
     "cfg": (dict, type(None)),
     "extra_state": dict,
@@ -136,7 +136,8 @@ def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *a
         # of a checkpoint with a kind of its own, fairseq ignores the kind that the caller gave
         if not OmegaConf.is_config(options) or options.get("_name") == kwargs.get(kind):
             continue
-        for option, value in OmegaConf.to_container(options, resolve=True).items():
+        found = cast(Dict[str, Any], OmegaConf.to_container(options, resolve=True))
+        for option, value in found.items():
             if option not in kwargs and "://" in str(value):
                 path = os.path.join(str(model_name_or_path), checkpoint_file)
                 raise UserError(
@@ -183,7 +184,7 @@ def explain(error: BaseException) -> Optional[str]:
         )
     if isinstance(error, RuntimeError) and "gloo/transport" in text:
         gone = _GONE.search(text)
-        return gone and (
+        return gone and (  # type: ignore[return-value]
             f"another process of this run has ended ({gone[0]}): its own output says why. Start "
             "all of them again with the same command"
         )

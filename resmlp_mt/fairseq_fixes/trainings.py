@@ -271,8 +271,9 @@ def _write_whole(path: str, write: Callable[[str], object]) -> None:
     """Call *write* with the name to write *path* under; three times at most."""
     for number in range(1, TRIES + 1):
         try:
-            with whole_file(path) as temporary:
-                return write(str(temporary))
+            with whole_file(Path(path)) as temporary:
+                write(str(temporary))
+            return
         except (OSError, RuntimeError) as error:
             cause = error  # the writer of PyTorch raises another error over the system's
             while cause is not None and not isinstance(cause, OSError):

@@ -37,14 +37,14 @@ def option(default, help: str):
 class ResMLPConfig(TransformerConfig):
     """The options whose defaults are ours; the others are those of the Transformer."""
 
-    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
+    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(  # type: ignore
         "gelu", "activation function of the feed-forward sublayers"
     )
     dropout: float = option(0.15, "dropout probability (the paper: 0.15 for En-De, 0.1 for En-Fr)")
     layerscale_init: float = option(
         0.2, "first value of alpha in the affine map after each residual branch"
     )
-    normalization: ChoiceEnum(NORMALIZATIONS) = option(
+    normalization: ChoiceEnum(NORMALIZATIONS) = option(  # type: ignore
         "affine", "map before each residual branch: affine as in the paper, or layernorm"
     )
     token_mixing: str = option(

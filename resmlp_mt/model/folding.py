@@ -29,6 +29,7 @@ def fold_(model: nn.Module, pack: bool = False) -> None:
 class Stack:
     """An encoder or decoder whose ``layers`` may have a folded form."""
 
+    layers: nn.ModuleList
     folded: Optional["FoldedLayers"] = None
 
     def running_layers(self) -> Iterable[nn.Module]:

@@ -3,7 +3,7 @@
 import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Set
+from typing import Any, Dict, Set
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerModelBase
@@ -31,7 +31,7 @@ class ResMLPModel(TransformerModelBase):
     def build_model(cls, args, task):
         """*args* is a Namespace (command line) or a DictConfig (hydra)."""
         if OmegaConf.is_config(args):
-            args = Namespace(**OmegaConf.to_container(args))
+            args = Namespace(**OmegaConf.to_container(args))  # type: ignore
         set_defaults(args)
         if args.no_token_positional_embeddings:  # overrides the default of an architecture
             args.token_positional_embeddings = False
@@ -106,7 +106,7 @@ def _check_there(folder: Path, names: list) -> None:
 
 def _found_beside(folder: Path, data: Path, bpe: str) -> dict:
     """The options that lie beside a model: its subwords and its length penalty."""
-    found = {"lenpen": chosen_lenpen(folder)}
+    found: Dict[str, Any] = {"lenpen": chosen_lenpen(folder)}
     if bpe == "sentencepiece":
         models = [str(place / "spm.model") for place in (folder, data)]
         found["sentencepiece_model"] = next(filter(os.path.isfile, models), None)

@@ -77,7 +77,7 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
     )
     side = (width - 1.0 * CM) / columns
     figure = new_figure(width, len(rows) * side + (headings * 0.28 + 1.8) * CM, title)
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.01)
+    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.01)  # type: ignore
     grid = figure.subplots(len(rows), columns, squeeze=False)
     for axes in grid.flat:
         axes.set_visible(False)

@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import Dict, List, Tuple, Union
+from typing import Dict, List, Sequence, Tuple, Union
 
 from resmlp_mt.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.prepare.pool import workers
@@ -75,7 +75,7 @@ def clean(
     cleaner: Cleaner,
     drop_duplicates: bool,
     processes: int,
-    outputs: Tuple[Path, Path],
+    outputs: Sequence[Path],
 ) -> Dict[str, Dict[str, int]]:
     """Write the training text; gives, by corpus, how many pairs were read, kept and left out.
 

@@ -90,15 +90,19 @@ class Encoder:
                 sides = [one_line(make_plain(side)) for make_plain, side in zip(plain, sides)]
             pieces = [self.subwords.encode(side) for side in sides]
             lengths = [len(side.split(" ")) if side else 0 for side in pieces]
-            reason = unfit(*lengths, self.max_pieces, self.max_ratio) if split == "train" else ""
+            reason = (
+                unfit(lengths[0], lengths[1], self.max_pieces, self.max_ratio)
+                if split == "train"
+                else ""
+            )
             if reason:
                 dropped[reason] += 1
                 continue
             kept.append(pieces)
             for side in pieces:
                 counts.update(side.split())
-        texts = ("".join(f"{pieces[side]}\n" for pieces in kept) for side in (0, 1))
-        return len(kept), *texts, counts, dropped
+        source, target = ("".join(f"{pieces[side]}\n" for pieces in kept) for side in (0, 1))
+        return len(kept), source, target, counts, dropped
 
 
 def unfit(source: int, target: int, max_pieces: int, max_ratio: Optional[float]) -> str:

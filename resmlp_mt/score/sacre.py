@@ -1,6 +1,6 @@
 """BLEU and chrF by sacreBLEU, each with its signature."""
 
-from typing import Dict, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 from sacrebleu.metrics import BLEU, CHRF
 
@@ -17,7 +17,7 @@ def score(
     target_lang: Optional[str] = None,
     metrics: Sequence[str] = ("bleu", "chrf"),
     tokenize: Optional[str] = None,
-) -> Dict[str, object]:
+) -> Dict[str, Any]:
     """Scores of detokenized sentences: by metric the value, rounded to two digits, and
     ``METRIC_signature``. Language and tokenizer are those of :func:`bleu_metric`."""
     check_counts(hypotheses, references)

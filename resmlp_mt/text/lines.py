@@ -12,7 +12,7 @@ import sys
 import zlib
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, TextIO, Tuple
+from typing import BinaryIO, Iterable, Iterator, List, TextIO, Tuple, cast
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import whole_file
@@ -40,7 +40,7 @@ def reading(path: Path) -> Iterator[None]:
 def open_bytes(path: Path) -> BinaryIO:
     """The bytes of a file, plain or ``.gz``."""
     path = Path(path)
-    return gzip.open(path) if path.suffix == ".gz" else open(path, "rb")
+    return cast(BinaryIO, gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
 
 
 def sha256_of(path: Path) -> str:

@@ -3,7 +3,7 @@
 import re
 import sys
 from pathlib import Path
-from typing import Iterable, Iterator, List
+from typing import Iterable, Iterator, List, Optional
 
 import sentencepiece
 
@@ -88,7 +88,8 @@ class _Learnable:
     reading them raised."""
 
     def __init__(self, lines: Iterable[str]):
-        self.lines, self.taken, self.left_out, self.error = lines, 0, 0, None
+        self.lines, self.taken, self.left_out = lines, 0, 0
+        self.error: Optional[Exception] = None
 
     def __iter__(self) -> Iterator[str]:
         try:

@@ -28,7 +28,7 @@ class Recipe:
     average_count: int
     beam: int
     lenpen: List[float]  # the validation set chooses one
-    options: Dict[str, Dict[str, Union[Value, Dict[str, Value]]]]
+    options: Dict[str, dict]  # by section; a table in it is for one language pair
 
     def options_for(self, model: str, pair: str, max_update: int) -> Options:
         """The options of ``fairseq-train`` for a registered *model* and a pair SOURCE-TARGET."""

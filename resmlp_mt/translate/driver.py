@@ -49,7 +49,7 @@ def translate(
             f"--resume: {output} has more lines than {name_of(source)}: it is of another text"
         )
     if not lines:
-        _write(output, [], first=True)
+        _write(output, iter(()), first=True)
     text, start = _Text(name_of(source)), time.monotonic()
     if done < len(lines):
         engine = load()

@@ -107,8 +107,8 @@ class Translator:
             found = self.search(batch)
         except (NotFinite, AssertionError) as error:
             # the search of fairseq names no sentence: it asserts that all have a hypothesis
-            named = isinstance(error, NotFinite)
-            lost = set(error.sentences if named else self._unfinished(batch))
+            named = error.sentences if isinstance(error, NotFinite) else self._unfinished(batch)
+            lost = set(named)
             searched = [i for i in range(len(batch)) if i not in lost]
             of_rest = self.search([batch[i] for i in searched]) if searched else []
             by_number = dict(zip(searched, of_rest))
