@@ -25,12 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None:
     """Which text is prepared and how; `resmlp-mt run` has these options too."""
-    add, pref = parser.add_argument_group("the text").add_argument, {"metavar": "PREF"}
+    add = parser.add_argument_group("the text").add_argument
     add("-s", "--source-lang", metavar="LANG", help="language of the source")
     add("-t", "--target-lang", metavar="LANG", help="language of the target")
-    add("--trainpref", **pref, help="training text, PREF.LANG; several separated by commas")
-    add("--validpref", **pref, help="validation text")
-    add("--testpref", **pref, help="test sets, separated by commas")
+    add("--trainpref", metavar="PREF", help="training text, PREF.LANG; several separated by commas")
+    add("--validpref", metavar="PREF", help="validation text")
+    add("--testpref", metavar="PREF", help="test sets, separated by commas")
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
