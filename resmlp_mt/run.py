@@ -174,7 +174,7 @@ class Run:
             **self.search,
         )
         source = self.data / "text" / f"{split}.{settings.source_lang}"
-        translate(partial(Translator, options), source, output, resume=True)
+        translate(partial(Translator, options), source, output, resume=True, title=f"    {split}")
         return read_text(output)
 
     def _references(self, split: str) -> List[str]:

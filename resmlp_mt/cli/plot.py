@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add("--title", metavar="TEXT", help="heading of the picture, '' for none")
         if kind == "matrices":
             add("checkpoint", type=Path, help="checkpoint of a resmlp_mt model")
-            help = "positions of A to draw: the length of a long training sentence (default: 32)"
-            add("--length", **WHOLE, default=32, help=help)
+            add("--length", **WHOLE, default=32, help="positions of A to draw (default: 32)")
             add("--head", **WHOLE, nargs="+", help="heads, from 1 (default: the first 8)")
         else:
             help = "log of fairseq-train --log-format json, or result file with valid_curve (.json)"

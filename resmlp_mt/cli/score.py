@@ -16,6 +16,12 @@ from resmlp_mt.cli.arguments import FILE
 from resmlp_mt.errors import UserError
 
 STDIN = Path("-")
+NAMES = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "tokenized_bleu": "tokenized BLEU",
+    "compound_split_bleu": "compound-split BLEU",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +61,6 @@ def run(args: argparse.Namespace) -> None:
     scores = score(hypotheses, references, target, tokenize=args.tokenize)
     if args.tokenized:
         scores.update(tokenized_scores(hypotheses, references, without_region(target)))
-    names = {"bleu": "BLEU", "chrf": "chrF", "tokenized_bleu": "tokenized BLEU"}
-    names["compound_split_bleu"] = "compound-split BLEU"
-    for key, name in names.items():
+    for key, name in NAMES.items():
         if key in scores:
             print(f"{name} {scores[key]:.2f} {scores[f'{key}_signature']}")

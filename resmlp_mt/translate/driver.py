@@ -28,13 +28,19 @@ class Engine(Protocol):
 
 
 def translate(
-    load: Callable[[], Engine], source: Path, output: Path, nbest: int = 1, resume: bool = False
+    load: Callable[[], Engine],
+    source: Path,
+    output: Path,
+    nbest: int = 1,
+    resume: bool = False,
+    title: str = "translate",
 ) -> dict:
     """Write *nbest* lines for each line of a text, as they are made; ``-`` is a standard stream.
 
     *load* is called once the files are known to be good. A line without a word gives empty lines,
     and so does an n-th translation that the search does not have. With *resume* the output goes on
-    after its last whole line. Returns ``lines`` of the text, ``blank`` ones, and ``seconds``.
+    after its last whole line. *title* names the progress. Returns ``lines`` of the text, ``blank``
+    ones, and ``seconds``.
     """
     if str(output) != STDOUT:
         check_output(output, source)
@@ -53,7 +59,7 @@ def translate(
     text, start = _Text(name_of(source)), time.monotonic()
     if done < len(lines):
         engine = load()
-        with Progress("translate", len(lines), "lines", done) as progress:
+        with Progress(title, len(lines), "lines", done) as progress:
             for begin in range(done, len(lines), CHUNK):
                 chunk = text.translated(engine, lines[begin : begin + CHUNK], begin, progress)
                 texts = (n[i] if i < len(n) else "" for n in chunk for i in range(nbest))
