@@ -50,9 +50,8 @@ def test_the_notebook(monkeypatch, capsys):
 @pytest.fixture
 def small_study(tmp_path, monkeypatch):
     """The study on 200 sentences, with layers of 16 channels and results of its own."""
-    for split, pairs in grammar.generate(
-        1, {"train": 200, "valid.a": 10, "test.a": 12, "test.b": 10}
-    ).items():
+    sizes = {"train": 200, "valid.a": 10, "test.a": 12, "test.b": 10}
+    for split, pairs in grammar.generate(1, sizes).items():
         for language, side in zip(("en", "fr"), zip(*pairs)):
             text = "".join(f"{line}\n" for line in side)
             (tmp_path / f"{split}.{language}").write_text(text, encoding="utf-8")
@@ -107,8 +106,7 @@ def test_what_the_study_counts():
     assert study.signature(study.CHRF).startswith("nrefs:1|")
 
 
-def test_the_benchmark_runs():
-    """Its decoding and memory modes; the others have longer ways."""
+def test_the_benchmark():
     words = ("--quick", "--repeats", 1, f"--arch-options={SMALL}", "--exported", "int8")
     done = run("scripts/benchmark", "decode", *words)
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,6 @@
 
 import random
 import re
-import shutil
 from pathlib import Path
 from typing import List, NamedTuple
 
@@ -26,21 +25,24 @@ WORDS = ["ein", "Mann", "Frau", "Hund", "Kind", "spielt", "läuft", "sitzt", "im
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 
 
-class Block(NamedTuple):
+class Step(NamedTuple):
     page: str
-    language: str
-    text: str
+    command: str
     prints: str  # what the page says that it prints, if it says so
 
 
-def blocks(page: str) -> List[Block]:
-    """The code of a page that is run: shell and Python without the comment that it is not."""
-    found = [match.groups() for match in BLOCK.finditer(PAGES[page])]
-    return [
-        Block(page, language, text, prints or "")
-        for skipped, language, text, prints in found
-        if language in ("sh", "python") and not skipped
-    ]
+def steps(page: str) -> List[Step]:
+    """What a page says to run: each command of a shell, and each block of Python."""
+    found = []
+    for skipped, language, text, prints in map(re.Match.groups, BLOCK.finditer(PAGES[page])):
+        for pattern, small in CUTS.items():
+            text = re.sub(pattern, small, text)
+        if language == "sh" and not skipped:
+            commands = re.split(r"(?<!\\)\n", text.strip())
+            found += [Step(page, command, prints or "") for command in commands]
+        elif language == "python" and not skipped:
+            found.append(Step(page, f"python - <<'END'\n{text}END", prints or ""))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -60,24 +62,17 @@ def folder(tmp_path_factory):
     return folder
 
 
-STEPS = [block for page in FOLLOWED for block in blocks(page)]
+STEPS = [step for page in FOLLOWED for step in steps(page)]
 
 
-@pytest.mark.parametrize("block", STEPS, ids=lambda block: block.page.rpartition("/")[2])
-def test_block(block, folder):
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.page.rpartition("/")[2])
+def test_step(step, folder):
     """One after the other: each finds what those before it have made."""
-    text = block.text
-    for pattern, small in CUTS.items():
-        text = re.sub(pattern, small, text)
-    for out in re.findall(r"--(?:out|save-dir) (\w+)", text):  # other pages use these names too
-        if block.page != "README.md" and out != "run":
-            shutil.rmtree(folder / out, ignore_errors=True)
-    command = text if block.language == "sh" else f"python - <<'END'\n{text}END"
-    done = shell(command, folder)
-    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    done = shell(step.command, folder)
+    assert done.returncode == 0, f"{step.command}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
-    if block.prints:
-        assert done.stdout == block.prints
+    if step.prints:
+        assert done.stdout == step.prints
 
 
 def anchors(page: Path) -> set:
