@@ -1,8 +1,4 @@
-"""What a ResMLP holds to, whatever its options: the checks of the tests, and of the soak that
-draws the options.
-
-All take a model in evaluation mode, and *tolerance*: the largest :func:`~helpers.gap`.
-"""
+"""What a ResMLP in evaluation mode holds to, whatever its options, within a *tolerance*."""
 
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
@@ -18,7 +14,7 @@ from resmlp_mt.model.folding import fold_
 
 
 def random_words(dictionary, *shape: int) -> Tensor:
-    """Words of a dictionary, none of its special symbols, by PyTorch's random numbers."""
+    """By PyTorch's random numbers, none of them a special symbol."""
     return torch.randint(dictionary.nspecial, len(dictionary), shape)
 
 
@@ -26,13 +22,8 @@ def random_words(dictionary, *shape: int) -> Tensor:
 def assert_encoder_ignores_padding(
     model, dictionary, sentences: Sequence[Tensor], left: bool, tolerance: float, vectors=None
 ) -> None:
-    """Every entry of the encoder's output is the same alone and in a batch, at the positions of the
-    tokens that were given.
-
-    Args:
-        left: the side of the padding.
-        vectors: B x T x C, in place of the embeddings of the padded batch.
-    """
+    """Every entry of the encoder's output is the same alone and in a batch that is padded on one
+    side. *vectors* (B x T x C) stand for the embeddings of the batch."""
     tokens = pad_batch(sentences, dictionary, left)
     batch = model.encoder(tokens, return_all_hiddens=True, token_embeddings=vectors)
     assert torch.equal(batch["encoder_padding_mask"][0], tokens.eq(dictionary.pad()))
@@ -80,13 +71,8 @@ def assert_decoder_ignores_padding(
 
 @torch.no_grad()
 def assert_causal(model, dictionary, source: Tensor, prev: Tensor, moves: bool = True) -> None:
-    """A later word moves no earlier logit by a single bit.
-
-    Args:
-        source: B x S.
-        prev: B x T, words only.
-        moves: the word itself moves its own logits.
-    """
+    """A later word of *prev* (B x T) moves no earlier logit by a single bit; the word itself moves
+    its own if *moves*."""
     logits, _ = model(source, None, prev)
     for position in range(prev.size(1)):
         changed = prev.clone()
@@ -97,17 +83,11 @@ def assert_causal(model, dictionary, source: Tensor, prev: Tensor, moves: bool =
 
 
 class Move(NamedTuple):
-    """What beam search makes of its R hypotheses after a word.
+    """What beam search makes of its R hypotheses after a word."""
 
-    Attributes:
-        rows: for each hypothesis from now on, the row that it continues.
-        kept: the sentences that are left, of those there were; None: all.
-        beam: hypotheses of each sentence from now on; None: rows are moved in any way.
-    """
-
-    rows: List[int]
-    kept: Optional[List[int]] = None
-    beam: Optional[int] = None
+    rows: List[int]  # for each hypothesis from now on, the row that it continues
+    kept: Optional[List[int]] = None  # the sentences that are left; None: all
+    beam: Optional[int] = None  # of each sentence from now on; None: rows move in any way
 
 
 @torch.no_grad()
@@ -121,16 +101,8 @@ def assert_decodes_as_in_one_pass(
     beam: int = 1,
     own: bool = False,
 ) -> None:
-    """Word-by-word decoding gives the logits and attention of the full pass, after every move.
-
-    Args:
-        model: to decode with.
-        full: for the full passes; of the same weights, not folded.
-        source: B x S.
-        moves: one after each word but the last; words are drawn by PyTorch's random numbers.
-        beam: hypotheses of each sentence at first.
-        own: move hypotheses as our beam search does, not as fairseq's; not for arbitrary rows.
-    """
+    """Word-by-word decoding gives the logits and attention of the *full* model's whole pass, after
+    every move. *own*: hypotheses are moved as our beam search does, not as fairseq's."""
     beams = torch.arange(len(source)).repeat_interleave(beam)
     outs = [m.encoder.reorder_encoder_out(m.encoder(source), beams) for m in (model, full)]
     state, tokens = {}, torch.full((len(beams), 1), dictionary.eos())
@@ -172,12 +144,7 @@ def folded_affine_names(model) -> List[str]:
 def assert_folding_changes_nothing(
     model, sources: Sequence[Tensor], prev: Tensor, tolerance: float
 ) -> None:
-    """Fold *model*; the logits after it are those before it.
-
-    Args:
-        sources: batches of the same sentences, B x S, each padded in a way of its own.
-        prev: B x T.
-    """
+    """Fold *model*; the logits of each batch of *sources* after it are those before it."""
     before = [model(source, None, prev)[0] for source in sources]
     fold_(model)
     for source, logits in zip(sources, before):
@@ -186,14 +153,7 @@ def assert_folding_changes_nothing(
 
 @torch.no_grad()
 def assert_loads_as_saved(model, dictionary, args, source, prev, path) -> None:
-    """fairseq's checkpoint of a model, loaded by fairseq, has its weights and logits, bit by bit.
-
-    Args:
-        args: the model's options.
-        source: B x S.
-        prev: B x T.
-        path: of a file to write.
-    """
+    """fairseq's checkpoint of a model, loaded, has its weights and logits, bit for bit."""
     history = {"optimizer_name": "Adagrad", "lr_scheduler_state": {}, "num_updates": 0}
     state = {
         "cfg": {"model": args},

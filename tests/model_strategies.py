@@ -22,23 +22,14 @@ STD = {torch.float64: 0.3, torch.float32: 0.3, torch.float16: 0.1, torch.bfloat1
 
 @dataclass
 class Case:
-    """A model of random weights, and sentences for it.
-
-    Attributes:
-        options: those of the model that are not the tests' own.
-        dtype: of weights and states.
-        seed: of weights and words.
-        lengths: of the source sentences, end of sentence included.
-        targets: the same of the targets.
-        left: the padding's side in the source.
-    """
+    """A model of random weights, and sentences for it."""
 
     options: Dict[str, object]
     dtype: torch.dtype
-    seed: int
-    lengths: Sequence[int]
-    targets: Sequence[int]
-    left: bool
+    seed: int  # of weights and words
+    lengths: Sequence[int]  # of the source sentences, end of sentence included
+    targets: Sequence[int]  # the same of the targets
+    left: bool  # the padding's side in the source
     folded: bool = False
     moves: List[Move] = field(default_factory=list)
     beam: int = 1
