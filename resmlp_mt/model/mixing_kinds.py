@@ -15,21 +15,27 @@ TOKEN_MIXING: Dict[str, Type[nn.Module]] = {}
 def register_mixing(name: str, cls: Type[nn.Module]) -> None:
     """Make *cls* a choice of ``--token-mixing``. A kind of your own is one file::
 
-        # my_plugin/__init__.py: fairseq-train --user-dir my_plugin --token-mixing average ...
+        # my_plugin/__init__.py: fairseq-train --user-dir my_plugin --token-mixing shift ...
         import torch
         from resmlp_mt import ResMLPModel, register_mixing
 
-        class AverageMixing(torch.nn.Module):
+        class ShiftMixing(torch.nn.Module):
             @classmethod
             def build(cls, cfg, channels, positions, causal):
-                return cls()
+                return cls(channels)
+
+            def __init__(self, channels):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.full((2, channels), 0.5))
 
             def forward(self, x, history=None, padding_mask=None):
-                if history is not None:  # R x C, the newest word of each hypothesis
-                    return history.recent(id(self), x, 2).mean(1)
-                return (x + torch.nn.functional.pad(x, (0, 0, 0, 0, 1, 0))[:-1]) / 2
+                if history is None:
+                    before = torch.nn.functional.pad(x, (0, 0, 0, 0, 1, 0))[:-1]
+                else:
+                    before = history.recent(id(self), x, 2)[:, 0]
+                return self.weight[0] * x + self.weight[1] * before
 
-        register_mixing("average", AverageMixing)
+        register_mixing("shift", ShiftMixing)
 
     x is T x B x C, zero at padding, or R x C with *history*, which remembers earlier inputs. A map
     of positions alone is best a subclass of :class:`TokenMixing` with a ``matrix`` of its own. A

@@ -1,7 +1,12 @@
 """A fifth kind of token mixing, from a user's own file: trained, decoded, folded, not exported."""
 
+import textwrap
+from argparse import Namespace
+
 import pytest
 import torch
+from fairseq import options
+from fairseq.utils import import_user_module
 from helpers import build_model, gap, pad_batch, random_sentences, shift
 from model_checks import Move, assert_causal, assert_decodes_as_in_one_pass
 from torch import nn
@@ -13,24 +18,7 @@ from resmlp_mt.model.folding import fold_
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 from resmlp_mt.model.token_mixing import TokenMixing
 
-
-class ShiftMixing(nn.Module):
-    """``y[t] = w0 x[t] + w1 x[t - 1]``, written from nothing: it has no folded form."""
-
-    def __init__(self, channels):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(2, channels))
-
-    @classmethod
-    def build(cls, cfg, channels, positions, causal):
-        return cls(channels)
-
-    def forward(self, x, history=None, padding_mask=None):
-        if history is not None:
-            before, now = history.recent(id(self), x, 2).unbind(1)
-        else:
-            before, now = nn.functional.pad(x, (0, 0, 0, 0, 1, 0))[:-1], x
-        return self.weight[0] * now + self.weight[1] * before
+KINDS = ("shift", "fading")
 
 
 class FadingMixing(TokenMixing):
@@ -41,15 +29,30 @@ class FadingMixing(TokenMixing):
         return super().matrix(length) * 0.8 ** (t[:, None] - t).abs()
 
 
-KINDS = {"shift": ShiftMixing, "fading": FadingMixing}
+@pytest.fixture(scope="module", autouse=True)
+def plugin(tmp_path_factory):
+    """The example of register_mixing as a --user-dir of fairseq, and a class of ours."""
+    folder = tmp_path_factory.mktemp("own") / "my_plugin"
+    folder.mkdir()
+    example = register_mixing.__doc__.split("::\n\n")[1].split("\n\n    x is")[0]
+    (folder / "__init__.py").write_text(textwrap.dedent(example))
+    import_user_module(Namespace(user_dir=str(folder)))
+    register_mixing("fading", FadingMixing)
+    register_mixing("fading", FadingMixing)  # twice is once
+    yield
+    for kind in KINDS:
+        del TOKEN_MIXING[kind]
 
 
-@pytest.fixture(params=KINDS, autouse=True)
+@pytest.fixture(params=KINDS)
 def kind(request):
-    register_mixing(request.param, KINDS[request.param])
-    register_mixing(request.param, KINDS[request.param])  # fairseq may load a file twice
-    yield request.param
-    del TOKEN_MIXING[request.param]
+    return request.param
+
+
+def test_the_option(kind):
+    arguments = ["data", "--arch", "resmlp_mt_tiny", "--token-mixing", kind]
+    args = options.parse_args_and_arch(options.get_training_parser(), arguments)
+    assert args.token_mixing == kind
 
 
 def test_a_step_of_training(kind):
@@ -87,7 +90,9 @@ def test_decoding_and_folding(kind, folded):
 
 def test_it_is_not_exported(kind):
     model, _ = build_model(token_mixing=kind)
-    with pytest.raises(UserError, match=f"{KINDS[kind].__name__} cannot be exported, only linear"):
+    with pytest.raises(
+        UserError, match=f"{TOKEN_MIXING[kind].__name__} cannot be exported, only linear"
+    ):
         graphs(model, "float32", {})
 
 
