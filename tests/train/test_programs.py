@@ -63,54 +63,6 @@ def test_the_child_ends_with_its_parent(tmp_path, monkeypatch, number, status):
     assert gone(child)
 
 
-NESTED = """
-import subprocess, sys
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.train.programs import stopping
-def work():
-    process = subprocess.Popen([sys.executable, sys.argv[1], *sys.argv[2:]])
-    with stopping(process):
-        process.wait()
-sys.exit(run_main(work))
-"""
-INNER = """
-import sys
-from pathlib import Path
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.train.programs import cost_added_to, run_command
-child = (
-    "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), "
-    "sys.exit(1))); print('here', flush=True); time.sleep(600)"
-)
-def work():
-    with cost_added_to(Path(sys.argv[1])):
-        said = lambda line: print(line, flush=True)
-        run_command("sleeper", [sys.executable, "-c", child], sys.argv[2], said)
-sys.exit(run_main(work))
-"""
-
-
-def test_a_command_below_a_command_has_the_time_to_end(tmp_path):
-    """A batch system sends SIGTERM to all of them: the cost is written."""
-    for name, text in (("outer.py", NESTED), ("inner.py", INNER)):
-        (tmp_path / name).write_text(text)
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            *(tmp_path / name for name in ("outer.py", "inner.py", "cost.json", "log")),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-    )
-    assert parent.stdout.readline() == "here\n"
-    os.killpg(parent.pid, signal.SIGTERM)
-    assert parent.wait(timeout=60) == 143
-    assert read_json(tmp_path / "cost.json")["wall_minutes"] > 0
-
-
 def test_output_and_errors(tmp_path):
     log, seen = tmp_path / "log", []
 
@@ -126,16 +78,6 @@ def test_output_and_errors(tmp_path):
         run("import os; os.kill(os.getpid(), 9)")
     assert seen == ["7", "one", "two"]
     assert log.read_text().splitlines()[1::2][:2] == ["7", "one"]
-
-
-def test_the_command_in_the_log_can_be_pasted(tmp_path):
-    log = tmp_path / "log"
-    code = "import os, sys; print(os.environ['A'], os.environ['B'], sys.argv[1:])"
-    command = [sys.executable, "-c", code, "(0.9, 0.98)", "*"]
-    run_command("it", command, log, environment={"A": "7", "B": "x y"})
-    line, said = log.read_text().splitlines()
-    pasted = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
-    assert pasted.stdout.splitlines() == [said] == ["7 x y ['(0.9, 0.98)', '*']"], pasted.stderr
 
 
 def test_the_shell_does_not_choose_the_precision(tmp_path, monkeypatch):

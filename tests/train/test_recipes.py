@@ -8,7 +8,7 @@ from fairseq.optim.lr_scheduler import build_lr_scheduler
 from torch import nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.train.recipe import FOLDER, command_line, load_recipe, parse_options
+from resmlp_mt.train.recipe import FOLDER, NAMES, command_line, load_recipe, parse_options
 
 
 def config(recipe, arch, model, pair="en-de", max_update=None):
@@ -79,6 +79,15 @@ def test_small():
     assert found[201] == pytest.approx(0.001) and found[401] == pytest.approx(0.002)
     assert found[1201] == pytest.approx(0.001) and found[2001] == 0
     assert max(found, key=found.get) == 401
+
+
+def test_every_recipe_is_in_the_package_and_one_that_fairseq_takes():
+    assert {path.stem for path in FOLDER.glob("*.toml")} == set(NAMES)
+    for name in NAMES:
+        for arch, model in (("resmlp_mt_gated_6", "resmlp_mt"), ("transformer", "transformer")):
+            cfg = config(name, arch, model)
+            assert cfg.optimization.max_update == load_recipe(name).max_update
+            assert cfg.model.share_all_embeddings and cfg.common.log_format == "json"
 
 
 def load_own(path, old, new):
