@@ -79,11 +79,12 @@ class PackedLinear(nn.Linear):
 
     def reads_packed(self, x: Tensor) -> bool:
         """Whether the product with *x* is one of the packed weight."""
+        weight = self.weight
         if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or x.device.type != "cpu":
             return False
-        if not (x.dtype == self.weight.dtype == torch.float32 and available()):
+        if not (x.dtype == weight.dtype == torch.float32 and available()):
             return False
-        if self.weight.is_inference():
+        if weight.is_inference():
             return False  # has no version that would tell a change
         return x.numel() <= FEW * self.in_features or faster_for_many_rows()
 
