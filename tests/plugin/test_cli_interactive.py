@@ -48,11 +48,7 @@ def test_a_line_without_an_end(trained):
     assert_same_hypotheses(hypotheses(with_end), hypotheses(without))
 
 
-def test_subwords_without_a_model(trained, tmp_path):
-    options = ("--path", trained.path, "--cpu", "--bpe", "sentencepiece")
-    said = refusal("interactive", trained.data, *options, stdin="w01\n")
-    assert said == "--bpe sentencepiece: give --sentencepiece-model, spm.model of the data"
-    # as some tasks of fairseq make it
+def test_subwords_as_some_tasks_of_fairseq_make_them(tmp_path):
     model = train_subwords(["a b"] * 9, tmp_path / "spm", 6)
     assert build_bpe(Namespace(bpe="sentencepiece", sentencepiece_model=str(model))).encode("a b")
 
