@@ -89,8 +89,7 @@ def _check_place(place: dict) -> None:
 
 
 def _check_optimizer(optimizer: FairseqOptimizer, path: str) -> None:
-    # a composite optimizer has no state of its own, but those of its parts
-    of_parameters = getattr(optimizer.optimizer, "state", {})
+    of_parameters = getattr(optimizer.optimizer, "state", {})  # a composite one has none
     for number, (parameter, values) in enumerate(of_parameters.items()):
         check_finite({f"optimizer state {number}.{name}": v for name, v in values.items()}, path)
         for name, value in values.items():
