@@ -66,7 +66,7 @@ def encoder_graph(model: nn.Module, precision: str) -> Graph:
     Inputs: ``embedded`` (B x S x C), ``inside`` (B x S x 1 x 1; 1 at words, 0 at padding).
     Outputs, of each decoder layer l: ``keys.l`` and ``values.l``, B x H x S x C / H.
     """
-    encoder, graph = model.encoder, Graph("encoder", precision)
+    encoder, graph = model.encoder, Graph("encoder", precision, integers=False)
     width = encoder.embed_tokens.embedding_dim
     x = graph.input("embedded", "float32", ["sentences", "length", width])
     inside = graph.input("inside", "float32", ["sentences", "length", 1, 1])
@@ -89,7 +89,7 @@ def encoder_graph(model: nn.Module, precision: str) -> Graph:
     zeros = np.zeros(heads * each, np.float32)
     bias = [zeros if part.bias is None else array(part.bias) for part in read]
     x = normed(graph, x, encoder.layer_norm)
-    x = graph.product(x, weight, np.concatenate(bias), precise=True)
+    x = graph.product(x, graph.store_columns(weight), np.concatenate(bias))
     x = graph.transpose(sequence.reshape(x, len(read) * heads, each), 0, 2, 1, 3)
     for number, part in enumerate(graph.split(x, len(read), axis=1)):
         name = f"{('keys', 'values')[number % 2]}.{number // 2}"
@@ -110,7 +110,7 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
     Returns:
         the graph; its memory; the output layer, as it is stored, and whether it is the embedding.
     """
-    decoder, graph = model.decoder, Graph("step", precision)
+    decoder, graph = model.decoder, Graph("step", precision, integers=True)
     width = decoder.embed_tokens.embedding_dim
     x = graph.input("embedded", "float32", ["all rows", width])
     shape, count = graph.input("shape", "int64", [3]), graph.input("count", "int64", [1])
@@ -138,7 +138,7 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
             weight = array(layer.weight)
     output = graph.store_columns(weight.T)
     bias = None if layer.bias is None else array(layer.bias)
-    scores = graph.op("LogSoftmax", graph.stored_product(x, output, bias), axis=-1)
+    scores = graph.op("LogSoftmax", graph.product(x, output, bias), axis=-1)
     end = graph.op("Gather", scores, graph.constant(decoder.dictionary.eos()), axis=1)
     graph.output(end, "end_scores", "float32", ["all rows"])
     best, words = graph.op("TopK", scores, count, outputs=2, axis=1)
@@ -185,7 +185,7 @@ def attend(
     scale = np.float32(attn.scaling)
     bias = None if attn.q_proj.bias is None else array(attn.q_proj.bias) * scale
     weight = array(attn.q_proj.weight).T * scale
-    query = graph.product(normed(graph, x, branch.pre), weight, bias)
+    query = graph.product(normed(graph, x, branch.pre), graph.store_columns(weight), bias)
     y = graph.op(
         "MultiHeadAttention",
         *(graph.op("Reshape", query, by_sentence), *read, "", "lengths"),

@@ -59,7 +59,7 @@ def mixing_branch(graph: Graph, x: Name, branch: nn.Module, number: int, sequenc
         value, gate = graph.split(graph.linear(h, mixing.value_gate), 2, axis=1)
         y = sequence.mix(value, matrix, number)
         y = graph.op("Mul", y, graph.activation(gate, mixing.activation))
-        y = graph.linear(y, mixing.output, sequence.is_source)
+        y = graph.linear(y, mixing.output)
     else:
         y = sequence.mix(h, matrix, number)
     return graph.op("Add", x, y)
@@ -76,8 +76,6 @@ class WholeSentence:
     Args:
         inside: B x S x 1 x 1; 1 at words, 0 at padding.
     """
-
-    is_source = True
 
     def __init__(self, graph: Graph, inside: Name):
         self.graph, self._inside = graph, inside
@@ -158,8 +156,6 @@ class NewestWord:
     x D, with G = L H and D = C / H for matrices, G = L and D = C for convolutions. The output
     ``new`` is (B J) x (L C). What the past adds in all layers is computed at once.
     """
-
-    is_source = False
 
     def __init__(self, graph: Graph, branches: List[nn.Module]):
         self.graph = graph

@@ -37,12 +37,13 @@ def array(tensor: Tensor) -> np.ndarray:
 class Graph:
     """
     Args:
-        precision: ``float32``, ``float16`` or ``int8``: how matrices are stored. With int8 linear
-            layers multiply integers, and other matrices are float16.
+        precision: ``float32``, ``float16`` or ``int8``: how linear layers are stored. With int8
+            other matrices are float16.
+        integers: whether int8 is the arithmetic of linear layers, too.
     """
 
-    def __init__(self, name: str, precision: str):
-        self.name, self.precision = name, precision
+    def __init__(self, name: str, precision: str, integers: bool):
+        self.name, self.precision, self.integers = name, precision, integers
         self._nodes: List[onnx.NodeProto] = []
         self._weights: Dict[Name, TensorProto] = {}
         self._inputs: List[onnx.ValueInfoProto] = []
@@ -118,45 +119,28 @@ class Graph:
 
     # layers
 
-    def linear(self, x: Name, layer: nn.Linear, precise: bool = False) -> Name:
+    def linear(self, x: Name, layer: nn.Linear) -> Name:
         """``x W' + b``, R x C to R x D."""
         bias = None if layer.bias is None else array(layer.bias)
-        return self.product(x, array(layer.weight).T, bias, precise)
-
-    def product(
-        self, x: Name, weight: np.ndarray, bias: Optional[np.ndarray], precise: bool = False
-    ) -> Name:
-        """``x weight + bias``: R x C to R x D, *weight* C x D.
-
-        Args:
-            precise: multiply in float32. Half of what int8 loses comes from two of the encoder's
-                products, which are done once a sentence.
-        """
-        if precise and self.precision == "int8":
-            rounded, scale = (self.store(part) for part in quantize(weight, saturates=False))
-            weight = self.op("Mul", self.op("Cast", rounded, to=TensorProto.FLOAT), scale)
-            return self._float_product(x, weight, bias)
-        return self.stored_product(x, self.store_columns(weight), bias)
+        return self.product(x, self.store_columns(array(layer.weight).T), bias)
 
     def store_columns(self, weight: np.ndarray) -> List[Name]:
-        """A C x D matrix as :meth:`stored_product` reads it: with int8 it has a scale for each
-        column."""
+        """Store a C x D matrix; with int8 it has a scale for each column."""
         if self.precision == "int8":
             return [self.store(part) for part in quantize(weight)]
         return [self.store(weight.astype(self.precision))]
 
-    def stored_product(self, x: Name, stored: List[Name], bias: Optional[np.ndarray]) -> Name:
+    def product(self, x: Name, stored: List[Name], bias: Optional[np.ndarray]) -> Name:
+        """``x weight + bias``, R x C to R x D."""
         weight, *scale = stored
-        if scale:
-            bias = [] if bias is None else [self.constant(bias, "float32")]
+        bias = [] if bias is None else [self.constant(bias, "float32")]
+        if scale and self.integers:
             inputs = (x, weight, *scale, "", *bias)
             return self.op("DynamicQuantizeMatMul", *inputs, domain="com.microsoft")
-        if self.precision == "float16":
+        if self.precision != "float32":
             weight = self.op("Cast", weight, to=TensorProto.FLOAT)
-        return self._float_product(x, weight, bias)
-
-    def _float_product(self, x: Name, weight: Name, bias: Optional[np.ndarray]) -> Name:
-        bias = [] if bias is None else [self.constant(bias, "float32")]
+        if scale:
+            weight = self.op("Mul", weight, *scale)
         return self.op("Gemm", x, weight, *bias)
 
     def layer_norm(self, x: Name, norm: nn.LayerNorm) -> Name:
@@ -193,15 +177,13 @@ class Graph:
         return file.index(self._weights[name].raw_data)
 
 
-def quantize(weight: np.ndarray, saturates: bool = True) -> tuple:
+def quantize(weight: np.ndarray) -> tuple:
     """Symmetric int8 of a matrix and the float32 scale of each column.
 
     A CPU without VNNI adds the products of two neighbouring rows in 16 bits. An input is at most
     255, so that it saturates unless two neighbours sum to at most 128.
     """
-    largest = np.abs(weight).max(axis=0)
-    if saturates:
-        rows = np.pad(weight, ((0, len(weight) % 2), (0, 0)))
-        largest = np.maximum(largest, np.abs(rows[::2] + rows[1::2]).max(axis=0))
+    rows = np.pad(weight, ((0, len(weight) % 2), (0, 0)))
+    largest = np.maximum(np.abs(weight).max(axis=0), np.abs(rows[::2] + rows[1::2]).max(axis=0))
     scale = np.maximum(largest, 1e-30) / 127
     return np.round(weight / scale).astype(np.int8), scale.astype(np.float32)
