@@ -187,69 +187,6 @@ def test_a_system_looks_alike_in_every_picture():
     assert among["ours"] == look(0)
 
 
-@pytest.fixture
-def bad(log, tmp_path):
-    """Files that cannot be drawn, and a model that can."""
-    good = save_model(tmp_path / "good.pt")
-    save_model(tmp_path / "none.pt", token_mixing="none")
-    save_model(tmp_path / "conv.pt", token_mixing="conv")
-    torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, tmp_path / "other.pt")
-    (tmp_path / "cut.pt").write_bytes(good.read_bytes()[:3000])
-    state = torch.load(good)
-    state["model"]["encoder.layers.1.token_mixing.mixing.weight"][0, 3, 3] = float("nan")
-    torch.save(state, tmp_path / "nan.pt")
-    state = torch.load(good)
-    state["cfg"]["model"].max_source_positions = 12
-    torch.save(state, tmp_path / "size.pt")
-    (tmp_path / "folder.svg").mkdir()
-    (tmp_path / "cut.json").write_text('{"label": "x", "valid_curve": [[1, 2.0], [3')
-    (tmp_path / "none.log").write_text("no curve here\n")
-    (tmp_path / "no_nll.log").write_text(TRAIN.format(1, 2).replace("nll_loss", "wps"))
-    (tmp_path / "binary.log").write_bytes(b"\xff\xfe\x00")
-    result(tmp_path / "odd.json", valid_curve=[[1, 2, 3]])
-    result(tmp_path / "empty.json", valid_curve=[])
-    result(tmp_path / "other.json", scores={})
-    (tmp_path / "list.json").write_text("[1, 2]")
-    return tmp_path
-
-
-PNG = "-o a.png"
-LOG = "a-run/checkpoints/train.log"
-REFUSED = {
-    f"matrices other.pt {PNG}": "other.pt is a checkpoint of another",
-    f"matrices cut.pt {PNG}": "cut.pt",
-    f"matrices gone.pt {PNG}": "gone.pt",
-    f"matrices nan.pt {PNG}": "diverged",
-    f"matrices size.pt {PNG}": "mixing.weight: copying a param with",
-    f"matrices none.pt {PNG}": "none.pt: its token mixing has no matrix",
-    f"matrices conv.pt {PNG}": "conv.pt: its token mixing has no matrix",
-    "matrices good.pt -o a.gif": "a.gif: name a .png or .svg",
-    f"matrices good.pt {PNG} -o no/a.svg": "has no folder",
-    f"matrices good.pt {PNG} -o folder.svg": "is a folder",
-    f"matrices good.pt {PNG} --length 0": "--length: must be at least 1",
-    f"matrices good.pt {PNG} --head 2": "--head 2: this model has 1",
-    f"curves {LOG} cut.json {PNG}": "cut.json: not a JSON file",
-    f"curves {LOG} none.log {PNG}": "none.log: no learning curve",
-    f"curves {LOG} no_nll.log {PNG}": "no_nll.log: no learning curve",
-    f"curves {LOG} binary.log {PNG}": "binary.log: not a log",
-    f"curves {LOG} gone.log {PNG}": "gone.log: No such file",
-    f"curves {LOG} gone.json {PNG}": "gone.json: No such file",
-    f"curves {LOG} odd.json {PNG}": "odd.json: no valid_curve",
-    f"curves {LOG} empty.json {PNG}": "empty.json: no learning curve",
-    f"curves {LOG} other.json {PNG}": "other.json: no valid_curve",
-    f"curves {LOG} list.json {PNG}": "list.json: no valid_curve",
-    f"curves {LOG} {LOG} {PNG}": "a second curve called a-run",
-}
-
-
-def test_refusals(bad, monkeypatch):
-    monkeypatch.chdir(bad)
-    there = sorted(bad.iterdir())
-    for words, said in REFUSED.items():
-        refused(said, "plot", *words.split())
-        assert sorted(bad.iterdir()) == there, said
-
-
 def test_a_full_disk_leaves_the_old_picture(tmp_path, monkeypatch):
     path, png = save_model(tmp_path / "a.pt"), tmp_path / "a.png"
     png.write_bytes(b"old")

@@ -1,0 +1,161 @@
+"""Bad input of every kind: one line that says what is wrong, and nothing is written."""
+
+import gzip
+import json
+import shutil
+
+import pytest
+import torch
+from command import refused
+from fairseq_programs import load
+from picture_inputs import save_model
+from score_text import sentences
+
+from resmlp_mt.text.subwords import train_subwords
+
+LOGGED = '| INFO | train_inner | {"num_updates": "1", "nll_loss": "9"}\n'
+
+
+@pytest.fixture(scope="module")
+def folder(world, tmp_path_factory):
+    """Files that are wrong in all ways, and some that are right."""
+    folder = tmp_path_factory.mktemp("refused")
+    (folder / "data").symlink_to(world.data)
+    (folder / "good.pt").symlink_to(world.checkpoint)
+    lines = {"text": ["w01 w02", "w03"], "ref": sentences(60), "short": sentences(59)}
+    for name, some in lines.items():
+        (folder / name).write_text("\n".join(some) + "\n", encoding="utf-8")
+    (folder / "empty").touch()
+    (folder / "latin").write_bytes(b"ein\nStra\xdfe\n")
+    packed = gzip.compress((folder / "ref").read_bytes())
+    (folder / "cut.gz").write_bytes(packed[:-9])
+    (folder / "folder.svg").mkdir()
+    write_checkpoints(folder, world)
+    save_model(folder / "ours.pt")
+    save_model(folder / "none.pt", token_mixing="none")
+    save_model(folder / "conv.pt", token_mixing="conv")
+    (folder / "train.log").write_text(LOGGED)
+    (folder / "words.log").write_text("no curve here\n")
+    (folder / "no_nll.log").write_text(LOGGED.replace("nll_loss", "wps"))
+    (folder / "binary.log").write_bytes(b"\xff\xfe\x00")
+    (folder / "cut.json").write_text('{"label": "x", "valid_curve": [[1, 2.0], [3')
+    curves = {"odd": {"valid_curve": [[1, 2, 3]]}, "bare": {"valid_curve": []}, "list": [1, 2]}
+    for name, value in {**curves, "other": {"scores": {}}}.items():
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    return folder
+
+
+def write_checkpoints(folder, world):
+    (folder / "cut.pt").write_bytes(world.checkpoint.read_bytes()[:5000])
+    state = load(world.checkpoint)
+    state["cfg"]["task"].update(source_lang="xx", target_lang="zz")
+    torch.save(state, folder / "zz.pt")
+    state["cfg"]["task"]["_name"] = "language_modeling"
+    torch.save(state, folder / "lm.pt")
+    state["cfg"]["task"] = []
+    torch.save(state, folder / "no_task.pt")
+    state = load(world.checkpoint)
+    state["cfg"]["model"].max_source_positions = 12
+    torch.save(state, folder / "size.pt")
+    state = load(world.checkpoint)
+    state["model"]["encoder.layers.1.token_mixing.mixing.weight"][0, 3, 3] = float("nan")
+    torch.save(state, folder / "nan.pt")
+    state["model"].popitem()
+    state["model"]["encoder.layers.1.token_mixing.mixing.weight"][0, 3, 3] = 0
+    torch.save(state, folder / "unfit.pt")
+    torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, folder / "other.pt")
+    (folder / "other").mkdir()
+    words = (world.data / "dict.xx.txt").read_text().splitlines()
+    for language in ("xx", "yy"):
+        (folder / "other" / f"dict.{language}.txt").write_text("\n".join([*words[::-1], ""]))
+    shutil.copy(world.checkpoint, folder / "other" / "model.pt")
+    train_subwords([f"quick brown foxes {x}" for x in "abcdefgh"], folder / "foreign", 30)
+
+
+TRANSLATE = "translate --cpu --data data --path good.pt"
+TEXT = f"{TRANSLATE} --input text"
+SCORE = "score --references ref -i ref"
+MATRICES, CURVES = "plot matrices -o a.png", "plot curves -o a.png train.log"
+REFUSED = {
+    f"{TRANSLATE} --input latin": "latin, line 2: invalid UTF-8",
+    f"{TRANSLATE} --input cut.gz": "cut.gz: damaged gzip file",
+    f"{TRANSLATE} --input gone": "gone: No such file",
+    f"{TEXT} --output text": "text is the input",
+    f"{TEXT} --output folder.svg": "folder.svg is a folder",
+    f"{TEXT} --output no/out": "has no folder",
+    f"{TEXT} --output out.gz": "leave off .gz",
+    f"{TEXT} --resume": "--resume: name the file",
+    f"{TEXT} --path cut.pt": "cut.pt is damaged",
+    f"{TEXT} --path gone.pt": "gone.pt: no such file",
+    f"{TEXT} --path lm.pt": "its task is language_modeling",
+    f"{TEXT} --path no_task.pt": "its task is None",
+    f"{TEXT} --path unfit.pt": "unfit.pt does not fit the model",
+    f"{TEXT} --path good.pt:zz.pt": "zz.pt translates xx-zz, but",
+    f"{TEXT} --path other": "other/model.pt was trained with other dictionaries",
+    f"{TEXT} --path good.pt:other/model.pt": "other/model.pt was trained with other dictionaries",
+    f"{TEXT} --data 12:30": "takes a : for the end of a folder",
+    f"{TEXT} --data .": ". has no text.json",
+    f"{TEXT} --data . --spm foreign.model": ". has no dictionaries",
+    f"{TEXT} --spm gone.model": "gone.model: no such file",
+    f"{TEXT} --spm text": "is not a SentencePiece model",
+    f"{TEXT} --spm foreign.model": "subwords in the dictionary of",
+    f"{TEXT} --beam 0": "--beam: must be at least 1, not 0",
+    f"{TEXT} --nbest 5": "--nbest 5: a search with --beam 4 has no more",
+    f"{TEXT} --lenpen nan": "--lenpen: must be a number, not nan",
+    f"{TEXT} --lenpen 300": "--lenpen: must be from -10 to 10, not 300",
+    f"{TEXT} --max-len-a 1e9": "--max-len-a 1e+09: must be at most 1000",
+    f"{TEXT} --max-len-a -1": "--max-len-a -1.0: must be at least 0",
+    f"{TEXT} --no-repeat-ngram-size -1": "--no-repeat-ngram-size -1: must be at least 0",
+    f"{TEXT.replace('--cpu ', '')} --fp16": "--fp16: needs a GPU",
+    "score --references ref -i short": "short has 59 lines but ref has 60",
+    "score --references short -i ref": "ref has 60 lines but short has 59",
+    "score --references ref -i empty": "empty: empty file",
+    "score --references empty -i ref": "empty: empty file",
+    "score --references gone.gz -i ref": "gone.gz: No such file",
+    "score --references ref -i cut.gz": "cut.gz: damaged gzip",
+    "score --references ref -i latin": "latin, line 2: invalid UTF-8 (byte 5",
+    "score --references ref": "standard input: empty file",
+    "score --references -": "only one file can be standard input",
+    f"{SCORE} -l en-xx --tokenized": "no Moses tokenizer for language 'xx'",
+    f"{SCORE} -l en-zh --tokenized": "no Moses tokenizer for language 'zh'",
+    f"{SCORE} --tokenized": "--tokenized needs the languages",
+    f"{SCORE} -l de": "-l: de: give two languages",
+    f"{SCORE} -l zh-CN-en": "-l: zh-CN-en: give two languages",
+    f"{SCORE} -tok moses": "-tok moses: no such tokenizer",
+    f"{MATRICES} other.pt": "other.pt is a checkpoint of another",
+    f"{MATRICES} cut.pt": "cut.pt",
+    f"{MATRICES} gone.pt": "gone.pt",
+    f"{MATRICES} nan.pt": "diverged",
+    f"{MATRICES} size.pt": "size.pt does not fit",
+    f"{MATRICES} none.pt": "none.pt: its token mixing has no matrix",
+    f"{MATRICES} conv.pt": "conv.pt: its token mixing has no matrix",
+    "plot matrices ours.pt -o a.gif": "a.gif: name a .png or .svg",
+    f"{MATRICES} ours.pt -o no/a.svg": "has no folder",
+    f"{MATRICES} ours.pt -o folder.svg": "is a folder",
+    f"{MATRICES} ours.pt --length 0": "--length: must be at least 1",
+    f"{MATRICES} ours.pt --head 2": "--head 2: this model has 1",
+    f"{CURVES} cut.json": "cut.json: not a JSON file",
+    f"{CURVES} words.log": "words.log: no learning curve",
+    f"{CURVES} no_nll.log": "no_nll.log: no learning curve",
+    f"{CURVES} binary.log": "binary.log: not a log",
+    f"{CURVES} gone.log": "gone.log: No such file",
+    f"{CURVES} gone.json": "gone.json: No such file",
+    f"{CURVES} odd.json": "odd.json: no valid_curve",
+    f"{CURVES} bare.json": "bare.json: no learning curve",
+    f"{CURVES} other.json": "other.json: no valid_curve",
+    f"{CURVES} list.json": "list.json: no valid_curve",
+    f"{CURVES} train.log": "a second curve called ",
+}
+
+
+def test_refusals(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    there = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    wrong = {}
+    for words, said in REFUSED.items():
+        try:
+            refused(said, *words.split())
+        except AssertionError as error:
+            wrong[words] = str(error).split("\n")[0]
+        assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == there, words
+    assert not wrong
