@@ -16,13 +16,14 @@ paper.toml (WMT14, millions) say what they hold and why. TensorBoard: -- --tenso
 """
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE
 from resmlp_mt.errors import UserError
-from resmlp_mt.train.command import MAX_TOKENS, PORT, PRECISIONS, Devices
+from resmlp_mt.train.command import MAX_TOKENS, PORT, PRECISIONS, Devices, quoted
 from resmlp_mt.train.recipe import NAMES, load_recipe
 
 
@@ -72,4 +73,7 @@ def run(args: Namespace) -> None:
     same += ("threads", "source_lang", "target_lang", "fairseq_options")
     options = {name: getattr(args, name) for name in same}
     devices = Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port)
-    Training(recipe=recipe, devices=devices, **options).run()
+    training = Training(recipe=recipe, devices=devices, **options)
+    training.check_machine()
+    print(f"    {quoted(training.command(), training.environment())}", file=sys.stderr, flush=True)
+    training.run()

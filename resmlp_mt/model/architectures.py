@@ -23,7 +23,7 @@ ARCHITECTURES: Dict[str, dict] = {
     # the paper's, section 3: d = 512, hidden 2048, 8 heads, 6 + 6 or 12 + 12 layers
     "resmlp_mt_6": {},
     "resmlp_mt_12": DEEP,
-    # not of the paper: docs/study.md has what came of them
+    # not of the paper: docs/results.md has what came of them
     "resmlp_mt_toeplitz_6": TOEPLITZ,
     "resmlp_mt_toeplitz_12": {**TOEPLITZ, **DEEP},
     "resmlp_mt_gated_6": GATED,

@@ -2,11 +2,10 @@
 
 import contextlib
 import io
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import torch
 from fairseq import options as fairseq_options
@@ -21,7 +20,6 @@ from resmlp_mt.train.command import (
     PRECISIONS,
     VARIABLES,
     Devices,
-    quoted,
     share_tokens,
     training_command,
 )
@@ -174,14 +172,16 @@ class Training:
         """The words to run on this node."""
         return training_command(self.data, self.options, self.devices)
 
+    def environment(self) -> Dict[str, str]:
+        """Variables that the command needs beside those that are set."""
+        variables = dict(VARIABLES.get(self.precision, {}))
+        return {**variables, "OMP_NUM_THREADS": str(self.threads)} if self.threads else variables
+
     def run(self) -> None:
         """Train, or resume from the last checkpoint, and wait for the end."""
         self.check_machine()
         make_folder(self.out)
-        words, environment = self.command(), dict(VARIABLES.get(self.precision, {}))
-        if self.threads:
-            environment["OMP_NUM_THREADS"] = str(self.threads)
-        print(f"    {quoted(words, environment)}", file=sys.stderr, flush=True)
+        words, environment = self.command(), self.environment()
         if self.devices.node_rank > 0:  # the first node has the folder
             log = self.out / f"train.node-{self.devices.node_rank}.log"
             run_command("fairseq-train", words, log, environment=environment)
