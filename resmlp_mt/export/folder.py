@@ -38,15 +38,10 @@ Without the two options it reads standard input and writes standard output. In P
     from runtime import ExportedModel
     ExportedModel("{name}").translate(["A sentence."], beam=4, nbest=1)
 
-| | |
-| --- | --- |
-| layers | {layers[0]} + {layers[1]} |
-| channels | {channels[1]} |
-| vocabulary | {vocabulary[0]} and {vocabulary[1]} subwords |
-| longest sentence | {positions[0]} and {positions[1]} subwords, the end included |
-| weights | {precision} |
-| size | {megabytes:.1f} MB |
-| search | beam {search[beam]}, length penalty {search[lenpen]} |
+{layers[0]} + {layers[1]} layers, {channels[1]} channels,
+{vocabulary[0]} and {vocabulary[1]} subwords, {precision} weights, {megabytes:.1f} MB.
+Sentences have at most {positions[0]} and {positions[1]} subwords. The search has
+beam {search[beam]}, length penalty {search[lenpen]}.
 
 Compared with PyTorch at export: the scores of ten steps differ by {found[steps]:.1e}.
 {found[same]} of {found[lines]} translations are the same.

@@ -36,8 +36,8 @@ def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
         "window": sequence.window,
     }
     metadata = {"config": json.dumps(sizes)}
-    encoder, source = encoder_graph(model, precision), embedding(model.encoder)
-    target = embedding(model.decoder)
+    encoder = encoder_graph(model, precision)
+    source, target = (array(stack.embed_tokens.weight) for stack in stacks)  # V x C
     shared = np.array_equal(source, target)
     target_stored = output if tied else step.store_columns(target.T)
     source_stored = target_stored if shared else encoder.store_columns(source.T)
@@ -53,11 +53,6 @@ def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
     source_place = place(model.encoder, step if shared else encoder, source_stored)
     target_place = place(model.decoder, step, target_stored)
     return files, {**sizes, "embeddings": {"source": source_place, "target": target_place}}
-
-
-def embedding(side: nn.Module) -> np.ndarray:
-    """V x C."""
-    return array(side.embed_tokens.weight)
 
 
 def encoder_graph(model: nn.Module, precision: str) -> Graph:
@@ -129,7 +124,7 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
         norm, project = absorb(norm, decoder.project_out_dim)
         x, norm = graph.linear(normed(graph, x, norm), project), None
     x, weight = normed(graph, x, norm), array(layer.weight)
-    tied = np.array_equal(weight, embedding(decoder))
+    tied = np.array_equal(weight, array(decoder.embed_tokens.weight))
     if isinstance(norm, Affine):
         layer = before(norm, layer)
         if tied:  # its scale cannot be in the weight

@@ -57,10 +57,7 @@ class Translation(NamedTuple):
 
 
 class ExportedModel:
-    """
-    Args:
-        folder: what `resmlp-mt export` wrote.
-        threads: CPU threads; all cores by default.
+    """A *folder* that `resmlp-mt export` wrote; *threads* are all cores by default.
 
     Attributes:
         config: the contents of config.json.
@@ -154,11 +151,11 @@ class ExportedModel:
             k: self.config["search"][k] if v is None else v for k, v in given.items()
         }
         most = (len(self.target_pieces) - 1) // 2
-        if not 1 <= options["beam"] <= most or not 1 <= nbest <= options["beam"]:
+        width, lenpen, a, b = options.values()
+        if not 1 <= nbest <= width <= most:
             raise TranslationError(
-                f"beam {options['beam']}, nbest {nbest}: give 1 <= nbest <= beam <= {most}"
+                f"beam {width}, nbest {nbest}: give 1 <= nbest <= beam <= {most}"
             )
-        lenpen, a, b = (options[name] for name in ("lenpen", "max_len_a", "max_len_b"))
         if not (-10 <= lenpen <= 10 and 0 <= a <= 1000 and 1 <= b < math.inf):
             raise TranslationError(
                 f"lenpen {lenpen}, max_len_a {a}, max_len_b {b}: give a lenpen from -10 to 10, a "
@@ -209,12 +206,11 @@ class BeamSearch:
             known = json.loads(session.get_modelmeta().custom_metadata_map["config"])
             if known != {name: config.get(name) for name in known}:
                 raise TranslationError("config.json does not fit the graphs")
-        self.embeddings = {
-            side: Embedding(files[place["file"]], place, size)
-            for (side, place), size in zip(
-                sorted(config["embeddings"].items()), config["vocabulary"], strict=True
-            )
-        }
+        places = (config["embeddings"][side] for side in ("source", "target"))
+        self._source, self._target = (
+            Embedding(files[place["file"]], place, size)
+            for place, size in zip(places, config["vocabulary"])
+        )
         self._encoded = [output.name for output in self.encoder.get_outputs()]
         self._outputs = [output.name for output in self.step.get_outputs()]
 
@@ -227,13 +223,8 @@ class BeamSearch:
         max_len_b: int,
         attention: bool = False,
     ) -> List[Optional[list]]:
-        """The hypotheses of each sentence, the best first: score, words, attention or None.
-
-        A sentence whose scores are not finite has None.
-
-        Args:
-            sources: numbers of subwords; each ends with EOS.
-        """
+        """The hypotheses of each sentence, the best first: score, words, attention or None. A
+        sentence whose scores are not finite has None. *sources* are numbers that end with EOS."""
         memory = self.encode(sources, beam)
         count, length = len(sources), max(map(len, sources))
         limit = min(int(max_len_a * length + max_len_b), self.config["positions"][1] - 1)
@@ -294,21 +285,15 @@ class BeamSearch:
         for row, source in zip(words, sources):
             row[: len(source)] = source
         inside = (np.arange(words.shape[1]) < lengths[:, None]).astype(np.float32)
-        embedded = self.embeddings["source"].rows(words)
-        feed = {"embedded": embedded, "inside": inside[:, :, None, None]}
+        feed = {"embedded": self._source.rows(words), "inside": inside[:, :, None, None]}
         encoded = dict(zip(self._encoded, self.encoder.run(self._encoded, feed)))
         return Memory({**encoded, "lengths": lengths}, self.config, beam)
 
     def run_step(self, newest: np.ndarray, memory: "Memory", step: int, count: int) -> dict:
-        """The outputs of one step for the B x J newest words, which *memory* keeps.
-
-        Args:
-            step: the number of words before them.
-            count: how many of the best words to give; there may be fewer.
-        """
-        rows = newest.reshape(-1)
+        """The outputs of one step for the B x J newest words, which *memory* keeps: *step* words
+        came before them, and *count* of the best words are wanted of each."""
         feed = {
-            "embedded": self.embeddings["target"].rows(rows),
+            "embedded": self._target.rows(newest.reshape(-1)),
             "shape": np.array([*newest.shape, self.config["channels"][1]]),
             "count": np.array([min(count, self.config["vocabulary"][1])]),
             "position": np.array([step], np.int32),
@@ -536,17 +521,14 @@ def _read_lines(path: Optional[str]) -> List[str]:
 def _check_output(path: Optional[str], source: Optional[str]) -> None:
     """Refuse, before any work is done, what would lose the output or the input."""
     if path is None:
-        wrong = "standard output is closed: give --output" if sys.stdout is None else None
+        if sys.stdout is None:
+            raise TranslationError("standard output is closed: give --output")
     elif os.path.exists(path) and not os.path.isfile(path):
-        wrong = f"{path} is no regular file: name another"
+        raise TranslationError(f"{path} is no regular file: name another")
     elif not os.path.isdir(os.path.dirname(path) or "."):
-        wrong = f"{path} has no folder to be in: name a file in a folder that is there"
+        raise TranslationError(f"{path} has no folder to be in: name a file in one that is there")
     elif source is not None and os.path.exists(path) and os.path.samefile(path, source):
-        wrong = f"{path} is the input: choose another file to write"
-    else:
-        wrong = None
-    if wrong:
-        raise TranslationError(wrong)
+        raise TranslationError(f"{path} is the input: choose another file to write")
 
 
 def _main(args) -> None:
@@ -583,9 +565,7 @@ def main() -> int:
     parser.add_argument("--output", metavar="FILE", help="file to write, or - (default: stdout)")
     parser.add_argument("--beam", type=int, metavar="N")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
-    parser.add_argument(
-        "--nbest", type=int, default=1, metavar="N", help="translations of each line"
-    )
+    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="best of each line")
     parser.add_argument("--max-len-a", type=float, metavar="A", help="A x source + B subwords ...")
     parser.add_argument("--max-len-b", type=int, metavar="B", help="... are in a translation")
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="of a batch")
