@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, List, Optional, Tuple
@@ -155,13 +154,14 @@ def substitutions(language: str) -> List[Tuple[str, str]]:
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
     """A folder to fill, which takes its name once the block has ended well."""
+    temporary = out.absolute().parent / f".{out.name}.{os.getpid()}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+        temporary.mkdir()
     except OSError as error:
         raise UserError(f"{out}: {error.strerror}: choose a folder that can be written") from None
     try:
         yield temporary
-        temporary.chmod(0o777 & ~_umask())
         os.rename(temporary, out)
     except OSError as error:
         inside = str(error.filename or out).startswith((str(temporary), str(out)))
@@ -169,9 +169,3 @@ def whole_folder(out: Path) -> Iterator[Path]:
         raise UserError(f"{name}: {error.strerror or error}: nothing was exported") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

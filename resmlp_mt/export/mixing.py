@@ -79,7 +79,7 @@ class WholeSentence:
 
     def __init__(self, graph: Graph, inside: Name):
         self.graph, self._inside = graph, inside
-        self.length = graph.size(inside, 1)
+        self.length = graph.op("Shape", inside, start=1, end=2)
 
     def reshape(self, x: Name, *sizes: int) -> Name:
         """To B x S x the *sizes*."""

@@ -104,10 +104,6 @@ class Graph:
     def transpose(self, x: Name, *order: int) -> Name:
         return self.op("Transpose", x, perm=order)
 
-    def size(self, x: Name, axis: int) -> Name:
-        """int64, 1."""
-        return self.op("Shape", x, start=axis, end=axis + 1)
-
     def split(self, x: Name, parts: int, axis: int) -> List[Name]:
         """Equal parts."""
         if parts == 1:
