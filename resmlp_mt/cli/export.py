@@ -1,5 +1,6 @@
 """Export a model: a folder that translates without fairseq and PyTorch.
 
+  resmlp-mt export --out exported
   resmlp-mt export run/model --out exported
   resmlp-mt export averaged.pt --data DATA/data-bin --out exported --int8
   python exported/runtime.py --input test.en --output test.de
@@ -11,62 +12,41 @@ compared with PyTorch, and the differences are printed.
 It needs onnx and onnxruntime: pip install ".[export]".
 """
 
-from argparse import ArgumentParser, Namespace
+import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import LENPEN, WHOLE
+from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE
 from resmlp_mt.decoding.length_penalty import length_penalty
 from resmlp_mt.errors import UserError
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "checkpoint",
-        help="checkpoint of a resmlp_mt model, or a folder of resmlp-mt run (OUT/model)",
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to make")
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help="binary data of the training, for its dictionaries and subwords (default: the folder "
-        "of the checkpoint)",
-    )
-    parser.add_argument(
-        "--spm",
-        type=Path,
-        metavar="FILE",
-        help="SentencePiece model, for data that `resmlp-mt prepare` did not make. The text is not "
-        "normalised then",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    help = "checkpoint of a resmlp_mt model, or folder of resmlp-mt run (default: the published "
+    add("checkpoint", nargs="?", help=help + "model, in a clone of the repository)")
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to make")
+    help = "dictionaries and subwords of the training (default: beside the checkpoint)"
+    add("--data", type=Path, metavar="DIR", help=help)
+    help = "SentencePiece model for data that resmlp-mt prepare did not make; nothing is normalised"
+    add("--spm", **FILE, help=help)
     precision = parser.add_mutually_exclusive_group()
-    precision.add_argument(
-        "--int8",
-        dest="precision",
-        action="store_const",
-        const="int8",
-        help="weights of 8 bits: a quarter of the size, and faster. Translations differ a little",
-    )
-    precision.add_argument(
-        "--float16",
-        dest="precision",
-        action="store_const",
-        const="float16",
-        help="weights of 16 bits: half the size. The arithmetic stays float32",
-    )
-    parser.add_argument("--beam", **WHOLE, default=4, help="default of the folder: 4")
+    for name, help in (
+        (
+            "int8",
+            "8 bits a weight: a quarter of the size, faster; translations differ a little",
+        ),
+        ("float16", "16 bits a weight: half the size; the arithmetic stays float32"),
+    ):
+        store = {"dest": "precision", "action": "store_const", "const": name}
+        precision.add_argument(f"--{name}", **store, default="float32", help=help)
+    add("--beam", **WHOLE, default=4, help="default of the folder: 4")
     help = "default of the folder: what resmlp-mt run chose, or 0.6"
-    parser.add_argument("--lenpen", **LENPEN, help=help)
-    parser.add_argument(
-        "--verify",
-        type=Path,
-        metavar="FILE",
-        help="compare the translations of these lines (default: of random subwords)",
-    )
-    parser.set_defaults(precision="float32")
+    add("--lenpen", **LENPEN, help=help)
+    help = "compare the translations of these lines (default: of random subwords)"
+    add("--verify", **FILE, help=help)
 
 
-def run(args: Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
@@ -74,9 +54,9 @@ def run(args: Namespace) -> None:
         raise UserError(f'{error}: pip install ".[export]"') from None
     from resmlp_mt.export.folder import export
     from resmlp_mt.text.lines import read_text
-    from resmlp_mt.translate.options import SearchOptions, checkpoint_paths
+    from resmlp_mt.translate.options import SearchOptions, checkpoint_paths, published_model
 
-    paths = checkpoint_paths(args.checkpoint)
+    paths = checkpoint_paths(args.checkpoint or published_model())
     options = SearchOptions(
         paths=paths,
         data=args.data or paths[0].parent,

@@ -23,7 +23,8 @@ from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE, count, number
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help = "checkpoint, folder of resmlp-mt run (OUT/model) or resmlp-mt export; A.pt:B.pt is an "
-    add("--path", metavar="FILE", help=help + "ensemble (default: the published model)")
+    help += "ensemble (default: the published model, in a clone of the repository)"
+    add("--path", metavar="FILE", help=help)
     help = "text, plain or .gz (default: standard input)"
     add("--input", **FILE, default=Path("-"), help=help)
     add("--output", **FILE, default=Path("-"), help="file to write (default: standard output)")

@@ -6,7 +6,7 @@ keeps words and back pointers, and puts the hypotheses together at the end.
 """
 
 import textwrap
-from typing import Dict, List, Optional, cast
+from typing import Dict, List, Optional
 
 import torch
 from fairseq.search import BeamSearch
@@ -24,20 +24,14 @@ ASK_EVERY = 8
 
 
 class NotFinite(UserError):
-    """Sentences without a translation.
+    """Sentences without a translation, by what to call each of them."""
 
-    Args:
-        sentences: their numbers in the data, or in a batch that does not say them.
-        names: what to call each of them.
-    """
-
-    def __init__(self, sentences: List[int], names: List[str]):
+    def __init__(self, names: List[str]):
         super().__init__(
             f"sentence{'s' if len(names) > 1 else ''} {', '.join(names)}: the scores of the words "
             "are NaN or infinite, so that there is no translation: the model overflowed "
             "(translate without --fp16) or its weights are not finite (use another checkpoint)"
         )
-        self.sentences = sentences
 
 
 class ResMLPGenerator(SequenceGenerator):
@@ -62,8 +56,7 @@ class ResMLPGenerator(SequenceGenerator):
             found = self._beam_search(sample["net_input"], first_word).fetch()
         lost = found.not_finite()
         if lost:
-            sentences = cast(Tensor, sample["id"])[lost].tolist() if "id" in sample else lost
-            raise NotFinite(sentences, [self._name(sample, number) for number in lost])
+            raise NotFinite([self._name(sample, number) for number in lost])
         return found.results(self.len_penalty if self.normalize_scores else None)
 
     def _name(self, sample: dict, number: int) -> str:

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from itertools import zip_longest
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Protocol, Sequence
 
@@ -11,10 +12,13 @@ from resmlp_mt.files import check_output
 from resmlp_mt.progress import Progress
 from resmlp_mt.text.lines import STDIN, name_of, one_line, read_lines
 from resmlp_mt.text.subwords import SPACE
-from resmlp_mt.translate.long_lines import split
 
 CHUNK = 1024  # lines that are sorted by length together, and written together
 STDOUT = STDIN
+# where a line that is longer than the model reads is cut
+ENDS = (".", "!", "?", "…")  # of a sentence, where a space follows
+ENDS_ANYWHERE = ("。", "！", "？")  # no space follows them
+CLOSING = "\"'”’»)]」』"
 
 
 class Engine(Protocol):
@@ -37,10 +41,9 @@ def translate(
 ) -> dict:
     """Write *nbest* lines for each line of a text, as they are made; ``-`` is a standard stream.
 
-    *load* is called once the files are known to be good. A line without a word gives empty lines,
-    and so does an n-th translation that the search does not have. With *resume* the output goes on
-    after its last whole line. *title* names the progress. Returns ``lines`` of the text, ``blank``
-    ones, and ``seconds``.
+    *load* is called once the files are known to be good. A blank line gives empty lines, and so
+    does an n-th translation that the search does not have. With *resume* the output goes on after
+    its last whole line. Returns ``lines`` of the text, ``blank`` ones, and ``seconds``.
     """
     if str(output) != STDOUT:
         check_output(output, source)
@@ -108,7 +111,9 @@ class _Text:
                 "model are NaN or infinite there: translate without --fp16, or take an earlier "
                 "checkpoint"
             )
-        return [_joined([found[i] for i in part]) for part in parts]
+        # the n-th translations of the parts, for each n; a part may have fewer than others
+        nths = [zip_longest(*(found[i] for i in part)) for part in parts]
+        return [[" ".join(filter(None, nth)) for nth in some] for some in nths]
 
     def warn(self) -> None:
         """Say on standard error which lines were not translated as they stand."""
@@ -130,12 +135,6 @@ class _Text:
 
 def _first_of(lines: List[int]) -> str:
     return f"{lines[0]} and {len(lines) - 1} more" if len(lines) > 1 else f"{lines[0]}"
-
-
-def _joined(parts: List[List[str]]) -> List[str]:
-    """The n-th translations of the parts of a line as one, for each n."""
-    most = max(map(len, parts), default=0)
-    return [" ".join(texts[n] for texts in parts if n < len(texts)) for n in range(most)]
 
 
 def _keep_whole_lines(output: Path, nbest: int) -> int:
@@ -160,3 +159,31 @@ def _write(output: Path, lines: Iterator[str], first: bool) -> None:
         raise UserError(
             f"{output} could not be written: {error.strerror}: --resume goes on from there"
         ) from None
+
+
+def split(pieces: List[str], limit: int) -> List[List[str]]:
+    """Parts of at most *limit* pieces; no part for no pieces, one for a line that fits."""
+    if len(pieces) <= limit:
+        return [pieces] if pieces else []
+    return [part for sentence in _sentences(pieces) for part in _cut(sentence, limit)]
+
+
+def _sentences(pieces: List[str]) -> Iterator[List[str]]:
+    start = 0
+    for i in range(1, len(pieces)):
+        before = "".join(pieces[max(start, i - 3) : i]).rstrip(CLOSING)
+        spaced = pieces[i].startswith(SPACE) and before.endswith(ENDS)
+        if spaced or (before.endswith(ENDS_ANYWHERE) and pieces[i] not in CLOSING):
+            yield pieces[start:i]
+            start = i
+    yield pieces[start:]
+
+
+def _cut(sentence: List[str], limit: int) -> Iterator[List[str]]:
+    """At the last word that begins within the limit, or at the limit where none does."""
+    while len(sentence) > limit:
+        words = (i for i in range(limit, 0, -1) if sentence[i].startswith(SPACE))
+        at = next(words, limit)
+        yield sentence[:at]
+        sentence = sentence[at:]
+    yield sentence

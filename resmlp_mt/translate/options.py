@@ -16,25 +16,19 @@ from resmlp_mt.text.settings import FILE, TextSettings
 class SearchOptions:
     """Checkpoints (several are an ensemble) and their search, by the names of fairseq-generate.
 
-    Attributes:
-        data: folder with the dictionaries and, if ``resmlp-mt prepare`` made it, with what was
-            decided about the text.
-        spm: SentencePiece model in place of that of the data.
-        max_len_a, max_len_b: a translation has at most A x source + B subwords. The positions of
-            the model limit it too.
-        max_tokens: source subwords of a batch, padding included.
+    A translation has at most A x source + B subwords, and no more than the model has positions.
     """
 
     paths: Tuple[Path, ...]
-    data: Path
-    spm: Optional[Path] = None
+    data: Path  # dictionaries and, if resmlp-mt prepare made it, how the text is read
+    spm: Optional[Path] = None  # SentencePiece model in place of that of the data
     beam: int = 4
     lenpen: float = LENPEN
     nbest: int = 1
     max_len_a: float = 0.0
     max_len_b: int = 200
     no_repeat_ngram_size: int = 0
-    max_tokens: int = 4096
+    max_tokens: int = 4096  # source subwords of a batch, padding included
     fp16: bool = False
     cpu: bool = False
     threads: Optional[int] = None
@@ -51,8 +45,7 @@ class SearchOptions:
             raise UserError("--lenpen {:g}: must be from {} to {}".format(self.lenpen, *RANGE))
         if self.nbest > self.beam:
             raise UserError(
-                f"--nbest {self.nbest}: a search with --beam {self.beam} has no more hypotheses "
-                "than that: raise --beam"
+                f"--nbest {self.nbest}: a search with --beam {self.beam} has no more: raise --beam"
             )
 
     def text_settings(self) -> TextSettings:
@@ -90,5 +83,8 @@ def published_model() -> str:
     """The folder of the published model, which a clone has beside the package."""
     folder = Path(__file__).resolve().parents[2] / "examples" / "mixed" / "model"
     if not (folder / "model.pt").is_file():
-        raise UserError("--path is missing: give a checkpoint, or the folder of a model")
+        raise UserError(
+            "no model is given, and only a clone of the repository has the published one: give a "
+            "checkpoint, or the folder of a model"
+        )
     return str(folder)

@@ -1,7 +1,6 @@
-"""Trained models that translate pieces, by fairseq's loading, collation and search.
+"""Checkpoints of fairseq's translation task, ours or others, translate with fairseq's search.
 
-Any checkpoint of fairseq's translation task will do, ours or another. Several are an ensemble,
-which averages probabilities at each word.
+Several are an ensemble, which averages their probabilities at each word.
 """
 
 import math
@@ -62,13 +61,8 @@ class Translator:
             raise UserError(" ".join(message.split())) from None
         self._settings = settings.reading(self.task.cfg.source_lang)
         _check_subwords(settings, self.task.source_dictionary, options)
-        generation = GenerationConfig(
-            beam=options.beam,
-            lenpen=options.lenpen,
-            max_len_a=options.max_len_a,
-            max_len_b=options.max_len_b,
-            no_repeat_ngram_size=options.no_repeat_ngram_size,
-        )
+        names = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
+        generation = GenerationConfig(**{name: getattr(options, name) for name in names})
         for model in self.models:
             model.eval()
             if options.fp16:
@@ -105,14 +99,8 @@ class Translator:
         """
         try:
             found = self.search(batch)
-        except (NotFinite, AssertionError) as error:
-            # the search of fairseq names no sentence: it asserts that all have a hypothesis
-            named = error.sentences if isinstance(error, NotFinite) else self._unfinished(batch)
-            lost = set(named)
-            searched = [i for i in range(len(batch)) if i not in lost]
-            of_rest = self.search([batch[i] for i in searched]) if searched else []
-            by_number = dict(zip(searched, of_rest))
-            found = [by_number.get(i, []) for i in range(len(batch))]
+        except (NotFinite, AssertionError):  # fairseq asserts that each has a hypothesis
+            return [self.nbest([one])[0] for one in batch] if len(batch) > 1 else [[]]
         return [self._read(hypotheses[: self.options.nbest]) for hypotheses in found]
 
     def search(self, batch: Sequence[Sentence]) -> List[List[dict]]:
@@ -121,8 +109,8 @@ class Translator:
         tokens = [
             dictionary.encode_line(pieces, list, add_if_not_exist=False).long() for pieces in batch
         ]
-        dataset = self.task.build_dataset_for_inference(tokens, [len(words) for words in tokens])
-        sample = dataset.collater([dataset[number] for number in range(len(dataset))])
+        dataset = self.task.build_dataset_for_inference(tokens, list(map(len, tokens)))
+        sample = dataset.collater(list(map(dataset.__getitem__, range(len(dataset)))))
         if self.device.type == "cuda":
             sample = move_to_cuda(sample, self.device)
         try:
@@ -135,19 +123,8 @@ class Translator:
         in_order = dict(zip(sample["id"].tolist(), found, strict=True))
         return [in_order[number] for number in range(len(batch))]
 
-    def _unfinished(self, batch: Sequence[Sentence]) -> List[int]:
-        """Those for which the search of fairseq ends without a hypothesis."""
-
-        def ends(sentence: Sentence) -> bool:
-            try:
-                return bool(self.search([sentence]))
-            except AssertionError:
-                return False
-
-        return [number for number, sentence in enumerate(batch) if not ends(sentence)]
-
     def _read(self, found: List[dict]) -> List[Hypothesis]:
-        """None where the best score is not finite."""
+        """Those before the first whose score is not finite."""
         string = self.task.target_dictionary.string
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
         read = []
@@ -207,9 +184,9 @@ def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:
 
 def _languages_of(options: SearchOptions) -> Tuple[str, str]:
     settings = options.text_settings()
-    if settings.source_lang:
-        return settings.source_lang, settings.target_lang
-    source, target = data_utils.infer_language_pair(str(options.data))
+    source, target = settings.source_lang, settings.target_lang
+    if not source:
+        source, target = data_utils.infer_language_pair(str(options.data))
     if source is None:
         raise UserError(
             f"{options.data} has no files such as train.en-de.en.idx, which say the languages: "
@@ -223,9 +200,9 @@ def _task_options(state: dict):
     try:
         # older checkpoints have all options in one namespace
         options = state["cfg"]["task"] if state.get("args") is None else vars(state["args"])
-        return options if isinstance(options, Mapping) else {}
     except (KeyError, TypeError):
         return {}
+    return options if isinstance(options, Mapping) else {}
 
 
 def _check_subwords(settings: TextSettings, dictionary, options: SearchOptions) -> None:

@@ -184,9 +184,8 @@ def test_scores_that_are_not_finite(poison, ids):
     tokens[2, -2], tokens[0, -3] = WORD, WORD
     first, second = ("0 of the batch", "2 of the batch") if ids is None else (40, 42)
     said = rf"^sentences {first} \(.* w3 .*\), {second} \(.* w3\): .* NaN or infinite.*--fp16"
-    with pytest.raises(NotFinite, match=said) as caught:
+    with pytest.raises(NotFinite, match=said):
         generator.generate([model], batch)
-    assert caught.value.sentences == ([0, 2] if ids is None else [40, 42])
 
 
 def test_scores_that_are_not_finite_at_a_late_word():

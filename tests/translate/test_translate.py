@@ -3,7 +3,6 @@
 import gzip
 import io
 import os
-import time
 from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
@@ -15,13 +14,13 @@ from command import refused, resmlp
 from fairseq_programs import ROOT, call, lines, load, train
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import Forked
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.settings import FILE, TextSettings
 from resmlp_mt.translate import driver
-from resmlp_mt.translate.long_lines import split
-from resmlp_mt.translate.translator import by_length
+from resmlp_mt.translate.driver import split
+from resmlp_mt.translate.options import SearchOptions, checkpoint_paths
+from resmlp_mt.translate.translator import Translator, by_length
 
 SHORT = ("--max-len-b", 20)
 
@@ -45,16 +44,6 @@ def run(words):
         return resmlp(*words(*arguments, **more), stdin=stdin)
 
     return run
-
-
-@pytest.fixture
-def refuse(words):
-    """Assert that the command ends in one line, with *said* in it."""
-
-    def refuse(said, *arguments, stdin=b"", **more):
-        refused(said, *words(*arguments, **more), stdin=stdin)
-
-    return refuse
 
 
 def lines_of(path):
@@ -238,7 +227,7 @@ def test_where_long_lines_are_cut():
     ]
 
 
-def test_a_long_line_is_translated_in_parts(world, run, tmp_path):
+def test_a_long_line_is_translated_in_parts(run):
     """Its parts are translated as they are alone."""
     part = " ".join(["w01"] * 15)
     long = " ".join([part] * 5)
@@ -250,7 +239,7 @@ def test_a_long_line_is_translated_in_parts(world, run, tmp_path):
     assert second == fourth == " ".join([alone] * 5)
 
 
-def test_by_an_export(world, run, refuse, tmp_path):
+def test_by_an_export(world, run, tmp_path):
     """The same lines, and no PyTorch beside it."""
     folder = tmp_path / "exported"
     made = ("--data", world.data, "--out", folder, "--lenpen", 0.6)
@@ -270,93 +259,61 @@ def test_by_an_export(world, run, refuse, tmp_path):
 
 
 def test_the_published_model(tmp_path):
-    """A clone has it, and translates without --path."""
+    """A clone has it, and translates and exports without naming it."""
     tea = resmlp("translate", "--cpu", stdin=b"I like tea.\n")
     assert tea.status == 0 and tea.out.count("\n") == 1 and len(tea.out) > 5 and not tea.err
     path = ROOT / "examples" / "mixed" / "model"
     assert tea == resmlp("translate", "--path", path, "--cpu", stdin=b"I like tea.")
+    with mock.patch("resmlp_mt.export.folder.export", side_effect=UserError("so far")) as export:
+        refused("so far", "export", "--out", tmp_path / "out")
+    assert export.call_args[0][0].paths == (path / "model.pt",)
     with mock.patch("resmlp_mt.translate.options.__file__", str(tmp_path / "a" / "b" / "c.py")):
-        refused("--path is missing", "translate", stdin=b"I like tea.\n")
+        for command in (("translate",), ("export", "--out", tmp_path / "out")):
+            refused("no model is given", *command, stdin=b"I like tea.\n")
 
 
-def test_an_empty_file(run, refuse, tmp_path):
-    (tmp_path / "in").touch()
-    assert run(tmp_path / "in", tmp_path / "out").status == 0
-    assert (tmp_path / "out").read_bytes() == b""
-    assert run("-", "-") == (0, "", "")
-
-
-def test_the_data_says_how_its_text_was_made(world, run, refuse, tmp_path):
+def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
     """Normalised where the training text was, and not where nothing says so."""
     data = tmp_path / "data-bin"
     data.mkdir()
     for path in world.data.glob("dict.*"):
         (data / path.name).symlink_to(path)
-    refuse("has no files such as", "-", "-", "--spm", world.spm, data=data, stdin=b"w\n")
+    spm = ("--spm", world.spm)
+    refused("has no files such as", *words("-", "-", *spm, data=data), stdin=b"w\n")
     index = "train.xx-yy.xx.idx"
     (data / index).symlink_to(world.data / index)
     line, plain = "w01\u00ad «w02» w03\n".encode(), b'w01 "w02" w03\n'
-    refuse(f"data-bin has no {FILE}", "-", "-", data=data, stdin=line)
-    as_it_is = run("-", "-", "--spm", world.spm, data=data, stdin=line).out
+    refused(f"data-bin has no {FILE}", *words("-", "-", data=data), stdin=line)
+    as_it_is = run("-", "-", *spm, data=data, stdin=line).out
     assert as_it_is == run("-", "-", stdin=line).out
     TextSettings("xx", "yy", True, world.spm).save(data)
     normalised = run("-", "-", data=data, stdin=line).out
     assert normalised == run("-", "-", stdin=plain).out != as_it_is
 
 
-def test_an_input_that_ends_in_the_middle_of_a_letter(refuse, tmp_path):
-    refuse("standard input, line 2: invalid UTF-8", "-", tmp_path / "out", stdin=b"w01\n\xff\n")
-    assert not list(tmp_path.iterdir())
-
-
-class Full:
-    """A file that can be begun, and has no room for more."""
-
-    def __init__(self, path, mode):
-        self.file, self.full = open(path, mode), mode == "ab"  # noqa: SIM115
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
+class Full(io.FileIO):
+    """A file that can be begun, and has room for five bytes more."""
 
     def write(self, data):
-        self.file.write(data[:5] if self.full else data)
-        if self.full:
-            raise OSError(28, "No space left on device")
+        if not self.tell():
+            return super().write(data)
+        super().write(data[:5])
+        raise OSError(28, "No space left on device")
 
 
-def test_a_disk_that_is_full(run, refuse, source, tmp_path, monkeypatch):
+def test_a_disk_that_is_full(tmp_path, monkeypatch):
     """What was written is there for --resume."""
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("a b\n" * 11)
+    translate = partial(driver.translate, Engine, source, output)
     monkeypatch.setattr(driver, "CHUNK", 4)
-    assert run(source, tmp_path / "whole").status == 0
-
     monkeypatch.setattr(driver, "open", Full, raising=False)
-    refuse("out could not be written: No space left on device: --resume", source, tmp_path / "out")
-    monkeypatch.undo()
-    found = (tmp_path / "out").read_text()
-    assert (tmp_path / "whole").read_text().startswith(found) and found.count("\n") in (4, 5)
-    assert run(source, tmp_path / "out", "--resume").status == 0
-    assert (tmp_path / "out").read_text() == (tmp_path / "whole").read_text()
-
-
-LONG = (*SHORT[:1], 5, "--beam", 1)  # many lines in little time
-
-
-def test_a_killed_run_resumes(world, run, tmp_path):
-    many, out = tmp_path / "many", tmp_path / "out"
-    many.write_text((world.text / "train.xx").read_text() * 68)  # 4,148 lines: five chunks
-    first = Forked(lambda: run(many, out, *LONG), tmp_path / "log")
-    while not out.exists() or not out.stat().st_size:
-        assert first.poll() is None, (tmp_path / "log").read_text()
-        time.sleep(0.005)
-    first.kill()
-    first.wait(60)
-    assert 0 < len(lines_of(out)) < 4148
-    assert run(many, out, *LONG, "--resume").status == 0
-    assert run(world.text / "train.xx", tmp_path / "once", *LONG).status == 0
-    assert out.read_text() == (tmp_path / "once").read_text() * 68
+    with pytest.raises(UserError, match="out could not be written: No space left .*: --resume"):
+        translate()
+    assert output.read_text() == "b a\n" * 5 + "b"
+    monkeypatch.delattr(driver, "open")
+    translate(resume=True)
+    assert output.read_text() == "b a\n" * 11
 
 
 @pytest.fixture
@@ -375,39 +332,21 @@ def overflowing(world, tmp_path):
 
 
 # an ensemble and n-gram blocking use the search of fairseq, which names no sentence
-searches = pytest.mark.parametrize(
-    "ensemble, options", [(False, ()), (False, ("--no-repeat-ngram-size", 2)), (True, ())]
-)
-
-
-@searches
-def test_scores_that_are_not_finite(run, refuse, overflowing, world, tmp_path, ensemble, options):
+@pytest.mark.parametrize("ensemble, ngram", [(False, 0), (False, 2), (True, 0)])
+def test_scores_that_are_not_finite(words, overflowing, world, tmp_path, ensemble, ngram):
     """The line is named, and the others are as they are alone, with limits of their own."""
-    path = f"{overflowing}:{world.checkpoint}" if ensemble else overflowing
+    path = f"{overflowing}:{world.checkpoint}" if ensemble else str(overflowing)
     text = tmp_path / "in"
     text.write_text("w01 w02\nw09\nw03\nw19 w04\n")
     said = "in, line 2 and 1 more: no translation, because the scores of the model are NaN or inf"
-    refuse(said, text, tmp_path / "out", *options, path=path)
+    refused(said, *words(text, tmp_path / "out", "--no-repeat-ngram-size", ngram, path=path))
     assert not (tmp_path / "out").exists()
-    limit = ("--max-len-a", 0.1, "--max-len-b", 1)  # one word for the first, three for the second
-    found = translations_of(world, path, *options, *limit)
-    lost, alone = found(["w01", "w09 " * 14]), found(["w01"])
-    assert lost == [alone[0], []]
-
-
-def translations_of(world, path, *words):
-    """Call with lines to get the n best of each, none where the scores are not finite."""
-    from resmlp_mt.cli.main import build_parser
-    from resmlp_mt.cli.translate import engine_of
-
-    words = ["--path", path, "--data", world.data, "--cpu", *words]
-    engine = engine_of(build_parser("translate").parse_args(list(map(str, words))))()
-
-    def found(lines):
-        (by_number,) = engine.translations([engine.pieces(line) for line in lines])
-        return [by_number[i] for i in range(len(lines))]
-
-    return found
+    # one word for the first, three for the second
+    options = dict(no_repeat_ngram_size=ngram, max_len_a=0.1, max_len_b=1, cpu=True)
+    engine = Translator(SearchOptions(checkpoint_paths(path), world.data, **options))
+    first, second = map(engine.pieces, ("w01", "w09 " * 14))
+    (alone,), (both,) = (engine.translations(some) for some in ([first], [first, second]))
+    assert both == {**alone, 1: []}
 
 
 def test_batches_by_length():
