@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Dict, Iterator, List, Optional, Union
+from typing import Callable, Dict, Iterator, List, Optional, Union
 
 import numpy as np
 import torch
@@ -87,22 +87,17 @@ _BLOCK = 1 << 20  # bytes read at a time
 
 
 def read_checkpoint(path: Union[str, Path], mapped: bool = False) -> dict:
-    """A checkpoint of fairseq on the CPU, checked; nothing in it is run.
-
-    Args:
-        mapped: leave the tensors in the file until they are used.
-    """
+    """A checkpoint of fairseq on the CPU, checked; nothing in it is run. *mapped*: the tensors are
+    left in the file until they are used."""
     try:
         check_records(path)
         # files of PyTorch before 1.6 are no zip archives and cannot be mapped
         mapped = mapped and zipfile.is_zipfile(path)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: give a checkpoint that is there") from None
-    except MemoryError:
-        raise
     except pickle.UnpicklingError as error:
         raise UserError(
             f"{path} is no checkpoint, or one that carries more than data (such as code): "
@@ -138,19 +133,15 @@ def check_records(path: Union[str, Path]) -> None:
                 records = archive.infolist()
                 if any(record.CRC for record in records):
                     for record in records:
-                        _check_record(archive, record)
+                        if record.compress_size != record.file_size:  # PyTorch compresses nothing
+                            raise zipfile.BadZipFile(record.filename)
+                        with archive.open(record) as content:
+                            while content.read(_BLOCK):  # at its end the checksum is compared
+                                pass
         except OSError:
             raise
         except Exception:  # what a damaged archive makes of zipfile is beyond listing
             raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
-
-
-def _check_record(archive: zipfile.ZipFile, record: zipfile.ZipInfo) -> None:
-    if record.compress_size != record.file_size:  # PyTorch compresses nothing
-        raise zipfile.BadZipFile(record.filename)
-    with archive.open(record) as content:
-        while content.read(_BLOCK):  # at the record's end the checksum is compared
-            pass
 
 
 def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
@@ -158,7 +149,8 @@ def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
     for name, weight in weights.items():
         if not is_strided(weight):
             continue
-        if not is_dense(weight):
+        # repeated, as by Tensor.expand: a small file claims any size
+        if weight.numel() * weight.element_size() > weight.untyped_storage().nbytes():
             raise UserError(
                 f"{path}: {name} claims more values than there are in the file: give a checkpoint "
                 "that fairseq wrote"
@@ -172,14 +164,6 @@ def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
                 f"{path}: {name} has NaN or infinite values: its training diverged: give an "
                 "earlier checkpoint"
             )
-
-
-def is_dense(value) -> bool:
-    """Whether the values of a tensor are in memory one by one. Where some are repeated, as
-    :meth:`torch.Tensor.expand` does, a small file claims any size."""
-    if not is_strided(value):
-        return False
-    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 def is_strided(value) -> bool:
@@ -225,18 +209,29 @@ def naming(path, what: str) -> Iterator[None]:
         raise error
 
 
-def write_checkpoint(state: dict, output: Path) -> None:
+def write_checkpoint(state: dict, output: Path, remedy: str = "choose another folder") -> None:
     """Write a checkpoint, whole or not at all."""
-    output = Path(output)
-    check_output(output)
+
+    def write(temporary: str) -> None:
+        with open(temporary, "wb") as file:
+            torch.save(state, file)
+
+    write_whole(output, write, remedy)
+
+
+def write_whole(path: Path, write: Callable[[str], object], remedy: str) -> None:
+    """Call *write* with the name to write *path* under."""
     try:
-        with whole_file(output) as temporary:
-            torch.save(state, temporary)
-    except (OSError, RuntimeError) as error:  # the second on a full disk
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise UserError(
-            f"{output} could not be written ({reason}): choose another folder, with room"
-        ) from None
+        with whole_file(path) as temporary:
+            write(str(temporary))
+    except (OSError, RuntimeError) as error:
+        cause = error  # the writer of PyTorch raises another error over the system's
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__context__
+        if cause is None:
+            raise
+        reason = cause.strerror or cause
+        raise UserError(f"{path} could not be written ({reason}): {remedy}") from error
 
 
 # the checkpoints of a run: one an epoch, and one every so many updates (--save-interval-updates)

@@ -39,27 +39,20 @@ CRITERION = ("--criterion", "label_smoothed_cross_entropy", "--label-smoothing",
 
 
 @contextlib.contextmanager
-def _own_logging(stream):
-    """All that is logged goes to *stream*, and the loggers are as before afterwards."""
+def own_handlers(stream):
+    """Signals and logging as in a fresh process that logs to *stream*; afterwards as before."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    signals = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
     root.handlers[:] = [logging.StreamHandler(stream)]
     root.setLevel(logging.INFO)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
     try:
         yield
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-
-
-@contextlib.contextmanager
-def _own_signals():
-    """Signal handlers are as before afterwards."""
-    handlers = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
+        for number, handler in signals.items():
             signal.signal(number, handler)
 
 
@@ -83,8 +76,7 @@ def call(name, *arguments, stdin="", log=None):
         mock.patch.object(sys, "argv", argv),
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
         contextlib.redirect_stdout(out),
-        _own_logging(log),
-        _own_signals(),
+        own_handlers(log),
     ):
         module.cli_main()
     return SimpleNamespace(out=out.getvalue(), log=log.getvalue())

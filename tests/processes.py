@@ -1,34 +1,24 @@
-"""fairseq's programs in processes of their own, alone or together over gloo: as installed, or
-forked, which saves the imports.
-
-Both kinds have ``poll``, ``wait`` and ``kill`` as of ``subprocess.Popen``.
-"""
+"""fairseq's programs in forked processes, which saves the imports: alone, or two over gloo."""
 
 import contextlib
 import logging
 import multiprocessing
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
+import time
 from importlib import import_module
 from pathlib import Path
-from typing import Callable, Iterator, List, Sequence, Union
+from typing import Callable, Iterator, List, Sequence
 
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from tqdm import tqdm
 
 LONG = 900.0  # seconds; PyTorch gives up on a silent peer after 1,800
-
-
-def installed(program: str, arguments: Sequence, log: Path) -> subprocess.Popen:
-    """A program that is installed beside Python, with one thread and its output in *log*."""
-    command = [str(Path(sys.executable).with_name(program)), *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    with open(log, "wb") as file:
-        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
 
 
 class Forked:
@@ -50,15 +40,12 @@ class Forked:
         self.terminate = self._process.terminate
         self.poll = lambda: self._process.exitcode
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float = LONG) -> int:
         """Its exit status. Like that of ``Popen``, it raises ``TimeoutExpired``."""
         self._process.join(timeout)
         if self.poll() is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
         return self.poll()
-
-
-Process = Union[subprocess.Popen, Forked]
 
 
 def forked(program: str, arguments: Sequence, log: Path) -> Forked:
@@ -78,11 +65,20 @@ def forked(program: str, arguments: Sequence, log: Path) -> Forked:
     return Forked(run, log)
 
 
+def wait_for_update(process: Forked, log: Path, update: int) -> None:
+    """Until fairseq-train has logged that it made this update or a later one."""
+    while True:
+        made = re.findall(r'"num_updates": "(\d+)"', log.read_text() if log.exists() else "")
+        if made and int(made[-1]) >= update:
+            return
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.002)
+
+
 @contextlib.contextmanager
-def together(run: Callable, program: str, words: Sequence, folder: Path) -> Iterator[List[Process]]:
-    """Two processes of a program, each started by hand with its rank, by :func:`installed` or
-    :func:`forked`. Their logs are ``0.log`` and ``1.log`` in *folder*. Those that have not ended
-    are killed at the end."""
+def together(program: str, words: Sequence, folder: Path) -> Iterator[List[Forked]]:
+    """Two processes of a program, each started by hand with its rank. Their logs are ``0.log`` and
+    ``1.log`` in *folder*. Those that have not ended are killed at the end."""
     folder.mkdir(parents=True)
     with socket.socket() as found:
         found.bind(("localhost", 0))
@@ -94,15 +90,9 @@ def together(run: Callable, program: str, words: Sequence, folder: Path) -> Iter
     try:
         for rank in range(2):
             options = [*words, *shared, "--distributed-rank", rank]
-            processes.append(run(program, options, folder / f"{rank}.log"))
+            processes.append(forked(program, options, folder / f"{rank}.log"))
         yield processes
     finally:
         for process in processes:
             process.kill()
-            process.wait(timeout=60)
-
-
-def all_well(processes: Sequence[Process]) -> List[str]:
-    """Wait for them. Gives a line for each that fails."""
-    statuses = [process.wait(timeout=LONG) for process in processes]
-    return [f"process {n} ended with status {s}" for n, s in enumerate(statuses) if s]
+            process.wait(60)

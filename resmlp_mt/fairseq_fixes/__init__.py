@@ -48,11 +48,8 @@ class _StandIn(ModuleType):
     def __getattr__(self, name: str):
         if name.startswith("__"):  # what the import system asks of a module
             raise AttributeError(name)
-        return functools.partial(_call, self.__name__, name)
-
-
-def _call(module: str, name: str, *args, **kwargs):
-    return getattr(importlib.import_module(module), name)(*args, **kwargs)
+        module = self.__name__
+        return lambda *args, **kw: getattr(importlib.import_module(module), name)(*args, **kw)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import signal
 import time
 from functools import partial
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Optional
 
 import torch
 from fairseq import checkpoint_utils
@@ -21,10 +21,9 @@ from fairseq_cli import train as imported
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from resmlp_mt.checkpoints import check_finite, naming
+from resmlp_mt.checkpoints import check_finite, naming, write_checkpoint, write_whole
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace, running
-from resmlp_mt.files import whole_file
 from resmlp_mt.model.model import ResMLPModel
 
 logger = logging.getLogger(__name__)
@@ -240,7 +239,8 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
 
 # ---- whole checkpoints ----------------------------------------------------------------------
 
-TRIES, PAUSE = 3, 2.5  # fairseq's own, in seconds: a network file system may come back
+
+ROOM = "make room there, then the same command resumes from the last checkpoint"
 
 
 @replace(checkpoint_utils, "torch_persistent_save")
@@ -251,40 +251,15 @@ def save(original, state: dict, path: str, async_write: bool = False) -> None:
     if async_write or not PathManager.supports_rename(path):
         return original(state, path, async_write=async_write)
 
-    def write(temporary: str) -> None:
-        with open(temporary, "wb") as file:
-            torch.save(state, file)
-
-    return _write_whole(path, write)
+    return write_checkpoint(state, Path(path), ROOM)
 
 
 @replace(PathManager, "copy")
 def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
     if not overwrite or not PathManager.supports_rename(path):
         return original(source, path, overwrite=overwrite)
-    _write_whole(path, partial(shutil.copyfile, source))
+    write_whole(Path(path), partial(shutil.copyfile, source), ROOM)
     return True
-
-
-def _write_whole(path: str, write: Callable[[str], object]) -> None:
-    """Call *write* with the name to write *path* under; three times at most."""
-    for number in range(1, TRIES + 1):
-        try:
-            with whole_file(Path(path)) as temporary:
-                write(str(temporary))
-            return
-        except (OSError, RuntimeError) as error:
-            cause = error  # the writer of PyTorch raises another error over the system's
-            while cause is not None and not isinstance(cause, OSError):
-                cause = cause.__context__
-            if cause is None:
-                raise
-            if number == TRIES:
-                raise UserError(
-                    f"{path} could not be written ({cause.strerror or cause}): make room there, "
-                    "then the same command resumes from the last checkpoint"
-                ) from error
-            time.sleep(PAUSE)
 
 
 # ---- divergence -----------------------------------------------------------------------------

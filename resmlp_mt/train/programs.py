@@ -35,8 +35,8 @@ def run_command(
 ) -> None:
     """Run a program and wait for it; an error is the last line it printed.
 
-    The program is stopped, and waited for, when an exception leaves this process, as after Ctrl-C
-    and SIGTERM. On Linux it is stopped when this process is killed, too.
+    It is stopped, and waited for, when an exception ends this one, as after Ctrl-C and SIGTERM. On
+    Linux it is stopped when this process is killed, too.
 
     Args:
         name: what messages call it.
@@ -64,9 +64,20 @@ def run_command(
                 tail.append(line)
                 on_line(line)
 
-        with stopping(process, follow):
+        try:
             follow()
             status = process.wait()
+        except BaseException as error:
+            process.terminate()  # it finishes its update and saves a checkpoint
+            try:
+                if not isinstance(error, Exception):
+                    follow()
+                process.communicate()
+            except BaseException:  # one more Ctrl-C
+                process.kill()
+                process.communicate()
+                raise
+            raise
     if status:
         said = [line.strip() for line in tail if line.strip()]
         errors = [line for line in said if not _LOG_LINE.match(line)] or said or ["no output"]
@@ -102,27 +113,6 @@ def _begin() -> None:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     if _LIBC:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-@contextlib.contextmanager
-def stopping(
-    process: subprocess.Popen, follow: Callable[[], object] = lambda: None
-) -> Iterator[None]:
-    """Ctrl-C, SIGTERM, SIGUSR1 or an error in the block stops *process*, which finishes its update
-    and saves a checkpoint, and *follow* reads what it says. One more Ctrl-C kills it."""
-    try:
-        yield
-    except BaseException as error:
-        process.terminate()
-        try:
-            if not isinstance(error, Exception):
-                follow()
-            process.communicate()
-        except BaseException:
-            process.kill()
-            process.communicate()
-            raise
-        raise
 
 
 @contextlib.contextmanager

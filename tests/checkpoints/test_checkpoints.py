@@ -33,34 +33,37 @@ def test_mean_as_computed_in_float64(tmp_path):
     assert "last_optimizer_state" not in averaged and averaged["cfg"] == 1
 
 
-def test_the_last_checkpoints_are_those_of_the_highest_numbers(tmp_path):
-    for name in ("_1_900", "_2_1000", "_2_1100", "_3_80", "9", "10", "_best", "_last"):
-        save(tmp_path / f"checkpoint{name}.pt", 1)
+def test_which_checkpoints_are_averaged(tmp_path):
+    def final(*arguments):
+        return [path.name for path in final_checkpoints(tmp_path, *arguments)]
 
-    def last(*arguments):
-        return [path.name for path in last_checkpoints(tmp_path, *arguments)]
-
-    assert last(2) == ["checkpoint10.pt", "checkpoint9.pt"]
-    assert last(1, "epoch", 9) == ["checkpoint9.pt"]
-    by_update = ["checkpoint_2_1100.pt", "checkpoint_2_1000.pt", "checkpoint_1_900.pt"]
-    assert last(3, "update") == by_update and last(2, "update", 1000) == by_update[1:]
-    with pytest.raises(UserError, match=r"2 epoch checkpoints, .* the 3 .*\(there are 4 by update"):
-        last(3)
-    with pytest.raises(UserError, match="3 update checkpoints up to 1050, fewer than the 4"):
-        last(4, "update", 1050)
-
-
-def test_what_a_short_training_has_left(tmp_path):
     with pytest.raises(UserError, match="checkpoint_last.pt: no such file: train first"):
-        final_checkpoints(tmp_path, 3, "epoch")
-    last = save(tmp_path / "checkpoint_last.pt", 2)
-    assert final_checkpoints(tmp_path, 3, "epoch") == [last]
-    first, second = (save(tmp_path / f"checkpoint{number}.pt", number) for number in (1, 2))
-    assert final_checkpoints(tmp_path, 3, "epoch") == [second, first]
-    save(last, 3)  # the training ended within the third epoch
-    assert final_checkpoints(tmp_path, 3, "epoch") == [last, second, first]
-    assert final_checkpoints(tmp_path, 2, "epoch") == [last, second]
-    assert final_checkpoints(tmp_path, 1, "epoch") == [last]
+        final(3, "epoch")
+    for number, name in enumerate(("_1_900", "9", "_2_1000", "10", "_2_1100")):
+        save(tmp_path / f"checkpoint{name}.pt", number)
+    last = save(tmp_path / "checkpoint_last.pt", 3)
+    save(tmp_path / "checkpoint_best.pt", 9)
+    epochs = ["checkpoint10.pt", "checkpoint9.pt"]
+    updates = ["checkpoint_2_1100.pt", "checkpoint_2_1000.pt", "checkpoint_1_900.pt"]
+    for words, names in (
+        ((2,), epochs),
+        ((1, "epoch", 9), epochs[1:]),
+        ((3, "update"), updates),
+        ((2, "update", 1000), updates[1:]),
+    ):
+        assert [path.name for path in last_checkpoints(tmp_path, *words)] == names
+    with pytest.raises(UserError, match=r"2 epoch checkpoints, .* the 3 .*\(there are 3 by update"):
+        last_checkpoints(tmp_path, 3)
+    with pytest.raises(UserError, match="2 update checkpoints up to 1050, fewer than the 4"):
+        last_checkpoints(tmp_path, 4, "update", 1050)
+    # what a training has left at its end, and where it ended within an epoch
+    assert final(3, "epoch") == epochs and final(1, "epoch") == epochs[:1]
+    save(last, 5)
+    assert final(3, "epoch") == [last.name, *epochs] and final(1, "epoch") == [last.name]
+    assert final(9, "update") == [last.name, *updates]
+    for path in tmp_path.glob("*[0-9].pt"):
+        path.unlink()
+    assert final(3, "epoch") == [last.name]
 
 
 def test_sixteen_bits_and_shared_matrices(tmp_path):
@@ -100,11 +103,9 @@ def test_the_command(tmp_path):
     by_epoch, bound = "--num-epoch-checkpoints", "--checkpoint-upper-bound"
     for words, names in (
         ((tmp_path / "checkpoint3.pt", tmp_path / "checkpoint1.pt"), "checkpoint3.pt, checkpoint1"),
-        ((tmp_path, by_epoch, 2), "checkpoint3.pt, checkpoint2.pt"),
         ((tmp_path, by_epoch, 9), "checkpoint3.pt, checkpoint2.pt, checkpoint1.pt"),
         ((tmp_path, "--num-update-checkpoints", 2), "checkpoint_1_20.pt, checkpoint_1_10.pt"),
         ((tmp_path, by_epoch, 1, bound, 2), "checkpoint2.pt"),
-        ((tmp_path / "checkpoint3.pt", "--float16"), "checkpoint3.pt"),
     ):
         said = resmlp("average", "--inputs", *words, "--output", out)
         assert said.status == 0 and said.out.startswith(f"{out}: mean of {names}")

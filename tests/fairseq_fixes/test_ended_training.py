@@ -53,31 +53,28 @@ def test_ended_is_not_trained_on(corpus, ended, tmp_path):
     assert updates(tmp_path) == 48
 
 
-@pytest.mark.parametrize("name", ["reset-meters", "reset-optimizer"])
-def test_reset_counts_from_0(corpus, ended, tmp_path, name):
-    shutil.copy(ended / LAST, tmp_path)
-    log = train(corpus.data, tmp_path, *OPTIONS, f"--{name}").log
-    assert len(values(log, "valid_loss")) == 4
-
-
-@pytest.mark.parametrize("name", ["finetune-from-model", "continue-once", "restore-file"])
-def test_another_training_counts_from_0(corpus, ended, tmp_path, name):
-    more = [f"--{name}", ended / LAST]
+@pytest.mark.parametrize(
+    "name", ["reset-meters", "reset-optimizer", "finetune-from-model", "restore-file", "none"]
+)
+def test_counts_from_0(corpus, ended, tmp_path, name):
+    """Where fairseq forgets the best validation, in another folder, from a file without a count."""
+    more = [f"--{name}"]
+    if name in ("finetune-from-model", "restore-file"):
+        more += [ended / LAST]
+    else:
+        state = load(ended / LAST)
+        if name == "none":
+            more = []
+            del state["extra_state"]["patience"]
+        torch.save(state, tmp_path / LAST)
     log = train(corpus.data, tmp_path, *OPTIONS, *more).log
     assert len(values(log, "valid_loss")) == 4
 
 
-@pytest.mark.parametrize("count", [None, "x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
+@pytest.mark.parametrize("count", ["x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
 def test_a_count_that_is_none(corpus, ended, tmp_path, count):
-    """A checkpoint from before there was one has none."""
     state = load(ended / LAST)
-    del state["extra_state"]["patience"]
-    if count is not None:
-        state["extra_state"]["patience"] = count
+    state["extra_state"]["patience"] = count
     torch.save(state, tmp_path / LAST)
-    if count is None:
-        log = train(corpus.data, tmp_path, *OPTIONS).log
-        assert len(values(log, "valid_loss")) == 4
-    else:
-        said = refusal("train", *training(corpus.data, tmp_path, *OPTIONS))
-        assert said.startswith(f"{tmp_path / LAST} has an invalid count for --patience")
+    said = refusal("train", *training(corpus.data, tmp_path, *OPTIONS))
+    assert said.startswith(f"{tmp_path / LAST} has an invalid count for --patience")

@@ -3,14 +3,18 @@
 import contextlib
 import io
 import os
+import random
 import signal
+import time
 from unittest import mock
 
 import pytest
 from fairseq.trainer import Trainer
-from fairseq_programs import call, load, train, training
+from fairseq_programs import PACKAGE, call, load, own_handlers, train, training
 from interrupting import LAST, unlike
+from processes import forked, wait_for_update
 
+from resmlp_mt.checkpoints import read_checkpoint
 from resmlp_mt.fairseq_fixes import trainings
 
 UPDATES = 21  # eight an epoch
@@ -77,9 +81,8 @@ def test_stopped_without_saving(corpus, tmp_path):
 
 
 def test_a_second_ctrl_c_ends_at_once():
-    before = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
     stop = trainings._Stop()
-    try:
+    with own_handlers(io.StringIO()):
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as nohup may ask for
         stop.begin(object())
         assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
@@ -88,9 +91,6 @@ def test_a_second_ctrl_c_ends_at_once():
         assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
         os.kill(os.getpid(), signal.SIGTERM)  # from a batch system: it is ending already
         assert stop.wishes() == (signal.SIGINT, 0)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monkeypatch):
@@ -110,3 +110,24 @@ def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monke
     monkeypatch.undo()
     train(corpus.data, tmp_path, *OPTIONS)
     assert unlike(alone, tmp_path / LAST) == []
+
+
+@pytest.mark.soak
+def test_ten_kills(corpus, tmp_path, monkeypatch):
+    """SIGKILL at random moments, saves among them: every checkpoint loads, and nothing else is
+    different at the end."""
+    options = (*OPTIONS, "--max-update", 60)
+    train(corpus.data, tmp_path / "alone", *options)
+    monkeypatch.setattr(trainings, "SAVE_EVERY", 0)
+    draw, folder = random.Random(1), tmp_path / "killed"
+    words = ("--user-dir", PACKAGE, *training(corpus.data, folder, *options))
+    for kill in range(10):
+        log = tmp_path / f"{kill}.log"
+        process = forked("fairseq-train", words, log)
+        wait_for_update(process, log, 4 * kill + 1)
+        time.sleep(draw.uniform(0, 0.05))
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        assert all(read_checkpoint(path) for path in folder.glob("checkpoint*.pt"))
+    train(corpus.data, folder, *options)
+    assert unlike(tmp_path / "alone" / LAST, folder / LAST) == []

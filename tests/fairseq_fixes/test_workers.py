@@ -1,7 +1,6 @@
 """Two processes that train, or translate, together: the same as one, and neither waits for the
 dead."""
 
-import contextlib
 import re
 import signal
 from argparse import Namespace
@@ -11,18 +10,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.distributed import utils
-from fairseq_programs import (
-    CRITERION,
-    RECIPE,
-    SMALL_MODEL,
-    assert_same_hypotheses,
-    generate,
-    hypotheses,
-    values,
-)
-from interrupting import LAST, kill_late, unlike
+from fairseq_programs import assert_same_hypotheses, generate, hypotheses, training, values
+from interrupting import LAST, unlike
 from omegaconf import OmegaConf
-from processes import Forked, all_well, forked, together
+from processes import Forked, forked, together, wait_for_update
 
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 
@@ -35,28 +26,30 @@ def words(data, save_dir, *more):
 
     Without dropout: processes that train together draw the same random numbers.
     """
-    return (
-        *(data, "--user-dir", MEASURED, "--save-dir", save_dir, *SMALL_MODEL, *RECIPE, *CRITERION),
-        *("--batch-size", 5, "--required-batch-size-multiple", 1, "--max-update", UPDATES),
-        *("--save-interval-updates", 5, *more),
+    return training(
+        *(data, save_dir, "--user-dir", MEASURED, "--batch-size", 5, "--max-update", UPDATES),
+        *("--required-batch-size-multiple", 1, "--save-interval-updates", 5, *more),
     )
+
+
+def both_end(program, options, logs):
+    with together(program, options, logs) as processes:
+        assert [process.wait() for process in processes] == [0, 0], (logs / "0.log").read_text()
 
 
 def losses(log):
     """Of every update and of every validation."""
-    text = log.read_text("utf-8")
-    return values(text, "loss"), values(text, "valid_loss")
+    return values(log.read_text(), "loss"), values(log.read_text(), "valid_loss")
 
 
 @pytest.fixture(scope="module")
 def runs(corpus, tmp_path_factory):
-    """Trainings by ``one`` process and by ``two``: folders with ``checkpoints`` and ``0.log``."""
+    """Trainings by ``one`` process and by ``two``: folders of checkpoints, and logs."""
     one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
     single = words(corpus.data, one, "--update-freq", 2)
-    assert forked("fairseq-train", single, one / "0.log").wait(300) == 0
-    with together(forked, "fairseq-train", words(corpus.data, two), two / "logs") as processes:
-        assert all_well(processes) == []
-    return SimpleNamespace(one=one, two=two, log_one=one / "0.log", log_two=two / "logs" / "0.log")
+    assert forked("fairseq-train", single, one / "0.log").wait() == 0
+    both_end("fairseq-train", words(corpus.data, two), two / "logs")
+    return SimpleNamespace(two=two, log_one=one / "0.log", log_two=two / "logs" / "0.log")
 
 
 def test_two_processes_train_like_one_with_twice_the_update_freq(runs):
@@ -68,61 +61,43 @@ def test_two_processes_train_like_one_with_twice_the_update_freq(runs):
 def test_a_worker_that_dies(corpus, runs, tmp_path):
     """The other ends with an error; the same command resumes."""
     options, logs = words(corpus.data, tmp_path), tmp_path / "logs"
-    with together(forked, "fairseq-train", options, logs) as processes:
-        status = kill_late(processes[1].kill, processes[0], logs / "0.log", 7)
-    assert status == 1
+    with together("fairseq-train", options, logs) as processes:
+        wait_for_update(processes[0], logs / "0.log", 7)
+        processes[1].kill()
+        assert processes[0].wait() == 1
     said = (logs / "0.log").read_text().strip().splitlines()[-1]
     message = explain(RuntimeError(said.partition("RuntimeError: ")[2]))
     assert message.startswith("another process of this run has ended (Connection ")
-    with together(forked, "fairseq-train", options, tmp_path / "again") as processes:
-        assert all_well(processes) == []
+    both_end("fairseq-train", options, tmp_path / "again")
     assert "Loaded checkpoint" in (tmp_path / "again" / "0.log").read_text()
     assert unlike(runs.two / LAST, tmp_path / LAST) == []
 
 
-def end_of(text):
-    return re.findall(r"(?:stopped by \w+ at|Loaded checkpoint .* @) (?:update )?(\d+)", text)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("before, after", [(2, 2), (2, 1), (1, 2)])
-def test_another_number_of_processes(corpus, runs, tmp_path, before, after):
-    """A signal to one process stops all at the same update; as many or others resume there."""
-    for number, logs in ((before, tmp_path / "first"), (after, tmp_path / "then")):
-        options = words(corpus.data, tmp_path, "--update-freq", 3 - number)
-        with start(number, options, logs) as processes:
-            if logs.name == "first":
-                status = kill_late(processes[-1].terminate, processes[0], logs / "0.log", 7)
-                assert {p.wait(60) for p in processes} == {128 + signal.SIGTERM} == {status}
-            else:
-                assert all_well(processes) == []
-    first, then = ((tmp_path / name / "0.log").read_text() for name in ("first", "then"))
-    assert end_of(first)[-1:] == end_of(then)[:1]
-    if before == after:
+@pytest.mark.parametrize("after", [pytest.param(2, marks=pytest.mark.soak), 1])
+def test_another_number_of_processes(corpus, runs, tmp_path, after):
+    """A signal to one process stops both at the same update; as many or one resumes there."""
+    logs, then = tmp_path / "first", tmp_path / "then"
+    with together("fairseq-train", words(corpus.data, tmp_path), logs) as processes:
+        wait_for_update(processes[0], logs / "0.log", 7)
+        processes[1].terminate()
+        assert {process.wait() for process in processes} == {128 + signal.SIGTERM}
+    (stopped,) = re.findall(r"stopped by SIGTERM at update (\d+)", (logs / "0.log").read_text())
+    if after == 2:
+        both_end("fairseq-train", words(corpus.data, tmp_path), then)
         assert unlike(runs.two / LAST, tmp_path / LAST) == []
-    expected, found = losses(runs.log_two), losses(tmp_path / "then" / "0.log")
-    for some, others in zip(found, expected):
-        assert some == pytest.approx(others[-len(some) :], abs=1e-4)
-
-
-@contextlib.contextmanager
-def start(number, options, logs):
-    """One or two processes that train."""
-    if number == 1:
-        logs.mkdir()
-        yield [forked("fairseq-train", options, logs / "0.log")]
     else:
-        with together(forked, "fairseq-train", options, logs) as processes:
-            yield processes
+        then.mkdir()
+        options = words(corpus.data, tmp_path, "--update-freq", 2)
+        assert forked("fairseq-train", options, then / "0.log").wait() == 0
+    assert f"@ {stopped} updates" in (then / "0.log").read_text()
+    for found, expected in zip(losses(then / "0.log"), losses(runs.log_two)):
+        assert found == pytest.approx(expected[-len(found) :], abs=1e-4)
 
 
 def test_a_checkpoint_is_broadcast(tmp_path):
     """Its options are in a DictConfig, which PyTorch's weights-only loader refuses."""
-    sent = {
-        "cfg": OmegaConf.create({"a": {"b": [1]}}),
-        "args": Namespace(x=1),
-        "model": {"w": torch.arange(3.0), "half": torch.ones(2).half()},
-    }
+    weights = {"w": torch.arange(3.0), "half": torch.ones(2).half()}
+    sent = {"cfg": OmegaConf.create({"a": {"b": [1]}}), "args": Namespace(x=1), "model": weights}
 
     def join(rank):
         method = f"file://{tmp_path / 'store'}"
@@ -130,10 +105,10 @@ def test_a_checkpoint_is_broadcast(tmp_path):
         group = torch.distributed.group.WORLD
         got = utils.broadcast_object(sent if rank == 0 else None, 0, group, torch.device("cpu"))
         assert got["cfg"] == sent["cfg"] and got["args"] == sent["args"]
-        assert all(torch.equal(got["model"][name], w) for name, w in sent["model"].items())
+        assert all(torch.equal(got["model"][name], w) for name, w in weights.items())
 
     processes = [Forked(lambda rank=rank: join(rank), tmp_path / f"{rank}") for rank in range(2)]
-    assert all_well(processes) == [], (tmp_path / "1").read_text()
+    assert [process.wait() for process in processes] == [0, 0], (tmp_path / "1").read_text()
 
 
 def test_two_processes_translate_like_one(corpus, trained, tmp_path):
@@ -141,8 +116,7 @@ def test_two_processes_translate_like_one(corpus, trained, tmp_path):
     whole = hypotheses(generate(corpus.data, trained.path, "--batch-size", 2))
     options = (corpus.data, "--user-dir", MEASURED, "--path", trained.path, "--beam", 4)
     options += ("--cpu", "--num-workers", 0, "--batch-size", 2)
-    with together(forked, "fairseq-generate", options, tmp_path / "logs") as processes:
-        assert all_well(processes) == []
+    both_end("fairseq-generate", options, tmp_path / "logs")
     parts = [hypotheses((tmp_path / "logs" / f"{rank}.log").read_text()) for rank in range(2)]
     assert all(parts) and not parts[0].keys() & parts[1].keys()
     assert_same_hypotheses(parts[0] | parts[1], whole)

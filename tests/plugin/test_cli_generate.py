@@ -4,7 +4,7 @@ import math
 
 import pytest
 from fairseq_programs import assert_same_hypotheses, generate, hypotheses, lines
-from reference_scores import assert_same_scores, assert_scores_are, printed_scores
+from reference_scores import assert_same_scores, printed_scores
 
 
 @pytest.fixture(scope="module")
@@ -25,43 +25,31 @@ def test_every_sentence_in_any_batch(trained, corpus, plain):
 @pytest.mark.parametrize("kind", ["hard", "soft"])
 def test_alignment(trained, corpus, kind):
     """The same for either padding side and any batch; a soft one sums to 1 for each word."""
-    outs = [
-        generate(trained.data, trained.path, "--print-alignment", kind, *options)
-        for options in (
-            ("--batch-size", 64),
-            ("--batch-size", 64, "--left-pad-source"),  # this word turns it off in fairseq
-            ("--batch-size", 1),
-        )
-    ]
-    first, *others = [lines(out, "A") for out in outs]
+
+    def aligned(*options):
+        out = generate(trained.data, trained.path, "--print-alignment", kind, *options)
+        rows = {
+            number: [[float(x) for x in row.replace("-", ",").split(",")] for row in words.split()]
+            for number, ((words,),) in lines(out, "A").items()
+        }
+        return out, rows
+
+    out, first = aligned("--batch-size", 64)
+    sources, words = lines(out, "S"), hypotheses(out)
     assert len(first) == corpus.sizes["test"]
-    sources = {number: found[0][0].split() for number, found in lines(outs[0], "S").items()}
-    for number, ((words,),) in first.items():
-        length = len(hypotheses(outs[0])[number][0][1])
-        pieces = words.split()
+    for number, rows in first.items():
+        length, width = len(words[number][0][1]), len(sources[number][0][0].split())
         if kind == "hard":
-            pairs = [tuple(map(int, piece.split("-"))) for piece in pieces]
-            assert [target for _, target in pairs] == list(range(length))
-            assert all(0 <= source < len(sources[number]) for source, _ in pairs)
-        else:
-            rows = [list(map(float, piece.split(","))) for piece in pieces]
-            assert len(rows) == length + 1  # the end of sentence, too
-            assert all(len(row) == len(sources[number]) + 1 for row in rows)
-            assert all(abs(sum(row) - 1) < 0.01 for row in rows)
-    for other in others:
-        if kind == "hard":
-            assert other == first
-        for number in first:
-            a, b = (
-                [float(x) for x in found[number][0][0].replace(",", " ").replace("-", " ").split()]
-                for found in (first, other)
-            )
-            assert a == pytest.approx(b, abs=1e-3)
-
-
-def test_score_reference(trained):
-    """Folded and in a batch: the log-probabilities of one plain pass through the model."""
-    assert_scores_are(trained.data, trained.path)
+            assert [target for _, target in rows] == list(range(length))
+            assert all(0 <= source < width for source, _ in rows)
+        else:  # the end of sentence, too
+            assert {len(row) for row in rows} == {width + 1} and len(rows) == length + 1
+            assert [sum(row) for row in rows] == pytest.approx([1] * (length + 1), abs=0.01)
+    # the word turns padding to the left off in fairseq
+    for options in (("--batch-size", 64, "--left-pad-source"), ("--batch-size", 1)):
+        _, other = aligned(*options)
+        for number, rows in first.items():
+            assert sum(other[number], []) == pytest.approx(sum(rows, []), abs=1e-3)
 
 
 def test_prefix_size(trained, plain):

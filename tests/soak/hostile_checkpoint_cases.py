@@ -223,39 +223,29 @@ def foreign(state: dict) -> Iterator[Case]:
         yield Case(name, content, "refused")
 
 
-class Damage(NamedTuple):
-    """How many files are cut off, have one bit flipped, 200 bytes changed, or three bytes of their
-    pickled part changed."""
-
-    cuts: int
-    bits: int
-    bytes: int
-    pickles: int
-
-
-def damaged(content: bytes, damage: Damage) -> Iterator[Case]:
+def damaged(content: bytes, files: int) -> Iterator[Case]:
     """Cut off at random offsets; one random bit flipped; 200 random bytes changed."""
-    for seed in range(damage.cuts):
+    for seed in range(files):
         offset = random.Random(seed).randrange(len(content))
         yield Case(f"cut off at byte {offset}", content[:offset], "refused")
-    for seed in range(damage.bits):
+    for seed in range(2 * files):
         draw, changed = random.Random(seed), bytearray(content)
         offset = draw.randrange(len(content))
         changed[offset] ^= 1 << draw.randrange(8)
         yield Case(f"a bit of byte {offset} flipped", bytes(changed))
-    for seed in range(damage.bytes):
+    for seed in range(files):
         draw, changed = random.Random(seed), bytearray(content)
         for offset in draw.sample(range(len(content)), 200):
             changed[offset] ^= draw.randrange(1, 256)
         yield Case(f"200 bytes changed, seed {seed}", bytes(changed), "refused")
 
 
-def mutated(state: dict, seeds: range) -> Iterator[Case]:
+def mutated(state: dict, files: int) -> Iterator[Case]:
     """Three random bytes of the pickled part changed, with checksums that go with them: anything
     may have been meant, but it must be read as data, and refused with one line."""
     archive = saved(state)
     pickled = pickled_part(archive)
-    for seed in seeds:
+    for seed in range(files):
         draw = random.Random(seed)
         changed = bytearray(pickled)
         for offset in draw.sample(range(len(pickled)), 3):
@@ -392,14 +382,9 @@ def around(state: dict) -> Iterator[Case]:
         yield case(f"extra_state/{name}", "x")
 
 
-def groups(checkpoint: Path, marker: Path, damage: Damage) -> Dict[str, Iterator[Case]]:
-    """All cases that are made of a checkpoint, by what is wrong.
-
-    Args:
-        checkpoint: an untouched one.
-        marker: the file that code in a case would make.
-        damage: how many files are damaged at random.
-    """
+def groups(checkpoint: Path, marker: Path, files: int) -> Dict[str, Iterator[Case]]:
+    """All cases that are made of a checkpoint, by what is wrong. Code in a case would make the file
+    *marker*; so many *files* are damaged at random in each way."""
     state = torch.load(checkpoint, weights_only=True)
     return {
         "same": same(state),
@@ -411,6 +396,6 @@ def groups(checkpoint: Path, marker: Path, damage: Damage) -> Dict[str, Iterator
         "optimizer": optimizers(state),
         "options": options(state),
         "around the model": around(state),
-        "damaged": damaged(checkpoint.read_bytes(), damage),
-        "pickle changed": mutated(state, range(damage.pickles)),
+        "damaged": damaged(checkpoint.read_bytes(), files),
+        "pickle changed": mutated(state, files),
     }

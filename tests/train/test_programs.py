@@ -10,7 +10,7 @@ import pytest
 from fairseq_programs import ROOT
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.trainings import AUTOCAST
+from resmlp_mt.fairseq_fixes.trainings import AUTOCAST, MATMUL
 from resmlp_mt.files import read_json
 from resmlp_mt.train.programs import OF_PRECISION, cost_added_to, run_command
 
@@ -63,31 +63,29 @@ def test_the_child_ends_with_its_parent(tmp_path, monkeypatch, number, status):
     assert gone(child)
 
 
-def test_output_and_errors(tmp_path):
+def test_output_and_errors(tmp_path, monkeypatch):
+    """``--precision`` decides what the shell may not."""
     log, seen = tmp_path / "log", []
+    monkeypatch.setenv(AUTOCAST, "bfloat16")
 
     def run(code, **more):
-        run_command("it", [sys.executable, "-c", code], log, seen.append, **more)
+        run_command(
+            "it", [sys.executable, "-c", f"import os, sys; {code}"], log, seen.append, **more
+        )
 
-    run("import os; print(os.environ['X'])", environment={"X": "7"})
+    run(f"print(os.environ.get('{AUTOCAST}'))")
+    run(f"print(os.environ['{AUTOCAST}'])", environment={AUTOCAST: "7"})
     with pytest.raises(UserError, match=rf"it failed: two \(its whole output: {log}\)"):
-        run("import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)")
+        run("print('one'); print('two', file=sys.stderr); sys.exit(3)")
     with pytest.raises(UserError, match="^it failed: bad option "):
-        run_command("it", ["sh", "-c", "echo it: error: bad option; exit 1"], log)
+        run("sys.exit('it: error: bad option')")
     with pytest.raises(UserError, match="it failed: killed by signal 9"):
-        run("import os; os.kill(os.getpid(), 9)")
-    assert seen == ["7", "one", "two"]
-    assert log.read_text().splitlines()[1::2][:2] == ["7", "one"]
-
-
-def test_the_shell_does_not_choose_the_precision(tmp_path, monkeypatch):
-    monkeypatch.setenv("RESMLP_MT_AUTOCAST", "bfloat16")
-    code = "import os; print(os.environ.get('RESMLP_MT_AUTOCAST'))"
-    command, said = [sys.executable, "-c", code], []
-    for variables in ({}, {"RESMLP_MT_AUTOCAST": "float16"}):
-        run_command("it", command, tmp_path / "log", said.append, variables)
-    assert said == ["None", "float16"]
-    assert {AUTOCAST, "RESMLP_MT_MATMUL_PRECISION"} == OF_PRECISION
+        run("os.kill(os.getpid(), 9)")
+    with pytest.raises(UserError, match="it was stopped by SIGTERM: the same command resumes it"):
+        run("sys.exit(143)")
+    assert seen == ["None", "7", "one", "two", "it: error: bad option"]
+    assert log.read_text().splitlines()[1:4:2] == ["None", "7"]
+    assert {AUTOCAST, MATMUL} == OF_PRECISION
 
 
 def test_costs_add_up_also_after_an_error(tmp_path):
