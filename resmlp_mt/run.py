@@ -60,7 +60,7 @@ class Run:
         self.checkpoints, self.model = self.out / "checkpoints", self.out / "model"
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
         if not self.model.exists():  # a bad option is refused before hours of preparing
-            self._training(planned=True).check_machine()
+            self._training(planned=True)
 
     @property
     def data_bin(self) -> Path:

@@ -161,10 +161,9 @@ def explain(error: BaseException) -> Optional[str]:
         # NumPy 2 prints np.int32(999), and a pair has parentheses of its own
         number, size, limit = (_NUMPY.sub(r"\1", group).strip("()") for group in too_long.groups())
         return (
-            f"sentence {number} has more tokens ({size}) than the model has "
-            f"positions ({limit}): train with a higher --max-source-positions and "
-            "--max-target-positions, or leave such sentences out with "
-            "--skip-invalid-size-inputs-valid-test"
+            f"sentence {number} has more tokens ({size}) than the model has positions ({limit}): "
+            "train with a higher --max-source-positions and --max-target-positions, or leave such "
+            "sentences out with --skip-invalid-size-inputs-valid-test"
         )
     if isinstance(error, RuntimeError) and "gloo/transport" in text:
         gone = _GONE.search(text)

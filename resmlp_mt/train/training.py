@@ -69,7 +69,9 @@ class Training:
             self.source_lang, self.target_lang = languages
         self.options = self._options()
         self._find_devices()
-        begun = read_own(self.out / TRAINING, "settings") if self.last.exists() else {}
+        begun = {}
+        if (self.out / "checkpoint_last.pt").exists():
+            begun = read_own(self.out / TRAINING, "settings")
         if not self.planned:
             self.dictionary = dictionary_digest(self.data, languages)
             self._check_start(languages, begun)
@@ -82,11 +84,13 @@ class Training:
         for name, value in zip(("--max-tokens", "--update-freq"), share):
             self.options[name] = [str(value)]
         self._parse()
-
-    @property
-    def last(self) -> Path:
-        """The checkpoint that a stopped training resumes from."""
-        return self.out / "checkpoint_last.pt"
+        if "--cpu" not in self.options and torch.cuda.device_count() < self.devices.gpus:
+            raise UserError(
+                f"--gpus {self.devices.gpus}: this machine has {torch.cuda.device_count()} that "
+                "PyTorch can use: leave out --gpus to take what there is"
+            )
+        if self.devices.nodes > 1 and self.devices.master_addr is None:
+            raise UserError("--nodes: give --master-addr, the host name of the first node")
 
     def _options(self) -> Options:
         """Those of the recipe and the user, without what depends on the devices."""
@@ -179,7 +183,6 @@ class Training:
 
     def run(self) -> None:
         """Train, or resume from the last checkpoint, and wait for the end."""
-        self.check_machine()
         make_folder(self.out)
         words, environment = self.command(), self.environment()
         if self.devices.node_rank > 0:  # the first node has the folder
@@ -201,17 +204,6 @@ class Training:
             with cost_added_to(self.out / "cost.json"):
                 log = self.out / "train.log"
                 run_command("fairseq-train", words, log, progress.show, environment)
-
-    def check_machine(self) -> None:
-        """Refuse more GPUs than there are, and nodes without an address."""
-        gpus, here = self.devices.gpus, torch.cuda.device_count()
-        if "--cpu" not in self.options and here < gpus:
-            raise UserError(
-                f"--gpus {gpus}: this machine has {here} that PyTorch can use: leave out --gpus to "
-                "take what there is"
-            )
-        if self.devices.nodes > 1 and self.devices.master_addr is None:
-            raise UserError("--nodes: give --master-addr, the host name of the first node")
 
 
 def find_languages(

@@ -52,38 +52,6 @@ def test_alignment(trained, corpus, kind):
             assert sum(other[number], []) == pytest.approx(sum(rows, []), abs=1e-3)
 
 
-def test_prefix_size(trained, plain):
-    out = generate(trained.data, trained.path, "--prefix-size", 2)
-    for number, ((target,),) in lines(out, "T").items():
-        wanted = target.split()[:2]
-        assert hypotheses(out)[number][0][1][: len(wanted)] == wanted
-    assert hypotheses(out) != hypotheses(plain)
-
-
-def test_nbest(trained, plain):
-    """Three different hypotheses each, best first, the first as without the option."""
-    found = hypotheses(generate(trained.data, trained.path, "--nbest", 3, "--batch-size", 64))
-    for number, three in found.items():
-        scores = [score for score, _ in three]
-        assert len({tuple(words) for _, words in three}) == 3
-        assert scores == sorted(scores, reverse=True)
-        assert three[:1] == hypotheses(plain)[number]
-
-
-def test_sampling(trained):
-    """A seed fixes the sample; of one candidate it is greedy search."""
-
-    def sample(seed, topk):
-        options = ("--beam", 1, "--sampling", "--sampling-topk", topk, "--seed", seed)
-        return hypotheses(generate(trained.data, trained.path, *options))
-
-    assert sample(3, 10) == sample(3, 10)
-    assert sample(3, 10) != sample(4, 10)
-    greedy = hypotheses(generate(trained.data, trained.path, "--beam", 1))
-    words = {number: found[0][1] for number, found in greedy.items()}
-    assert {number: found[0][1] for number, found in sample(3, 1).items()} == words
-
-
 def test_diverse_beam(trained):
     """Two groups of two: a penalty for words of the other group makes more of them differ, and in
     one batch or several alike (fairseq by itself takes a sentence's number for its row)."""
