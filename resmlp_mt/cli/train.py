@@ -74,6 +74,5 @@ def run(args: Namespace) -> None:
     options = {name: getattr(args, name) for name in same}
     devices = Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port)
     training = Training(recipe=recipe, devices=devices, **options)
-    training.check_machine()
     print(f"    {quoted(training.command(), training.environment())}", file=sys.stderr, flush=True)
     training.run()
