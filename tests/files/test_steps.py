@@ -1,5 +1,8 @@
 """A folder's steps: whole or not at all, made once, for one set of options."""
 
+import errno
+import os
+
 import pytest
 
 from resmlp_mt.errors import UserError
@@ -34,6 +37,19 @@ def test_a_finished_step_is_reused_and_an_interrupted_one_made_again(tmp_path, c
     with Steps(tmp_path, {"seed": 1}, 2, indent="  ") as steps:
         steps.step("one", "first", interrupted)
     assert capsys.readouterr().err == "  [1/2] first: done before\n"
+
+
+def test_a_full_disk_is_named_by_the_step(tmp_path):
+    """What a write says without a file; a file that is named stays so."""
+
+    def full(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *named)
+
+    for named, said in (((), "one.partial"), (("elsewhere",), "elsewhere")):
+        with Steps(tmp_path, {"seed": 1}, 1) as steps, pytest.raises(OSError) as caught:
+            steps.step("one", "first", full)
+        assert caught.value.filename == (said if named else str(tmp_path / said))
+        assert not list(tmp_path.glob("one*"))
 
 
 def test_other_options_are_refused_and_nothing_is_lost(tmp_path):
