@@ -1,7 +1,6 @@
 """Small models with random weights, and the folder of data that `resmlp-mt export` reads."""
 
 import copy
-import shutil
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -74,11 +73,3 @@ def write_checkpoint(data: Path, path: Path, **options) -> SearchOptions:
     }
     torch.save(state, path)
     return SearchOptions(paths=(path,), data=data, max_len_b=20, cpu=True)
-
-
-def damaged(folder: Path, into: Path, name: str, change) -> Path:
-    """A copy of an exported *folder* with the bytes of one file changed."""
-    shutil.copytree(folder, into)
-    path = into / name
-    path.write_bytes(change(path.read_bytes()))
-    return into

@@ -42,17 +42,11 @@ class TranslationError(ValueError):
 
 
 class Translation(NamedTuple):
-    """
-    Attributes:
-        score: log probability divided by length to the power of the length penalty.
-        pieces: subwords of the text.
-        attention: weights over the source subwords and their end, len(pieces) + 1 x S, the last
-            row for the end of the translation; None unless asked for.
-    """
-
     text: str
-    score: float
-    pieces: List[str]
+    score: float  # log probability divided by length to the power of the length penalty
+    pieces: List[str]  # subwords of the text
+    # weights over the source subwords and their end, len(pieces) + 1 x S, if asked for. The last
+    # row is of the end of the translation
     attention: Optional[np.ndarray] = None
 
 
@@ -65,25 +59,32 @@ class ExportedModel:
     """
 
     def __init__(self, folder, threads: Optional[int] = None):
-        folder = Path(folder)
-        self.config = config = _read_config(folder)
-        data = {name: _read_checked(folder, name, config["files"][name]) for name in FILES}
         try:
-            self.source_pieces, self.target_pieces = (
-                data[name].decode("utf-8").split("\n")[:-1] for name in ("source.txt", "target.txt")
-            )
-            vocabulary = [len(set(self.source_pieces)), len(self.target_pieces)]
-            if vocabulary != config["vocabulary"]:
-                raise TranslationError("the dictionaries do not fit config.json")
-            self.search_engine = BeamSearch(data, config, threads)
-            self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
-            self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
+            self._load(Path(folder), threads)
+        except OSError as error:
+            reason = f"{error.filename}: {error.strerror}"
+            raise TranslationError(f"{reason}: give a folder of resmlp-mt export") from None
         except Exception as error:  # a damaged file can raise anything inside a library
-            reason = " ".join(str(error).split())[:200]
+            reason = one_line(str(error))[:200]
             raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
-        self._numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
 
-    # text
+    def _load(self, folder: Path, threads: Optional[int]) -> None:
+        self.config = config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if config["format"] != FORMAT:
+            raise ValueError(f"format {config['format']}, not {FORMAT}: use its own runtime.py")
+        data = {name: _read_checked(folder / name, config["files"][name]) for name in FILES}
+        self.source_pieces, self.target_pieces = (
+            data[name].decode("utf-8").split("\n")[:-1] for name in ("source.txt", "target.txt")
+        )
+        self._numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
+        if config["vocabulary"] != [len(self._numbers), len(self.target_pieces)]:
+            raise ValueError("the dictionaries do not fit config.json")
+        self.search_engine = BeamSearch(data, config, threads)
+        self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
+        self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
+        types = {"beam": int, "lenpen": float, "max_len_a": float, "max_len_b": int}
+        self._search = {name: type_(config["search"][name]) for name, type_ in types.items()}
+        self.search([])  # refuses values out of range
 
     def pieces(self, line: str) -> List[str]:
         """The subwords of a line; none if it has no word."""
@@ -126,36 +127,30 @@ class ExportedModel:
     def search(
         self,
         sources: Sequence[Sequence[str]],
-        beam: Optional[int] = None,
-        lenpen: Optional[float] = None,
         nbest: int = 1,
-        max_len_a: Optional[float] = None,
-        max_len_b: Optional[int] = None,
         max_tokens: int = 4096,
         truncate: bool = False,
         return_attention: bool = False,
         first: int = 1,
+        **search: Optional[float],
     ) -> List[List[Translation]]:
         """The translations of each sentence, the best first.
 
         Args:
             sources: subwords of each sentence.
-            beam, lenpen, max_len_a, max_len_b: as of fairseq-generate; None: as in config.json.
             nbest: translations of each sentence, at most *beam*.
             max_tokens: source subwords of a batch, padding included.
             truncate: translate the beginning of a sentence that is too long for the model.
             first: number of the first sentence, for errors.
+            search: beam, lenpen, max_len_a and max_len_b, as of fairseq-generate; None or not
+                given: as in config.json.
         """
-        given = {"beam": beam, "lenpen": lenpen, "max_len_a": max_len_a, "max_len_b": max_len_b}
-        options: Dict[str, Any] = {
-            k: self.config["search"][k] if v is None else v for k, v in given.items()
-        }
+        options: Dict[str, Any] = dict(self._search)
+        options.update({name: value for name, value in search.items() if value is not None})
+        beam, lenpen, a, b = (options[name] for name in self._search)
         most = (len(self.target_pieces) - 1) // 2
-        width, lenpen, a, b = options.values()
-        if not 1 <= nbest <= width <= most:
-            raise TranslationError(
-                f"beam {width}, nbest {nbest}: give 1 <= nbest <= beam <= {most}"
-            )
+        if not 1 <= nbest <= beam <= most:
+            raise TranslationError(f"beam {beam}, nbest {nbest}: give 1 <= nbest <= beam <= {most}")
         if not (-10 <= lenpen <= 10 and 0 <= a <= 1000 and 1 <= b < math.inf):
             raise TranslationError(
                 f"lenpen {lenpen}, max_len_a {a}, max_len_b {b}: give a lenpen from -10 to 10, a "
@@ -254,9 +249,8 @@ class BeamSearch:
                         continue
                     hypotheses, row = finished[left[place]], parents[place, rank]
                     score = float(scores[place, rank] / np.float32((step + 1) ** lenpen))
-                    weights = None
-                    if attention:
-                        weights = past_weights[place, row, :, : len(sources[left[place]])]
+                    weights = past_weights[place, row, :, : len(sources[left[place]])]
+                    weights = weights if attention else None
                     hypotheses.append((score, past_words[place, row], weights))
                     done[place] = len(hypotheses) == beam
                 # ends go last; a row ends at most once, so that enough others are left
@@ -273,9 +267,7 @@ class BeamSearch:
                 memory.keep(kept)
             memory.follow(parents)
             rows = np.arange(len(left))[:, None], parents
-            past_words = _append(past_words[rows], newest)
-            if attention:
-                past_weights = past_weights[rows]
+            past_words, past_weights = _append(past_words[rows], newest), past_weights[rows]
         return [found and sorted(found, key=lambda one: -one[0]) for found in finished]
 
     def encode(self, sources: Sequence[Sequence[int]], beam: int) -> "Memory":
@@ -438,47 +430,16 @@ def _batches(lengths: List[int], max_tokens: int) -> Iterator[List[int]]:
         yield batch
 
 
-# the folder
-
-
-def _read_config(folder: Path) -> dict:
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TranslationError(f"{path}: {error.strerror}: give an exported model") from None
-    except ValueError:
-        raise TranslationError(f"{path}: not a JSON file: export the model again") from None
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise TranslationError(f"{path}: not of format {FORMAT}: take the runtime.py beside it")
-    types = {"files": dict, "positions": list, "vocabulary": list, "window": int}
-    types.update(search=dict, normalisation=list, embeddings=dict)
-    for name, type_ in types.items():
-        if not isinstance(config.get(name), type_):
-            raise TranslationError(f"{path} does not say {name}: export the model again")
-    numbers = [config["search"].get(name) for name in ("lenpen", "max_len_a", "max_len_b", "beam")]
-    if not all(type(number) in (int, float) for number in numbers) or type(numbers[-1]) is not int:
-        raise TranslationError(f"{path}: search is not in numbers: export the model again")
-    for name in FILES:
-        if not isinstance(config["files"].get(name), dict):
-            raise TranslationError(f"{path} does not list {name}: export the model again")
-    return config
-
-
-def _read_checked(folder: Path, name: str, listed: dict) -> bytes:
+def _read_checked(path: Path, listed: dict) -> bytes:
     """A file of the folder, if it is what config.json says."""
-    path = folder / name
-    if path.resolve().parent != folder.resolve():
-        raise TranslationError(f"{path} is a link to another folder: refused")
-    try:
-        data = path.read_bytes() if path.stat().st_size == listed.get("bytes") else b""
-    except OSError as error:
-        raise TranslationError(f"{path}: {error.strerror}: export the model again") from None
-    if hashlib.sha256(data).hexdigest() != listed.get("sha256"):
-        raise TranslationError(f"{path} is not the file that config.json lists: export it again")
+    if path.resolve().parent != path.parent.resolve():
+        raise ValueError(f"{path.name} is a link to another folder")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != listed["sha256"]:
+        raise ValueError(f"{path.name} is not the file that config.json lists")
     # the key by which a graph refers to a tensor in another file
     if path.suffix == ".onnx" and b"location" in data:
-        raise TranslationError(f"{path} refers to other files: refused")
+        raise ValueError(f"{path.name} refers to other files")
     return data
 
 
@@ -506,45 +467,35 @@ def _read_lines(path: Optional[str]) -> List[str]:
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data:
         raise TranslationError(f"{name}: empty file: give one sentence a line")
-    lines = []
-    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
-        try:
-            lines.append(line.rstrip(b"\r").decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise TranslationError(
-                f"{name}, line {number}: invalid UTF-8 (byte {error.start + 1} of the line): "
-                "convert it to UTF-8 or remove the line"
-            ) from None
-    return lines
-
-
-def _check_output(path: Optional[str], source: Optional[str]) -> None:
-    """Refuse, before any work is done, what would lose the output or the input."""
-    if path is None:
-        if sys.stdout is None:
-            raise TranslationError("standard output is closed: give --output")
-    elif os.path.exists(path) and not os.path.isfile(path):
-        raise TranslationError(f"{path} is no regular file: name another")
-    elif not os.path.isdir(os.path.dirname(path) or "."):
-        raise TranslationError(f"{path} has no folder to be in: name a file in one that is there")
-    elif source is not None and os.path.exists(path) and os.path.samefile(path, source):
-        raise TranslationError(f"{path} is the input: choose another file to write")
+    try:
+        return data.decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise TranslationError(
+            f"{name}, line {number}: invalid UTF-8: convert it or remove the line"
+        ) from None
 
 
 def _main(args) -> None:
-    _check_output(args.output, args.input)
+    if args.output is None:
+        if sys.stdout is None:
+            raise TranslationError("standard output is closed: give --output")
+    elif os.path.exists(args.output):
+        if not os.path.isfile(args.output):
+            raise TranslationError(f"{args.output} is no regular file: name another")
+        if args.input is not None and os.path.samefile(args.output, args.input):
+            raise TranslationError(f"{args.output} is the input: choose another file to write")
     started = time.perf_counter()
     model = ExportedModel(Path(__file__).parent, args.threads)
     ready = time.perf_counter()
     lines = _read_lines(args.input)
-    options = {name: getattr(args, name) for name in ("beam", "lenpen", "max_len_a", "max_len_b")}
-    options.update({name: getattr(args, name) for name in ("nbest", "max_tokens", "truncate")})
-    found = model.stream(lines, **options)
+    used = {"input", "output", "threads"}
+    options = {name: value for name, value in vars(args).items() if name not in used}
     temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
     try:
         with open(temporary or os.dup(1), "w", encoding="utf-8", newline="\n") as output:
-            for number, translations in enumerate(found, 1):
-                texts = [translation.text for translation in translations]
+            for number, found in enumerate(model.stream(lines, **options), 1):
+                texts = [translation.text for translation in found]
                 output.writelines(f"{text}\n" for text in texts + [""] * (args.nbest - len(texts)))
                 if number % 100 == 0 or number == len(lines):
                     end = "\n" if number == len(lines) else "\r"
@@ -561,8 +512,9 @@ def _main(args) -> None:
 def main() -> int:
     """The program; returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--input", metavar="FILE", help="text, plain or .gz, or - (default: stdin)")
-    parser.add_argument("--output", metavar="FILE", help="file to write, or - (default: stdout)")
+    file: dict = {"type": lambda path: None if path == "-" else path, "metavar": "FILE"}
+    parser.add_argument("--input", **file, help="text, plain or .gz, or - (default: stdin)")
+    parser.add_argument("--output", **file, help="file to write, or - (default: stdout)")
     parser.add_argument("--beam", type=int, metavar="N")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
     parser.add_argument("--nbest", type=int, default=1, metavar="N", help="best of each line")
@@ -574,11 +526,7 @@ def main() -> int:
     if sys.stderr is None:  # print() would write messages to standard output
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
-        args = parser.parse_args()
-        for name in ("input", "output"):
-            if getattr(args, name) == "-":
-                setattr(args, name, None)
-        _main(args)
+        _main(parser.parse_args())
     except TranslationError as error:
         print(f"runtime.py: error: {error}", file=sys.stderr)
         return 1
