@@ -226,6 +226,8 @@ class Study:
         buckets = []
         for low, high in zip(EDGES, (*EDGES[1:], None)):
             some = [t for t in triples if low <= len(t[0].split()) < (high or 10**9)]
+            if not some:
+                continue
             bleu = BLEU().corpus_score([t[1] for t in some], [[t[2] for t in some]]).score
             bucket = {"from": low, "to": high and high - 1, "sentences": len(some)}
             buckets.append({**bucket, "bleu": round(bleu, 2)})
