@@ -7,20 +7,11 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.modules import MultiheadAttention
-from helpers import (
-    SMALL,
-    build_model,
-    gap,
-    model_options,
-    pad_batch,
-    random_sentences,
-    shift,
-)
+from helpers import SMALL, build_model, gap, model_options, pad_batch, random_sentences, shift
 from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints import synthetic_dictionary
-from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.architectures import ARCHITECTURES
 
 
@@ -59,36 +50,14 @@ def test_positional_embeddings_are_switched_off():
         assert model.encoder.embed_positions is None and model.decoder.embed_positions is None
 
 
-@pytest.mark.parametrize("layerscale", [0.2, 0.5])
-def test_where_the_model_starts(layerscale):
-    """alpha = 1 before a branch and after a stack, --layerscale-init after a branch; beta = 0."""
-    model, _ = build_model(randomize=False, layerscale_init=layerscale)
-    affines = {n: m for n, m in model.named_modules() if isinstance(m, Affine)}
-    assert len(affines) == 2 * (2 * 2) + 2 * (2 * 3) + 2
-    for name, affine in affines.items():
-        first = layerscale if name.endswith(".post") else 1.0
-        assert torch.equal(affine.alpha, torch.full((16,), first)), name
-        assert torch.equal(affine.beta, torch.zeros(16)), name
-
-
-def test_layernorm_is_an_option():
-    model, _ = build_model(normalization="layernorm")
-    assert sum(isinstance(m, torch.nn.LayerNorm) for m in model.modules()) == 2 * 2 + 2 * 3 + 2
-
-
-def test_defaults():
-    """The sizes are in test_parameter_count.py."""
-    args = Namespace()
-    ARCH_CONFIG_REGISTRY["resmlp_mt_12"](args)
-    assert (args.layerscale_init, args.dropout, args.token_mixing) == (0.2, 0.15, "linear")
-
-
 def test_command_line_options():
+    """What is given, the architecture's, and the paper's."""
     parser = ArgumentParser(argument_default=SUPPRESS)  # as fairseq makes it
     ResMLPModel.add_args(parser)
-    args = parser.parse_args(["--token-mixing", "toeplitz", "--layerscale-init", "0.1"])
+    args = parser.parse_args(["--layerscale-init", "0.1"])
     ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
-    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("toeplitz", 0.1, 4)
+    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("linear", 0.1, 4)
+    assert args.dropout == 0.15
     with pytest.raises(SystemExit):
         parser.parse_args(["--normalization", "no-such-map"])
 

@@ -92,8 +92,6 @@ def test_in_a_branch():
 
 FUNCTIONS = {
     "gelu": F.gelu,
-    "tanh": torch.tanh,
-    "identity": lambda x: x,
     "affine": Affine(3),
     "layernorm": nn.LayerNorm(3),
     "transposed": lambda x: F.gelu(x).transpose(0, 1),
@@ -130,21 +128,6 @@ def gradients(model, dictionary):
     wanted = pad_batch(targets, dictionary).flatten()
     F.cross_entropy(logits.flatten(0, 1).float(), wanted, ignore_index=1).backward()
     return {name: p.grad for name, p in model.named_parameters()}
-
-
-@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_accurate", "tanh", "linear"])
-@pytest.mark.parametrize("normalization", ["affine", "layernorm"])
-def test_gradients_of_a_model(activation, normalization, monkeypatch):
-    """Bit for bit those of a model that keeps everything."""
-    model, dictionary = build_model(activation_fn=activation, normalization=normalization)
-    found = gradients(model, dictionary)
-    monkeypatch.setattr(
-        "resmlp_mt.model.branches.compose", lambda linear, function, x: linear(function(x))
-    )
-    expected = gradients(model, dictionary)
-    assert found.keys() == expected.keys() and len(found) == len(list(model.parameters()))
-    for name, gradient in expected.items():
-        assert gradient.count_nonzero() and torch.equal(found[name], gradient), name
 
 
 def test_hooks_are_called():

@@ -1,8 +1,11 @@
-"""Numbers of parameters: those of the paper's sizes, written out."""
+"""Parameters: their numbers, those of the paper's sizes written out, and their first values."""
 
 import pytest
 import torch
 from helpers import SMALL, build_model
+
+from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
 
 # d, hidden, layers on each side
 SIZES = {
@@ -34,12 +37,8 @@ def build(arch, vocabulary, positions, **options):
         return build_model(arch, randomize=False, vocabulary=vocabulary, **options)[0]
 
 
-def numbers(parameters):
-    return sum(parameter.numel() for parameter in parameters)
-
-
 def count(*args, **options):
-    return numbers(build(*args, **options).parameters())
+    return sum(parameter.numel() for parameter in build(*args, **options).parameters())
 
 
 @pytest.mark.parametrize("arch", SIZES)
@@ -58,3 +57,35 @@ def test_toeplitz_and_gated():
     assert count("resmlp_mt_toeplitz_6", 1000, 64, **ONE) == toeplitz
     maps = size[2] * 2 * 3 * (512 * 512 + 512)
     assert count("resmlp_mt_gated_6", 1000, 64, **ONE) == toeplitz + maps
+
+
+def test_first_maps():
+    """alpha = 1 before a branch and after a stack, --layerscale-init after a branch; beta = 0."""
+    model, _ = build_model(randomize=False, layerscale_init=0.5)
+    affines = {n: m for n, m in model.named_modules() if isinstance(m, Affine)}
+    assert len(affines) == 2 * (2 * 2) + 2 * (2 * 3) + 2
+    for name, affine in affines.items():
+        first = 0.5 if name.endswith(".post") else 1.0
+        assert torch.equal(affine.alpha, torch.full((16,), first)), name
+        assert torch.equal(affine.beta, torch.zeros(16)), name
+    model, _ = build_model(normalization="layernorm")
+    assert sum(isinstance(m, torch.nn.LayerNorm) for m in model.modules()) == 2 * 2 + 2 * 3 + 2
+
+
+@pytest.mark.parametrize("kind", [TokenMixing, ToeplitzTokenMixing])
+def test_first_matrices(kind):
+    mixing = kind(4, 400, False, heads=4, init_std=0.05)
+    assert abs(mixing.matrix(400).std().item() - 0.05) < 0.005
+    assert torch.equal(mixing.bias, torch.zeros(4, 400))
+
+
+def test_the_saved_matrix_is_triangular():
+    """As drawn and after a step of training: what a user plots is what is computed."""
+    mixing = TokenMixing(6, 12, True, heads=2)
+    optimizer = torch.optim.Adagrad(mixing.parameters(), lr=0.1, weight_decay=0.01)
+    for _ in range(2):
+        weight = mixing.state_dict()["weight"]
+        assert weight.triu(1).count_nonzero() == 0
+        assert weight.count_nonzero() == 2 * 12 * 13 // 2
+        mixing(torch.randn(12, 4, 6)).square().sum().backward()
+        optimizer.step()
