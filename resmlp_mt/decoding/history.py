@@ -17,17 +17,11 @@ BUCKET = 32
 
 
 class Bags(NamedTuple):
-    """The rows that each of n sums takes, in the form ``embedding_bag`` reads.
+    """The rows that each of n sums takes, in the form ``embedding_bag`` reads."""
 
-    Attributes:
-        rows: E; numbers of buffer rows, those of the first sum first.
-        positions: E; the position whose input each row holds.
-        offsets: n; where the entries of each sum begin.
-    """
-
-    rows: Tensor
-    positions: Tensor
-    offsets: Tensor
+    rows: Tensor  # E; numbers of buffer rows, those of the first sum first
+    positions: Tensor  # E; the position whose input each row holds
+    offsets: Tensor  # n; where the entries of each sum begin
 
 
 class BeamHistory:
@@ -91,12 +85,7 @@ class BeamHistory:
 
     def weighted_sum(self, mixing: nn.Module, x: Tensor) -> Tensor:
         """Store a sublayer's newest inputs, R x C, and sum its inputs over each hypothesis's past,
-        weighted by the newest row of its A: R x C.
-
-        Args:
-            mixing: has ``matrix(length)``, H x length x length, and ``heads``, H.
-            x: R x C.
-        """
+        weighted by the newest row of its ``matrix(length)``, H x T x T: R x C."""
         past = self._write(id(mixing), x)
         if self._bags is None:
             self._bags = self._collect()
@@ -109,11 +98,8 @@ class BeamHistory:
         return y
 
     def recent(self, layer: int, x: Tensor, count: int) -> Tensor:
-        """Store a layer's newest inputs, R x C, and look up its last *count*, the newest included.
-
-        Returns:
-            R x count x C, the oldest first; zero before the first position.
-        """
+        """Store a layer's newest inputs, R x C, and look up its last *count*: R x count x C, the
+        oldest first, zero before the first position."""
         past = self._write(layer, x)
         rows = self.index[:, max(0, self._length - count) : self._length]
         rows = F.pad(rows, (count - rows.size(1), 0))

@@ -15,16 +15,7 @@ class Hypotheses:
     """What is known of B sentences with K hypotheses each, R = B K rows grouped by sentence.
 
     A candidate is a row and the word that follows: ``row * vocabulary + word``. Of each sentence
-    and step the best 2 K are kept.
-
-    Args:
-        sentences: B.
-        beam: K.
-        steps: the most words of a hypothesis, its end included.
-        vocabulary: number of words.
-        first_word: before all of them.
-        eos: the last word of each hypothesis.
-        device: of the buffers.
+    and step the best 2 K are kept. *steps* are the most words of a hypothesis, its end included.
 
     Attributes:
         words: the newest word of each row, int64. At first there is one row a sentence.
@@ -57,16 +48,9 @@ class Hypotheses:
         self._normalizers = torch.zeros(steps, sentences, beam, device=device)
 
     def add(self, normalizers: Tensor, candidates: Tensor, scores: Tensor) -> Tensor:
-        """Keep the candidates of a step, and continue with the best that do not end.
-
-        Args:
-            normalizers: one a row, n x 1: NaN or infinite if one of the row's scores is.
-            candidates, scores: B x 2 K, the best first; of the first K, those with the last word
-                end a hypothesis.
-
-        Returns:
-            R; the row that each of the new rows continues.
-        """
+        """Keep the candidates of a step, B x 2 K with their scores, the best first; returns the
+        row, R, that each new row continues. Of the first K those with the last word end.
+        *normalizers*, n x 1, are not finite where one of a row's scores is not."""
         at = self._steps, self._left
         ends = candidates.remainder(self.vocabulary).eq(self.eos) & scores.ne(-torch.inf)
         self._normalizers[at] = normalizers.view(len(self._left), -1)
@@ -104,9 +88,8 @@ class Hypotheses:
         kept = [some[: self._steps] for some in kept]
         parts = [some.reshape(-1).view(torch.uint8) for some in kept]
         flat = torch.cat(parts).cpu().split([part.numel() for part in parts])
-        here = (
-            part.view(some.dtype).view(some.shape) for part, some in zip(flat, kept, strict=True)
-        )
+        pairs = zip(flat, kept, strict=True)
+        here = (part.view(some.dtype).view(some.shape) for part, some in pairs)
         return Fetched(self.vocabulary, self.eos, *here)
 
 
@@ -117,13 +100,8 @@ def _best_going_on(ends: Tensor, beam: int) -> Tensor:
 
 
 class Fetched:
-    """The hypotheses that a search has ended with, on the host.
-
-    Args:
-        vocabulary, eos: V, and the last word of each hypothesis.
-        candidates, scores: T x B x 2 K; of each step and sentence, the best first.
-        normalizers: T x B x K; of the rows of each step.
-        ends: T x B x 2 K; which candidates have the last word.
+    """The hypotheses that a search has ended with, on the host: for each of T steps the candidates
+    and their scores, T x B x 2 K, which of them *ends*, and the normalizers of the rows, T x B x K.
     """
 
     def __init__(
@@ -160,11 +138,8 @@ class Fetched:
         self.last_scores, self.last_rows = last_scores[last], last_rows[last]
 
     def results(self, length_penalty: Optional[float]) -> List[List[Dict[str, Tensor]]]:
-        """fairseq's results: each sentence's hypotheses, the best first.
-
-        Args:
-            length_penalty: the score is divided by the number of words to this power; None: by 1.
-        """
+        """fairseq's results: each sentence's hypotheses, the best first. Scores are divided by the
+        number of words to the power of *length_penalty*, if it is given."""
         steps, rows = self.last_steps, self.last_rows
         each, longest = torch.arange(len(steps)), max(steps.tolist(), default=0)
         words = torch.zeros(len(steps), longest + 1, dtype=torch.long)

@@ -52,13 +52,8 @@ class DecodingMemory:
             self.history.beam = self.source.beam
 
     def follow(self, rows: Tensor, kept: Optional[Tensor], beam: int) -> None:
-        """:meth:`reorder` where it is known that hypotheses stay within their sentence.
-
-        Args:
-            rows: the row that each hypothesis continues.
-            kept: numbers of the sentences that are left, of those there were; None: all.
-            beam: hypotheses of each sentence from now on.
-        """
+        """:meth:`reorder` where hypotheses stay within their sentence, of which *kept* are left
+        (None: all) with *beam* hypotheses each."""
         self.history.reorder(rows)
         self.history.beam = beam
         if self.source is None:
@@ -72,13 +67,11 @@ class DecodingMemory:
 class SourceMemory:
     """Each layer's keys and values of B sentences, for R hypotheses of theirs.
 
-    Args:
-        states: S x B x C, the encoder's output.
-        mask: B x 1 x 1 x S, added to the attention scores, or None.
-        sentence: R; the sentence (0..B-1) of each hypothesis. None: one hypothesis each.
+    *states*, S x B x C, are the encoder's output; *sentence*, R, is that (0..B-1) of each
+    hypothesis, None for one each.
 
     Attributes:
-        mask: as given, for the sentences that are stored now.
+        mask: added to the attention scores, stored x 1 x 1 x S, or None.
         stored: how many sentences have their keys and values kept.
         sentence: R; which of them each hypothesis is of.
         beam: how many neighbouring rows belong to one sentence; 1 if their numbers differ.

@@ -50,13 +50,8 @@ def pack_(model: nn.Module) -> None:
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer that keeps its weight a second time, packed, from its first use on.
-
-    Whenever the weight has been replaced or changed in place, it is packed again.
-
-    Args:
-        linear: the layer; its parameters are shared, not copied.
-    """
+    """A linear layer, sharing the parameters of *linear*, that keeps its weight a second time,
+    packed; again whenever the weight has been replaced or changed in place."""
 
     def __init__(self, linear: nn.Linear):
         super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")

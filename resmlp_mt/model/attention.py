@@ -42,9 +42,3 @@ def keys_values(attention: nn.Module, states: Tensor) -> Tuple[Tensor, Tensor]:
     B x H x S x C / H each."""
     keys, values = attention.k_proj(states), attention.v_proj(states)
     return split_heads(keys, attention.num_heads), split_heads(values, attention.num_heads)
-
-
-def dropout_of(attention: nn.Module) -> float:
-    """The share of weights that fairseq's MultiheadAttention drops now."""
-    dropout = attention.dropout_module
-    return dropout.p if dropout.training or dropout.apply_during_inference else 0.0

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.decoding.memory import SourceMemory
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.attention import attend, dropout_of, join_heads, keys_values, split_heads
+from resmlp_mt.model.attention import attend, join_heads, keys_values, split_heads
 from resmlp_mt.model.folding import absorb, after, unchanged, with_parts
 from resmlp_mt.model.lean_training import Dropout, activation_function, compose
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING, NoTokenMixing
@@ -73,8 +73,7 @@ def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) 
 
 
 class FeedForwardBranch(Branch):
-    """``Y = Z + Aff(C GELU(B Aff(Z)))``, eq. 3; ``fc1`` is B of the paper, ``fc2`` is C, with
-    *hidden* channels between them."""
+    """``Y = Z + Aff(C GELU(B Aff(Z)))``, eq. 3; ``fc1`` is B of the paper, ``fc2`` is C."""
 
     def __init__(self, cfg, channels: int, hidden: int):
         super().__init__(cfg, channels)
@@ -126,11 +125,8 @@ class CrossAttentionBranch(Branch):
         source: Optional[SourceMemory] = None,
         need_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S, added to the scores. In
-        word-by-word decoding x is R x C, and *source* is read instead of the other two.
-
-        Returns the shape of x, and None or the attention weights by head, H x B x T x S.
-        """
+        """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S, added to the scores; with
+        *source*, read instead of both, x is R x C. The weights are H x B x T x S."""
         query, heads = compose(self.attn.q_proj, self.pre, x), self.attn.num_heads
         if source is None:
             keys, values = keys_values(self.attn, encoder_out)
@@ -138,7 +134,9 @@ class CrossAttentionBranch(Branch):
         else:
             keys, values = source.keys_values(id(self), partial(keys_values, self.attn))
             query, mask = source.by_sentence(query, heads), source.mask
-        y, weights = attend(query, keys, values, mask, dropout_of(self.attn), need_weights)
+        drop = self.attn.dropout_module
+        share = drop.p if drop.training or drop.apply_during_inference else 0.0
+        y, weights = attend(query, keys, values, mask, share, need_weights)
         y = join_heads(y) if source is None else source.by_row(y)
         if weights is not None and source is None:
             weights = weights.transpose(0, 1)

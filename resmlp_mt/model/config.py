@@ -21,11 +21,7 @@ NOT_OURS = (
 )
 NORMALIZATIONS = ("affine", "layernorm")
 # options of earlier versions that a checkpoint may still name, with the values that change nothing
-GONE = {
-    "folded": False,
-    "token_mixing_reach": 0,
-    "inference_precision": "checkpoint",
-}
+GONE = {"folded": False, "token_mixing_reach": 0, "inference_precision": "checkpoint"}
 GONE_KINDS = ("mlp", "depthwise-conv", "separable-conv")
 
 
@@ -67,8 +63,7 @@ class ResMLPConfig(TransformerConfig):
 
 
 def set_defaults(args: Namespace, **values) -> None:
-    """Give the options that *args* lacks: by *values*, by :class:`ResMLPConfig`, and last by the
-    Transformer of fairseq."""
+    """Give *args* what it lacks: *values*, our defaults, and last those of the Transformer."""
     named = ResMLPConfig.__annotations__
     ours = {own.name: own.default for own in fields(ResMLPConfig) if own.name in named}
     for name, value in {**ours, **values}.items():

@@ -16,12 +16,11 @@ from resmlp_mt.model.folding import after, with_parts
 
 
 class ConvTokenMixing(nn.Module):
-    """``y[t] = sum_k W[k] x[t + k] + b``, K = *kernel_size* matrices of C x C."""
+    """``y[t] = sum_k W[k] x[t + k] + b``, K matrices of C x C."""
 
-    def __init__(
-        self, channels: int, causal: bool, kernel_size: int, bias: bool = True, std: float = 0.02
-    ):
+    def __init__(self, cfg, channels: int, causal: bool):
         super().__init__()
+        kernel_size, bias = cfg.token_mixing_kernel_size, not cfg.no_token_mixing_bias
         if kernel_size < 1 or kernel_size % 2 == 0:
             raise UserError(
                 f"--token-mixing-kernel-size {kernel_size}: must be odd, to have a centre: "
@@ -30,14 +29,13 @@ class ConvTokenMixing(nn.Module):
         self.channels, self.causal, self.kernel_size = channels, causal, kernel_size
         # C x (K C): one product over the joined channels of all taps
         self.taps = nn.Linear(kernel_size * channels, channels, bias=bias)
-        nn.init.normal_(self.taps.weight, std=std)
+        nn.init.normal_(self.taps.weight, std=cfg.token_mixing_init_std)
         if bias:
             nn.init.zeros_(self.taps.bias)
 
     @classmethod
     def build(cls, cfg, channels: int, positions: int, causal: bool) -> "ConvTokenMixing":
-        bias = not cfg.no_token_mixing_bias
-        return cls(channels, causal, cfg.token_mixing_kernel_size, bias, cfg.token_mixing_init_std)
+        return cls(cfg, channels, causal)
 
     def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
         past = history is not None
@@ -55,9 +53,6 @@ class ConvTokenMixing(nn.Module):
         if pre is None:
             return with_parts(self, taps=after(self.taps, post))
         return FoldedConvTokenMixing(self, pre, post)
-
-    def extra_repr(self) -> str:
-        return f"channels={self.channels}, kernel_size={self.kernel_size}, causal={self.causal}"
 
 
 class FoldedConvTokenMixing(nn.Module):

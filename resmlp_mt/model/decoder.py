@@ -36,11 +36,8 @@ class ResMLPDecoderLayer(nn.Module):
         memory: Optional[DecodingMemory] = None,
         need_attn: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S. With
-        *memory*, word by word, x is R x C and the other two are not read.
-
-        Returns the shape of x, and None or the attention weights by head, H x B x T x S.
-        """
+        """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
+        *memory* x is R x C, and the other two are not read. The weights are H x B x T x S."""
         history, source = (None, None) if memory is None else (memory.history, memory.source)
         # no padding mask: A is triangular, and padding stands to the right of every word
         x, weights = self.token_mixing(x, history=history), None
@@ -74,9 +71,7 @@ class ResMLPDecoder(Stack, TransformerDecoderBase):
     ):
         """Features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
 
-        The words, B x T, are padded on either side. With *incremental_state*, an empty dict at
-        first, they are all words so far, of which only the last is new. The attention is that of
-        *alignment_layer* (the last), averaged over *alignment_heads* (all).
+        The words, B x T, are padded on either side. With *incremental_state* only the last is new.
         """
         if full_context_alignment:
             raise ValueError(
@@ -108,8 +103,7 @@ class ResMLPDecoder(Stack, TransformerDecoderBase):
         return features, {"attn": [weights], "inner_states": states}
 
     def newest_features(self, words: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
-        """:meth:`extract_features` for a beam search that keeps its words itself: the newest word
-        of each hypothesis, R, to R x C."""
+        """The newest word of each hypothesis, R, to R x C: for a search that keeps its words."""
         return self._features(words, encoder_out, DecodingMemory.of(incremental_state))[0]
 
     def _features(
@@ -127,7 +121,13 @@ class ResMLPDecoder(Stack, TransformerDecoderBase):
             layers, need_attention = self.running_layers(), True
         else:
             source = mask = None
-            self._begin_word(tokens, encoder_out, memory)
+            if not len(memory.history):
+                memory.layers = self.running_layers()
+                states, padding = self._source((encoder_out or {}).get("sentences", encoder_out))
+                if states is not None:
+                    rows = encoder_out.get("sentence_of_row")
+                    memory.remember(SourceMemory(states, padding, rows))
+            memory.history.advance(len(tokens), self.max_target_positions, tokens.device)
             layers, need_attention = memory.layers, memory.need_attention
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
@@ -148,18 +148,6 @@ class ResMLPDecoder(Stack, TransformerDecoderBase):
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
-
-    def _begin_word(
-        self, words: Tensor, encoder_out: Optional[dict], memory: DecodingMemory
-    ) -> None:
-        """Give *memory* room for the newest words, R, and before the first one the source and the
-        layers."""
-        if not len(memory.history):
-            memory.layers = self.running_layers()
-            states, mask = self._source((encoder_out or {}).get("sentences", encoder_out))
-            if states is not None:
-                memory.remember(SourceMemory(states, mask, encoder_out.get("sentence_of_row")))
-        memory.history.advance(len(words), self.max_target_positions, words.device)
 
     @staticmethod
     def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:

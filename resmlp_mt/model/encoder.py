@@ -64,14 +64,9 @@ class ResMLPEncoder(Stack, TransformerEncoderBase):
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
     ) -> dict:
-        """Encode sentences padded on either side, B x T. *token_embeddings*, B x T x C, are used
-        instead of a lookup; lengths are read off the padding.
-
-        Returns fairseq's encoder output, every entry at the positions of *src_tokens*:
-        ``encoder_out`` [T x B x C], ``encoder_padding_mask`` [B x T], ``encoder_embedding``
-        [B x T x C], ``encoder_states`` (T x B x C embeddings, then one a layer), ``src_lengths``
-        [B x 1].
-        """
+        """fairseq's encoder output for B x T words, padded on either side, or *token_embeddings*,
+        B x T x C, in place of theirs. Every entry is at the positions of *src_tokens*; states are
+        T x B x C, the embeddings first."""
         check_length(src_tokens, self.padding_idx, self.max_source_positions, "source")
         tokens, order = turn_right(src_tokens, self.padding_idx)
         if token_embeddings is not None and order is not None:
@@ -104,11 +99,9 @@ class ResMLPEncoder(Stack, TransformerEncoderBase):
         }
 
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
-        """Repeat, move or drop sentences, as fairseq's beam search asks for.
+        """Repeat, move or drop sentences; nothing is copied where beams move within theirs.
 
-        Word-by-word decoding reads the entries that are added: each sentence once (``sentences``)
-        and which of them each row is (``sentence_of_row``). Where beams only move within their
-        sentence nothing is copied.
+        Decoding reads the added entries: each sentence once, and which of them each row is.
         """
         sentence = encoder_out.get("sentence_of_row")
         if sentence is None:

@@ -17,11 +17,8 @@ from resmlp_mt.model.padding import zero_padding
 
 
 def fold_(model: nn.Module, pack: bool = False) -> None:
-    """Let both stacks run folded layers, packed if *pack*, wherever no gradient is asked for.
-
-    Their final affine maps stay: an output layer that absorbed one would no longer share the
-    embedding.
-    """
+    """Let both stacks run folded layers, packed if *pack*, wherever no gradient is asked for. The
+    final affine maps stay: an output layer with one in it would no longer share the embedding."""
     for stack in (model.encoder, model.decoder):
         stack.folded = FoldedLayers(stack.layers, pack)
 
@@ -164,12 +161,12 @@ class FoldedTokenMixing(nn.Module):
         ones = exact.weight.new_ones(mixing.positions, 1, mixing.heads)
         alpha, beta = post.alpha.double(), post.beta.double()
         scale, shift = alpha, None
-        offset = alpha * by_channel(exact(ones * 0), mixing) + beta
+        offset = alpha * _by_channel(exact(ones * 0), mixing) + beta
         if pre is not None:
             scale, shift = alpha * pre.alpha.double(), alpha * pre.beta.double()
             if mixing.causal:
                 # word t sees the words 0..t in any sentence
-                offset = offset + shift * by_channel(exact.mix(ones), mixing)
+                offset = offset + shift * _by_channel(exact.mix(ones), mixing)
                 shift = None
         self.register_buffer("scale", scale.to(dtype))
         self.register_buffer("shift", None if shift is None else shift.to(dtype))
@@ -187,6 +184,6 @@ class FoldedTokenMixing(nn.Module):
         return self.mixing.mix(h, history) + offset
 
 
-def by_channel(x: Tensor, mixing: nn.Module) -> Tensor:
+def _by_channel(x: Tensor, mixing: nn.Module) -> Tensor:
     """A number for each group of channels, N x 1 x H, to one for each channel, N x C."""
     return x.squeeze(1).repeat_interleave(mixing.channels // mixing.heads, dim=1)

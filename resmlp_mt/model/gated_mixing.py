@@ -4,7 +4,7 @@ A decides by position alone what it passes on. Here the word at the position mul
 by channel, as in the spatial gating unit of gMLP (Liu et al., 2021) with a Toeplitz A.
 """
 
-from typing import Callable, Optional
+from typing import Optional
 
 from torch import Tensor, nn
 
@@ -18,28 +18,19 @@ from resmlp_mt.model.token_mixing import ToeplitzTokenMixing
 class GatedTokenMixing(nn.Module):
     """``y = W_o ((A (W_v x) + b) * f(W_g x))``.
 
-    W_v, W_g and W_o are C x C with a bias each; f is *activation*. A, b and the other arguments are
-    those of :class:`ToeplitzTokenMixing`.
+    W_v, W_g and W_o are C x C with a bias each, f is --activation-fn, A is a Toeplitz matrix.
     """
 
     has_heads = True
 
-    def __init__(
-        self,
-        channels: int,
-        positions: int,
-        causal: bool,
-        heads: int,
-        activation: Callable[[Tensor], Tensor],
-        bias: bool = True,
-        init_std: float = 0.02,
-    ):
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
         super().__init__()
+        bias = not cfg.no_token_mixing_bias
         # W_v above W_g: one product
         self.value_gate = nn.Linear(channels, 2 * channels, bias=bias)
-        self.toeplitz = ToeplitzTokenMixing(channels, positions, causal, heads, bias, init_std)
+        self.toeplitz = ToeplitzTokenMixing.build(cfg, channels, positions, causal)
         self.output = nn.Linear(channels, channels, bias=bias)
-        self.activation = activation
+        self.activation = activation_function(str(cfg.activation_fn))
         for weight in (*self.value_gate.weight.chunk(2), self.output.weight):
             nn.init.xavier_uniform_(weight)
         if bias:
@@ -48,9 +39,7 @@ class GatedTokenMixing(nn.Module):
 
     @classmethod
     def build(cls, cfg, channels: int, positions: int, causal: bool) -> "GatedTokenMixing":
-        activation, bias = activation_function(str(cfg.activation_fn)), not cfg.no_token_mixing_bias
-        heads, std = cfg.token_mixing_heads, cfg.token_mixing_init_std
-        return cls(channels, positions, causal, heads, activation, bias, std)
+        return cls(cfg, channels, positions, causal)
 
     def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
         """Arguments as of :meth:`TokenMixing.forward`; *history* keeps the values W_v x."""

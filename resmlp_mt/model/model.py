@@ -20,8 +20,7 @@ from resmlp_mt.text.settings import check_dictionaries
 
 
 class ResMLPModel(TransformerModelBase):
-    """The sequence-to-sequence ResMLP: no self-attention, and by default no LayerNorm and no
-    positional embedding. The decoder keeps cross-attention."""
+    """The sequence-to-sequence ResMLP: no self-attention but the cross-attention of a decoder."""
 
     @classmethod
     def add_args(cls, parser):
@@ -54,8 +53,7 @@ class ResMLPModel(TransformerModelBase):
         return ResMLPDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
     def prepare_for_inference_(self, cfg):
-        """Called by fairseq-generate, -interactive and the hub: fold the affine maps, and pack the
-        weights where that is faster."""
+        """Called by fairseq's programs: fold the affine maps, and pack the weights if faster."""
         super().prepare_for_inference_(cfg)
         pack_(self)
         fold_(self, pack=True)
@@ -64,16 +62,9 @@ class ResMLPModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """fairseq's method, which also finds what ``resmlp-mt run`` puts into ``OUT/model``: the
-        dictionaries, the subwords and the length penalty.
-
-        Args:
-            model_name_or_path: folder of the model.
-            checkpoint_file: its name there; several, with a colon between them, are an ensemble.
-            data_name_or_path: folder of ``dict.*.txt``, relative to the model's if it begins with
-                a dot. Subwords are looked for beside the model, then here.
-            kwargs: options of the model, of generation and of the subwords.
-        """
+        """fairseq's method, which also finds the subwords and the length penalty that ``resmlp-mt
+        run`` puts beside the model. A folder of ``dict.*.txt`` that begins with a dot is relative
+        to the model's; several checkpoints, with a colon between them, are an ensemble."""
         folder, data = Path(model_name_or_path), str(data_name_or_path)
         names = checkpoint_file.split(os.pathsep)
         _check_there(folder, names)

@@ -25,14 +25,11 @@ def is_known_empty(mask: Tensor) -> bool:
 
 
 def hide_padding(padding_mask: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
-    """What attention adds to its scores: B x S, True at padding, to B x 1 x 1 x S, or None.
-
-    Rows begin at multiples of 8 numbers, as a GPU's attention kernels ask for.
-    """
+    """What attention adds to its scores: B x S, True at padding, to B x 1 x 1 x S, or None."""
     if padding_mask is None or is_known_empty(padding_mask):
         return None
     batch, length = padding_mask.shape
-    width = -(-length // 8) * 8
+    width = -(-length // 8) * 8  # a GPU's attention kernels ask for multiples of 8
     mask = torch.zeros(batch, width, dtype=dtype, device=padding_mask.device)[:, :length]
     return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]
 
@@ -56,11 +53,8 @@ def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) ->
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:
-    """Move the left padding of B x T tokens to the right.
-
-    Returns them and the B x T positions that :func:`turn_back` needs to undo it, or None where it
-    is known that nothing was moved.
-    """
+    """Move the left padding of B x T tokens to the right; returns also the B x T positions that
+    undo it, or None where it is known that nothing was moved."""
     padding = tokens.eq(padding_idx)
     if tokens.size(1) == 0 or is_known_empty(padding[:, 0]):
         return tokens, None
@@ -72,8 +66,7 @@ def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tenso
 
 
 def turn_back(x: Tensor, order: Tensor, batch_first: bool) -> Tensor:
-    """Put states, T x B x C or *batch_first*, back at the positions of the tokens that were given;
-    *order* is the second result of :func:`turn_right`."""
+    """Undo :func:`turn_right` for states, T x B x C or *batch_first*; *order* is from there."""
     if batch_first:
         return x.gather(1, order.unsqueeze(-1).expand_as(x))
     return x.gather(0, order.t().unsqueeze(-1).expand_as(x))
