@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.modules import MultiheadAttention
-from helpers import SMALL, build_model, gap, model_options, pad_batch, random_sentences, shift
+from helpers import build_model, gap, model_options, pad_batch, random_sentences, shift
 from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
@@ -40,16 +40,6 @@ def test_what_the_paper_leaves_out(arch):
         assert (side.embed_positions is not None) == placed
 
 
-def test_positional_embeddings_are_switched_off():
-    """By the option of fairseq, where the architecture has them; and again from what is saved."""
-    dictionary = synthetic_dictionary(50)
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    args = model_options("resmlp_mt_conv_6", no_token_positional_embeddings=True)
-    for _ in range(2):
-        model = ResMLPModel.build_model(args, task)
-        assert model.encoder.embed_positions is None and model.decoder.embed_positions is None
-
-
 def test_command_line_options():
     """What is given, the architecture's, and the paper's."""
     parser = ArgumentParser(argument_default=SUPPRESS)  # as fairseq makes it
@@ -63,13 +53,16 @@ def test_command_line_options():
 
 
 def test_hydra_options():
-    """A DictConfig builds what the same Namespace builds."""
-    args = Namespace(**SMALL)
-    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
+    """A DictConfig builds what the Namespace builds, also from what is saved; fairseq's option
+    switches the positional embeddings of an architecture off."""
     dictionary = synthetic_dictionary(50)
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = ResMLPModel.build_model(OmegaConf.create(vars(args)), task)
-    model.load_state_dict(build_model()[0].state_dict())
+    args = model_options("resmlp_mt_conv_6", no_token_positional_embeddings=True)
+    for options in (args, args, OmegaConf.create(vars(args))):
+        model = ResMLPModel.build_model(options, task)
+        assert model.encoder.embed_positions is None and model.decoder.embed_positions is None
+    plain = build_model("resmlp_mt_conv_6", no_token_positional_embeddings=True)[0]
+    model.load_state_dict(plain.state_dict())
 
 
 def test_layerdrop():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import build_model, gap, pad_batch, random_sentences, shift
+from helpers import build_model, gap, pad_batch, random_sentences
 from torch import nn
 from torch.nn import functional as F
 
@@ -99,17 +99,13 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3)], ids=str)
-def test_compose(name, shape):
+def test_compose(name):
     """Value, gradients and second derivatives, by differences."""
     function = FUNCTIONS[name]
     if isinstance(function, nn.Module):
-        function = function.double()
-        nn.init.normal_(next(function.parameters()))
-    if name == "transposed" and len(shape) == 2:
-        shape = (3, 4)
+        nn.init.normal_(next(function.double().parameters()))
     x, weight, bias = (
-        torch.randn(s, dtype=torch.float64, requires_grad=True) for s in (shape, (5, 3), (5,))
+        torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((2, 4, 3), (5, 3), (5,))
     )
 
     def composed(x, weight, bias):
@@ -120,16 +116,6 @@ def test_compose(name, shape):
     assert torch.autograd.gradgradcheck(composed, (x, weight, bias))
 
 
-def gradients(model, dictionary):
-    model.zero_grad()
-    sources, targets = (random_sentences(dictionary, n) for n in ((9, 3, 6), (5, 8, 2)))
-    prev = pad_batch([shift(s) for s in targets], dictionary)
-    logits, _ = model.train()(pad_batch(sources, dictionary, left=True), None, prev)
-    wanted = pad_batch(targets, dictionary).flatten()
-    F.cross_entropy(logits.flatten(0, 1).float(), wanted, ignore_index=1).backward()
-    return {name: p.grad for name, p in model.named_parameters()}
-
-
 def test_hooks_are_called():
     """Whoever watches a layer sees every call of the forward pass."""
     model, dictionary = build_model()
@@ -137,29 +123,8 @@ def test_hooks_are_called():
     for name, module in model.named_modules():
         own = name.rpartition("layers.")[2].partition(".")[2]
         module.register_forward_hook(lambda *_, own=own: calls.append(own.rpartition(".")[2]))
-    gradients(model, dictionary)
+    source = pad_batch(random_sentences(dictionary, (9, 3, 6)), dictionary, left=True)
+    model.train()(source, None, torch.full((3, 8), 5))[0].logsumexp(-1).sum().backward()
     # six maps before a linear layer are computed again for the backward pass
     expected = {"mixing": 4, "fc1": 4, "fc2": 4, "q_proj": 2, "pre": 10 + 6, "post": 10}
     assert {name: calls.count(name) for name in expected} == expected
-
-
-def test_quantization_noise():
-    """It changes a layer's weight when the layer is called: each call draws its own."""
-    model, dictionary = build_model(quant_noise_pq=0.5, quant_noise_pq_block_size=4)
-    layer = model.train().encoder.layers[0].feed_forward
-    x = torch.randn(2, 3, 16)
-    assert gap(layer(x), layer(x)) > 1e-3
-    assert all(torch.isfinite(g).all() for g in gradients(model, dictionary).values())
-
-
-def test_autocast():
-    """bfloat16 products: finite gradients in float32, close to those of float32."""
-    model, dictionary = build_model(std=0.1)
-    expected = gradients(model, dictionary)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = gradients(model, dictionary)
-    for name, gradient in found.items():
-        assert gradient.dtype == torch.float32 and torch.isfinite(gradient).all(), name
-        # a constant added to every key changes no softmax: that gradient is rounding
-        if not name.endswith("k_proj.bias"):
-            assert (gradient - expected[name]).norm() / expected[name].norm() < 0.1, name

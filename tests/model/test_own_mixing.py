@@ -1,4 +1,4 @@
-"""A fifth kind of token mixing, from a user's own file: trained, decoded, folded, not exported."""
+"""A fifth kind of token mixing, from a user's own file: decoded, folded, not exported."""
 
 import textwrap
 from argparse import Namespace
@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq import options
 from fairseq.utils import import_user_module
-from helpers import build_model, gap, pad_batch, random_sentences, shift
+from helpers import build_model, gap, pad_batch, random_sentences
 from model_checks import Move, assert_causal, assert_decodes_as_in_one_pass
 from torch import nn
 
@@ -49,29 +49,6 @@ def kind(request):
     return request.param
 
 
-def test_the_option(kind):
-    arguments = ["data", "--arch", "resmlp_mt_tiny", "--token-mixing", kind]
-    args = options.parse_args_and_arch(options.get_training_parser(), arguments)
-    assert args.token_mixing == kind
-
-
-def test_a_step_of_training(kind):
-    model, dictionary = build_model(token_mixing=kind, randomize=False)
-    optimizer = torch.optim.Adagrad(model.train().parameters(), lr=0.05)
-    source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
-    targets = random_sentences(dictionary, (8, 6), seed=1)
-    prev, target = (pad_batch(some, dictionary) for some in ([shift(s) for s in targets], targets))
-    losses = []
-    for _ in range(3):
-        logits = model(source, None, prev)[0].flatten(0, 1)
-        losses.append(nn.functional.cross_entropy(logits, target.flatten(), ignore_index=1))
-        optimizer.zero_grad()
-        losses[-1].backward()
-        optimizer.step()
-    assert losses[2] < losses[0]
-    assert model.encoder.layers[0].token_mixing.mixing.weight.grad.count_nonzero() > 0
-
-
 @pytest.mark.parametrize("folded", [False, True])
 def test_decoding_and_folding(kind, folded):
     (model, dictionary), (full, _) = (build_model(token_mixing=kind) for _ in range(2))
@@ -88,16 +65,11 @@ def test_decoding_and_folding(kind, folded):
     assert_decodes_as_in_one_pass(model, full, dictionary, source, moves, 1e-4, beam=2)
 
 
-def test_it_is_not_exported(kind):
-    model, _ = build_model(token_mixing=kind)
-    with pytest.raises(
-        UserError, match=f"{TOKEN_MIXING[kind].__name__} cannot be exported, only linear"
-    ):
-        graphs(model, "float32", {})
-
-
-def test_heads(kind):
-    """Only for a class that says it has them."""
+def test_options(kind):
+    """fairseq's programs take the name, and heads only for a class that says it has them."""
+    arguments = ["data", "--arch", "resmlp_mt_tiny", "--token-mixing", kind]
+    args = options.parse_args_and_arch(options.get_training_parser(), arguments)
+    assert args.token_mixing == kind
     if kind == "fading":
         mixing = build_model(token_mixing=kind, token_mixing_heads=4)[0].encoder.layers[0]
         assert mixing.token_mixing.mixing.weight.shape[0] == 4
@@ -106,7 +78,10 @@ def test_heads(kind):
             build_model(token_mixing=kind, token_mixing_heads=4)
 
 
-def test_a_name_that_is_taken(kind):
+def test_refusals(kind):
     for name in (kind, "linear"):
         with pytest.raises(UserError, match=f"another {name} already: choose another name"):
             register_mixing(name, nn.Identity)
+    model, said = build_model(token_mixing=kind)[0], TOKEN_MIXING[kind].__name__
+    with pytest.raises(UserError, match=f"{said} cannot be exported, only linear"):
+        graphs(model, "float32", {})

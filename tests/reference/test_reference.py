@@ -20,17 +20,11 @@ ARCHITECTURES = {
     "resmlp_mt_conv_6": {"share_decoder_input_output_embed": True},
 }
 architectures = pytest.mark.parametrize("arch", ARCHITECTURES)
-folded_ = pytest.mark.parametrize("folded", [False, True], ids=["unfolded", "folded"])
 sides = pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
 
 
 class Pair:
-    """A model of random parameters, in float64, and its weights for the reference.
-
-    Args:
-        arch: the architecture, of which only the sizes are changed.
-        options: further options of the model.
-    """
+    """A model of random parameters, in float64, and its weights for the reference."""
 
     def __init__(self, arch, **options):
         options = {"encoder_layers": None, "decoder_layers": None, **options}
@@ -115,7 +109,7 @@ def test_gradients(arch, training):
 
 
 @architectures
-@folded_
+@pytest.mark.parametrize("folded", [False, True], ids=["unfolded", "folded"])
 @pytest.mark.parametrize("within", [True, False], ids=["beams", "any_rows"])
 @torch.no_grad()
 def test_word_by_word(arch, folded, within):
@@ -149,16 +143,13 @@ def test_word_by_word(arch, folded, within):
         tokens, of_sentence = torch.cat([tokens[order], words], dim=1), of_sentence[order]
 
 
-@folded_
 @pytest.mark.parametrize("beam, vocabulary, length_penalty", [(3, 12, 0.6), (40, 90, 0.0)])
 @torch.no_grad()
-def test_beam_search_scores(folded, beam, vocabulary, length_penalty):
+def test_beam_search_scores(beam, vocabulary, length_penalty):
     """Each hypothesis has the log-probabilities that the reference gives its words (the search
     adds them up in float32), and a mean of them by the length penalty. Sums over the past of 40
     beams share what beams have in common."""
     pair = Pair("resmlp_mt_tiny", vocabulary=vocabulary)
-    if folded:
-        fold_(pair.model)
     batch = {"src_tokens": pad_batch(pair.sources, pair.dictionary, left=True)}
     batch["src_lengths"] = torch.tensor(SOURCES)
     generator = ResMLPGenerator(
