@@ -61,32 +61,30 @@ class TrainingProgress(Progress):
 
     def show(self, line: str) -> None:
         """Take a line of the log."""
-        message, record = _MESSAGE.search(line), parse_record(line)
-        if message is not None:
-            text = message[1] or message[2]
-            if text not in self.messages:
-                self.messages.add(text)
-                self.say(f"    {text}")
-        if record is not None:
-            with suppress(KeyError):  # an incomplete record
-                self._show_record(*record)
-
-    def _show_record(self, kind: str, values: Dict[str, float]) -> None:
-        if kind == "train_inner":
-            self.note = f", epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
-            self._reach(int(values["num_updates"]))
-        elif kind == "valid":
-            bleu = f", BLEU {values['valid_bleu']:.1f}" if "valid_bleu" in values else ""
-            line = (
-                f"    epoch {values['epoch']:3.0f}, update {values['valid_num_updates']:6.0f}: "
-                f"validation nll {values['valid_nll_loss']:.3f} bits a token{bleu}"
-            )
-            self._reach(int(values["valid_num_updates"]))
-            self.say(line)
-
-    def _reach(self, update: int) -> None:
-        if self.resumed:
-            self.add(update - self.done)
-        else:
-            self.resume(update)
+        message = _MESSAGE.search(line)
+        text = message and (message[1] or message[2])
+        if text and text not in self.messages:
+            self.messages.add(text)
+            self.say(f"    {text}")
+        kind, values = parse_record(line) or (None, {})
+        said = None
+        with suppress(KeyError):  # an incomplete record
+            if kind == "train_inner":
+                self.note = f", epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
+                update = int(values["num_updates"])
+            elif kind == "valid":
+                update = int(values["valid_num_updates"])
+                bleu = f", BLEU {values['valid_bleu']:.1f}" if "valid_bleu" in values else ""
+                said = (
+                    f"    epoch {values['epoch']:3.0f}, update {update:6}: validation nll "
+                    f"{values['valid_nll_loss']:.3f} bits a token{bleu}"
+                )
+            else:
+                return
+            if self.resumed:
+                self.add(update - self.done)
+            else:
+                self.resume(update)
             self.resumed = True
+        if said is not None:
+            self.say(said)

@@ -79,31 +79,32 @@ def test_a_table_of_refusals(trained, transformer, corpus, tmp_path):
     assert out.count("\nH-") == corpus.sizes["test"]  # the repairs are for every model of fairseq
 
 
-def test_errors_that_no_file_is_to_blame_for(trained, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "error, program, target, said",
+    [
+        (RuntimeError("no memory"), "hub", "checkpoint_utils._upgrade_state_dict", "cannot be rea"),
+        (KeyError("a bug"), "hub", "models.BaseFairseqModel.load_state_dict", "holds a model that"),
+        (MemoryError(), "train", "models.BaseFairseqModel.load_state_dict", "cannot be resumed"),
+    ],
+    ids=["read", "built", "resumed"],
+)
+def test_errors_that_no_file_is_to_blame_for(
+    trained, tmp_path, monkeypatch, error, program, target, said
+):
     """They keep their type and message, and programs say in one line where they came from."""
-    options = training(trained.data, tmp_path, *SHORT, "--restore-file", trained.path)
-    where = (str(trained.folder), trained.path.name, str(trained.data))
 
     def fail(*args, **kwargs):
         raise error
 
-    for error in (RuntimeError("no memory"), KeyError("a bug"), MemoryError()):
-        for target, run, said in (
-            ("fairseq.checkpoint_utils._upgrade_state_dict", "hub", "cannot be read"),
-            (f"{ResMLPModel.__module__}.ResMLPModel.load_state_dict", "hub", "holds a model that"),
-            (f"{ResMLPModel.__module__}.ResMLPModel.load_state_dict", "train", "cannot be resumed"),
-        ):
-            with monkeypatch.context() as patch, pytest.raises(type(error)) as caught:
-                patch.setattr(target, fail)
-                if run == "hub":
-                    ResMLPModel.from_pretrained(*where)
-                else:
-                    call("train", *options)
-            assert caught.value is error and "damaged" not in explain(error)
-            assert explain(error).startswith(f"{trained.path} {said}")
-            assert type(error).__name__ in explain(error)
-            del error.__notes__
-    assert explain(RuntimeError("no memory")) is None
+    monkeypatch.setattr(f"fairseq.{target}", fail)
+    with pytest.raises(type(error)) as caught:
+        if program == "hub":
+            ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data)
+        else:
+            call("train", *training(trained.data, tmp_path, *SHORT, "--restore-file", trained.path))
+    assert caught.value is error
+    assert explain(error).startswith(f"{trained.path} {said}") and "damaged" not in explain(error)
+    assert type(error).__name__ in explain(error) and explain(type(error)("no note")) is None
 
 
 def test_our_commands_say_it_too(capsys, monkeypatch):

@@ -4,15 +4,13 @@ import shutil
 
 import pytest
 from fairseq_programs import (
-    CRITERION,
     PACKAGE,
-    RECIPE,
-    SMALL_MODEL,
     assert_same_hypotheses,
     console_script,
     generate,
     hypotheses,
     process,
+    training,
     weights,
 )
 
@@ -59,11 +57,8 @@ def elsewhere(tmp_path_factory):
 def test_user_dir(corpus, elsewhere, tmp_path):
     """``fairseq-train --user-dir resmlp_mt`` from the checkout's root, and ``fairseq-generate``
     with a folder that is not on Python's path."""
-    result = process(
-        *(console_script("train"), corpus.data, "--user-dir", "resmlp_mt"),
-        *("--save-dir", tmp_path, "--batch-size", 8, "--max-epoch", 1),
-        *(*SMALL_MODEL, *RECIPE, *CRITERION),
-    )
+    options = ("--user-dir", "resmlp_mt", "--batch-size", 8, "--max-epoch", 1)
+    result = process(console_script("train"), *training(corpus.data, tmp_path, *options))
     assert result.returncode == 0, result.stderr[-2000:]
     path = tmp_path / "checkpoint_last.pt"
     assert "decoder.layers.1.token_mixing.mixing.weight" in weights(path)
