@@ -7,15 +7,7 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq.data.encoders import build_bpe
-from fairseq_programs import (
-    assert_same_hypotheses,
-    call,
-    generate,
-    hypotheses,
-    lines,
-    load,
-    refusal,
-)
+from fairseq_programs import assert_same_hypotheses, call, generate, hypotheses, lines, load
 from helpers import FIXTURES
 
 from resmlp_mt import ResMLPModel
@@ -67,20 +59,6 @@ def test_constraints(trained):
             found, bound = " ".join(together[number][0][1]), line.split("\t")[1:]
             assert all(words in found and words not in free[number][0][1] for words in bound)
             assert order == "unordered" or re.search(".*".join(bound), found)
-
-
-def test_a_sentence_without_finite_scores(trained, tmp_path):
-    """It is named."""
-    state = load(trained.path)
-    words = [line.split()[0] for line in (trained.data / "dict.xx.txt").read_text().splitlines()]
-    state["model"]["encoder.embed_tokens.weight"][4 + words.index("w07")] = 1e38
-    torch.save(state, tmp_path / "poisoned.pt")
-    options = ("--path", tmp_path / "poisoned.pt", "--cpu")
-    said = refusal("interactive", trained.data, *options, stdin="w01 w02\nw05 w07\nw03\n")
-    assert "sentence 0 of the batch (w05 w07): the scores of the words are NaN or" in said
-    hub = ResMLPModel.from_pretrained(str(tmp_path), "poisoned.pt", str(trained.data))
-    with pytest.raises(UserError, match=r"^sentences? 1 \(w05 w07\): "):
-        hub.translate(["w01 w02", "w05 w07"])
 
 
 @pytest.fixture(scope="module")
