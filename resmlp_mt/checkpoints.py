@@ -121,10 +121,8 @@ def read_checkpoint(path: Union[str, Path], mapped: bool = False) -> dict:
 
 
 def check_records(path: Union[str, Path]) -> None:
-    """Compare each record with its checksum (CRC-32), which PyTorch does not.
-
-    There are none in files of PyTorch before 1.6, and with ``set_crc32_options(False)`` all are 0.
-    """
+    """Compare each record with its checksum (CRC-32), which PyTorch does not. Files of PyTorch
+    before 1.6 have none, and with ``set_crc32_options(False)`` all are 0."""
     with open(path, "rb") as file:
         if file.read(len(_ZIP)) != _ZIP:
             return
@@ -299,12 +297,9 @@ def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
 
 
 def average_checkpoints(paths: List[Path], output: Path, float16: bool = False) -> None:
-    """Write a checkpoint whose weights are the mean of those of *paths*.
-
-    Sums are float64 and files are mapped, so memory is that of the sums. Weights of 16 bits become
-    float32 unless *float16* is set, which halves the file. Shared matrices stay shared. The rest is
-    that of the first file, without the optimizer's state, which means nothing for a mean.
-    """
+    """Write a checkpoint whose weights are the mean of those of *paths*, float32 or wider unless
+    *float16* is set. Sums are float64 and files are mapped, so memory is that of the sums. The rest
+    is that of the first file, without the optimizer's state, which means nothing for a mean."""
     check_output(output, *paths)
     result = read_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)

@@ -27,10 +27,8 @@ def apply() -> None:
 
 @contextlib.contextmanager
 def logging_as_before():
-    """Nothing below WARNING is logged in the block; afterwards the root logger is as it was.
-
-    Several modules of fairseq call ``logging.basicConfig`` when imported, one with level DEBUG.
-    """
+    """Nothing below WARNING is logged in the block, and the root logger is as before afterwards:
+    several modules of fairseq call ``logging.basicConfig`` when imported, one with level DEBUG."""
     root = logging.getLogger()
     handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
     logging.disable(logging.INFO)

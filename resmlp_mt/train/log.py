@@ -35,10 +35,8 @@ def parse_record(line: str) -> Optional[tuple]:
 
 
 def read_curve(log: Path) -> Dict[str, List[tuple]]:
-    """Learning curves: lists of (update, nll in bits a token), ``train`` and ``valid``.
-
-    Where a run was stopped and resumed, the later record of an update counts.
-    """
+    """Learning curves: lists of (update, nll in bits a token), ``train`` and ``valid``. Where a run
+    was resumed, the later record of an update counts."""
     curves: Dict[str, dict] = {"train": {}, "valid": {}}
     for line in Path(log).read_text(encoding="utf-8").split("\n"):
         kind, values = parse_record(line) or (None, {})

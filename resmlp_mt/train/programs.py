@@ -33,16 +33,10 @@ def run_command(
     on_line: Callable[[str], object] = lambda line: None,
     environment: Optional[Dict[str, str]] = None,
 ) -> None:
-    """Run a program and wait for it; an error is the last line it printed.
+    """Run a program and wait for it; an error is the last line it printed, *name* before it.
 
-    It is stopped, and waited for, when an exception ends this one, as after Ctrl-C and SIGTERM. On
-    Linux it is stopped when this process is killed, too.
-
-    Args:
-        name: what messages call it.
-        log: file that the command, for a shell, and its output are appended to.
-        on_line: called with each line of output.
-        environment: variables to set beside those of this process.
+    The command, for a shell, and its output are appended to *log*. It is stopped, and waited for,
+    when an exception ends this one, as after Ctrl-C; on Linux also when this process is killed.
     """
     tail: deque = deque(maxlen=40)
     with open(log, "a", encoding="utf-8", buffering=1) as file:
