@@ -9,7 +9,7 @@ import zipfile
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator, NamedTuple
+from typing import Dict, Iterator, NamedTuple
 
 import numpy as np
 import torch
@@ -17,18 +17,10 @@ from omegaconf import OmegaConf
 
 
 class Case(NamedTuple):
-    """
-    Attributes:
-        name: what is wrong.
-        content: the file.
-        expected: ``"refused"`` or ``"loaded"`` (exactly) by every way of loading it; ``"either"``.
-        other: ways that cannot tell, and may load something else than was saved.
-    """
-
-    name: str
-    content: bytes
-    expected: str = "either"
-    other: frozenset = frozenset()
+    name: str  # what is wrong
+    content: bytes  # the file
+    expected: str = "either"  # or "refused" or "loaded" (exactly), by every way of loading it
+    other: frozenset = frozenset()  # ways that cannot tell, and may load something else
 
 
 # ways of loading, as of hostile_checkpoint_ways.py
@@ -53,22 +45,14 @@ def saved(state, **how) -> bytes:
 BEFORE_1_6 = {"_use_new_zipfile_serialization": False}
 
 
-def with_change(state: dict, change: Callable[[dict], object]) -> dict:
-    changed = copy.deepcopy(state)
-    change(changed)
-    return changed
-
-
-def put(place: str, value) -> Callable[[dict], object]:
-    """A change: *value* at ``"extra_state/best"``, through dictionaries and namespaces."""
-
-    def change(state: dict) -> None:
-        *outer, last = place.split("/")
-        for name in outer:
-            state = state[name] if isinstance(state, dict) else vars(state)[name]
-        (state if isinstance(state, dict) else vars(state)).update({last: value})
-
-    return change
+def altered(state: dict, place: str, value) -> dict:
+    """A copy with *value* at ``"extra_state/best"``, through dictionaries and namespaces."""
+    whole = inner = copy.deepcopy(state)
+    *outer, last = place.split("/")
+    for name in outer:
+        inner = inner[name] if isinstance(inner, dict) else vars(inner)[name]
+    (inner if isinstance(inner, dict) else vars(inner)).update({last: value})
+    return whole
 
 
 def repacked(archive: bytes, pickled: bytes) -> bytes:
@@ -104,7 +88,7 @@ def code(state: dict, marker: Path) -> Iterator[Case]:
     places = ("args", "cfg/model/dropout", "extra_state/best", "model/surplus")
     for kind, thing in (("a command", by_shell), ("Python", by_python)):
         for place in (*places, "last_optimizer_state/state", "more"):
-            changed = with_change(state, put(place, [thing] if place == "more" else thing))
+            changed = altered(state, place, [thing] if place == "more" else thing)
             yield Case(f"{kind} in {place}", saved(changed), "refused")
             yield Case(f"{kind} in {place}, before 1.6", saved(changed, **BEFORE_1_6), "refused")
     for protocol in (0, 2, 4):
@@ -135,7 +119,7 @@ def arrays(state: dict) -> Iterator[Case]:
         return _Made(rebuild, empty, (1, shape, kind, False, raw))
 
     def case(name: str, place: str, thing) -> Case:
-        return Case(name, saved(with_change(state, put(place, thing))), "refused")
+        return Case(name, saved(altered(state, place, thing)), "refused")
 
     for place in ("extra_state/best", "cfg/model/dropout", "model/surplus"):
         yield case(f"pointers in {place}", place, pointers)
@@ -185,8 +169,8 @@ def same(state: dict) -> Iterator[Case]:
     finally:
         torch.serialization.set_crc32_options(True)
     by_hydra = OmegaConf.to_container(OmegaConf.create({**vars(state["cfg"]["model"])}))
-    yield loaded("options saved by hydra", saved(with_change(state, put("cfg/model", by_hydra))))
-    counted = saved(with_change(state, put("extra_state/counts", np.arange(4))))
+    yield loaded("options saved by hydra", saved(altered(state, "cfg/model", by_hydra)))
+    counted = saved(altered(state, "extra_state/counts", np.arange(4)))
     yield loaded("with counts of n-grams", counted)
     pickled = pickled_part(counted)
     names = (b"cnumpy.core.multiarray\n", b"cnumpy._core.multiarray\n")  # in NumPy 1 and 2
@@ -302,11 +286,9 @@ def optimizers(state: dict) -> Iterator[Case]:
     wrong["a tensor repeated"] = torch.ones(1).expand(16)
     wrong["a tensor of another shape"] = torch.stack([sums, sums])
     for name, value in wrong.items():
-
-        def change(changed: dict, value=value) -> None:
-            changed["last_optimizer_state"]["state"][2]["sum"] = value
-
-        content = saved(with_change(state, change))
+        new = copy.deepcopy(state)
+        new["last_optimizer_state"]["state"][2]["sum"] = value
+        content = saved(new)
         yield Case(f"{name} in the optimizer's state", content, "refused", ANY - {"resume"})
 
 
@@ -315,7 +297,7 @@ def options(state: dict) -> Iterator[Case]:
 
     def case(name: str, expected: str, *gone, **values) -> Case:
         kept = {k: v for k, v in vars(state["cfg"]["model"]).items() if k not in gone}
-        changed = with_change(state, put("cfg/model", Namespace(**{**kept, **values})))
+        changed = altered(state, "cfg/model", Namespace(**{**kept, **values}))
         return Case(name, saved(changed), expected, OPTIONS_OF_THEIR_OWN)
 
     ours = [n for n in vars(state["cfg"]["model"]) if "token_mixing" in n]
@@ -355,7 +337,7 @@ def around(state: dict) -> Iterator[Case]:
     """What stands around the model."""
 
     def case(place: str, value, other=OPTIONS_OF_THEIR_OWN) -> Case:
-        changed = with_change(state, put(place, value))
+        changed = altered(state, place, value)
         return Case(f"{place} is {value!r}", saved(changed), "either", other)
 
     def without(place: str, name: str) -> Case:
