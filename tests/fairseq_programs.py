@@ -58,9 +58,7 @@ def own_handlers(stream):
 
 def call(name, *arguments, stdin="", log=None):
     """Call ``fairseq-NAME`` in this process; gives what it printed (``out``) and logged (``log``).
-
-    *stdin* is text or bytes. *log* takes what is logged, for a call that ends in an exception.
-    """
+    A *log* that is given has it after an exception, too."""
     module = importlib.import_module(f"fairseq_cli.{name}")
     out, log = io.StringIO(), log or io.StringIO()
     # what a fresh process would not have
@@ -101,15 +99,9 @@ def process(*command, cwd=ROOT, stdin="", path=None):
     environment.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
     if path is not None:
         environment["PYTHONPATH"] = str(path)
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=cwd,
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    how = {"cwd": cwd, "env": environment, "input": stdin, "timeout": 300}
+    words = [sys.executable, *map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, **how)
 
 
 def console_script(name):
@@ -118,12 +110,7 @@ def console_script(name):
 
 
 def preprocess(destdir, *, source="xx", target="yy", **prefs):
-    """Binary data with one dictionary.
-
-    Args:
-        destdir: the folder; returned.
-        prefs: ``train``, ``valid``, ``test``: the first part of the names of the text.
-    """
+    """Binary data with one dictionary in *destdir*; *prefs* are ``train``, ``valid``, ``test``."""
     call(
         *("preprocess", "--source-lang", source, "--target-lang", target, "--joined-dictionary"),
         *("--destdir", destdir, "--workers", 1),
