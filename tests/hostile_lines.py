@@ -45,7 +45,6 @@ FIXED: List[str] = [
     "w01 \u202ew02\u202c w03",
     "w" + "\u0301" * 300,
 ]
-LONG: List[str] = ["w" * (1 << 20), "w01 " * (1 << 18), "\u0301" * (1 << 19), "▁" * (1 << 18)]
 
 # bytes that are no UTF-8: a stray byte, a cut-off character, an overlong form, a surrogate, past
 # the last character, Latin-1, UTF-16
@@ -63,22 +62,12 @@ NOT_UTF8 = [
 def lines() -> st.SearchStrategy[str]:
     """A line without a line feed: pieces from above and any characters that UTF-8 has."""
     any_text = st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=12)
-    return st.lists(st.sampled_from(PIECES) | any_text, max_size=8).map(_one_line)
+    return st.lists(st.sampled_from(PIECES) | any_text, max_size=8).map("".join)
 
 
-def _one_line(pieces: List[str]) -> str:
-    return "".join(pieces).replace("\n", " ")
-
-
-def texts(max_lines: int = 12) -> st.SearchStrategy[List[str]]:
-    """Some lines."""
-    return st.lists(lines(), max_size=max_lines)
-
-
-def files(max_lines: int = 8) -> st.SearchStrategy[bytes]:
+def files() -> st.SearchStrategy[bytes]:
     """A file: lines with either line end, some no UTF-8, with and without a last line end."""
     line = lines().map(str.encode) | st.sampled_from(NOT_UTF8)
     ended = st.tuples(line, st.sampled_from([b"\n", b"\n", b"\r\n", b"\r\r\n"])).map(b"".join)
-    return st.tuples(st.lists(ended, max_size=max_lines), st.just(b"") | line).map(
-        lambda parts: b"".join([*parts[0], parts[1]])
-    )
+    whole = st.lists(ended, max_size=8).map(b"".join)
+    return st.tuples(whole, st.just(b"") | line).map(b"".join)

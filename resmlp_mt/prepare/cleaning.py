@@ -1,9 +1,8 @@
 """The training text: corpora one behind the other, unfit pairs left out and counted.
 
-A line is written with single spaces, and normalised if that was decided. A pair is left out, and
-counted under the first reason that holds, if a side is not UTF-8 (``invalid-utf8``), has no word
-(``empty``) or is longer than the most pieces can be (``too-long``), or if the pair was there before
-(``duplicate``).
+Lines get single spaces, and are normalised if that was decided. A pair is left out, and counted, if
+a side is not UTF-8 (``invalid-utf8``), has no word (``empty``) or more characters than its pieces
+may have (``too-long``), or if the pair was there before (``duplicate``).
 """
 
 import hashlib
@@ -24,12 +23,7 @@ HASH = 8  # bytes: of 40 million pairs two share one with a probability of 1 in 
 
 
 class Cleaner:
-    """
-    Args:
-        languages: of source and target.
-        skip_invalid: whether U+FFFD counts as invalid UTF-8.
-        max_pieces: of a side.
-    """
+    """What a worker does to a pair. With *skip_invalid* U+FFFD counts as invalid UTF-8."""
 
     def __init__(
         self, languages: Tuple[str, str], normalise: bool, skip_invalid: bool, max_pieces: int
@@ -56,14 +50,13 @@ class Cleaner:
         return clean[0].encode(), clean[1].encode()
 
     def chunk(self, chunk: Chunk) -> Tuple[List[Tuple[bytes, bytes, bytes]], Counter]:
-        """The pairs that are kept, with a hash of each, and why others are not."""
+        """The pairs that are kept, each with its hash, and why others are not."""
         kept, dropped = [], Counter()
-        for pair in zip(*chunk):
+        for pair in chunk:
             clean = self(*pair)
             if isinstance(clean, str):
                 dropped[clean] += 1
             else:
-                # neither side has a line break, which separates them here
                 digest = hashlib.blake2b(b"\n".join(clean), digest_size=HASH).digest()
                 kept.append((*clean, digest))
         return kept, dropped
@@ -77,12 +70,8 @@ def clean(
     processes: int,
     outputs: Sequence[Path],
 ) -> Dict[str, Dict[str, int]]:
-    """Write the training text; gives, by corpus, how many pairs were read, kept and left out.
-
-    Args:
-        sizes: pairs to read of each corpus.
-        outputs: the files of source and target.
-    """
+    """Write both sides of the training text, from so many pairs of each corpus; gives, by corpus,
+    how many were read, kept and left out."""
     report: Dict[str, Dict[str, int]] = {}
     seen: set = set()
     with (
@@ -96,10 +85,10 @@ def clean(
             for kept, reasons in clean_all(chunks(islice(corpus.pairs(), size))):
                 dropped += reasons
                 for source, target, digest in kept:
-                    if drop_duplicates and digest in seen:
-                        dropped["duplicate"] += 1
-                        continue
                     if drop_duplicates:
+                        if digest in seen:
+                            dropped["duplicate"] += 1
+                            continue
                         seen.add(digest)
                     source_file.write(source + b"\n")
                     target_file.write(target + b"\n")

@@ -14,7 +14,7 @@ CHUNK_BYTES = 4 << 20
 
 
 class Corpus(NamedTuple):
-    """Two files, and what messages call them."""
+    """Two files, and their name in messages."""
 
     name: str
     source: Path
@@ -28,8 +28,8 @@ class Corpus(NamedTuple):
 def find_corpora(
     languages: Tuple[str, str], trainpref: str, validpref: str, testpref: Optional[str] = None
 ) -> Dict[str, Corpus]:
-    """The corpora ``PREF.LANG`` or ``PREF.LANG.gz`` by split: ``train``, ``train1`` ..., ``valid``,
-    ``test``, ``test1`` ... Several prefixes of a split are separated by commas."""
+    """``PREF.LANG`` or ``PREF.LANG.gz`` by split: ``train``, ``train1`` ..., ``valid``, ``test``,
+    ``test1`` ... Commas separate the prefixes of a split."""
     if languages[0] == languages[1]:
         raise UserError(f"--source-lang and --target-lang are both {languages[0]}: give two")
     for language in languages:
@@ -57,22 +57,16 @@ def _find_side(prefix: str, language: str) -> Path:
     return found[0]
 
 
-class Contents(NamedTuple):
-    """How many pairs there are, and what tells them from others."""
-
-    pairs: int
-    digest: str
-
-
-def inspect(corpus: Corpus, check_utf8: bool) -> Contents:
-    """Read both sides: refuse what is damaged, empty, uneven or, if asked for, not UTF-8."""
+def inspect(corpus: Corpus, check_utf8: bool) -> Tuple[int, str]:
+    """The number of pairs and their digest. Refuses what is damaged, empty, uneven or, if asked,
+    not UTF-8."""
     digest, lines = sha256(), []
     for path in (corpus.source, corpus.target):
         lines.append(_count_lines(path, check_utf8, digest))
         if not lines[-1]:
             raise UserError(f"{path}: empty file: give one sentence a line")
     check_same_lines(corpus.source, lines[0], corpus.target, lines[1])
-    return Contents(lines[0], digest.hexdigest()[:16])
+    return lines[0], digest.hexdigest()[:16]
 
 
 def _count_lines(path: Path, check_utf8: bool, digest) -> int:
@@ -92,20 +86,18 @@ def _count_lines(path: Path, check_utf8: bool, digest) -> int:
     return lines + (not last.endswith(b"\n"))
 
 
-Chunk = Tuple[List[bytes], List[bytes]]  # lines of both sides
+Chunk = List[Tuple[bytes, bytes]]
 
 
 def chunks(pairs: Iterable[Tuple[bytes, bytes]]) -> Iterator[Chunk]:
-    """Cut a corpus into lists of lines of both sides, limited in lines and in bytes."""
-    sources: List[bytes] = []
-    targets: List[bytes] = []
+    """Cut a corpus into lists of pairs, limited in lines and in bytes."""
+    chunk: Chunk = []
     size = 0
-    for source, target in pairs:
-        sources.append(source)
-        targets.append(target)
-        size += len(source) + len(target)
-        if len(sources) == CHUNK_LINES or size >= CHUNK_BYTES:
-            yield sources, targets
-            sources, targets, size = [], [], 0
-    if sources:
-        yield sources, targets
+    for pair in pairs:
+        chunk.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if len(chunk) == CHUNK_LINES or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

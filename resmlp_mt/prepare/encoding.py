@@ -1,8 +1,7 @@
 """Clean text to subwords, and these to fairseq's binary data by what fairseq-preprocess calls.
 
-A training pair is left out and counted if a side has no piece (``empty``) or too many
-(``too-long``), or more times as many as the other than are allowed (``length-ratio``). Of the
-held-out sets nothing is left out.
+A training pair is left out and counted if a side has no piece (``empty``), too many (``too-long``)
+or too many times those of the other (``length-ratio``). The held-out sets stay whole.
 """
 
 import contextlib
@@ -11,7 +10,7 @@ import shutil
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Dict, Iterator, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
@@ -29,10 +28,8 @@ FEW = 1 << 20  # bytes that one process turns into numbers
 
 
 def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
-    """Write ``PREFIX.model`` and ``PREFIX.vocab`` from a sample of *pairs* pairs.
-
-    Without a vocabulary size of the user's, a text with too little variety gets a smaller one.
-    """
+    """Write ``PREFIX.model`` from a sample of *pairs* pairs. The default vocabulary shrinks to what
+    the text allows."""
     train = Corpus(train.name, train.source.absolute(), train.target.absolute())
 
     def learn(size: int) -> None:
@@ -42,7 +39,7 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
         with contextlib.chdir(prefix.parent):
             train_subwords(lines, Path(prefix.name), size, options.coverage)
 
-    # in a process of its own, whose memory is given back: it takes more than all else
+    # a process of its own gives the memory back, which is more than all else takes
     with workers(1, learn) as learn_all:
         size = options.vocab_size or options.default_vocab_size
         try:
@@ -59,10 +56,8 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
 
 
 def sample(lines: Iterator, total: int, size: int, seed: int) -> Iterator:
-    """*size* of *total* lines, each as likely as any other, in their order; all if there are fewer.
-
-    Selection sampling (Knuth, *Seminumerical Algorithms*, 3.4.2, algorithm S).
-    """
+    """*size* of *total* lines in their order, each as likely as any other: selection sampling
+    (Knuth, *Seminumerical Algorithms*, 3.4.2, algorithm S)."""
     draw = random.Random(seed).random
     wanted = min(size, total)
     for left, line in zip(range(total, 0, -1), lines):
@@ -83,18 +78,14 @@ class Encoder:
         other pairs were left out."""
         split, chunk = task
         kept, counts, dropped = [], Counter(), Counter()
-        plain = (self.settings.plain_source, self.settings.plain_target)
-        for pair in zip(*chunk):
+        languages = (self.settings.source_lang, self.settings.target_lang)
+        plain = [self.settings.plain(language) for language in languages]
+        for pair in chunk:
             sides = [line.decode("utf-8") for line in pair]
             if split != "train":  # the training text is clean
                 sides = [one_line(make_plain(side)) for make_plain, side in zip(plain, sides)]
             pieces = [self.subwords.encode(side) for side in sides]
-            lengths = [len(side.split(" ")) if side else 0 for side in pieces]
-            reason = (
-                unfit(lengths[0], lengths[1], self.max_pieces, self.max_ratio)
-                if split == "train"
-                else ""
-            )
+            reason = self._unfit(pieces) if split == "train" else ""
             if reason:
                 dropped[reason] += 1
                 continue
@@ -104,17 +95,14 @@ class Encoder:
         source, target = ("".join(f"{pieces[side]}\n" for pieces in kept) for side in (0, 1))
         return len(kept), source, target, counts, dropped
 
-
-def unfit(source: int, target: int, max_pieces: int, max_ratio: Optional[float]) -> str:
-    """Why a pair with so many pieces is left out; nothing if it is not."""
-    shorter, longer = sorted((source, target))
-    if shorter == 0:
-        return "empty"
-    if longer > max_pieces:
-        return "too-long"
-    if max_ratio is not None and longer > max_ratio * shorter:
-        return "length-ratio"
-    return ""
+    def _unfit(self, pieces: List[str]) -> str:
+        """Why a pair is left out; nothing if it is not."""
+        shorter, longer = sorted(len(side.split()) for side in pieces)
+        if shorter == 0:
+            return "empty"
+        if longer > self.max_pieces:
+            return "too-long"
+        return "length-ratio" if self.max_ratio and longer > self.max_ratio * shorter else ""
 
 
 def encode(
@@ -125,18 +113,9 @@ def encode(
     folder: Path,
     dictionary: Optional[Path] = None,
 ) -> dict:
-    """Write the binary data of all splits and their dictionary into *folder*.
-
-    Args:
-        splits: ``train``, which is clean, and the held-out sets as they were given.
-        pairs: how many they have together.
-        dictionary: of other data, to take in place of one of the training text.
-
-    Returns:
-        how many pairs each split has and were left out, and the number of types.
-    """
-    settings = encoder.settings
-    languages = (settings.source_lang, settings.target_lang)
+    """Write the binary data of all splits, which have so many *pairs* together, and their
+    dictionary: a given one, or one of the training text. Returns what there is and was left out."""
+    languages = (encoder.settings.source_lang, encoder.settings.target_lang)
     counts, kept, dropped = Counter(), Counter(), Counter()
     pieces = folder / "pieces"
     pieces.mkdir()
@@ -146,10 +125,10 @@ def encode(
     ):
         for split, corpus in splits.items():
             tasks = ((split, chunk) for chunk in chunks(corpus.pairs()))
-            paths = [pieces / f"{split}.{language}" for language in languages]
+            source_path, target_path = (pieces / f"{split}.{language}" for language in languages)
             with (
-                open(paths[0], "w", encoding="utf-8") as source_file,
-                open(paths[1], "w", encoding="utf-8") as target_file,
+                open(source_path, "w", encoding="utf-8") as source_file,
+                open(target_path, "w", encoding="utf-8") as target_file,
             ):
                 for number, source, target, counted, reasons in encode_all(tasks):
                     source_file.write(source)
@@ -177,15 +156,13 @@ def encode(
     for language in languages:
         words.save(str(folder / f"dict.{language}.txt"))
         for split in splits:
-            text, output = (
-                pieces / f"{split}.{language}",
-                f"{split}.{'-'.join(languages)}.{language}",
-            )
+            text = pieces / f"{split}.{language}"
             FileBinarizer.multiprocess_dataset(
-                *(str(text), "mmap", binarizer, str(folder / output)),
+                *(str(text), "mmap", binarizer),
+                str(folder / f"{split}.{'-'.join(languages)}.{language}"),
                 vocab_size=len(words),
                 num_workers=processes if text.stat().st_size > FEW else 1,
             )
     shutil.rmtree(pieces)
-    settings.save(folder)
+    encoder.settings.save(folder)
     return {"dropped": dict(dropped), "types": len(words), "pairs": dict(kept)}

@@ -2,7 +2,6 @@
 
 import contextlib
 import multiprocessing
-import os
 import signal
 from typing import Callable, Iterable, Iterator
 
@@ -13,13 +12,9 @@ LOOK = 1  # seconds between two looks whether all workers are alive
 _work: Callable  # in a worker: what it does
 
 
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
 @contextlib.contextmanager
 def workers(count: int, work: Callable) -> Iterator[Callable[[Iterable], Iterator]]:
-    """*count* forked processes; gives a function that maps *work* over items, in their order."""
+    """*count* forked processes; gives what maps *work* over items, in their order."""
     with multiprocessing.get_context("fork").Pool(count, _start, [work]) as pool:
         alive = {process.pid for process in multiprocessing.active_children()}
 
@@ -32,8 +27,7 @@ def workers(count: int, work: Callable) -> Iterator[Callable[[Iterable], Iterato
                     # a pool replaces a worker that was killed, and waits forever for its result
                     if not alive <= {process.pid for process in multiprocessing.active_children()}:
                         raise UserError(
-                            "a worker process was killed, perhaps because memory ran out: run the "
-                            "same command again with fewer --workers"
+                            "a worker process was killed (out of memory?): try fewer --workers"
                         ) from None
                 except StopIteration:
                     return

@@ -1,22 +1,22 @@
 """Raw text to fairseq's binary data, in steps each of which is made once.
 
-OUT/text holds ``train.*``, what is trained on, and the held-out sets as they were given, for
-scoring. OUT/subwords holds ``spm.model``, OUT/data-bin the binary data with ``spm.model`` and
-``text.json``. Each has a ``report.json``: what was read and what was left out and why.
+OUT/text holds what is trained on, and the held-out sets as they were given, for scoring.
+OUT/subwords holds ``spm.model``, OUT/data-bin the binary data with it and ``text.json``.
+``report.json`` in text and data-bin says what was read, left out and why.
 """
 
+import os
 import shutil
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.files import read_json, write_json
 from resmlp_mt.prepare.cleaning import Cleaner, clean
-from resmlp_mt.prepare.corpora import Contents, Corpus, inspect
-from resmlp_mt.prepare.encoding import SAMPLE, Encoder, encode, learn_subwords
-from resmlp_mt.prepare.pool import usable_cores
+from resmlp_mt.prepare.corpora import Corpus, inspect
+from resmlp_mt.prepare.encoding import Encoder, encode, learn_subwords
 from resmlp_mt.steps import Steps
 from resmlp_mt.text.lines import read_lines, sha256_of, without_region, write_lines
 from resmlp_mt.text.settings import MODEL, TextSettings, joint_dictionary
@@ -25,11 +25,12 @@ from resmlp_mt.text.subwords import Subwords
 # SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
 RICH_SCRIPTS = ("zh", "zho", "cmn", "yue", "ja", "jpn")
 RICH_COVERAGE = 0.9995
+REPORT = "report.json"
 
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """How text is prepared. ``None`` for a size or share takes the default."""
+    """How text is prepared. None for a size or share takes the default."""
 
     source_lang: str
     target_lang: str
@@ -53,14 +54,10 @@ class PrepareOptions:
 
 
 class Preparation:
-    """
-    Args:
-        corpora: by split, as :func:`~resmlp_mt.prepare.corpora.find_corpora` names them.
-        out: folder for all results.
-        subword_model: a SentencePiece model to take, in place of one that is trained. Beside
-            ``spm.model`` of other data, their joint dictionary is taken too: a translation model
-            of these data then reads those.
-        workers: processes; None: as many as there are cores.
+    """From the corpora of :func:`~resmlp_mt.prepare.corpora.find_corpora` to data in *out*.
+
+    With *subword_model*, a SentencePiece model, none is trained. With that of other data their
+    dictionary is taken too, so that a translation model of one reads the other.
     """
 
     def __init__(
@@ -69,10 +66,11 @@ class Preparation:
         options: PrepareOptions,
         out: Path,
         subword_model: Optional[Path] = None,
-        workers: Optional[int] = None,
+        workers: Optional[int] = None,  # processes; None: as many as there are cores
     ):
         self.corpora, self.options, self.out = corpora, options, Path(out)
-        self.workers, self.subword_model = workers or usable_cores(), subword_model
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self.subword_model = subword_model
         self.languages = (options.source_lang, options.target_lang)
         self.dictionary: Optional[Path] = None
         if subword_model is not None:
@@ -81,8 +79,8 @@ class Preparation:
                 self.dictionary = joint_dictionary(subword_model.parent, self.languages)
 
     @cached_property
-    def contents(self) -> Dict[str, Contents]:
-        """What the files hold, by split; bad ones are refused."""
+    def contents(self) -> Dict[str, Tuple[int, str]]:
+        """The number of pairs and their digest, by split; bad files are refused."""
         skip = self.options.skip_invalid
         return {
             split: inspect(corpus, check_utf8=not (skip and split.startswith("train")))
@@ -96,7 +94,7 @@ class Preparation:
         return {
             **asdict(self.options),
             **{name: sha256_of(path) for name, path in taken.items() if path is not None},
-            **{f"text of {split}": found.digest for split, found in self.contents.items()},
+            **{f"text of {split}": digest for split, (_, digest) in self.contents.items()},
         }
 
     def run(self, indent: str = "") -> None:
@@ -111,7 +109,7 @@ class Preparation:
         with Steps(self.out, identity, len(steps), indent) as folder:
             try:
                 for name, (title, make) in steps.items():
-                    folder.step(name, title, _reporting(make))
+                    folder.step(name, title, make)
             except OptionError:
                 # what is here already would hold the folder to the options that do not fit
                 for name in steps:
@@ -120,7 +118,7 @@ class Preparation:
 
     def summary(self) -> List[str]:
         """A few lines on a finished run: what was read, left out and why, and what there is."""
-        text, data = (read_json(self.out / name / "report.json") for name in ("text", "data-bin"))
+        text, data = (read_json(self.out / name / REPORT) for name in ("text", "data-bin"))
         lines = []
         for name, counts in text["corpora"].items():
             reasons = {k: v for k, v in counts.items() if k not in ("read", "kept")}
@@ -130,7 +128,7 @@ class Preparation:
         lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
         return lines
 
-    def _make_text(self, folder: Path) -> dict:
+    def _make_text(self, folder: Path) -> None:
         options, train = self.options, []
         for split, corpus in self.corpora.items():
             if split.startswith("train"):
@@ -138,7 +136,7 @@ class Preparation:
                 continue
             for language, path in zip(self.languages, (corpus.source, corpus.target)):
                 write_lines(folder / f"{split}.{language}", read_lines(path))
-        pairs = [self.contents[split].pairs for split in train]
+        pairs = [self.contents[split][0] for split in train]
         corpora = clean(
             [self.corpora[split] for split in train],
             [min(found, options.limit or found) for found in pairs],
@@ -150,7 +148,7 @@ class Preparation:
         kept = sum(counts["kept"] for counts in corpora.values())
         if not kept:
             raise UserError(f"no training pair is left: {corpora}")
-        return {"corpora": corpora, "pairs": kept}
+        write_json(folder / REPORT, {"corpora": corpora, "pairs": kept})
 
     def _split(self, name: str) -> Corpus:
         sides = (self.out / "text" / f"{name}.{language}" for language in self.languages)
@@ -158,33 +156,28 @@ class Preparation:
 
     @property
     def _pairs(self) -> int:
-        return read_json(self.out / "text" / "report.json")["pairs"]
+        return read_json(self.out / "text" / REPORT)["pairs"]
 
-    def _make_subwords(self, folder: Path) -> dict:
+    def _make_subwords(self, folder: Path) -> None:
         if self.subword_model is not None:
             shutil.copyfile(self.subword_model, folder / MODEL)
-            return {}
-        learn_subwords(self._split("train"), self._pairs, folder / "spm", self.options)
-        return {"sampled_pairs": min(SAMPLE, self._pairs)}
+        else:
+            learn_subwords(self._split("train"), self._pairs, folder / "spm", self.options)
 
-    def _encode(self, folder: Path) -> dict:
+    def _encode(self, folder: Path) -> None:
         options = self.options
         model = self.out / "subwords" / MODEL
         settings = TextSettings(*self.languages, options.normalise, model)
         held_out = [name for name in self.corpora if not name.startswith("train")]
-        return encode(
+        report = encode(
             {name: self._split(name) for name in ["train", *held_out]},
-            self._pairs + sum(self.contents[name].pairs for name in held_out),
-            Encoder(settings, options.max_pieces, options.max_ratio or None),
+            self._pairs + sum(self.contents[name][0] for name in held_out),
+            Encoder(settings, options.max_pieces, options.max_ratio),
             self.workers,
             folder,
             self.dictionary,
         )
-
-
-def _reporting(make: Callable[[Path], dict]) -> Callable[[Path], None]:
-    """A step that writes what *make* has found beside what it has made."""
-    return lambda folder: write_json(folder / "report.json", make(folder))
+        write_json(folder / REPORT, report)
 
 
 def _listed(dropped: Dict[str, int]) -> str:

@@ -1,8 +1,7 @@
 """Text, one sentence a line: read, checked, written. A file may be a ``.gz``.
 
-A line ends at ``\\n`` only, so that what else Python calls a line break (a lone CR, U+2028 ...)
-cannot shift one side of a corpus against the other. A byte order mark at the start, which some
-editors write, is not part of the first line.
+A line ends at ``\\n`` only: what else Python calls a line break (a lone CR, U+2028 ...) would shift
+one side of a corpus against the other. A byte order mark at the start is not text.
 """
 
 import gzip
@@ -12,7 +11,7 @@ import sys
 import zlib
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, TextIO, Tuple, cast
+from typing import BinaryIO, Iterable, Iterator, List, Tuple, cast
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import whole_file
@@ -28,7 +27,7 @@ def name_of(path: Path) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """While a file is read, plain or gzip: what goes wrong becomes one line that names it."""
+    """What goes wrong while a file is read becomes one line that names it."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -63,18 +62,14 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Lines of a UTF-8 file or of standard input (``-``), as they come, without their line ends.
-    There may be none."""
+    """Lines of UTF-8, as they come, without their line ends. There may be none."""
     for number, line in enumerate(read_raw_lines(path), 1):
         try:
             yield line.rstrip(b"\r\n").decode("utf-8")
         except UnicodeDecodeError as error:
-            remedy = "convert the file to UTF-8 or remove the line"
-            if str(path) == STDIN:
-                remedy = "give UTF-8, not compressed"
             raise UserError(
                 f"{name_of(path)}, line {number}: invalid UTF-8 (byte {error.start + 1} of the "
-                f"line): {remedy}"
+                "line): convert it or remove the line"
             ) from None
 
 
@@ -108,22 +103,14 @@ def without_region(language: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """*text* with every run of white space, line breaks of any kind and NUL as one space."""
+    """Every run of white space, line breaks of any kind and NUL becomes one space."""
     return " ".join(text.replace("\0", " ").split())
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[TextIO]:
-    """A text to write. The file takes its name when the block ends; after an error nothing of it
-    is left."""
-    with (
-        whole_file(path) as temporary,
-        open(temporary, "w", encoding="utf-8", newline="\n") as file,
-    ):
-        yield file
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write all lines or, after an error of the disk or of *lines*, nothing."""
-    with writing(path) as file:
+    with (
+        whole_file(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
         file.writelines(f"{line}\n" for line in lines)

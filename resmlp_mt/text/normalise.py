@@ -1,10 +1,11 @@
 """Text before it is split into subwords: invisible characters out, punctuation made uniform.
 
 What fairseq's WMT14 recipes do with Moses' ``normalize-punctuation.perl`` and
-``remove-non-printing-char.perl``. Invisible characters inside words (soft hyphens, direction marks)
-go without leaving a space. The joiners stay behind a letter that is not Latin: they are spelling in
-Persian and the scripts of India.
+``remove-non-printing-char.perl``. Invisible characters inside words leave no space. The joiners
+stay behind a letter that is not Latin: they are spelling in Persian and the scripts of India.
 """
+
+from functools import cache
 
 import regex
 from sacremoses import MosesPunctNormalizer
@@ -17,8 +18,7 @@ _CONTROL = regex.compile(rf"(?V1)(?!{_JOINER_IN_WORD})\p{{C}}")
 
 
 class Normaliser:
-    """For training text of a language, such as ``en``, and for what a model is to translate; not
-    for references."""
+    """For text of a language that is trained on or translated, not for references."""
 
     def __init__(self, language: str):
         self._punctuation = MosesPunctNormalizer(without_region(language))
@@ -29,3 +29,6 @@ class Normaliser:
             text = _CONTROL.sub(" ", _FORMAT.sub("", text))
         # one of Moses' rules takes white space at the end of a line for a character
         return one_line(self._punctuation.normalize(text.strip()))
+
+
+normaliser = cache(Normaliser)

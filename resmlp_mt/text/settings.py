@@ -1,7 +1,7 @@
 """What is stored beside prepared data: the decision about text, and the dictionaries.
 
-Whether text is normalised and how it is split into subwords is decided once, by ``prepare``, and
-stored as ``text.json`` and ``spm.model``. Whoever translates reads it there.
+``prepare`` decides once whether text is normalised and how it is split, and stores that as
+``text.json`` and ``spm.model``. Whoever translates reads it there.
 """
 
 import shutil
@@ -45,8 +45,7 @@ class TextSettings:
         for name in (FILE, MODEL):
             if not (Path(data_bin) / name).is_file():
                 raise UserError(
-                    f"{data_bin} has no {name}, which says how its text was made: give a data "
-                    "folder of `resmlp-mt prepare`"
+                    f"{data_bin} has no {name}: give a data folder of `resmlp-mt prepare`"
                 )
         return cls._read(Path(data_bin) / FILE, Path(data_bin) / MODEL)
 
@@ -73,28 +72,15 @@ class TextSettings:
 
     def encode_source(self, line: str) -> str:
         """Pieces of a source line, separated by spaces."""
-        return self.subwords.encode(self.plain_source(line))
+        return self.subwords.encode(self.plain(self.source_lang)(line))
 
-    def encode_target(self, line: str) -> str:
-        """Pieces of a target line, separated by spaces."""
-        return self.subwords.encode(self.plain_target(line))
-
-    @cached_property
-    def plain_source(self) -> Callable[[str], str]:
-        """What is done to a source line before it is split."""
-        return self._plain(self.source_lang)
-
-    @cached_property
-    def plain_target(self) -> Callable[[str], str]:
-        """What is done to a target line before it is split."""
-        return self._plain(self.target_lang)
-
-    def _plain(self, language: str) -> Callable[[str], str]:
+    def plain(self, language: str) -> Callable[[str], str]:
+        """What is done to a line before it is split."""
         if not self.normalise:
             return str
-        from resmlp_mt.text.normalise import Normaliser
+        from resmlp_mt.text.normalise import normaliser
 
-        return Normaliser(language)
+        return normaliser(language)
 
     @cached_property
     def subwords(self) -> "Subwords":
@@ -104,7 +90,7 @@ class TextSettings:
 
 
 def dictionaries(folder: Path, languages: Tuple[str, str]) -> Optional[Tuple[Path, Path]]:
-    """Those of source and target in a folder of data or of a model, if both are there."""
+    """Those of source and target in a folder, if both are there."""
     source, target = (Path(folder) / f"dict.{language}.txt" for language in languages)
     return (source, target) if source.is_file() and target.is_file() else None
 
@@ -126,8 +112,8 @@ def dictionary_digest(folder: Path, languages: Tuple[str, str]) -> Optional[str]
 
 
 def check_dictionaries(checkpoint: Path, data: Path, languages: Tuple[str, str]) -> None:
-    """Refuse *data* that numbers the words in another way than those of a checkpoint. That is
-    known where dictionaries or ``train.json`` lie beside it."""
+    """Refuse *data* that numbers the words differently than dictionaries or ``train.json``
+    beside the checkpoint do."""
     folder = Path(checkpoint).parent
     trained_on, given = (dictionary_digest(each, languages) for each in (folder, data))
     if trained_on is None:
@@ -137,6 +123,6 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: Tuple[str, str])
             return  # no such file, or another program's
     if given is not None and trained_on != given:
         raise UserError(
-            f"{checkpoint} was trained with other dictionaries than those of {data}: prepare the "
-            "data with --subword-model DATA/data-bin/spm.model of its data, which keeps them"
+            f"{checkpoint} was trained with other dictionaries than those of {data}: prepare these "
+            "with --subword-model DATA/data-bin/spm.model of the training data"
         )

@@ -10,9 +10,8 @@ import sentencepiece
 from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.text.lines import one_line
 
-# SentencePiece learns nothing from a longer line (its own default), or from one with the character
-# that it marks unknown words with
-MAX_BYTES = 4192
+MAX_BYTES = 4192  # SentencePiece learns nothing from a longer line
+# nor from one with the character that it marks unknown words with
 RESERVED = "\N{LOWER FIVE EIGHTHS BLOCK}"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word
 
@@ -23,15 +22,10 @@ SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))
 def train_subwords(
     lines: Iterable[str], prefix: Path, vocab_size: int, character_coverage: float = 1.0
 ) -> Path:
-    """Train one BPE model for the *lines* of both languages.
+    """Train ``prefix.model`` for the *lines* of both languages.
 
-    Lines that SentencePiece does not learn from are left out; standard error says how many.
-
-    Args:
-        prefix: the model is written to ``prefix.model``, its vocabulary to ``prefix.vocab``.
-        vocab_size: number of pieces.
-        character_coverage: share of the characters in *lines* that are in the vocabulary; the
-            rarest, which make up the rest, are unknown words.
+    Standard error says how many lines SentencePiece does not learn from. The rarest characters,
+    beyond the share *character_coverage*, are unknown words.
     """
     source = _Learnable(lines)
     try:
@@ -62,7 +56,7 @@ def train_subwords(
 
 
 def _explain(said: str, source: "_Learnable", prefix: Path, vocab_size: int) -> None:
-    """Raise one line for what SentencePiece said, if it is known."""
+    """Raise a readable error for what SentencePiece said, if it is known."""
     if not source.taken:
         raise UserError(
             f"no line to learn subwords from ({source.left_out} that are too long): give text"
@@ -84,8 +78,7 @@ def _explain(said: str, source: "_Learnable", prefix: Path, vocab_size: int) -> 
 
 
 class _Learnable:
-    """The lines that SentencePiece learns from: how many were given to it and were not, and what
-    reading them raised."""
+    """The lines that SentencePiece learns from, counted, and what reading them raised."""
 
     def __init__(self, lines: Iterable[str]):
         self.lines, self.taken, self.left_out = lines, 0, 0
@@ -112,14 +105,10 @@ class Subwords:
         try:
             self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
         except (OSError, RuntimeError):
-            raise UserError(
-                f"{model} is not a SentencePiece model: give the one of the data"
-            ) from None
+            message = f"{model} is not a SentencePiece model: give the one of the data"
+            raise UserError(message) from None
         if any(map(self.processor.is_byte, range(self.processor.get_piece_size()))):
-            raise UserError(
-                f"{model} has byte fallback, whose bytes fairseq does not join again: train one "
-                "without"
-            )
+            raise UserError(f"{model} has byte fallback, which fairseq cannot undo: train without")
 
     def encode(self, line: str) -> str:
         """Pieces separated by spaces, as fairseq reads them."""
@@ -128,7 +117,7 @@ class Subwords:
 
 
 def one_line_of_text(line: str) -> str:
-    """:func:`resmlp_mt.text.lines.one_line` of a line that SentencePiece can take."""
+    """*line* as SentencePiece can take it."""
     line = one_line(line)
     try:
         line.encode("utf-8")
@@ -140,11 +129,8 @@ def one_line_of_text(line: str) -> str:
 def plain_pieces(
     pieces: Iterable[str], processor: sentencepiece.SentencePieceProcessor
 ) -> List[str]:
-    """Pieces that fairseq takes for nothing but text.
-
-    SentencePiece leaves characters that it does not know together, so that ``</s>`` may come out
-    whole, which to fairseq is the end of a sentence: it is cut into characters.
-    """
+    """Pieces that fairseq takes for nothing but text: a ``</s>`` that SentencePiece does not know
+    comes out whole, and would end the sentence, so it is cut into characters."""
     plain = []
     for piece in pieces:
         unknown = piece in SPECIAL and processor.piece_to_id(piece) == processor.unk_id()

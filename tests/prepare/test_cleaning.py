@@ -38,13 +38,13 @@ def test_normalising(language, text, normal):
     assert normalise(normal) == normalise(text + " ") == normalise(text + "\n") == normal
 
 
-def make(tmp_path, parts, limit=10**9, normalise=True, drop_duplicates=True):
+def make(tmp_path, parts, normalise=True, drop_duplicates=True):
     """Clean corpora given as lists of pairs; gives the report and the pairs that are kept."""
     train, languages = [], ("en", "de")
     for name, pairs in parts.items():
         prefix = write_pairs(tmp_path / "raw", name, languages, pairs)
         train.append(Corpus(name, *(Path(f"{prefix}.{language}") for language in languages)))
-    sizes = [min(limit, len(pairs)) for pairs in parts.values()]
+    sizes = [len(pairs) for pairs in parts.values()]
     cleaner = Cleaner(languages, normalise, skip_invalid=True, max_pieces=250)
     outputs = tuple(tmp_path / f"train.{language}" for language in languages)
     report = clean(train, sizes, cleaner, drop_duplicates, 1, outputs)
@@ -74,13 +74,7 @@ HOSTILE = [
 @pytest.mark.parametrize("normalise", [True, False])
 def test_hostile_lines_never_shift_the_sides(tmp_path, normalise):
     report, kept = make(tmp_path, {"a": HOSTILE}, normalise=normalise)
-    assert report["a"] == {
-        "read": 16,
-        "kept": 8,
-        "invalid-utf8": 3,
-        "too-long": 2,
-        "empty": 3,
-    }
+    assert report["a"] == dict(read=16, kept=8, **{"invalid-utf8": 3, "too-long": 2, "empty": 3})
     mark = "" if normalise else "\ufeff"  # in the middle of a file it is text
     assert kept == [
         ("lone return", "1"),
@@ -103,16 +97,8 @@ def test_pairs_are_kept_once_over_all_corpora(tmp_path):
     assert kept == first + second[:10] + other + second[10:]
     assert [report[name].get("duplicate") for name in "abc"] == [5, 10, 10]
     assert [report[name]["kept"] for name in "abc"] == [40, 11, 30]
-    report, kept = make(tmp_path / "2", parts, drop_duplicates=False)
+    _, kept = make(tmp_path / "2", parts, drop_duplicates=False)
     assert kept == first + first[:5] + parts["b"] + second
-    assert all(counts["kept"] == counts["read"] for counts in report.values())
-
-
-def test_a_limit_holds_for_each_corpus(tmp_path):
-    first, second = pairs_of(40, 1), pairs_of(40, 2)
-    report, kept = make(tmp_path, {"a": first, "b": second[:7]}, limit=10)
-    assert kept == first[:10] + second[:7]
-    assert [report[name]["read"] for name in "ab"] == [10, 7]
 
 
 def test_a_sample_has_its_size_and_every_line_its_chance():
@@ -122,6 +108,5 @@ def test_a_sample_has_its_size_and_every_line_its_chance():
         lines = list(sample(iter(range(20)), 20, 5, seed))
         assert len(lines) == 5 and lines == sorted(lines)
         chosen.update(lines)
-    assert list(sample(iter(range(20)), 20, 5, 7)) == list(sample(iter(range(20)), 20, 5, 7))
     # 500 times each, standard deviation 19; the seeds are fixed
     assert len(chosen) == 20 and all(400 < number < 600 for number in chosen.values())

@@ -16,12 +16,11 @@ from fairseq_programs import call, hypotheses, refusal
 from fairseq_programs import lines as lines_of
 from hypothesis import example, given
 from prepare_text import write_side
-from sacrebleu.metrics import BLEU, CHRF
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.prepare.cleaning import Cleaner
 from resmlp_mt.score.generated import read_system
-from resmlp_mt.text.lines import one_line, read_lines, read_text
+from resmlp_mt.text.lines import MARK, one_line, read_lines, read_text, write_lines
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
 FIXED = hostile_lines.FIXED
@@ -40,15 +39,11 @@ def text_of(line: bytes) -> str:
     return line.rstrip(b"\r").decode("utf-8")
 
 
-def without_mark(lines):
-    """A byte order mark at the start of a file is no text."""
-    return [line if number else line.removeprefix("\ufeff") for number, line in enumerate(lines)]
-
-
 def lines_in(content: bytes):
     """The lines of a file up to the first that is not UTF-8, and the number of that one, or 0."""
     raw, lines = content.split(b"\n"), []
-    for number, line in enumerate(raw if raw[-1] else raw[:-1], 1):
+    raw = raw if raw[-1] else raw[:-1]
+    for number, line in enumerate([line.removeprefix(MARK) for line in raw[:1]] + raw[1:], 1):
         try:
             lines.append(text_of(line))
         except UnicodeDecodeError:
@@ -58,12 +53,13 @@ def lines_in(content: bytes):
 
 @given(content=hostile_lines.files())
 @example(content="\r\nw01\n".join(FIXED).encode())
+@example(content="\ufeffw01\n\ufeffw02".encode())
+@example(content="\ufeff".encode())
 def test_reading(tmp_path_factory, content):
     """A file's lines are those that ``wc`` counts; the first that is not UTF-8 is named."""
     path = tmp_path_factory.mktemp("read") / "file"
     path.write_bytes(content)
     lines, wrong = lines_in(content)
-    lines = without_mark(lines)
 
     def found(read, *arguments):
         stdin = io.TextIOWrapper(io.BytesIO(content), "utf-8")
@@ -76,6 +72,10 @@ def test_reading(tmp_path_factory, content):
             return lines
 
     assert found(read_lines, path) == lines
+    if not wrong:
+        write_lines(path, lines)
+        assert path.read_bytes() == "".join(f"{line}\n" for line in lines).encode()
+        path.write_bytes(content)
     if lines or wrong:
         assert found(read_text, path) == found(read_text, Path("-")) == lines
     for source in (str(path), "-"):
@@ -141,15 +141,6 @@ def test_fixed_lines(subwords):
         pair_is_kept_or_dropped(line, "w01")
 
 
-def translations(world, sentences):
-    """What fairseq-interactive makes of sentences in pieces."""
-    different = sorted(set(sentences))
-    options = ("--path", world.checkpoint, *BY_LINE, "--remove-bpe", "sentencepiece")
-    stdin = "".join(f"{sentence}\n" for sentence in different).encode()
-    found = lines_of(call("interactive", world.data, *options, stdin=stdin).out, "D")
-    return {sentence: found[number][0][1] for number, sentence in enumerate(different)}
-
-
 def test_preprocess_and_generate(world, tmp_path):
     pieces = [Subwords(world.spm).encode(text_of(line)) for line in MANY]
     for language in ("xx", "yy"):
@@ -162,9 +153,7 @@ def test_preprocess_and_generate(world, tmp_path):
     options = ("--path", world.checkpoint, "--num-workers", 0, *GREEDY)
     said = call("generate", tmp_path / "bin", *options, "--remove-bpe", "sentencepiece")
     assert len(hypotheses(said.out)) == len(MANY)
-    (tmp_path / "log").write_text(
-        said.out + said.log, "utf-8"
-    )  # on the way to a log there are both
+    (tmp_path / "log").write_text(said.out + said.log, "utf-8")
     assert len(read_system(tmp_path / "log", len(MANY))) == len(MANY)
 
 
@@ -173,10 +162,8 @@ def test_interactive(world):
     options = (world.data, "--path", world.checkpoint, *BY_LINE, *bpe)
     said = call("interactive", *options, stdin=b"".join(line + b"\n" for line in MANY)).out
     assert sorted(hypotheses(said)) == list(range(len(MANY)))
-    dictionary, encode = (
-        Dictionary.load(str(world.data / "dict.xx.txt")),
-        Subwords(world.spm).encode,
-    )
+    dictionary = Dictionary.load(str(world.data / "dict.xx.txt"))
+    encode = Subwords(world.spm).encode
     found = {number: text for number, [[text]] in lines_of(said, "S").items()}
     for number, line in enumerate(MANY):
         expected = dictionary.encode_line(encode(text_of(line)), add_if_not_exist=False)
@@ -193,23 +180,14 @@ def test_translate(world, tmp_path):
     output = (tmp_path / "output").read_bytes().decode().split("\n")
     assert output.pop() == "" and len(output) == len(MANY)
     pieces = [Subwords(world.spm).encode(text_of(line)) for line in MANY]
-    expected = {"": "", **translations(world, filter(None, pieces))}
+    different = sorted(set(filter(None, pieces)))
+    options = ("--path", world.checkpoint, *BY_LINE, "--remove-bpe", "sentencepiece")
+    stdin = "".join(f"{sentence}\n" for sentence in different).encode()
+    its = lines_of(call("interactive", world.data, *options, stdin=stdin).out, "D")
+    expected = {"": "", **{piece: its[n][0][1] for n, piece in enumerate(different)}}
     for line, piece, found in zip(MANY, pieces, output):
         assert found == expected[piece], line
     (tmp_path / "output").unlink()
     write_side(tmp_path / "input", [b"w01", b"\xc2\x85", b"w01 \xed\xa0\x80", b"w02"])
     refused("line 3: invalid UTF-8", *words)
     assert not list(tmp_path.glob("output*"))
-
-
-def test_score(tmp_path):
-    write_side(tmp_path / "references", MANY)
-    write_side(tmp_path / "hypotheses", MANY[::-1])
-    words = ("score", "--references", tmp_path / "references", "-i", tmp_path / "hypotheses")
-    said = resmlp(*words, "-l", "en-de", "--tokenized")
-    assert said.status == 0 and not said.err
-    found = dict(line.split(" ")[:2] for line in said.out.splitlines())
-    texts = list(map(text_of, MANY))
-    references, translated = without_mark(texts), without_mark(texts[::-1])
-    for name, metric in (("BLEU", BLEU()), ("chrF", CHRF())):
-        assert found[name] == f"{metric.corpus_score(translated, [references]).score:.2f}"
