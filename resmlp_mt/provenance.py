@@ -11,12 +11,6 @@ import resmlp_mt
 PACKAGE = Path(resmlp_mt.__file__).resolve().parent
 
 
-def count_parameters(weights: dict) -> int:
-    """Weights in a state dict, a matrix that is shared counted once."""
-    counted = {w.data_ptr(): w.numel() for name, w in weights.items() if name[-7:] != "version"}
-    return sum(counted.values())
-
-
 def versions() -> dict:
     """What made a result: the software, and the commit if this package runs from a checkout."""
     return {
@@ -28,8 +22,8 @@ def versions() -> dict:
 
 
 def _commit() -> str:
-    """The short hash of HEAD, followed by "and changes" if a tracked .py file differs from it. A
-    repository that only encloses the installed package says nothing of it."""
+    """The short hash of HEAD, and whether a tracked .py file differs from it. A repository that
+    only encloses the installed package says nothing of it."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(PACKAGE.parent), *words]

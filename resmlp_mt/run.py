@@ -1,8 +1,7 @@
 """The road from raw text to BLEU: prepare, train, average, translate, score, as one resumable run.
 
 OUT/data is what ``resmlp-mt prepare`` writes, OUT/checkpoints the training, OUT/model all that
-translates: the averaged model, its dictionaries and subwords, the length penalty. OUT/translations
-and OUT/scores.json are the results.
+translates. OUT/translations and OUT/scores.json are the results.
 """
 
 import re
@@ -18,7 +17,7 @@ from resmlp_mt.decoding.length_penalty import FILE as SEARCH
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, read_json, write_json
 from resmlp_mt.prepare.preparation import Preparation
-from resmlp_mt.provenance import count_parameters, versions
+from resmlp_mt.provenance import versions
 from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.steps import Steps
@@ -34,7 +33,7 @@ from resmlp_mt.translate.translator import Translator
 
 @dataclass
 class Run:
-    """One run in a folder; None for an option takes what the recipe says."""
+    """One run in a folder. None for an option takes what the recipe says."""
 
     out: Path
     recipe: Recipe
@@ -49,9 +48,8 @@ class Run:
 
     def __post_init__(self):
         if self.data is not None and not (Path(self.data) / "data-bin").is_dir():
-            raise UserError(
-                f"--data {self.data}: has no data-bin: give a folder of resmlp-mt prepare"
-            )
+            message = f"--data {self.data}: has no data-bin: give a folder of resmlp-mt prepare"
+            raise UserError(message)
         self.out = Path(self.out)
         self.data = self.out / "data" if self.data is None else Path(self.data)
         self.beam = self.beam or self.recipe.beam
@@ -72,10 +70,9 @@ class Run:
         return TextSettings.load(self.data_bin)
 
     def run(self) -> dict:
-        """Make what is not there yet; gives the result, which is in ``OUT/scores.json`` too."""
-        recipe = self.recipe
-        averaged = f"the last {recipe.average_count} checkpoints by {recipe.average_by}"
-        if recipe.average_count == 1:
+        """Make what is not there yet; gives what is in ``OUT/scores.json``."""
+        averaged = f"the last {self.recipe.average_count} checkpoints by {self.recipe.average_by}"
+        if self.recipe.average_count == 1:
             averaged = "the last checkpoint"
         with Steps(self.out, self._options(), 5) as steps:
             steps.announce("prepare")
@@ -103,10 +100,7 @@ class Run:
         if self.preparation is not None:
             data = self.preparation.identity
         else:
-            made_with = self.data / "manifest.json"
-            if not made_with.exists():
-                raise UserError(f"--data {self.data}: was not made by resmlp-mt prepare")
-            data = read_json(made_with)
+            data = read_json(self.data / "manifest.json")
         recipe = {name: value for name, value in asdict(self.recipe).items() if name != "name"}
         training = {**self.training, "tokens": self.training.get("tokens") or self.recipe.tokens}
         words = [word for word in training.get("fairseq_options", []) if word != "--cpu"]
@@ -154,9 +148,8 @@ class Run:
         bleu = {}
         for lenpen in self.lenpen if len(self.lenpen) > 1 else ():
             lines = self._translated("valid", lenpen, f"valid.lenpen-{lenpen:g}")
-            language = self.settings.target_lang
-            found = score(lines, self._references("valid"), language, ("bleu",))
-            bleu[f"{lenpen:g}"] = found["bleu"]
+            references, language = self._references("valid"), self.settings.target_lang
+            bleu[f"{lenpen:g}"] = score(lines, references, language, ("bleu",))["bleu"]
         return bleu
 
     def _translated(self, split: str, lenpen: float, name: str) -> List[str]:
@@ -166,13 +159,8 @@ class Run:
         if not output.exists():
             self.scores.unlink(missing_ok=True)
         print(f"    {split}, length penalty {lenpen:g}", file=sys.stderr)
-        options = SearchOptions(
-            (self.model / "model.pt",),
-            self.model,
-            beam=self.beam,
-            lenpen=lenpen,
-            **self.search,
-        )
+        paths = (self.model / "model.pt",)
+        options = SearchOptions(paths, self.model, beam=self.beam, lenpen=lenpen, **self.search)
         source = self.data / "text" / f"{split}.{settings.source_lang}"
         translate(partial(Translator, options), source, output, resume=True, title=f"    {split}")
         return read_text(output)
@@ -194,6 +182,9 @@ class Run:
         scores.update((test, self._score(test, test)) for test in self.tests)
         curve = read_curve(self.checkpoints / "train.log")["valid"]
         nll = [nll for _, nll in curve]
+        weights = read_checkpoint(self.model / "model.pt")["model"]
+        # a matrix that is shared counts once
+        sizes = {w.data_ptr(): w.numel() for name, w in weights.items() if name[-7:] != "version"}
         return {
             "recipe": {
                 "name": self.recipe.name,
@@ -210,7 +201,7 @@ class Run:
             # none with --disable-validation or another --log-format
             "valid_nll": {"last": nll[-1], "best": min(nll)} if nll else None,
             "valid_curve": curve,
-            "parameters": count_parameters(read_checkpoint(self.model / "model.pt")["model"]),
+            "parameters": sum(sizes.values()),
             "cost": read_json(self.checkpoints / "cost.json"),
             "versions": versions(),
             "lenpen": {"chosen": lenpen, **({"valid_bleu": bleu} if bleu else {})},

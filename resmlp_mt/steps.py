@@ -14,14 +14,8 @@ from resmlp_mt.files import lock, read_own, write_json
 
 
 class Steps:
-    """A context manager that holds the folder and refuses one that was made with other options.
-
-    Args:
-        root: the folder; it is made if it is not there.
-        options: everything that the results depend on, as JSON values.
-        total: how many steps there are, for the announcements.
-        indent: what stands before these.
-    """
+    """Holds the folder *root* and refuses one that was made with other *options*, all that the
+    results depend on. There are *total* steps to announce."""
 
     def __init__(self, root: Path, options: dict, total: int, indent: str = ""):
         self.root, self.options = Path(root), json.loads(json.dumps(options))
@@ -29,7 +23,7 @@ class Steps:
         self._held = contextlib.ExitStack()
 
     def __enter__(self) -> "Steps":
-        with contextlib.ExitStack() as held:
+        with self._held as held:
             held.enter_context(lock(self.root))
             self._check()
             self._held = held.pop_all()
@@ -56,12 +50,11 @@ class Steps:
 
     def _begun(self) -> bool:
         """Whether there is a result or a checkpoint: before that, the options may be changed."""
-        folders = [path for path in self.root.iterdir() if path.is_dir()]
         return any(
             any(path.glob("*.pt")) if (path / "train.json").exists() else any(path.iterdir())
-            for path in folders
+            for path in self.root.iterdir()
             # a folder with a manifest guards itself
-            if path.suffix != ".partial" and not (path / "manifest.json").exists()
+            if path.is_dir() and path.suffix != ".partial" and not (path / "manifest.json").exists()
         )
 
     def announce(self, title: str) -> None:
@@ -69,12 +62,12 @@ class Steps:
         self.number += 1
         print(f"{self.indent}[{self.number}/{self.total}] {title}", file=sys.stderr, flush=True)
 
-    def step(self, name: str, title: str, make: Callable[[Path], None]) -> Path:
+    def step(self, name: str, title: str, make: Callable[[Path], None]) -> None:
         """Make ``root/name`` by calling *make* on an empty folder, unless it is there already."""
         final, partial = self.root / name, self.root / f"{name}.partial"
         if final.exists():
             self.announce(f"{title}: done before")
-            return final
+            return
         self.announce(title)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
@@ -88,4 +81,3 @@ class Steps:
             raise
         os.replace(partial, final)
         print(f"{self.indent}    done in {time.monotonic() - start:.0f} s", file=sys.stderr)
-        return final

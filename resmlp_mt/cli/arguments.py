@@ -18,7 +18,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def count(text: str) -> int:
-    """A whole number, at least 1."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
@@ -44,15 +43,13 @@ def length_penalty(text: str) -> float:
 
 
 def seed(text: str) -> int:
-    """A seed of NumPy."""
     value = int(text)
-    if not 0 <= value < 2**32:
+    if not 0 <= value < 2**32:  # NumPy's seeds
         raise argparse.ArgumentTypeError(f"must be from 0 to 4294967295, not {text}")
     return value
 
 
 def out_folder(text: str) -> Path:
-    """A folder to write, which need not be there."""
     path = Path(text)
     there = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):

@@ -36,7 +36,7 @@ def run(args: Namespace) -> None:
     check_output(args.output, *args.inputs)
     for path in args.inputs:
         if not path.exists():
-            raise UserError(f"{path}: No such file or directory: give a checkpoint that is there")
+            raise UserError(f"{path}: No such file or directory")
     last = args.num_epoch_checkpoints or args.num_update_checkpoints
     by = None if last is None else "epoch" if args.num_epoch_checkpoints else "update"
     folders = [path for path in args.inputs if path.is_dir()]
@@ -49,9 +49,9 @@ def run(args: Namespace) -> None:
 
     paths, bound = args.inputs, args.checkpoint_upper_bound
     if by is not None:
-        (folder,), other = paths, "update" if by == "epoch" else "epoch"
-        numbered = {kind: checkpoints.numbered(folder, kind) for kind in (by, other)}
-        if bound is not None or (numbered[other] and not numbered[by]):
+        folder, other = folders[0], "update" if by == "epoch" else "epoch"
+        only_other = checkpoints.numbered(folder, other) and not checkpoints.numbered(folder, by)
+        if bound is not None or only_other:
             paths = checkpoints.last_checkpoints(folder, last, by, bound)
         else:
             paths = checkpoints.final_checkpoints(folder, last, by)

@@ -25,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", **OUT_FOLDER, help="folder for all results")
     add_text_arguments(parser, "of the recipe, or what the text allows")
-    help = "folder of resmlp-mt prepare, in place of text"
-    add("--data", type=Path, metavar="DIR", help=help)
+    add("--data", type=Path, metavar="DIR", help="folder of resmlp-mt prepare, in place of text")
     add_training_options(parser)
     add("--seed", **SEED, help="seed of the training (default: 1)")
     add("--beam", **WHOLE, help="beam size (default: of the recipe)")
@@ -36,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_data_only(args: argparse.Namespace) -> None:
-    """--data takes no option of the text, which is prepared."""
     parser = argparse.ArgumentParser(add_help=False)
     add_text_arguments(parser, "")
     for action in parser._actions:
@@ -60,18 +58,10 @@ def run(args: argparse.Namespace) -> None:
     names = ("precision", "tokens", "max_tokens", "seed", "threads")
     training = {name: getattr(args, name) for name in names}
     words = ["--cpu", *args.fairseq_options] if args.cpu else args.fairseq_options
-    work = Run(
-        args.out,
-        recipe,
-        args.arch,
-        preparation=preparation,
-        data=args.data,
-        max_update=args.max_update,
-        training={**training, "devices": Devices(args.gpus), "fairseq_options": words},
-        beam=args.beam,
-        lenpen=args.lenpen,
-        search={"cpu": args.cpu, "threads": args.threads},
-    )
+    training.update(devices=Devices(args.gpus), fairseq_options=words)
+    same = {name: getattr(args, name) for name in ("arch", "data", "max_update", "beam", "lenpen")}
+    search = {"cpu": args.cpu, "threads": args.threads}
+    work = Run(args.out, recipe, preparation=preparation, training=training, search=search, **same)
     result = work.run()
     print(f"model: {args.out / 'model'}, length penalty {result['lenpen']['chosen']:g}")
     for split, scores in result["scores"].items():

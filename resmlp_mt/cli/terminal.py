@@ -13,14 +13,12 @@ from resmlp_mt.errors import UserError, in_one_line
 RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")
 RESUMED["translate"] = ": with --resume it goes on after the last whole line of the output"
 
-
 # a batch system sends the first at the end of the time, the second as a warning before it
 ENDING = (signal.SIGTERM, signal.SIGUSR1)
 
 
 class _Terminated(SystemExit):
-    """A signal of :data:`ENDING`. What is half-written is removed on the way out, as after
-    Ctrl-C."""
+    """What is half-written is removed on the way out, as after Ctrl-C."""
 
 
 def _terminate(number, frame):
@@ -34,16 +32,12 @@ def _drop_output() -> None:
 
 
 def run_main(main: Callable[[], None], name: str = "") -> int:
-    """Call the work of the subcommand *name*; gives the exit status.
-
-    That is 0, 1 after a user error, 130 after Ctrl-C, 143 after SIGTERM, and 141 where the reader
-    of standard output has gone. With standard output closed (``>&-``) nothing is begun, because
-    the result would be lost. With standard error closed messages are dropped.
-    """
+    """Call the work of the subcommand *name*; gives the exit status: 0, 1 after an error, 130 after
+    Ctrl-C, 128 + N after signal N, 141 where the reader of standard output has gone."""
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
     if sys.stderr is None:  # print() would take standard output in its place
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it stays open as long as the process)
-    if sys.stdout is None:
+    if sys.stdout is None:  # the result would be lost
         print(
             f"{program}: error: standard output is closed: send it to a file, or to {os.devnull}",
             file=sys.stderr,

@@ -32,10 +32,8 @@ def add_training_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help = f"{', '.join(NAMES)} or a TOML file (default: small)"
     add("--recipe", default="small", metavar="NAME|FILE", help=help)
-    help = (
-        "resmlp_mt_6 and _12, resmlp_mt_toeplitz_6, resmlp_mt_gated_6, resmlp_mt_conv_6 and _12, "
-    )
-    help += "resmlp_mt_tiny, or one of fairseq such as transformer (default: resmlp_mt_6)"
+    help = "resmlp_mt_6, _12, _toeplitz_6, _gated_6, _conv_6, _conv_12, _tiny, "
+    help += "or one of fairseq such as transformer (default: resmlp_mt_6)"
     add("--arch", default="resmlp_mt_6", metavar="NAME", help=help)
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
     add("--tokens", **WHOLE, help="per update, on all GPUs together (default: of the recipe)")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -28,33 +27,16 @@ print(json.dumps([helps, sorted(sys.modules)]))
 """
 
 
-@pytest.fixture(scope="module")
-def help_and_modules():
-    """The help by command, and the modules that were imported for all of it."""
+def test_help_of_each_subcommand_imports_nothing_heavy():
     commands = [[], *([name] for name in SUBCOMMANDS), *(["plot", kind] for kind in KINDS)]
     command = [sys.executable, "-c", PROGRAM, json.dumps(commands)]
-    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
-
-
-def test_help_imports_nothing_heavy(help_and_modules):
-    _, modules = help_and_modules
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    helps, modules = json.loads(done.stdout)
     assert "argparse" in modules and not HEAVY & set(modules)
-
-
-def test_help_shows_the_usage_and_a_command(help_and_modules):
-    helps, _ = help_and_modules
     for name, text in helps.items():
         assert text.startswith("usage: resmlp-mt "), name
     for name in SUBCOMMANDS:
         assert name in helps[""] and f"  resmlp-mt {name} " in helps[name], name
-
-
-def test_help_writes_defaults_alike(help_and_modules):
-    """As ``(default: 4)``."""
-    helps, _ = help_and_modules
-    assert all("(default: " in helps[name] for name in ("translate", "plot matrices"))
-    for name, text in helps.items():
-        assert not re.findall(r"\([\d.]+\)|\(default[^:]", text), name
 
 
 def test_what_needs_no_model_does_not_wait_for_one(tmp_path):

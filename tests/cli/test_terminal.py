@@ -9,29 +9,6 @@ import threading
 import pytest
 
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
-
-PROGRAM = """
-import sys
-from resmlp_mt.cli.terminal import run_main
-
-def main():
-    for number in range(100000):
-        print(number, flush=True)
-
-sys.exit(run_main(main))
-"""
-
-
-def test_a_reader_that_has_gone(tmp_path):
-    (tmp_path / "count.py").write_text(PROGRAM)
-    process = subprocess.Popen(
-        [sys.executable, tmp_path / "count.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout.readline() == b"0\n"
-    process.stdout.close()
-    assert process.stderr.read() == b"" and process.wait() == 141
-
 
 PRINTS = """
 import sys
@@ -146,30 +123,18 @@ def test_closed_streams(tmp_path):
     assert (tmp_path / "input").exists() and not (tmp_path / "output").exists()
 
 
-def test_messages_go_nowhere_without_standard_error(monkeypatch, capsys):
-    def fail():
-        raise FileNotFoundError(2, "No such file", "name")
+def test_messages_without_a_traceback(monkeypatch, capsys):
+    """Or nowhere, where standard error is closed."""
 
+    def fail():
+        raise PermissionError(13, "Permission denied", "name")
+
+    assert run_main(fail, "score") == 1
+    assert capsys.readouterr().err == "resmlp-mt score: error: name: Permission denied\n"
     monkeypatch.setattr(sys, "stderr", None)
     assert run_main(fail) == 1
     sys.stderr.close()
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize(
-    "error, status, said",
-    [
-        (UserError("file x, line 3: bad"), 1, "error: file x, line 3: bad"),
-        (PermissionError(13, "Permission denied", "y"), 1, "error: y: Permission denied"),
-    ],
-)
-def test_how_a_command_ends(error, status, said, capsys):
-    def main():
-        raise error
-
-    assert run_main(main) == status
-    printed = capsys.readouterr().err
-    assert said in printed and "Traceback" not in printed
 
 
 @pytest.mark.parametrize(

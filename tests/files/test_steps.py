@@ -95,8 +95,6 @@ def test_folders_that_cannot_be_used(tmp_path):
     refused("holds folders of something else", tmp_path, {})
     (tmp_path / "manifest.json").write_text('{"seed": ')
     refused("manifest.json: not a JSON file", tmp_path, {})
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "manifest.json").write_text('{"name": "a page", "icons": []}')
-    refused("manifest.json is a file of another program", other, {"seed": 1})
-    assert read_json(other / "manifest.json")["name"] == "a page"
+    (tmp_path / "manifest.json").write_text('{"name": "a page", "icons": []}')
+    refused("manifest.json is a file of another program", tmp_path, {"seed": 1})
+    assert read_json(tmp_path / "manifest.json")["name"] == "a page"
