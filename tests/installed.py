@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,31 +17,15 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-class Installed:
-    """Its programs are in ``bin``."""
-
-    def __init__(self, folder: Path):
-        self.bin = folder / "bin"
-
-    def shell(self, command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
-        """Run a command line through bash as in a shell in which this environment is active."""
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        return _bash(command, cwd, self.bin, {**inherited, "PYTHONWARNINGS": "ignore", **variables})
-
-
-def shell(command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
-    """Run a command line of this checkout through bash."""
-    return _bash(command, cwd, Path(sys.executable).parent, {**os.environ, **variables})
-
-
-def _bash(
-    command: str, cwd: Path, programs: Path, environment: dict
+def shell(
+    command: str, cwd: Path, programs: Path = Path(sys.executable).parent, **variables: str
 ) -> subprocess.CompletedProcess:
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    """Run a command line through bash, with the programs of an environment: of this checkout's."""
+    variables["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=cwd,
-        env={**environment, "PATH": path, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, **variables, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -55,8 +40,12 @@ def make(folder: Path) -> None:
     for name in ("fairseq", "fairseq_cli"):
         shutil.copytree(libraries / name, own / name, copy_function=_link)
     (own / "libraries.pth").write_text(f"{libraries}\n", encoding="utf-8")
-    source = folder / "source"
-    _copy_sources(source)
+    source = folder / "source"  # so that the build leaves nothing in the checkout
+    source.mkdir()
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "resmlp_mt", source / "resmlp_mt", ignore=ignored)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source]
     subprocess.run(wheel, check=True, capture_output=True)
@@ -77,15 +66,8 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _copy_sources(folder: Path) -> None:
-    """What a wheel is built from, so that the build leaves nothing in the checkout."""
-    folder.mkdir()
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "resmlp_mt", folder / "resmlp_mt", ignore=ignored)
-
-
 @pytest.fixture(scope="session")
 def installed(shared):
-    return Installed(shared("installed", make))
+    """:func:`shell` in that environment."""
+    programs = shared("installed", make) / "bin"
+    return partial(shell, programs=programs, PYTHONPATH="", PYTHONWARNINGS="ignore")

@@ -234,16 +234,6 @@ def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
     assert model.processor.get_piece_size() == most > 110
 
 
-def test_results_of_other_options(tmp_path, own):
-    prepare(*own, "--out", tmp_path / "out")
-    before = data(tmp_path / "out")
-    said = "holds results made with limit = null, not 9: choose another folder"
-    fails(said, *own, "--limit", 9, "--out", tmp_path / "out")
-    write_side(tmp_path / "own" / "one.xb", ["other"] * 9)
-    fails("made with text of test = ", *own, "--out", tmp_path / "out")
-    assert data(tmp_path / "out") == before
-
-
 @pytest.mark.parametrize(
     "words, said",
     [

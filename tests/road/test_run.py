@@ -62,7 +62,7 @@ def german(installed, tmp_path_factory):
     """A finished run from German to English, and what it printed."""
     folder = tmp_path_factory.mktemp("german")
     write_corpus(folder / "text", "de", "en")
-    done = installed.shell(f"resmlp-mt {words_of('de', 'en')}", folder)
+    done = installed(f"resmlp-mt {words_of('de', 'en')}", folder)
     assert done.returncode == 0, done.stderr
     return folder, done
 

@@ -4,7 +4,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
 from command import resmlp
 from prepare_text import pairs_of, write_pairs
 
@@ -16,39 +15,31 @@ SMALL = (
 )
 
 
-@pytest.fixture
-def commands(tmp_path):
+def commands(folder, name):
     """The words of each ``resmlp-mt`` that a script calls, through a shell."""
-
-    def commands(name):
-        program = tmp_path / "bin" / "resmlp-mt"
-        program.parent.mkdir(exist_ok=True)
-        program.write_text('#!/bin/sh\nprintf "%s\\t" "$@" && echo\n')
-        program.chmod(0o755)
-        environment = {
-            **{**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
-            **{"OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny"},
-            **{"VOCAB_SIZE": "90", "MAX_UPDATE": "15"},
-        }
-        command = ["bash", SCRIPTS / name, *SMALL.split()]
-        (tmp_path / "out" / "resmlp_mt_tiny").mkdir(parents=True, exist_ok=True)  # for tee
-        (tmp_path / "corpora").mkdir(exist_ok=True)
-        (tmp_path / "corpora" / "train.en").touch()  # nothing is to be fetched
-        done = subprocess.run(
-            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
-
-    return commands
+    program = folder / "bin" / "resmlp-mt"
+    for made in (program.parent, folder / "corpora", folder / "out" / "resmlp_mt_tiny"):
+        made.mkdir(parents=True, exist_ok=True)
+    (folder / "corpora" / "train.en").touch()  # nothing is to be fetched
+    program.write_text('#!/bin/sh\nprintf "%s\\t" "$@" && echo\n')
+    program.chmod(0o755)
+    environment = {
+        **{**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+        **{"OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny"},
+        **{"VOCAB_SIZE": "90", "MAX_UPDATE": "15"},
+    }
+    command = ["bash", SCRIPTS / name, *SMALL.split()]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True)
+    return [line.split("\t")[:-1] for line in done.stdout.decode().splitlines()]
 
 
-def test_from_corpora_to_bleu(commands, tmp_path, monkeypatch):
+def test_from_corpora_to_bleu(tmp_path, monkeypatch):
     """What is printed last are the scores, beside those of Table 5."""
     monkeypatch.chdir(tmp_path)
     # three updates of 32,768 tokens an epoch: the last of an epoch is no update checkpoint
     for number, (split, count) in enumerate({"train": 2500, "valid": 20, "test": 20}.items()):
         write_pairs(tmp_path / "corpora", split, ("en", "de"), pairs_of(count, number))
-    for words in commands("wmt14_en_de.sh"):
+    for words in commands(tmp_path, "wmt14_en_de.sh"):
         said = resmlp(*words)
         assert said.status == 0, said.err
     run = tmp_path / "out" / "resmlp_mt_tiny"
@@ -58,8 +49,8 @@ def test_from_corpora_to_bleu(commands, tmp_path, monkeypatch):
     assert (run / "averaged.pt").exists()
 
 
-def test_french_has_the_commands_of_german(commands):
-    german, french = (commands(f"wmt14_en_{target}.sh") for target in ("de", "fr"))
+def test_french_has_the_commands_of_german(tmp_path):
+    german, french = (commands(tmp_path, f"wmt14_en_{target}.sh") for target in ("de", "fr"))
     assert [words[0] for words in german] == ["prepare", "train", "average", "translate", "score"]
     names = {"de": "fr", "en-de": "en-fr"}
     for de, fr in zip(german, french, strict=True):

@@ -19,7 +19,6 @@ from prepare_text import write_side
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.prepare.cleaning import Cleaner
-from resmlp_mt.score.generated import read_system
 from resmlp_mt.text.lines import MARK, one_line, read_lines, read_text, write_lines
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
@@ -139,22 +138,6 @@ def test_fixed_lines(subwords):
     for line in FIXED:
         pieces_are_right(subwords, line)
         pair_is_kept_or_dropped(line, "w01")
-
-
-def test_preprocess_and_generate(world, tmp_path):
-    pieces = [Subwords(world.spm).encode(text_of(line)) for line in MANY]
-    for language in ("xx", "yy"):
-        write_side(tmp_path / f"test.{language}", pieces)
-    call(
-        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
-        *("--srcdict", world.data / "dict.xx.txt", "--testpref", tmp_path / "test"),
-        *("--destdir", tmp_path / "bin"),
-    )
-    options = ("--path", world.checkpoint, "--num-workers", 0, *GREEDY)
-    said = call("generate", tmp_path / "bin", *options, "--remove-bpe", "sentencepiece")
-    assert len(hypotheses(said.out)) == len(MANY)
-    (tmp_path / "log").write_text(said.out + said.log, "utf-8")
-    assert len(read_system(tmp_path / "log", len(MANY))) == len(MANY)
 
 
 def test_interactive(world):
