@@ -30,7 +30,7 @@ class ExportEngine:
         self._known = frozenset(self._model.source_pieces)
 
     def pieces(self, line: str) -> List[str]:
-        """Of a line; none where it has no word."""
+        """The subwords of a line."""
         return self._model.pieces(line)
 
     def knows(self, piece: str) -> bool:

@@ -50,16 +50,10 @@ config.json has the size and the SHA-256 of each file. The runtime refuses a fol
 
 
 def export(options: SearchOptions, out: Path, precision: str, lines: Optional[List[str]]) -> dict:
-    """Write a model as a folder that needs neither fairseq nor PyTorch, whole or not at all.
+    """Write a model as a folder, whole or not at all; returns what :func:`verify` finds.
 
-    Args:
-        options: the checkpoint, its data, and the default search of the folder.
-        out: the folder, which must not exist.
-        precision: ``float32``, ``float16`` or ``int8``.
-        lines: text to compare translations of; None: made-up sentences.
-
-    Returns:
-        what :func:`resmlp_mt.export.verification.verify` finds.
+    *options* name the checkpoint and the default search; *precision* is ``float32``, ``float16`` or
+    ``int8``; translations of *lines* are compared, or of made-up sentences.
     """
     if out.exists() or not out.absolute().parent.is_dir():
         raise UserError(f"{out}: name a folder that is not there, in one that is")
@@ -72,8 +66,13 @@ def export_model(
     translator: Translator, out: Path, precision: str, lines: Optional[List[str]]
 ) -> dict:
     """:func:`export` of a model that is loaded."""
-    model = translator.models[0].float()
-    check_model(model, translator.options.paths[0])
+    model, path = translator.models[0].float(), translator.options.paths[0]
+    if not isinstance(model, ResMLPModel):
+        raise UserError(f"{path} is a checkpoint of another model: give one of a resmlp_mt model")
+    if model.decoder.adaptive_softmax is not None:
+        raise UserError(f"{path}: --adaptive-softmax-cutoff: adaptive softmax cannot be exported")
+    if any(layer.cross_attention is None for layer in model.decoder.layers):
+        raise UserError(f"{path}: --no-cross-attention: a model without it cannot be exported")
     with whole_folder(out) as folder:
         config = write_model(translator, model, folder, precision)
         found = verify(translator, folder, precision, lines)
@@ -83,16 +82,6 @@ def export_model(
         card = _CARD.format(**config, **names, found=found)
         (folder / "README.md").write_text(card, encoding="utf-8")
     return found
-
-
-def check_model(model, path: Path) -> None:
-    """Refuse a model that has no form in ONNX here."""
-    if not isinstance(model, ResMLPModel):
-        raise UserError(f"{path} is a checkpoint of another model: give one of a resmlp_mt model")
-    if model.decoder.adaptive_softmax is not None:
-        raise UserError(f"{path}: --adaptive-softmax-cutoff: adaptive softmax cannot be exported")
-    if any(layer.cross_attention is None for layer in model.decoder.layers):
-        raise UserError(f"{path}: --no-cross-attention: a model without it cannot be exported")
 
 
 def write_model(translator: Translator, model, folder: Path, precision: str) -> dict:
@@ -158,14 +147,9 @@ def whole_folder(out: Path) -> Iterator[Path]:
     shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
     try:
         temporary.mkdir()
-    except OSError as error:
-        raise UserError(f"{out}: {error.strerror}: choose a folder that can be written") from None
-    try:
         yield temporary
         os.rename(temporary, out)
     except OSError as error:
-        inside = str(error.filename or out).startswith((str(temporary), str(out)))
-        name = out if inside else error.filename
-        raise UserError(f"{name}: {error.strerror or error}: nothing was exported") from None
+        raise UserError(f"{out}: {error.strerror or error}: nothing was exported") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

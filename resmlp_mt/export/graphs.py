@@ -21,9 +21,7 @@ from resmlp_mt.model.folding import absorb, before, fold_layer
 def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
     """``encoder.onnx`` and ``step.onnx``, and what config.json says of them.
 
-    Args:
-        sizes: ``positions`` that the model takes on each side, and whatever else the graphs and
-            config.json have to agree on.
+    *sizes*: ``positions`` of each side, and whatever else graphs and config.json have to agree on.
     """
     step, sequence, output, tied = step_graph(model, precision)
     stacks = model.encoder, model.decoder
@@ -43,16 +41,20 @@ def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
     source_stored = target_stored if shared else encoder.store_columns(source.T)
     files = {"encoder.onnx": encoder.build(metadata), "step.onnx": step.build(metadata)}
 
-    def place(side: nn.Module, graph: Graph, stored: list) -> dict:
-        file = files[f"{graph.name}.onnx"]
-        offsets = [graph.offset(name, file) for name in stored]
-        found = {"file": f"{graph.name}.onnx", "type": precision, "offsets": offsets}
-        channels = side.embed_tokens.embedding_dim
-        return {**found, "channels": channels, "scale": float(side.embed_scale)}
-
-    source_place = place(model.encoder, step if shared else encoder, source_stored)
-    target_place = place(model.decoder, step, target_stored)
-    return files, {**sizes, "embeddings": {"source": source_place, "target": target_place}}
+    places = {}
+    for side, stack, graph, stored in (
+        ("source", model.encoder, step if shared else encoder, source_stored),
+        ("target", model.decoder, step, target_stored),
+    ):
+        file = f"{graph.name}.onnx"
+        places[side] = {
+            "file": file,
+            "type": precision,
+            "offsets": [graph.offset(name, files[file]) for name in stored],
+            "channels": stack.embed_tokens.embedding_dim,
+            "scale": float(stack.embed_scale),
+        }
+    return files, {**sizes, "embeddings": places}
 
 
 def encoder_graph(model: nn.Module, precision: str) -> Graph:
@@ -102,8 +104,7 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
     best words, the best first; ``end_scores`` (B J), of the end of sentence; ``query`` (C), of the
     last layer's attention; ``new``.
 
-    Returns:
-        the graph; its memory; the output layer, as it is stored, and whether it is the embedding.
+    Also returns its memory, the stored output layer, and whether that is the embedding.
     """
     decoder, graph = model.decoder, Graph("step", precision, integers=True)
     width = decoder.embed_tokens.embedding_dim
@@ -112,12 +113,20 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
     graph.input("lengths", "int32", ["sentences"])
     layers = [fold_layer(layer) for layer in decoder.layers]
     sequence = NewestWord(graph, [layer.token_mixing for layer in layers])
-    x = embed_newest(graph, x, decoder, sequence)
+    for layer in (decoder.quant_noise, decoder.project_in_dim):
+        if layer is not None:
+            x = graph.linear(x, layer)
+    if decoder.embed_positions is not None:
+        x = graph.op("Add", x, sequence.at_positions(position_table(decoder)))
+    if decoder.layernorm_embedding is not None:
+        x = graph.layer_norm(x, decoder.layernorm_embedding)
     for number, layer in enumerate(layers):
         x = mixing_branch(graph, x, layer.token_mixing, number, sequence)
         x, query = attend(graph, x, layer.cross_attention, number, shape)
         x = feed_forward(graph, x, layer.feed_forward)
-    sequence.give_new()
+    if sequence.new:
+        new = graph.op("Concat", *sequence.new, axis=1)
+        graph.output(new, "new", "float32", ["all rows", "all channels"])
     graph.output(query, "query", "float32", ["all rows", decoder.embed_dim])
     norm, layer = decoder.layer_norm, decoder.output_projection
     if decoder.project_out_dim is not None:
@@ -142,24 +151,10 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
     return graph, sequence, output, tied
 
 
-def embed_newest(graph: Graph, x: Name, decoder: nn.Module, sequence: NewestWord) -> Name:
-    """What fairseq's decoder does with embedded words, in its order."""
-    if decoder.quant_noise is not None:
-        x = graph.linear(x, decoder.quant_noise)
-    if decoder.project_in_dim is not None:
-        x = graph.linear(x, decoder.project_in_dim)
-    if decoder.embed_positions is not None:
-        x = graph.op("Add", x, sequence.at_positions(position_table(decoder)))
-    if decoder.layernorm_embedding is not None:
-        x = graph.layer_norm(x, decoder.layernorm_embedding)
-    return x
-
-
-@torch.no_grad()
 def position_table(side: nn.Module) -> np.ndarray:
     """The embedding of each position, N x C."""
-    count = side.max_positions() if callable(side.max_positions) else side.max_positions
-    return array(side.embed_positions(torch.full((1, count), side.padding_idx + 1))[0])
+    words = torch.full((1, side.max_positions()), side.padding_idx + 1)
+    return array(side.embed_positions(words)[0])
 
 
 def feed_forward(graph: Graph, x: Name, branch: nn.Module) -> Name:
@@ -169,24 +164,22 @@ def feed_forward(graph: Graph, x: Name, branch: nn.Module) -> Name:
     return graph.op("Add", x, graph.linear(h, branch.fc2))
 
 
-def attend(
-    graph: Graph, x: Name, branch: nn.Module, number: int, by_sentence: Name
-) -> Tuple[Name, Name]:
+def attend(graph: Graph, x: Name, branch: nn.Module, number: int, shape: Name) -> Tuple[Name, Name]:
     """Cross-attention: (B J) x C to the same, and the scaled queries, (B J) x C."""
     attn = branch.attn
     heads, each = attn.num_heads, attn.head_dim
-    shape = ["sentences", heads, "length", each]
-    read = [graph.input(f"{name}.{number}", "float32", shape) for name in ("keys", "values")]
+    sizes = ["sentences", heads, "length", each]
+    read = [graph.input(f"{name}.{number}", "float32", sizes) for name in ("keys", "values")]
     scale = np.float32(attn.scaling)
     bias = None if attn.q_proj.bias is None else array(attn.q_proj.bias) * scale
     weight = array(attn.q_proj.weight).T * scale
     query = graph.product(normed(graph, x, branch.pre), graph.store_columns(weight), bias)
     y = graph.op(
         "MultiHeadAttention",
-        *(graph.op("Reshape", query, by_sentence), *read, "", "lengths"),
+        *(graph.op("Reshape", query, shape), *read, "", "lengths"),
         domain="com.microsoft",
         num_heads=heads,
         scale=1.0,
     )
-    y = graph.reshape(y, -1, heads * each)
-    return graph.op("Add", x, graph.linear(y, attn.out_proj)), query
+    y = graph.linear(graph.reshape(y, -1, heads * each), attn.out_proj)
+    return graph.op("Add", x, y), query

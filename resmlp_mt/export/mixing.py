@@ -73,8 +73,7 @@ def normed(graph: Graph, x: Name, norm: Optional[nn.Module]) -> Name:
 class WholeSentence:
     """All positions of B sentences of S words, padded on the right; states are (B S) x C.
 
-    Args:
-        inside: B x S x 1 x 1; 1 at words, 0 at padding.
+    *inside* is B x S x 1 x 1: 1 at words, 0 at padding.
     """
 
     def __init__(self, graph: Graph, inside: Name):
@@ -100,15 +99,12 @@ class WholeSentence:
             x = graph.op("Mul", x, graph.constant(matrix.scale, "float32"))
         if matrix.shift is not None:
             x = graph.op("Add", x, graph.constant(matrix.shift, "float32"))
-        x = self._without_padding(x, mixing.heads, mixing.channels // mixing.heads)
+        x = self.reshape(x, mixing.heads, mixing.channels // mixing.heads)
+        x = graph.op("Mul", x, self._inside)
         x = graph.op("MatMul", self._matrix(mixing), graph.transpose(x, 0, 2, 1, 3))
         x = graph.transpose(x, 0, 2, 1, 3)
         x = graph.op("Add", x, self.at_positions(matrix.offset))
         return graph.reshape(x, -1, mixing.channels)
-
-    def _without_padding(self, x: Name, heads: int, channels: int) -> Name:
-        """B x S x H x C / H with zeros at padding."""
-        return self.graph.op("Mul", self.reshape(x, heads, channels), self._inside)
 
     def _matrix(self, mixing: TokenMixing) -> Name:
         """A, H x S x S."""
@@ -125,8 +121,9 @@ class WholeSentence:
 
     def taps(self, x: Name, mixing: ConvTokenMixing, number: int) -> Name:
         """What each position reads of itself and its neighbours, (B S) x (K C)."""
-        taps = self._taps(self._without_padding(x, 1, mixing.channels), mixing.kernel_size)
-        return self.graph.reshape(taps, -1, mixing.kernel_size * mixing.channels)
+        x = self.graph.op("Mul", self.reshape(x, 1, mixing.channels), self._inside)
+        x = self._taps(x, mixing.kernel_size)
+        return self.graph.reshape(x, -1, mixing.kernel_size * mixing.channels)
 
     def inside_bias(self, bias: np.ndarray) -> Name:
         """The sum of the rows of a K x C *bias* whose taps fall into the sentence, (B S) x C."""
@@ -162,7 +159,7 @@ class NewestWord:
         self.position = graph.input("position", "int32", [1])
         self.memory: Optional[List[int]] = None  # G and D
         self.window = 0  # how many past words a convolution reads; 0: all of them
-        self._new: List[Name] = []
+        self.new: List[Name] = []
         mixings = [branch.mixing for branch in branches if not isinstance(branch, NoTokenMixing)]
         matrices = [matrix_of(mixing) for mixing in mixings]
         if matrices and matrices[0] is not None:
@@ -223,7 +220,7 @@ class NewestWord:
 
     def mix(self, x: Name, matrix: Matrix, number: int) -> Name:
         """``A x`` with what folding puts around it."""
-        self._new.append(x)
+        self.new.append(x)
         own = self.graph.op("Mul", x, self._own[number])
         return self.graph.op("Add", own, self._past[number])
 
@@ -231,7 +228,7 @@ class NewestWord:
         """What the newest position reads of the K last ones, (B J) x (K C), the oldest first."""
         if not self.memory:
             return x
-        self._new.append(x)
+        self.new.append(x)
         return self.graph.concatenate(self._past[number], x, axis=1)
 
     def inside_bias(self, bias: np.ndarray) -> Name:
@@ -239,9 +236,3 @@ class NewestWord:
         graph, sums = self.graph, bias[::-1].cumsum(0)
         place = graph.op("Min", self.position, graph.constant([len(bias) - 1], "int32"))
         return graph.op("Gather", graph.matrix(sums), place)
-
-    def give_new(self) -> None:
-        """Make ``new`` an output."""
-        if self._new:
-            new = self.graph.op("Concat", *self._new, axis=1)
-            self.graph.output(new, "new", "float32", ["all rows", "all channels"])

@@ -35,12 +35,8 @@ def array(tensor: Tensor) -> np.ndarray:
 
 
 class Graph:
-    """
-    Args:
-        precision: ``float32``, ``float16`` or ``int8``: how linear layers are stored. With int8
-            other matrices are float16.
-        integers: whether int8 is the arithmetic of linear layers, too.
-    """
+    """Linear layers are stored in *precision*: ``float32``, ``float16`` or ``int8``, where other
+    matrices are float16. With *integers* int8 is their arithmetic, too."""
 
     def __init__(self, name: str, precision: str, integers: bool):
         self.name, self.precision, self.integers = name, precision, integers
@@ -51,8 +47,6 @@ class Graph:
         self._known: dict = {}
         self._renamed: Dict[Name, Name] = {}
         self._count = 0
-
-    # values
 
     def input(self, name: Name, type_: str, shape: Shape) -> Name:
         self._inputs.append(helper.make_tensor_value_info(name, _TYPES[type_], list(shape)))
@@ -95,8 +89,6 @@ class Graph:
         self._count += 1
         return f"{type_}.{self._count}"
 
-    # operators
-
     def reshape(self, x: Name, *shape: int) -> Name:
         """0 keeps a size, -1 is what is left."""
         return self.op("Reshape", x, self.constant(shape))
@@ -112,8 +104,6 @@ class Graph:
 
     def concatenate(self, *parts: Name, axis: int) -> Name:
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=axis)
-
-    # layers
 
     def linear(self, x: Name, layer: nn.Linear) -> Name:
         """``x W' + b``, R x C to R x D."""
@@ -152,8 +142,6 @@ class Graph:
             )
         type_, attributes = _ACTIVATIONS[function]
         return self.op(type_, x, **attributes)
-
-    # the file
 
     def build(self, metadata: Dict[str, str]) -> bytes:
         """The file. *metadata* is kept in it."""

@@ -23,18 +23,17 @@ def verify(
 ) -> dict:
     """Compare an exported *folder* with the model it was made from, or refuse it.
 
-    Args:
-        lines: of text; None: sentences of random subwords.
-
-    Returns:
-        ``steps``: the largest difference of the words' scores in ten steps; ``scores``: of the
-        scores of translations that are the same; ``same`` of ``lines``: how many are.
+    *lines* of text; None: sentences of random subwords. Returns ``steps``: the largest difference
+    of the words' scores in ten steps; ``scores``: of the scores of translations that are the same;
+    ``same`` of ``lines``: how many are.
     """
     exported = runtime.ExportedModel(folder)
+    limit = translator.positions - 1
     if lines is None:
-        sources = made_up(exported)
+        draw, known = random.Random(SEED), exported.source_pieces[len(runtime.SPECIAL) :]
+        lengths = [1, min(25, limit)]
+        sources = [draw.choices(known, k=draw.randint(*lengths)) for _ in range(SENTENCES)]
     else:
-        limit = translator.positions - 1
         sources = [exported.pieces(line)[:limit] for line in lines]
         if sources != [translator.pieces(line)[:limit] for line in lines]:
             raise UserError("the exported text settings split the lines in another way: report it")
@@ -60,15 +59,8 @@ def verify(
             f"the exported model differs from PyTorch (scores of steps by {apart:.1e}): {instead} "
             "may help"
         )
-    scores = max(gaps, default=0.0)
-    return {"steps": apart, "scores": scores, "same": sum(same), "lines": len(same)}
-
-
-def made_up(exported: runtime.ExportedModel) -> List[List[str]]:
-    """Sentences of random subwords."""
-    draw, pieces = random.Random(SEED), exported.source_pieces[len(runtime.SPECIAL) :]
-    limit = min(25, exported.config["positions"][0] - 1)
-    return [draw.choices(pieces, k=draw.randint(1, limit)) for _ in range(SENTENCES)]
+    differences = {"steps": apart, "scores": max(gaps, default=0.0)}
+    return {**differences, "same": sum(same), "lines": len(same)}
 
 
 @torch.no_grad()
