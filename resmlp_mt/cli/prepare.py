@@ -9,6 +9,7 @@ The same command resumes a stopped run from its last complete step.
 """
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 from typing import Optional
 
@@ -64,9 +65,9 @@ def preparation_of(
         raise UserError(  # SentencePiece's limits
             f"--character-coverage {args.character_coverage:g}: must be from 0.98 to 1"
         )
-    for flag in ("--vocab-size", "--character-coverage"):
-        if args.subword_model is not None and getattr(args, flag[2:].replace("-", "_")) is not None:
-            raise UserError(f"--subword-model and {flag}: give one or the other")
+    for name in ("vocab-size", "character-coverage") if args.subword_model is not None else ():
+        if getattr(args, name.replace("-", "_")) is not None:
+            raise UserError(f"--subword-model and --{name}: give one or the other")
     # before what takes seconds to import
     from resmlp_mt.prepare.corpora import find_corpora
 
@@ -74,12 +75,9 @@ def preparation_of(
     corpora = find_corpora(languages, args.trainpref, args.validpref, args.testpref)
     from resmlp_mt.prepare.preparation import Preparation, PrepareOptions
 
-    names = ("vocab_size", "character_coverage", "normalise", "drop_duplicates", "skip_invalid")
-    names += ("max_ratio", "max_pieces", "limit")
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    if default_vocab_size:
-        given["default_vocab_size"] = default_vocab_size
-    options = PrepareOptions(*languages, seed=seed, **given)
+    given = {each.name: getattr(args, each.name, None) for each in fields(PrepareOptions)}
+    given.update(seed=seed, default_vocab_size=default_vocab_size)
+    options = PrepareOptions(**{k: v for k, v in given.items() if v is not None})
     return Preparation(corpora, options, out, args.subword_model, args.workers)
 
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Iterable, Iterator, List, Optional
 
@@ -27,10 +28,22 @@ def train_subwords(
     Standard error says how many lines SentencePiece does not learn from. The rarest characters,
     beyond the share *character_coverage*, are unknown words.
     """
-    source = _Learnable(lines)
+    counted, unread = Counter(), []
+
+    def learnable() -> Iterator[str]:
+        try:
+            for line in map(one_line, lines):
+                unfit = len(line.encode()) > MAX_BYTES or RESERVED in line
+                counted["left out" if unfit else "learnt"] += bool(line)
+                if line and not unfit:
+                    yield line
+        except Exception as error:
+            unread.append(error)
+            raise
+
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(source),
+            sentence_iterator=learnable(),
             model_prefix=str(prefix),
             vocab_size=vocab_size,
             model_type="bpe",
@@ -42,60 +55,33 @@ def train_subwords(
             minloglevel=2,
         )
     except RuntimeError as error:
-        if source.error is not None:  # SentencePiece has wrapped it in its own
-            raise source.error from None
-        _explain(str(error), source, prefix, vocab_size)
-        raise
-    if source.left_out:
+        if unread:  # SentencePiece has wrapped it in its own
+            raise unread[0] from None
+        if not counted["learnt"]:
+            long = f"{counted['left out']} that are too long"
+            raise UserError(f"no line to learn subwords from ({long}): give text") from None
+        raise (_explained(str(error), prefix, vocab_size) or error) from None
+    if counted["left out"]:
         print(
-            f"note: subwords are learnt without {source.left_out} lines, longer than {MAX_BYTES:,} "
-            f"bytes or with {RESERVED} in them",
+            f"note: subwords are learnt without {counted['left out']} lines, longer than "
+            f"{MAX_BYTES:,} bytes or with {RESERVED} in them",
             file=sys.stderr,
         )
     return Path(f"{prefix}.model")
 
 
-def _explain(said: str, source: "_Learnable", prefix: Path, vocab_size: int) -> None:
-    """Raise a readable error for what SentencePiece said, if it is known."""
-    if not source.taken:
-        raise UserError(
-            f"no line to learn subwords from ({source.left_out} that are too long): give text"
-        ) from None
-    unwritable = re.search(rf'"{re.escape(str(prefix))}\.\w+": (.*)', said)
-    if unwritable:
-        raise UserError(f"{prefix}.model could not be written: {unwritable[1]}") from None
-    limit = re.search(r"value <= (\d+)", said)
-    if limit:
-        error = OptionError(
-            f"--vocab-size {vocab_size} is more than this corpus allows: at most {limit[1]}"
-        )
+def _explained(said: str, prefix: Path, vocab_size: int) -> Optional[UserError]:
+    """What SentencePiece said in one line, if it is known."""
+    if unwritable := re.search(rf'"{re.escape(str(prefix))}\.\w+": (.*)', said):
+        return UserError(f"{prefix}.model could not be written: {unwritable[1]}")
+    size = f"--vocab-size {vocab_size} is"
+    if limit := re.search(r"value <= (\d+)", said):
+        error = OptionError(f"{size} more than this corpus allows: at most {limit[1]}")
         error.most = int(limit[1])
-        raise error from None
+        return error
     if "smaller than required_chars" in said or "too small" in said:
-        raise OptionError(
-            f"--vocab-size {vocab_size} is less than the corpus has characters: raise it"
-        ) from None
-
-
-class _Learnable:
-    """The lines that SentencePiece learns from, counted, and what reading them raised."""
-
-    def __init__(self, lines: Iterable[str]):
-        self.lines, self.taken, self.left_out = lines, 0, 0
-        self.error: Optional[Exception] = None
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for line in self.lines:
-                line = one_line(line)
-                if len(line.encode()) > MAX_BYTES or RESERVED in line:
-                    self.left_out += 1
-                elif line:
-                    self.taken += 1
-                    yield line
-        except Exception as error:
-            self.error = error
-            raise
+        return OptionError(f"{size} less than the corpus has characters: raise it")
+    return None
 
 
 class Subwords:
