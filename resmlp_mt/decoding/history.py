@@ -55,11 +55,8 @@ class BeamHistory:
 
     @property
     def launch_bound(self) -> bool:
-        """Whether an operation costs a launch and reading a value a wait, as on a GPU.
-
-        The sums then run over all positions there is room for, so that most steps have the same
-        shapes, and nothing is read on the host.
-        """
+        """Whether an operation costs a launch and reading a value a wait, as on a GPU: sums then
+        run over all positions there is room for, and nothing is read on the host."""
         return self.index.device.type != "cpu"
 
     def advance(self, hypotheses: int, limit: int, device: torch.device) -> None:
@@ -128,10 +125,8 @@ class BeamHistory:
         return buffer
 
     def _collect(self) -> List[Bags]:
-        """The newest position's sums: one for each hypothesis.
-
-        Where beams share words, also one for each sentence, to be added to those of its beams.
-        """
+        """The newest position's sums: one for each hypothesis and, where beams share words, one for
+        each sentence, to be added to those of its beams."""
         index = self.index if self.launch_bound else self.index[:, : self._length]
         hypotheses, width = index.shape
         if self.launch_bound or self.beam == 1 or index.numel() < SHARE_FROM:

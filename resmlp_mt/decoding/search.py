@@ -35,12 +35,9 @@ class NotFinite(UserError):
 
 
 class ResMLPGenerator(SequenceGenerator):
-    """fairseq's generator, with a beam search of its own for the plain case.
-
-    Sampling, constraints, prefixes, n-gram blocking, ensembles and the like are left to fairseq's.
-    In the plain case ``attention`` is empty: ``--print-alignment``, which reads it, has a generator
-    of its own.
-    """
+    """fairseq's generator, with a beam search of its own for the plain case: sampling, constraints,
+    prefixes, n-gram blocking, ensembles and the like are left to fairseq's. ``attention`` is empty:
+    ``--print-alignment``, which reads it, has another generator."""
 
     def _generate(
         self,
@@ -131,11 +128,8 @@ class ResMLPGenerator(SequenceGenerator):
             logits[:, self.eos].fill_(-torch.inf)
 
     def _logits(self, layer: nn.Module, features: Tensor, buffer: Tensor) -> Tensor:
-        """R x C to R x V scores in float32, on a CPU in *buffer*, the same memory at each step.
-
-        Tens of megabytes that are new at each step are handed out by the operating system page by
-        page, which takes as long as a quarter of the product.
-        """
+        """R x C to R x V scores in float32, on a CPU in *buffer*, the same memory at each step: new
+        memory comes page by page, which takes as long as a quarter of the product."""
         if not in_chunks(features):
             logits = layer(features).float()
             return logits if self.temperature == 1.0 else logits / self.temperature

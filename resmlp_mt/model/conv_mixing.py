@@ -56,11 +56,8 @@ class ConvTokenMixing(nn.Module):
 
 
 class FoldedConvTokenMixing(nn.Module):
-    """Both affine maps are in the weights of the taps.
-
-    What the beta before adds depends on which taps fall into the sentence, so that each has a bias
-    of its own: ``inside_bias``, K x C.
-    """
+    """Both affine maps are in the weights of the taps. What the beta before adds depends on which
+    taps fall into the sentence: each has a bias of its own, ``inside_bias``, K x C."""
 
     @torch.no_grad()
     def __init__(self, mixing: ConvTokenMixing, pre: Affine, post: Affine):

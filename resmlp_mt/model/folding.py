@@ -34,12 +34,9 @@ class Stack:
 
 
 class FoldedLayers:
-    """The layers of a stack as inference runs them, folded again whenever one has changed.
-
-    They are kept with the tensors they were made from and the versions of these. An edit through
-    ``.data`` has no version and goes unseen: edit under ``torch.no_grad()``. A layer with hooks
-    runs unfolded, so that whoever watches or prunes it meets every module of the paper.
-    """
+    """The layers of a stack as inference runs them, folded again whenever a tensor or its version
+    has changed. An edit through ``.data`` goes unseen: edit under ``torch.no_grad()``. A layer with
+    hooks runs unfolded, so that whoever watches or prunes it meets every module."""
 
     def __init__(self, layers: nn.ModuleList, pack: bool):
         self._layers, self._pack = layers, pack
@@ -146,11 +143,10 @@ def _linear(like: nn.Linear, weight: Tensor, bias: Tensor) -> nn.Linear:
 
 
 class FoldedTokenMixing(nn.Module):
-    """``A (scale x + shift) + offset``: a map of positions alone between its two affine maps.
+    """``a2 (A (a1 x + b1) + b) + b2 = A (scale x + shift) + offset``, A a map of positions alone.
 
-    ``a2 (A (a1 x + b1) + b) + b2 = A (a1 a2 x + a2 b1) + (a2 b + b2)``. The scale comes before A
-    because in float16 ``A x`` may overflow where ``A (a1 x)`` does not. In a decoder ``A (a2 b1)``
-    is the same for every sentence, so that it is in the offset, N x C, and the shift is None.
+    The scale comes before A because in float16 ``A x`` may overflow where ``A (a1 x)`` does not. In
+    a decoder ``A shift`` is the same for every sentence, and in the offset, N x C.
     """
 
     @torch.no_grad()

@@ -20,10 +20,8 @@ def activation_function(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def random_mask(x: Tensor, p: float) -> Tensor:
-    """A boolean mask like *x*, False with probability *p* (to the nearest 1 / 65536).
-
-    64 random bits make four elements: six times as fast on a CPU as ``Tensor.bernoulli_``.
-    """
+    """A boolean mask like *x*, False with probability *p* (to the nearest 1 / 65536). 64 random
+    bits make four elements: six times as fast on a CPU as ``Tensor.bernoulli_``."""
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
     numbers = bits.random_(-(1 << 63), None).view(torch.int16)[: x.numel()]
     dropped = min(round(p * _LEVELS), _LEVELS - 1)
@@ -42,11 +40,8 @@ class Dropout(FairseqDropout):
 
 
 def compose(linear: Callable, function: Callable, x: Tensor) -> Tensor:
-    """``linear(function(x))``, which keeps x for the backward pass and not ``function(x)``.
-
-    A linear layer keeps its input for the gradient of its weight. Here that is a cheap function of
-    something that is kept anyway, and is computed again: *function* must be deterministic.
-    """
+    """``linear(function(x))``, which keeps x for the backward pass and computes the linear layer's
+    input ``function(x)`` again: *function* must be cheap and deterministic."""
     if (
         not torch.is_grad_enabled()
         # the compiler decides by itself what is kept
