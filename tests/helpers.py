@@ -42,13 +42,6 @@ def randomize_(model, std=0.3):
         parameter.copy_(parameter + noise if parameter.dim() == 1 else noise)
 
 
-def forbid_the_end_(model, dictionary):
-    """Let no sentence end before it has to."""
-    bias = torch.zeros(len(dictionary))
-    bias[dictionary.eos()] = -1e4
-    model.decoder.output_projection.bias = torch.nn.Parameter(bias)
-
-
 def model_options(arch="resmlp_mt_tiny", **options):
     """All options of a model of *arch* (a name or an architecture function), as fairseq has them;
     *options* come before the small sizes used by the tests, None for arch's own."""

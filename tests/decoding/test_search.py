@@ -1,7 +1,6 @@
 """Our beam search finds what fairseq's SequenceGenerator finds, and leaves it what it cannot do."""
 
 from argparse import Namespace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
-from resmlp_mt.checkpoints import synthetic_dictionary
 from resmlp_mt.decoding import candidates, history, search
 from resmlp_mt.decoding.hypotheses import Hypotheses
 from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
@@ -46,7 +44,9 @@ def both(models, dictionary, batch, call=None, strategy=None, **options):
     found = []
     for kind in (SequenceGenerator, ResMLPGenerator):
         torch.manual_seed(3)
-        built = kind(models, dictionary, search_strategy=strategy and strategy(), **options)
+        built = kind(
+            models, dictionary, search_strategy=strategy and strategy(dictionary), **options
+        )
         found.append(built.generate(models, batch, **(call or {})))
     return found
 
@@ -63,14 +63,6 @@ def assert_same(theirs, ours):
             assert gap(b["positional_scores"], a["positional_scores"]) < 1e-4
 
 
-def assert_equal(theirs, ours):
-    """The same to the last bit: fairseq's search it was."""
-    for some, others in zip(theirs, ours, strict=True):
-        for a, b in zip(some, others, strict=True):
-            assert a.keys() == b.keys()
-            assert all(torch.equal(a[key], b[key]) for key in a)
-
-
 @pytest.fixture(params=["cpu", "gpu"])
 def way(request, monkeypatch):
     """Both ways to search: with as little work as possible, and in steps of few launches."""
@@ -85,20 +77,8 @@ def way(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("number", range(len(SEARCHES)))
-@pytest.mark.parametrize("vocabulary, std", [(50, 0.3), (1500, 0.15)])
-def test_searches(number, vocabulary, std, way):
-    """1500 words are enough for the search by block."""
-    model, dictionary = build_model(seed=number, vocabulary=vocabulary, std=std)
-    if number % 2:
-        fold_(model)
-    for lengths in (LENGTHS[number % 6], LENGTHS[5 - number % 6]):
-        batch = batch_of(dictionary, lengths, number, left=number % 2 == 0)
-        assert_same(*both([model], dictionary, batch, **SEARCHES[number]))
-
-
 # without mixing the same words score the same in many orders: which comes first is chance
-MODELS = [
+MODELS = (
     *(dict(token_mixing=kind, token_mixing_heads=n) for kind, n in MIXINGS if kind != "none"),
     {"no_cross_attention": True},
     {"decoder_output_dim": 8},
@@ -107,16 +87,21 @@ MODELS = [
     {"normalization": "layernorm"},
     {"token_positional_embeddings": True},
     {"token_positional_embeddings": True, "decoder_learned_pos": True},
-]
+)
 
 
-@pytest.mark.parametrize("number", range(len(MODELS)))
-def test_models(number, way):
-    model, dictionary = build_model(seed=3, **MODELS[number])
+@pytest.mark.parametrize("number", range(max(len(MODELS), 2 * len(SEARCHES))))
+def test_as_fairseq(number, way):
+    """Every search by a few and by many words, every model by a few."""
+    # 1500 words are enough for the search by block
+    vocabulary, std = (50, 0.3) if number < len(MODELS) and number % 3 else (1500, 0.15)
+    options = MODELS[number % len(MODELS)]
+    model, dictionary = build_model(seed=number, vocabulary=vocabulary, std=std, **options)
     if number % 2 == (way == "cpu"):
         fold_(model)
-    batch = batch_of(dictionary, LENGTHS[5])
-    assert_same(*both([model], dictionary, batch, beam_size=4, max_len_b=12))
+    for lengths in (LENGTHS[number % 6], LENGTHS[5 - number % 6]):
+        batch = batch_of(dictionary, lengths, number, left=number % 2 == 0)
+        assert_same(*both([model], dictionary, batch, **SEARCHES[number % len(SEARCHES)]))
 
 
 def test_finished_sentences_are_cleared_away(way, monkeypatch):
@@ -153,8 +138,6 @@ def test_first_word_and_end_of_sentence():
     theirs, ours = both([model], dictionary, batch, {"bos_token": 7}, eos=6, **options)
     assert_same(theirs, ours)
     assert all(h["tokens"][-1] == 6 for some in ours for h in some)
-    plain = ResMLPGenerator([model], dictionary, **options).generate([model], batch)
-    assert [h["tokens"].tolist() for h in plain[0]] != [h["tokens"].tolist() for h in ours[0]]
 
 
 def test_min_len_above_max_len():
@@ -204,77 +187,33 @@ def test_scores_that_are_not_finite_at_a_late_word():
 
 
 LEFT_TO_FAIRSEQ = {
-    "no_repeat_ngram_size": dict(no_repeat_ngram_size=2),
-    "tokens_to_suppress": dict(tokens_to_suppress=("w1", "w2", "w3")),
-    "match_source_len": dict(match_source_len=True),
-    "sampling": dict(
-        strategy=lambda: fairseq_search.Sampling(synthetic_dictionary(50), sampling_topk=8)
+    "n-grams": dict(no_repeat_ngram_size=2),
+    "suppressed words": dict(tokens_to_suppress=("w1", "w2", "w3")),
+    "length of the source": dict(match_source_len=True),
+    "sampling": dict(strategy=lambda words: fairseq_search.Sampling(words, sampling_topk=8)),
+    "diverse": dict(strategy=lambda words: fairseq_search.DiverseBeamSearch(words, 2, 0.5)),
+    "prefixes": dict(call={"prefix_tokens": torch.tensor([[10, 11], [12, 13], [14, 15]])}),
+    "constraints": dict(
+        call={"constraints": pack_constraints([[torch.tensor([20])], [torch.tensor([21])], []])},
+        strategy=lambda words: fairseq_search.LexicallyConstrainedBeamSearch(words, "ordered"),
     ),
-    "diverse": dict(
-        strategy=lambda: fairseq_search.DiverseBeamSearch(synthetic_dictionary(50), 2, 0.5)
-    ),
+    "an ensemble": dict(seeds=(0, 1)),
+    "adaptive softmax": dict(model={"adaptive_softmax_cutoff": "10,20"}),
+    "more beams than words": dict(model={"vocabulary": 8}, beam_size=6),
 }
 
 
 @pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
 def test_left_to_fairseq(name):
-    model, dictionary = build_model()
-    batch = batch_of(dictionary, LENGTHS[2])
-    options = dict(beam_size=4, max_len_b=8)
-    theirs, ours = both([model], dictionary, batch, **options, **LEFT_TO_FAIRSEQ[name])
-    assert_equal(theirs, ours)
-    plain = ResMLPGenerator([model], dictionary, **options).generate([model], batch)
-    words = [[h["tokens"].tolist() for some in found for h in some] for found in (ours, plain)]
-    assert words[0] != words[1]
-    if name == "no_repeat_ngram_size":
-        for hypothesis in words[0]:
-            bigrams = list(zip(hypothesis, hypothesis[1:]))
-            assert len(set(bigrams)) == len(bigrams)
-
-
-def test_prefixes_and_constraints_are_left_to_fairseq():
-    model, dictionary = build_model()
-    batch = batch_of(dictionary, LENGTHS[2])
-    prefix = torch.tensor([[10, 11], [12, 13], [14, 15]])
-    options = dict(beam_size=4, max_len_b=8)
-    theirs, ours = both([model], dictionary, batch, {"prefix_tokens": prefix}, **options)
-    assert_equal(theirs, ours)
-    for some, wanted in zip(ours, prefix.tolist()):
-        assert all(h["tokens"][:2].tolist() == wanted for h in some)
-    constraints = pack_constraints([[torch.tensor([20])], [torch.tensor([21])], []])
-    theirs, ours = both(
-        [model],
-        dictionary,
-        batch,
-        {"constraints": constraints},
-        lambda: fairseq_search.LexicallyConstrainedBeamSearch(dictionary, "ordered"),
-        **options,
-    )
-    assert_equal(theirs, ours)
-    assert 20 in ours[0][0]["tokens"] and 21 in ours[1][0]["tokens"]
-
-
-def test_ensembles_are_left_to_fairseq():
-    pair = [build_model(seed=seed)[0] for seed in (0, 1)]
-    dictionary = synthetic_dictionary(50)
-    batch = batch_of(dictionary, LENGTHS[2])
-    assert_equal(*both(pair, dictionary, batch, beam_size=4, max_len_b=8))
-    adaptive, _ = build_model(adaptive_softmax_cutoff="10,20")
-    assert_equal(*both([adaptive], dictionary, batch, beam_size=4, max_len_b=8))
-
-
-def test_more_beams_than_words():
-    """Fewer words than candidates: fairseq's rules for that are fairseq's."""
-    model, dictionary = build_model(vocabulary=8)
-    batch = batch_of(dictionary, LENGTHS[2])
-    assert_equal(*both([model], dictionary, batch, beam_size=6, max_len_b=5))
-
-
-def transformer(dictionary):
-    args = Namespace(arch="transformer", **SMALL)
-    transformer_defaults(args)
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    return TransformerModel.build_model(args, task)
+    """The same to the last bit, and with attention: fairseq's search it was."""
+    options = {"beam_size": 4, "max_len_b": 8, **LEFT_TO_FAIRSEQ[name]}
+    seeds, model = options.pop("seeds", (0,)), options.pop("model", {})
+    models, dictionaries = zip(*(build_model(seed=seed, **model) for seed in seeds))
+    batch = batch_of(dictionaries[0], LENGTHS[2])
+    for some, others in zip(*both(list(models), dictionaries[0], batch, **options), strict=True):
+        for a, b in zip(some, others, strict=True):
+            assert a.keys() == b.keys() and b["attention"].numel()
+            assert all(torch.equal(a[key], b[key]) for key in a)
 
 
 def test_what_fairseqs_tasks_build():
@@ -285,7 +224,9 @@ def test_what_fairseqs_tasks_build():
     assert type(built) is ResMLPGenerator and built.beam_size == 3
     assert (built.max_len_a, built.max_len_b, built.min_len) == (1.5, 7, 2)
     assert (built.len_penalty, built.unk_penalty) == (0.8, 0.5)
-    other = transformer(dictionary)
+    args = Namespace(arch="transformer", **SMALL)
+    transformer_defaults(args)
+    other = TransformerModel.build_model(args, task)
     for models in ([other], [model, model], [model, other]):
         assert type(task.build_generator(models, options)) is SequenceGenerator
     aligned = Namespace(beam=3, print_alignment="hard")
@@ -307,3 +248,30 @@ def test_decoder_without_attention():
     DecodingMemory.of(state).need_attention = False
     same, extra = model.decoder(prev, encoder_out, state)
     assert extra["attn"] == [None] and gap(same, features) < 1e-5
+
+
+def test_the_encoder_output_is_not_copied():
+    """Where beams move within their sentence."""
+    model, dictionary = build_model()
+    out = model.encoder(pad_batch(random_sentences(dictionary, (3, 8, 5)), dictionary, left=True))
+    first = model.encoder.reorder_encoder_out(out, torch.arange(3).repeat_interleave(2))
+    for order in ([1, 0, 2, 3, 5, 4], [1, 1, 2, 2, 4, 4], [0, 1, 2, 3, 4, 5]):
+        assert model.encoder.reorder_encoder_out(first, torch.tensor(order)) is first
+
+
+@torch.no_grad()
+def test_keys_and_values_once_a_sentence():
+    """Whatever the number of beams, and however many words are decoded."""
+    model, dictionary = build_model()
+    seen = []
+    for layer in model.decoder.layers:
+        layer.cross_attention.attn.k_proj.register_forward_hook(
+            lambda module, inputs, keys: seen.append(keys.shape[1])
+        )
+    source = pad_batch(random_sentences(dictionary, (3, 8, 5)), dictionary)
+    beams = torch.arange(3).repeat_interleave(4)
+    encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), beams)
+    tokens, state = torch.full((12, 5), dictionary.eos()), {}
+    for length in range(1, 6):
+        model.decoder(tokens[:, :length], encoder_out, state)
+    assert seen == [3, 3]  # the sentences, in each of two layers
