@@ -60,10 +60,10 @@ class Case:
         """The sources as a batch, B x S."""
         return pad_batch(self.sources(), self.dictionary, self.left if left is None else left)
 
-    def words(self, rows: int = 0):
+    def words(self):
         """Words for the decoder, B x T."""
         torch.manual_seed(self.seed)
-        return random_words(self.dictionary, rows or len(self.lengths), max(self.targets))
+        return random_words(self.dictionary, len(self.lengths), max(self.targets))
 
 
 def _choose(draw, *values):
