@@ -22,7 +22,6 @@ LINES = [
     "women and children swim near a big blue boat in cold water",
     "Why does nobody here know what this word means?",
 ]
-POSITIONS = 40
 
 
 def write_data(folder: Path, normalise: bool = False) -> Path:
@@ -43,7 +42,7 @@ def random_model(data: Path, **options):
     torch.manual_seed(0)
     dictionary = Dictionary.load(str(data / "dict.en.txt"))
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    limits = {"max_source_positions": POSITIONS, "max_target_positions": POSITIONS}
+    limits = {"max_source_positions": 40, "max_target_positions": 40}
     args = model_options(**{**limits, **options})
     model = ResMLPModel.build_model(args, task)
     randomize_(model)
