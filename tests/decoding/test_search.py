@@ -92,7 +92,7 @@ MODELS = (
 
 @pytest.mark.parametrize("number", range(max(len(MODELS), 2 * len(SEARCHES))))
 def test_as_fairseq(number, way):
-    """Every search by a few and by many words, every model by a few."""
+    """Every search and every model, with few words or many."""
     # 1500 words are enough for the search by block
     vocabulary, std = (50, 0.3) if number < len(MODELS) and number % 3 else (1500, 0.15)
     options = MODELS[number % len(MODELS)]
