@@ -31,14 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--spm", **FILE, help=help)
     precision = parser.add_mutually_exclusive_group()
     for name, help in (
-        (
-            "int8",
-            "8 bits a weight: a quarter of the size, faster; translations differ a little",
-        ),
+        ("int8", "8 bits a weight: a quarter of the size, faster; translations differ a little"),
         ("float16", "16 bits a weight: half the size; the arithmetic stays float32"),
     ):
-        store = {"dest": "precision", "action": "store_const", "const": name}
-        precision.add_argument(f"--{name}", **store, default="float32", help=help)
+        precision.add_argument(
+            f"--{name}",
+            dest="precision",
+            action="store_const",
+            const=name,
+            default="float32",
+            help=help,
+        )
     add("--beam", **WHOLE, default=4, help="default of the folder: 4")
     help = "default of the folder: what resmlp-mt run chose, or 0.6"
     add("--lenpen", **LENPEN, help=help)
