@@ -28,14 +28,13 @@ def test_they_are_read_as_they_were_saved(model, tmp_path, normalise):
     assert stored == TextSettings("de", "en", normalise, tmp_path / "spm.model")
     assert stored == TextSettings.beside(tmp_path / "spm.model")
     assert (tmp_path / "spm.model").read_bytes() == model.read_bytes()
-    subwords = Subwords(model)
+    encode = Subwords(model).encode
     # only in English does a comma move before the closing quotation mark
     english, german = ('"a man," a dog', '"a man", a dog') if normalise else (LINE, LINE)
     for found in (settings, stored, pickle.loads(pickle.dumps(stored))):
         assert found.plain("en")(LINE) == english
-        assert found.encode_source(LINE) == subwords.encode(german)
-    pieces = subwords.encode(german)
-    assert post_process(pieces, "sentencepiece") == german
+        assert found.encode_source(LINE) == encode(german)
+    assert post_process(encode(german), "sentencepiece") == german
 
 
 def test_in_the_other_direction(model):
