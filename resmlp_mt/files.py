@@ -117,9 +117,8 @@ def check_output(path: Path, *inputs: Path) -> None:
 def check_colon(folder: Path) -> None:
     """Refuse a folder of data that fairseq would take for several."""
     if os.pathsep in str(folder):
-        raise UserError(
-            f"{folder}: fairseq takes a {os.pathsep} for the end of a folder: choose another name"
-        )
+        end = f"fairseq takes a {os.pathsep} for the end of a folder"
+        raise UserError(f"{folder}: {end}: choose another name")
 
 
 @contextlib.contextmanager
@@ -134,8 +133,7 @@ def lock(folder: Path) -> Iterator[None]:
         guard.acquire(timeout=GRACE)
     except Timeout:
         raise UserError(
-            f"another process is working in {folder}: wait until it has ended, or choose another "
-            "folder"
+            f"another process is working in {folder}: wait for its end, or choose another folder"
         ) from None
     except OSError as error:
         raise UserError(

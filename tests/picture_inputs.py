@@ -10,14 +10,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from resmlp_mt.cli.main import build_parser
+from resmlp_mt.cli.plot import figure_of
 
-SMALLEST = 6  # points
 COLUMN = 8 / 2.54  # inches
 
 
-def save_model(path, seed=0, **options):
+def save_model(path, **options):
     """A checkpoint of a model with random weights; returns its path."""
-    model, _ = build_model(seed=seed, **options)
+    model, _ = build_model(**options)
     values = Namespace(arch="resmlp_mt_tiny", **{**SMALL, **options})
     torch.save({"cfg": {"model": values}, "model": model.state_dict()}, path)
     return path
@@ -25,8 +25,6 @@ def save_model(path, seed=0, **options):
 
 def drawn(kind, *words):
     """The figure that ``resmlp-mt plot KIND WORDS`` would write."""
-    from resmlp_mt.cli.plot import figure_of
-
     return figure_of(build_parser("plot").parse_args([kind, *map(str, words), "-o", "no.png"]))
 
 
@@ -38,28 +36,21 @@ def labelled(figure):
 def assert_legible(figure, width=COLUMN):
     """As wide as a column; no letter below 6 points, none cut off, none upon another."""
     assert abs(figure.get_figwidth() - width) < 0.01
-    page, boxes = figure.bbox, []
-    for text, box in _drawn_texts(figure):
-        assert text.get_fontsize() >= SMALLEST, text
-        assert box.x0 >= -1 and box.y0 >= -1, (text, box)
-        assert box.x1 <= page.x1 + 1 and box.y1 <= page.y1 + 1, (text, box)
-        boxes.append((text, box))
-    assert boxes
-    for (one, a), (other, b) in combinations(boxes, 2):
-        across = min(a.x1, b.x1) - max(a.x0, b.x0)
-        along = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert across < 2 or along < 2, (one, other)
-
-
-def _drawn_texts(figure):
-    """Each text that comes to paper, with its extent."""
-    drawn, draw = [], Text.draw
+    boxes, draw = [], Text.draw
 
     def record(text, renderer):
         draw(text, renderer)
         if text.get_visible() and text.get_text().strip():
-            drawn.append((text, text.get_window_extent(renderer)))
+            boxes.append((text, text.get_window_extent(renderer)))
 
     with mock.patch.object(Text, "draw", record):
         FigureCanvasAgg(figure).draw()
-    return drawn
+    assert boxes
+    for text, box in boxes:
+        assert text.get_fontsize() >= 6, text
+        assert min(box.x0, box.y0) >= -1, (text, box)
+        assert box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1, (text, box)
+    for (one, a), (other, b) in combinations(boxes, 2):
+        across = min(a.x1, b.x1) - max(a.x0, b.x0)
+        along = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert across < 2 or along < 2, (one, other)

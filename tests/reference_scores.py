@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq_programs import generate, lines
@@ -37,11 +38,7 @@ def printed_scores(out):
 
 
 def assert_same_scores(some, others, tolerance=1e-3):
-    assert some.keys() == others.keys() and some
-    for number, values in some.items():
-        assert len(values) == len(others[number])
-        for a, b in zip(values, others[number]):
-            assert abs(a - b) < tolerance
+    assert some == {n: pytest.approx(values, abs=tolerance) for n, values in others.items()} != {}
 
 
 def assert_scores_are(data, path, *options, edit=lambda model: None):

@@ -81,8 +81,7 @@ def show(run: Path, text: Path) -> None:
 
 def draw(checkpoint: Path, picture: Path) -> None:
     """The first matrix A of both sides, before and after training."""
-    from resmlp_mt.plot.matrices import Panel, draw_matrices
-    from resmlp_mt.plot.mixing_matrices import SIDES, mixing_matrices
+    from resmlp_mt.plot.matrices import SIDES, Panel, draw_matrices, mixing_matrices
     from resmlp_mt.plot.style import save
 
     before, after = (mixing_matrices(checkpoint, POSITIONS, first) for first in (True, False))

@@ -41,8 +41,7 @@ def figure_of(args: argparse.Namespace):
 
         title = "Learning curves" if args.title is None else args.title
         return draw_curves(read_curves(args.curves), title)
-    from resmlp_mt.plot.matrices import arrange, choose_heads, draw_matrices
-    from resmlp_mt.plot.mixing_matrices import mixing_matrices
+    from resmlp_mt.plot.matrices import arrange, choose_heads, draw_matrices, mixing_matrices
 
     matrices = mixing_matrices(args.checkpoint, args.length)
     there_are = len(next(iter(matrices.values())))

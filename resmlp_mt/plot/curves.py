@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json
-from resmlp_mt.plot.style import CM, COLUMN, GREY, in_style, legend_below, looks, new_figure
+from resmlp_mt.plot.style import CM, COLUMN, GREY, in_style, look, new_figure
 from resmlp_mt.train.log import read_curve
 
 # "train" and "valid": (update, nll in bits a token)
@@ -18,11 +18,10 @@ Curve = Dict[str, List[Tuple[int, float]]]
 
 
 def read_curves(files: Sequence[str]) -> Dict[str, Curve]:
-    """Curves by label.
+    """Curves by label, out of logs of fairseq-train and result files (``.json``).
 
-    Each file is a log of ``fairseq-train --log-format json`` or a result file (``.json``) with a
-    ``valid_curve``. ``LABEL=FILE`` names it. Otherwise its name is the result file's ``label``, the
-    file's name or, for a ``train.log``, its folder's name.
+    ``LABEL=FILE`` names one. Otherwise its name is the result file's ``label``, the file's name or,
+    for a ``train.log``, its folder's name.
     """
     curves: Dict[str, Curve] = {}
     for given in files:
@@ -36,11 +35,10 @@ def read_curves(files: Sequence[str]) -> Dict[str, Curve]:
                 f"{path}: no learning curve in it: give a log of fairseq-train --log-format json, "
                 "or a result file with valid_curve"
             )
-        if (label or name) in curves:
-            raise UserError(
-                f"{path}: a second curve called {label or name}: give it a label, LABEL={path}"
-            )
-        curves[label or name] = found
+        name = label or name
+        if name in curves:
+            raise UserError(f"{path}: a second curve called {name}: give a label, LABEL={path}")
+        curves[name] = found
     return curves
 
 
@@ -82,17 +80,18 @@ def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure
     axes = figure.subplots()
     handles: Dict[str, Line2D] = {}
     if several:
-        for name, look in looks(curves).items():
-            points = curves[name]["valid"] or curves[name]["train"]
-            marker = look["marker"] if curves[name]["valid"] else ""
+        for number, (name, curve) in enumerate(curves.items()):
+            points = curve["valid"] or curve["train"]
             label = f"{name} ({points[-1][1]:.2f})"
-            (handles[label],) = axes.plot(*zip(*points), **{**look, "marker": marker})
+            (handles[label],) = axes.plot(*zip(*points), **look(number))
+            if not curve["valid"]:  # too many points for markers
+                handles[label].set_marker("")
     else:
-        ((name, curve),) = curves.items()
+        (curve,) = curves.values()
         if curve["train"]:
             (handles["training"],) = axes.plot(*zip(*curve["train"]), color=GREY, linewidth=0.6)
         if curve["valid"]:
-            (handles["validation"],) = axes.plot(*zip(*curve["valid"]), **looks([name])[name])
+            (handles["validation"],) = axes.plot(*zip(*curve["valid"]), **look(0))
         if curve["train"] and curve["valid"]:
             # the training loss of the first updates is far above all others: it is cut off
             low = min(nll for points in curve.values() for _, nll in points)
@@ -104,5 +103,6 @@ def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     heading = "last value in brackets" if several else None
-    legend_below(figure, handles.values(), handles, columns, heading)
+    place = {"loc": "outside lower center", "ncols": columns}
+    figure.legend(handles.values(), handles, title=heading, **place)
     return figure

@@ -1,18 +1,54 @@
-"""Mixing matrices as heat maps, by depth: Figure 2 of the paper, for sentences."""
+"""The mixing matrices A of a checkpoint as heat maps, by depth: the paper's Figure 2, for text."""
 
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from fairseq import tasks
+from fairseq.utils import set_torch_seed
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from omegaconf import OmegaConf
 from torch import Tensor
 
+from resmlp_mt.checkpoints import check_fits, read_checkpoint, rebuild
 from resmlp_mt.errors import UserError
-from resmlp_mt.plot.mixing_matrices import SIDES, Layer
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
+SIDES = ("encoder", "decoder")
+Layer = Tuple[str, int]  # "encoder" or "decoder", and the number of the layer from 0
 ROWS = 16  # more rows of panels than that take the width of a page
 MOST_HEADS = 8  # unless more are asked for
+
+
+def mixing_matrices(path: Path, length: int, before_training: bool = False) -> Dict[Layer, Tensor]:
+    """H x T x T by layer, encoder first, for sentences of *length* tokens (at most N).
+
+    With *before_training* the weights are drawn again from the seed in the checkpoint.
+    """
+    state = read_checkpoint(path)
+    if "cfg" not in state or not any(".feed_forward.fc1." in name for name in state["model"]):
+        raise UserError(
+            f"{path} is a checkpoint of another model: give one of a resmlp_mt architecture"
+        )
+    check_fits(state, path)
+    model = untrained(state) if before_training else rebuild(state)
+    matrices = {}
+    for side in SIDES:
+        for number, layer in enumerate(getattr(model, side).layers):
+            mixing = getattr(layer.token_mixing, "mixing", None)
+            mixing = getattr(mixing, "toeplitz", mixing)  # under a gate
+            if not hasattr(mixing, "matrix"):
+                raise UserError(f"{path}: its token mixing has no matrix over positions to draw")
+            matrices[side, number] = mixing.matrix(min(length, mixing.positions)).detach()
+    return matrices
+
+
+def untrained(state: dict):
+    """The model as its training began, in the order in which fairseq-train draws the weights."""
+    cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+    set_torch_seed(cfg.common.seed)
+    return tasks.setup_task(cfg.task).build_model(cfg.model)
 
 
 class Panel(NamedTuple):
@@ -38,13 +74,12 @@ def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Pa
     rows = []
     for block in blocks:
         for head in heads:
-            row = []
+            row: List[Panel] = []
             for side, layer in block:
+                heading, label = f"layer {layer + 1}", side
                 if len(heads) > 1:
-                    heading = f"{side}\nlayer {layer + 1}" if head == heads[0] else ""
+                    heading = f"{side}\n{heading}" if head == heads[0] else ""
                     label = f"head {head}"
-                else:
-                    heading, label = f"layer {layer + 1}", side
                 matrix = matrices[side, layer][head - 1].numpy()
                 row.append(Panel(matrix, side == "decoder", heading, "" if row else label))
             rows.append(row)
@@ -86,23 +121,13 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
         for column, (panel, axes) in enumerate(zip(row, places)):
             axes.set_visible(True)
             image = _show(axes, panel)
-            if column:
-                axes.tick_params(labelleft=False)
-            else:
+            axes.tick_params(labelleft=not column, labelbottom=column >= len(below))
+            if not column:
                 axes.set_ylabel(f"{panel.row}\nwritten t".strip())
-            if column < len(below):
-                axes.tick_params(labelbottom=False)
-            else:
+            if column >= len(below):
                 axes.set_xlabel("read s")
-    scale = figure.colorbar(
-        image,
-        ax=grid,
-        location="bottom",
-        aspect=40,
-        shrink=0.8,
-        pad=0.02,
-        ticks=[-1, -0.5, 0, 0.5, 1],
-    )
+    place = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
+    scale = figure.colorbar(image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], **place)
     scale.set_label("weight A[t, s], divided by the largest of its matrix")
     scale.outline.set_linewidth(0.5)
     return figure

@@ -1,17 +1,15 @@
 """How the pictures look, and how they are written.
 
-Pictures have the size at which they are printed: a column of 8 cm or a page of 17, with letters of
-6 points or more. Lines differ in colour (Okabe and Ito's palette) and in marker or dash, for
-colour-blind readers and grey prints. A system looks alike in every picture: :data:`SYSTEMS`.
+They have the size at which they are printed, a column of 8 cm or a page of 17, with letters of 6
+points or more. Lines differ in colour (Okabe and Ito's palette) and in marker or dash, for
+colour-blind readers and grey prints.
 """
 
 import functools
 import logging
-import re
 import textwrap
-from collections import Counter
 from pathlib import Path
-from typing import Dict, Iterable, Optional, Sequence
+from typing import Optional, Sequence
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -28,22 +26,9 @@ SMALL, NORMAL = 6, 7  # points
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
-# colour and marker by name
-SYSTEMS = {
-    "Transformer": ("#000000", "o"),
-    "ResMLP": ("#0072B2", "s"),
-    "ResMLP, Toeplitz": ("#D55E00", "^"),
-    "ResMLP, convolutions": ("#009E73", "D"),
-    "ResMLP, gated": ("#CC79A7", "v"),
-    "LSTM": ("#56B4E9", "P"),
-    "ConvS2S": ("#8C6D31", "X"),
-}
 GREY = "#777777"
 UNUSED = "#E4E4E4"  # where a triangular matrix has no weight
-SUFFIXES = (".png", ".svg")
 STYLE = {
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
     "font.size": NORMAL,
     "axes.titlesize": NORMAL,
     "axes.labelsize": NORMAL,
@@ -90,36 +75,6 @@ def new_figure(width: float, height: float, title: Optional[str] = None) -> Figu
     return figure
 
 
-def legend_below(
-    figure: Figure, handles, labels, columns: int, title: Optional[str] = None
-) -> None:
-    """A legend under all axes of a figure."""
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=title)
-
-
-def looks(labels: Iterable[str]) -> Dict[str, dict]:
-    """The colour, marker and dash of each line of a picture.
-
-    A label that begins with the name of a system has its colour and marker. A second one of the
-    same system (``ResMLP, 6 + 6 layers``) is dashed, with an empty marker.
-    """
-    found: Dict[str, dict] = {}
-    before: Counter = Counter()  # labels by system
-    for label in labels:
-        fits = [name for name in SYSTEMS if re.match(rf"{re.escape(name)}\b", label)]
-        system = max(fits, key=len, default=None)
-        number = before[system]
-        before[system] += 1
-        if system is None:
-            found[label] = look(number)
-            continue
-        color, marker = SYSTEMS[system]
-        found[label] = {"color": color, "marker": marker, "linestyle": DASHES[number % len(DASHES)]}
-        if number:
-            found[label]["markerfacecolor"] = "white"
-    return found
-
-
 def look(number: int) -> dict:
     """Colour, marker and dash of a line. The dash changes each time the colours repeat."""
     return {
@@ -131,8 +86,8 @@ def look(number: int) -> dict:
 
 def check_pictures(paths: Sequence[Path]) -> None:
     """Refuse what could not be written, before anything is computed."""
-    for path in map(Path, paths):
-        if path.suffix not in SUFFIXES:
+    for path in paths:
+        if path.suffix not in (".png", ".svg"):
             raise UserError(f"{path}: name a .png or .svg file")
         check_output(path)
 
@@ -140,8 +95,7 @@ def check_pictures(paths: Sequence[Path]) -> None:
 @in_style
 def save(figure: Figure, *paths: Path) -> None:
     """Write a figure to each of *paths*, whole or not at all. The suffix chooses the format."""
-    check_pictures(paths)
-    for path in map(Path, paths):
+    for path in paths:
         metadata = {"Date": None} if path.suffix == ".svg" else None
         with whole_file(path) as temporary:
             figure.savefig(temporary, format=path.suffix[1:], dpi=300, metadata=metadata)

@@ -1,7 +1,6 @@
 """Translations of a system: a text with a sentence a line, or what ``fairseq-generate`` printed.
 
-``fairseq-generate`` says on standard error alone that it has finished. A log is therefore complete
-if every sentence of the test set is in it.
+Its log says nowhere that it is whole: it is complete if every sentence of the test set is in it.
 """
 
 import re
@@ -10,6 +9,7 @@ from typing import Dict, Iterator, List, Sequence
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import name_of, read_text
+from resmlp_mt.text.subwords import SPACE
 
 # the two forms in which fairseq's loggers write: after a date, or without one
 LOGGED = re.compile(
@@ -74,9 +74,7 @@ def _translations(lines: Sequence[str], name: str, sentences: int) -> List[str]:
         raise UserError(f"{name}: {len(best)} translations but {sentences} references: {again}")
     found = [best[number] for number in range(sentences)]
     texts = [text for text in found if text]
-    if texts and all("\u2581" in text for text in texts):
-        raise UserError(
-            f"{name}: its translations are subwords: run fairseq-generate with --remove-bpe "
-            "sentencepiece"
-        )
+    if texts and all(SPACE in text for text in texts):
+        remedy = "run fairseq-generate with --remove-bpe sentencepiece"
+        raise UserError(f"{name}: its translations are subwords: {remedy}")
     return found

@@ -33,9 +33,8 @@ def bleu_metric(target_lang: Optional[str] = None, tokenize: Optional[str] = Non
     """BLEU with a tokenizer by its name in sacreBLEU, or with that of the target language: ``zh``,
     ``ja-mecab``, ``ko-mecab``, or ``13a`` for all others."""
     if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
-        raise UserError(
-            f"-tok {tokenize}: no such tokenizer: choose from {' '.join(BLEU.TOKENIZERS)}"
-        )
+        known = " ".join(BLEU.TOKENIZERS)
+        raise UserError(f"-tok {tokenize}: no such tokenizer: choose from {known}")
     language = without_region(target_lang or "")
     language = _TWO_LETTERS.get(language, language)
     try:
@@ -54,9 +53,7 @@ def bleu_metric(target_lang: Optional[str] = None, tokenize: Optional[str] = Non
 def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     """Refuse no sentences, or not one reference for each hypothesis."""
     if len(hypotheses) != len(references):
-        raise UserError(
-            f"{len(hypotheses)} hypotheses but {len(references)} references: "
-            "both need one line a sentence"
-        )
+        counts = f"{len(hypotheses)} hypotheses but {len(references)} references"
+        raise UserError(f"{counts}: both need one line a sentence")
     if not hypotheses:
         raise UserError("nothing to score: no hypotheses and no references")

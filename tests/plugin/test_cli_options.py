@@ -8,7 +8,7 @@ from fairseq.checkpoint_utils import load_ema_from_checkpoint
 from fairseq_programs import call, generate, hypotheses, load, train, values, weights
 from reference_scores import assert_scores_are
 
-from resmlp_mt.plot.mixing_matrices import untrained
+from resmlp_mt.plot.matrices import untrained
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)
 LAST = "checkpoint_last.pt"

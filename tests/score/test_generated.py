@@ -22,12 +22,7 @@ def logs(trained, tmp_path_factory):
     """A folder with ``both`` (what a shell wrote: standard output and error) and ``out`` (without
     the messages), and the translations that are in them."""
     folder = tmp_path_factory.mktemp("logs")
-    program = [
-        console_script("generate"),
-        trained.data,
-        "--user-dir",
-        PACKAGE,
-    ]
+    program = [console_script("generate"), trained.data, "--user-dir", PACKAGE]
     program += ["--path", trained.path, "--cpu", "--num-workers", 0, "--log-interval", 3, *OPTIONS]
     command = f"{shlex.join(map(str, program))} > both 2>&1"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -84,18 +79,13 @@ def test_a_log_that_lacks_a_line_is_refused(logs, kind, tmp_path):
     lines = (folder / "out").read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if not line.startswith(f"{kind}-17\t")]
     (tmp_path / "log").write_text("".join(kept), encoding="utf-8")
-    said = "60 of 61 translations are complete, sentence 17 is missing"
-    with pytest.raises(UserError, match=said):
-        read_system(tmp_path / "log", NUMBER)
-
-
-def test_a_log_of_another_test_set_is_refused(logs):
-    folder, _ = logs
-    said = "61 of 62 translations are complete, sentence 61 is missing"
-    with pytest.raises(UserError, match=said):
-        read_system(folder / "out", 62)
-    with pytest.raises(UserError, match="out: 61 translations but 60 references"):
-        read_system(folder / "out", 60)
+    for sentences, said in (
+        (61, "60 of 61 translations are complete, sentence 17 is missing"),
+        (62, "60 of 62 translations are complete, sentence 17 is missing"),
+        (17, "log: 60 translations but 17 references"),
+    ):
+        with pytest.raises(UserError, match=said):
+            read_system(tmp_path / "log", sentences)
 
 
 def test_a_message_in_the_middle_of_a_line(logs, tmp_path):

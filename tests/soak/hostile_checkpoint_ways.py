@@ -15,7 +15,7 @@ from trained_models import EPOCHS, World
 from resmlp_mt import ResMLPModel
 from resmlp_mt.fairseq_fixes import logging_as_before
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
-from resmlp_mt.plot.mixing_matrices import mixing_matrices
+from resmlp_mt.plot.matrices import mixing_matrices
 
 
 class Refused(Exception):
