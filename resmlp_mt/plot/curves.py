@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -103,6 +103,6 @@ def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     heading = "last value in brackets" if several else None
-    place = {"loc": "outside lower center", "ncols": columns}
+    place: Dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
     figure.legend(handles.values(), handles, title=heading, **place)
     return figure

@@ -1,7 +1,7 @@
 """The mixing matrices A of a checkpoint as heat maps, by depth: the paper's Figure 2, for text."""
 
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from fairseq import tasks
@@ -126,7 +126,7 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
                 axes.set_ylabel(f"{panel.row}\nwritten t".strip())
             if column >= len(below):
                 axes.set_xlabel("read s")
-    place = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
+    place: Dict[str, Any] = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
     scale = figure.colorbar(image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], **place)
     scale.set_label("weight A[t, s], divided by the largest of its matrix")
     scale.outline.set_linewidth(0.5)

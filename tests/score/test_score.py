@@ -19,7 +19,6 @@ from resmlp_mt.score.tokenized_bleu import tokenized_scores
 REFERENCES = sentences(60)
 SYSTEM = drop_words(REFERENCES, 3)
 CHINESE = ["我们今天去公园散步。", "他的父亲是一名医生。", "这本书我已经读过三遍了。"]
-MARK = b"\xef\xbb\xbf"
 
 
 @pytest.fixture
@@ -80,14 +79,6 @@ def test_tokenized_bleu(folder, pair, split):
     assert status == 0 and f"\ntokenized BLEU {scores[name]:.2f} {signature}\n" in out
     assert ("\ncompound-split BLEU " in out) == split
     assert "tokenized" not in resmlp(*command).out
-
-
-def test_a_byte_order_mark_is_no_text(folder):
-    marked = MARK + (folder / "ref").read_bytes()
-    (folder / "marked").write_bytes(marked)
-    for words in (("marked", "-i", "ref"), ("ref", "-i", "marked"), ("ref",)):
-        status, out, _ = resmlp("score", "--references", *words, stdin=marked)
-        assert status == 0 and out.startswith("BLEU 100.00 ")
 
 
 def test_numbers_of_sentences():
