@@ -8,6 +8,7 @@ from typing import Callable, Iterable, Iterator
 from resmlp_mt.errors import UserError
 
 LOOK = 1  # seconds between two looks whether all workers are alive
+SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
 
 _work: Callable  # in a worker: what it does
 
@@ -15,7 +16,13 @@ _work: Callable  # in a worker: what it does
 @contextlib.contextmanager
 def workers(count: int, work: Callable) -> Iterator[Callable[[Iterable], Iterator]]:
     """*count* forked processes; gives what maps *work* over items, in their order."""
-    with multiprocessing.get_context("fork").Pool(count, _start, [work]) as pool:
+    # a worker that is stopped while it starts must not run the handlers of this process
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        started = multiprocessing.get_context("fork").Pool(count, _start, [work])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with started as pool:
         alive = {process.pid for process in multiprocessing.active_children()}
 
         def results(items: Iterable) -> Iterator:
@@ -38,8 +45,10 @@ def workers(count: int, work: Callable) -> Iterator[Callable[[Iterable], Iterato
 def _start(work: Callable) -> None:
     global _work
     _work = work
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
+    for number in (signal.SIGINT, signal.SIGUSR1):  # the parent answers these
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def _call(item):

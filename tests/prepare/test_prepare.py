@@ -14,7 +14,7 @@ from fairseq_programs import call
 from prepare_text import pairs_of, write_pairs, write_side
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.prepare import corpora, encoding
+from resmlp_mt.prepare import corpora, encoding, pool
 from resmlp_mt.prepare import preparation as steps
 from resmlp_mt.prepare.corpora import find_corpora
 from resmlp_mt.prepare.pool import workers
@@ -171,6 +171,25 @@ def test_a_worker_that_is_killed():
 
     with pytest.raises(UserError, match="a worker process was killed"), workers(2, die) as run:
         list(run(range(20)))
+
+
+def test_a_worker_that_is_stopped_while_it_starts(tmp_path, monkeypatch):
+    """The pool ends its workers by SIGTERM. One that has just been forked has our handler of it."""
+    start = pool._start
+
+    def start_late(work):
+        time.sleep(0.2)
+        start(work)
+
+    monkeypatch.setattr(pool, "_start", start_late)
+    mark = tmp_path / "handled"
+    before = signal.signal(signal.SIGTERM, lambda *_: mark.touch())
+    try:
+        with workers(2, len):
+            pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not mark.exists()
 
 
 def test_everything_is_what_fairseq_preprocess_makes(tmp_path, own):
