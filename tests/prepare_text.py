@@ -4,6 +4,8 @@ import random
 from pathlib import Path
 from typing import List, Tuple
 
+from resmlp_mt.text.lines import check_same_lines, read_text
+
 SYLLABLES = ["ka", "lo", "mi", "ru", "ste", "für", "dä", "öse", "ner", "tion"]
 SYLLABLES += ["ge", "ver", "ou", "é"]
 
@@ -37,3 +39,10 @@ def write_pairs(folder: Path, name: str, languages: Tuple[str, str], pairs) -> P
     for language, lines in zip(languages, zip(*pairs)):
         write_side(folder / f"{name}.{language}", lines)
     return folder / name
+
+
+def read_parallel(source, target):
+    """All sentence pairs of two files."""
+    sides = read_text(source), read_text(target)
+    check_same_lines(source, len(sides[0]), target, len(sides[1]))
+    return list(zip(*sides))

@@ -11,7 +11,7 @@ import sys
 import zlib
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, Tuple, cast
+from typing import BinaryIO, Iterable, Iterator, List, cast
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import whole_file
@@ -79,13 +79,6 @@ def read_text(path: Path) -> List[str]:
     if not lines:
         raise UserError(f"{name_of(path)}: empty file: give one sentence a line")
     return lines
-
-
-def read_parallel(source: Path, target: Path) -> List[Tuple[str, str]]:
-    """All sentence pairs of two files."""
-    sides = read_text(source), read_text(target)
-    check_same_lines(source, len(sides[0]), target, len(sides[1]))
-    return list(zip(*sides))
 
 
 def check_same_lines(path: Path, lines: int, other: Path, other_lines: int) -> None:

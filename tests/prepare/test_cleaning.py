@@ -4,12 +4,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from prepare_text import pairs_of, write_pairs
+from prepare_text import pairs_of, read_parallel, write_pairs
 
 from resmlp_mt.prepare.cleaning import Cleaner, clean
 from resmlp_mt.prepare.corpora import Corpus
 from resmlp_mt.prepare.encoding import sample
-from resmlp_mt.text.lines import read_parallel
 from resmlp_mt.text.normalise import Normaliser
 
 MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables

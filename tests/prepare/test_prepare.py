@@ -11,7 +11,7 @@ import pytest
 from command import refused, resmlp
 from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
-from prepare_text import pairs_of, write_pairs, write_side
+from prepare_text import pairs_of, read_parallel, write_pairs, write_side
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.prepare import corpora, encoding, pool
@@ -19,7 +19,7 @@ from resmlp_mt.prepare import preparation as steps
 from resmlp_mt.prepare.corpora import find_corpora
 from resmlp_mt.prepare.pool import workers
 from resmlp_mt.prepare.preparation import PrepareOptions
-from resmlp_mt.text.lines import read_parallel, write_lines
+from resmlp_mt.text.lines import write_lines
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords
 

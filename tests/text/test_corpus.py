@@ -3,9 +3,10 @@
 import gzip
 
 import pytest
+from prepare_text import read_parallel
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import read_parallel, write_lines
+from resmlp_mt.text.lines import write_lines
 
 
 def test_gzip_and_windows_line_ends(tmp_path):
