@@ -145,14 +145,15 @@ class Study:
         inputs = ("average", "--inputs", final / "checkpoints", "--num-update-checkpoints", 3)
         resmlp_mt(*inputs, "--output", final / "model.pt")
         minutes += stage["cpu_minutes"]
-        write_json(final / "stage.json", {"updates": end, "cpu_minutes": minutes})
+        stage = {"updates": end, "cpu_minutes": minutes, "precision": self.args.precision}
+        write_json(final / "stage.json", stage)
 
     def _train(self, system: str, out: Path, updates: int, *options) -> float:
         """Train or resume up to so many updates; the CPU minutes that the folder took."""
         resmlp_mt(
             *("train", self.data, "--out", out, "--arch", ARCHITECTURES[system]),
             *("--recipe", RECIPE, "--seed", self.args.seed, "--max-update", updates),
-            *("--precision", "bf16", "--max-tokens", 1024, "--threads", 1),
+            *("--precision", self.args.precision, "--max-tokens", 1024, "--threads", 1),
             *("--", "--cpu", "--keep-interval-updates", 5, *options),
         )
         return read_json(out / "cost.json")["cpu_minutes"]
@@ -325,6 +326,10 @@ def parse_args() -> argparse.Namespace:
         action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")
         action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
         action.add_argument("--seed", type=int, default=1)
+    precision = {"choices": ("fp32", "bf16"), "default": "bf16"}
+    actions.choices["train"].add_argument(
+        "--precision", **precision, help="bf16 is slower than fp32 on a CPU without AVX-512"
+    )
     actions.choices["publish"].add_argument("--model", type=Path, default=HERE / "model")
     for action in actions.choices.values():
         action.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
