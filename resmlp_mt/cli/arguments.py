@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, Dict
 
-from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
+from resmlp_mt.length_penalty import RANGE, is_length_penalty
 
 
 class Parser(argparse.ArgumentParser):

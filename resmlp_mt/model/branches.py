@@ -6,19 +6,20 @@ position of R hypotheses.
 """
 
 from functools import partial
-from typing import Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
-from fairseq.modules import LayerNorm, MultiheadAttention
+import torch
+from fairseq import utils
+from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional as F
 
 from resmlp_mt.decoding.history import BeamHistory
 from resmlp_mt.decoding.memory import SourceMemory
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.attention import attend, join_heads, keys_values, split_heads
 from resmlp_mt.model.folding import absorb, after, unchanged, with_parts
-from resmlp_mt.model.lean_training import Dropout, activation_function, compose
-from resmlp_mt.model.mixing_kinds import TOKEN_MIXING, NoTokenMixing
 from resmlp_mt.model.padding import zero_padding
 
 
@@ -63,13 +64,6 @@ class TokenMixingBranch(Branch):
         mixing = self.mixing.folded(self.pre if absorbed else None, self.post)
         pre = unchanged if absorbed else self.pre
         return with_parts(self, pre=pre, mixing=mixing, post=unchanged)
-
-
-def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
-    """The branch of eq. 2 with the kind of mixing that ``cfg.token_mixing`` names."""
-    mixing = TOKEN_MIXING[str(cfg.token_mixing)].build(cfg, channels, positions, causal)
-    nothing = isinstance(mixing, NoTokenMixing)
-    return mixing if nothing else TokenMixingBranch(cfg, channels, mixing)
 
 
 class FeedForwardBranch(Branch):
@@ -149,3 +143,109 @@ class CrossAttentionBranch(Branch):
         out_proj = after(self.attn.out_proj, self.post)
         attn = with_parts(self.attn, q_proj=q_proj, out_proj=out_proj)
         return with_parts(self, pre=pre, attn=attn, post=unchanged)
+
+
+# ---- attention ------------------------------------------------------------------------------
+
+
+def keys_values(attention: nn.Module, states: Tensor) -> Tuple[Tensor, Tensor]:
+    """The keys and values of fairseq's MultiheadAttention for *states*, S x B x C:
+    B x H x S x C / H each."""
+    keys, values = attention.k_proj(states), attention.v_proj(states)
+    return split_heads(keys, attention.num_heads), split_heads(values, attention.num_heads)
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """T x B x C to B x H x T x C / H."""
+    length, batch, _ = x.shape
+    return x.reshape(length, batch, heads, -1).permute(1, 2, 0, 3)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """B x H x T x C / H to T x B x C."""
+    return x.permute(2, 0, 1, 3).flatten(2)
+
+
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Optional[Tensor],
+    dropout: float,
+    need_weights: bool,
+) -> Tuple[Tensor, Optional[Tensor]]:
+    """``softmax(Q K' / sqrt(C / H)) V``, B x H x T x C / H, and None or the weights before dropout,
+    B x H x T x S, in float32 at least. *mask*, B x 1 x 1 x S, is added to the scores."""
+    if not need_weights:
+        return F.scaled_dot_product_attention(queries, keys, values, mask, dropout), None
+    scores = (queries * queries.size(-1) ** -0.5) @ keys.transpose(2, 3)
+    if mask is not None:
+        scores = scores + mask
+    weights = torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    return F.dropout(weights.to(values.dtype), dropout) @ values, weights
+
+
+# ---- as PyTorch and fairseq compute it, in less time and memory -------------------------------
+
+
+def activation_function(name: str) -> Callable[[Tensor], Tensor]:
+    """The function that fairseq calls *name*. Its own ``gelu`` turns 16-bit states into float32
+    and back, two passes over memory."""
+    return F.gelu if name == "gelu" else utils.get_activation_fn(name)
+
+
+class Dropout(FairseqDropout):
+    """fairseq's dropout, which on a CPU keeps a byte an element for the backward pass."""
+
+    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
+        on = self.training or self.apply_during_inference
+        here = x.device.type == "cpu" and not torch.compiler.is_compiling()
+        if on and here and 0 < self.p < 1:
+            return (x * random_mask(x, self.p)).mul_(1 / (1 - self.p))
+        return super().forward(x, inplace)
+
+
+_LEVELS = 1 << 16  # of a random number of 16 bits
+
+
+def random_mask(x: Tensor, p: float) -> Tensor:
+    """A boolean mask like *x*, False with probability *p* (to the nearest 1 / 65536). 64 random
+    bits make four elements: six times as fast on a CPU as ``Tensor.bernoulli_``."""
+    bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
+    numbers = bits.random_(-(1 << 63), None).view(torch.int16)[: x.numel()]
+    dropped = min(round(p * _LEVELS), _LEVELS - 1)
+    return (numbers >= dropped - _LEVELS // 2).view(x.shape)
+
+
+def compose(linear: Callable, function: Callable, x: Tensor) -> Tensor:
+    """``linear(function(x))``, which keeps x for the backward pass and computes the linear layer's
+    input ``function(x)`` again: *function* must be cheap and deterministic."""
+    if (
+        not torch.is_grad_enabled()
+        # the compiler decides by itself what is kept
+        or torch.compiler.is_compiling()
+        # the backward pass has no autocast: the function would give another type there
+        or torch.is_autocast_enabled(x.device.type)
+    ):
+        return linear(function(x))
+    kept: List[list] = []
+
+    def pack(tensor: Tensor) -> list:
+        kept.append([tensor])
+        return kept[-1]
+
+    def unpack(entry: list) -> Tensor:
+        if isinstance(entry[0], Tensor):
+            return entry[0]
+        return function(x).as_strided(*entry[0])
+
+    with saved_tensors_hooks(pack, unpack):
+        h = function(x)
+        y = linear(h)
+    again = h.untyped_storage()._cdata
+    for entry in kept:
+        tensor = entry[0]
+        if tensor.untyped_storage()._cdata == again:
+            entry[0] = tensor.size(), tensor.stride(), tensor.storage_offset()
+    kept.clear()
+    return y

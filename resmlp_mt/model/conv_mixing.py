@@ -18,7 +18,7 @@ from resmlp_mt.model.folding import after, with_parts
 class ConvTokenMixing(nn.Module):
     """``y[t] = sum_k W[k] x[t + k] + b``, K matrices of C x C."""
 
-    def __init__(self, cfg, channels: int, causal: bool):
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
         super().__init__()
         kernel_size, bias = cfg.token_mixing_kernel_size, not cfg.no_token_mixing_bias
         if kernel_size < 1 or kernel_size % 2 == 0:
@@ -32,10 +32,6 @@ class ConvTokenMixing(nn.Module):
         nn.init.normal_(self.taps.weight, std=cfg.token_mixing_init_std)
         if bias:
             nn.init.zeros_(self.taps.bias)
-
-    @classmethod
-    def build(cls, cfg, channels: int, positions: int, causal: bool) -> "ConvTokenMixing":
-        return cls(cfg, channels, causal)
 
     def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
         past = history is not None

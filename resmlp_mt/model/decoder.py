@@ -1,20 +1,16 @@
 """The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
-from resmlp_mt.model.branches import (
-    CrossAttentionBranch,
-    FeedForwardBranch,
-    build_norm,
-    build_token_mixing_branch,
-)
+from resmlp_mt.model.branches import CrossAttentionBranch, FeedForwardBranch, build_norm
 from resmlp_mt.model.encoder import wrap_layer
-from resmlp_mt.model.folding import Stack
+from resmlp_mt.model.folding import FoldedLayers
+from resmlp_mt.model.mixing_kinds import build_token_mixing_branch
 from resmlp_mt.model.padding import check_length, hide_padding, turn_back, turn_right
 
 
@@ -46,8 +42,10 @@ class ResMLPDecoderLayer(nn.Module):
         return self.feed_forward(x), weights
 
 
-class ResMLPDecoder(Stack, TransformerDecoderBase):
+class ResMLPDecoder(TransformerDecoderBase):
     """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final affine map, the output layer."""
+
+    folded: Optional[FoldedLayers] = None  # in inference
 
     def __init__(
         self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
@@ -118,11 +116,11 @@ class ResMLPDecoder(Stack, TransformerDecoderBase):
         words, R, which makes the features and the states of each layer R x C."""
         if memory is None:
             source, mask = self._source(encoder_out)
-            layers, need_attention = self.running_layers(), True
+            layers, need_attention = self._running_layers(), True
         else:
             source = mask = None
             if not len(memory.history):
-                memory.layers = self.running_layers()
+                memory.layers = self._running_layers()
                 states, padding = self._source((encoder_out or {}).get("sentences", encoder_out))
                 if states is not None:
                     rows = encoder_out.get("sentence_of_row")
@@ -148,6 +146,9 @@ class ResMLPDecoder(Stack, TransformerDecoderBase):
         if self.project_out_dim is not None:
             x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
+
+    def _running_layers(self) -> Iterable[nn.Module]:
+        return self.layers if self.folded is None else self.folded()
 
     @staticmethod
     def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:

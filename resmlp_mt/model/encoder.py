@@ -8,8 +8,9 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
-from resmlp_mt.model.branches import FeedForwardBranch, build_norm, build_token_mixing_branch
-from resmlp_mt.model.folding import Stack
+from resmlp_mt.model.branches import FeedForwardBranch, build_norm
+from resmlp_mt.model.folding import FoldedLayers
+from resmlp_mt.model.mixing_kinds import build_token_mixing_branch
 from resmlp_mt.model.padding import (
     check_length,
     is_known_empty,
@@ -46,8 +47,10 @@ def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=least)
 
 
-class ResMLPEncoder(Stack, TransformerEncoderBase):
+class ResMLPEncoder(TransformerEncoderBase):
     """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final affine map."""
+
+    folded: Optional[FoldedLayers] = None  # in inference
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
@@ -79,7 +82,7 @@ class ResMLPEncoder(Stack, TransformerEncoderBase):
             padding = None
         x = zero_padding(x, padding)
         states = [x]
-        for layer in self.running_layers():
+        for layer in self.layers if self.folded is None else self.folded():
             x = layer(x, padding)
             states.append(x)
         if self.layer_norm is not None:

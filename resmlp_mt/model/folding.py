@@ -23,16 +23,6 @@ def fold_(model: nn.Module, pack: bool = False) -> None:
         stack.folded = FoldedLayers(stack.layers, pack)
 
 
-class Stack:
-    """An encoder or decoder whose ``layers`` may have a folded form."""
-
-    layers: nn.ModuleList
-    folded: Optional["FoldedLayers"] = None
-
-    def running_layers(self) -> Iterable[nn.Module]:
-        return self.layers if self.folded is None else self.folded()
-
-
 class FoldedLayers:
     """The layers of a stack as inference runs them, folded again whenever a tensor or its version
     has changed. An edit through ``.data`` goes unseen: edit under ``torch.no_grad()``. A layer with

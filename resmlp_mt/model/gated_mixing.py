@@ -9,8 +9,8 @@ from typing import Optional
 from torch import Tensor, nn
 
 from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.branches import activation_function
 from resmlp_mt.model.folding import after, before, with_parts
-from resmlp_mt.model.lean_training import activation_function
 from resmlp_mt.model.padding import zero_padding
 from resmlp_mt.model.token_mixing import ToeplitzTokenMixing
 
@@ -28,7 +28,7 @@ class GatedTokenMixing(nn.Module):
         bias = not cfg.no_token_mixing_bias
         # W_v above W_g: one product
         self.value_gate = nn.Linear(channels, 2 * channels, bias=bias)
-        self.toeplitz = ToeplitzTokenMixing.build(cfg, channels, positions, causal)
+        self.toeplitz = ToeplitzTokenMixing(cfg, channels, positions, causal)
         self.output = nn.Linear(channels, channels, bias=bias)
         self.activation = activation_function(str(cfg.activation_fn))
         for weight in (*self.value_gate.weight.chunk(2), self.output.weight):
@@ -36,10 +36,6 @@ class GatedTokenMixing(nn.Module):
         if bias:
             nn.init.zeros_(self.value_gate.bias)
             nn.init.zeros_(self.output.bias)
-
-    @classmethod
-    def build(cls, cfg, channels: int, positions: int, causal: bool) -> "GatedTokenMixing":
-        return cls(cfg, channels, positions, causal)
 
     def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
         """Arguments as of :meth:`TokenMixing.forward`; *history* keeps the values W_v x."""

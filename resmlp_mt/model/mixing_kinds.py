@@ -1,10 +1,11 @@
-"""The choices of ``--token-mixing``."""
+"""The choices of ``--token-mixing``, and the branch that mixes by the chosen one."""
 
 from typing import Dict, Type
 
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.model.branches import TokenMixingBranch
 from resmlp_mt.model.conv_mixing import ConvTokenMixing
 from resmlp_mt.model.gated_mixing import GatedTokenMixing
 from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
@@ -20,11 +21,7 @@ def register_mixing(name: str, cls: Type[nn.Module]) -> None:
         from resmlp_mt import ResMLPModel, register_mixing
 
         class ShiftMixing(torch.nn.Module):
-            @classmethod
-            def build(cls, cfg, channels, positions, causal):
-                return cls(channels)
-
-            def __init__(self, channels):
+            def __init__(self, cfg, channels, positions, causal):
                 super().__init__()
                 self.weight = torch.nn.Parameter(torch.full((2, channels), 0.5))
 
@@ -46,12 +43,18 @@ def register_mixing(name: str, cls: Type[nn.Module]) -> None:
         raise UserError(f"register_mixing: there is another {name} already: choose another name")
 
 
+def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
+    """The branch of eq. 2 with the kind of mixing that ``cfg.token_mixing`` names."""
+    mixing = TOKEN_MIXING[str(cfg.token_mixing)](cfg, channels, positions, causal)
+    nothing = isinstance(mixing, NoTokenMixing)
+    return mixing if nothing else TokenMixingBranch(cfg, channels, mixing)
+
+
 class NoTokenMixing(nn.Module):
     """``--token-mixing none``: a branch that adds nothing and has no weights."""
 
-    @classmethod
-    def build(cls, cfg, channels: int, positions: int, causal: bool) -> "NoTokenMixing":
-        return cls()
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
+        super().__init__()
 
     def forward(self, x: Tensor, padding_mask=None, history=None) -> Tensor:
         return x

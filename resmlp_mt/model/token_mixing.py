@@ -20,26 +20,14 @@ from resmlp_mt.model.folding import FoldedTokenMixing
 class TokenMixing(nn.Module):
     """``y[t] = sum_s A[t, s] x[s] + b[t]``, the linear layer over positions of eq. 2.
 
-    Args:
-        channels: C.
-        positions: N, the longest sentence; A is N x N.
-        causal: A is lower triangular (decoder).
-        heads: H, number of channel groups with a matrix each; divides C.
-        init_std: standard deviation of the first weights.
+    A is N x N for N *positions*, the longest sentence; lower triangular if *causal* (decoder).
     """
 
     has_heads = True
 
-    def __init__(
-        self,
-        channels: int,
-        positions: int,
-        causal: bool,
-        heads: int = 1,
-        bias: bool = True,
-        init_std: float = 0.02,
-    ):
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
         super().__init__()
+        heads = cfg.token_mixing_heads
         if not isinstance(heads, int) or heads < 1 or channels % heads:
             raise UserError(
                 f"--token-mixing-heads {heads} does not divide the {channels} channels: "
@@ -47,16 +35,12 @@ class TokenMixing(nn.Module):
             )
         self.channels, self.positions, self.causal, self.heads = channels, positions, causal, heads
         self.weight = nn.Parameter(torch.empty(self.weight_shape()))
-        self.bias = nn.Parameter(torch.zeros(heads, positions)) if bias else None
-        nn.init.normal_(self.weight, std=init_std)
+        self.bias = None
+        if not cfg.no_token_mixing_bias:
+            self.bias = nn.Parameter(torch.zeros(heads, positions))
+        nn.init.normal_(self.weight, std=cfg.token_mixing_init_std)
         if causal:
             self.mask_future_()
-
-    @classmethod
-    def build(cls, cfg, channels: int, positions: int, causal: bool) -> "TokenMixing":
-        bias = not cfg.no_token_mixing_bias
-        heads, std = cfg.token_mixing_heads, cfg.token_mixing_init_std
-        return cls(channels, positions, causal, heads, bias, std)
 
     def weight_shape(self) -> tuple:
         """Shape of the learned weights."""

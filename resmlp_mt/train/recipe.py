@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Union
 
-from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
+from resmlp_mt.length_penalty import RANGE, is_length_penalty
 
 FOLDER = Path(__file__).with_name("recipes")
 NAMES = ("trial", "small", "conv", "mixed", "paper")

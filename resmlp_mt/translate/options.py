@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, Tuple
 
-from resmlp_mt.decoding.length_penalty import DEFAULT as LENPEN
-from resmlp_mt.decoding.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_colon
+from resmlp_mt.length_penalty import DEFAULT as LENPEN
+from resmlp_mt.length_penalty import RANGE, is_length_penalty
 from resmlp_mt.text.settings import FILE, TextSettings
 
 

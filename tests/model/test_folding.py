@@ -37,7 +37,7 @@ def test_stays_in_its_type_and_place(kind, heads, place):
     model.to(place)
     expected = {(t.dtype, t.device) for t in model.parameters()}
     fold_(model)
-    layers = nn.ModuleList([*model.encoder.running_layers(), *model.decoder.running_layers()])
+    layers = nn.ModuleList([*model.encoder.folded(), *model.decoder.folded()])
     assert len(expected) == 1
     assert {(t.dtype, t.device) for t in (*layers.parameters(), *layers.buffers())} == expected
 

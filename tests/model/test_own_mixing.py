@@ -59,7 +59,7 @@ def test_decoding_and_folding(kind, folded):
         fold_(model)
         with torch.no_grad():
             assert gap(model(source, None, prev)[0], full(source, None, prev)[0]) < 1e-4
-            branch = model.decoder.running_layers()[0].token_mixing
+            branch = model.decoder.folded()[0].token_mixing
         assert hasattr(branch.post, "alpha") == (kind == "shift")  # stays where none folds it
     moves = [Move([1, 0, 2, 2]), Move([0, 1, 1, 3]), Move([0, 2])]
     assert_decodes_as_in_one_pass(model, full, dictionary, source, moves, 1e-4, beam=2)

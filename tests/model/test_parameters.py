@@ -1,5 +1,7 @@
 """Parameters: their numbers, those of the paper's sizes written out, and their first values."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 from helpers import SMALL, build_model
@@ -72,16 +74,20 @@ def test_first_maps():
     assert sum(isinstance(m, torch.nn.LayerNorm) for m in model.modules()) == 2 * 2 + 2 * 3 + 2
 
 
+def options(heads, std=0.02):
+    return Namespace(token_mixing_heads=heads, token_mixing_init_std=std, no_token_mixing_bias=False)
+
+
 @pytest.mark.parametrize("kind", [TokenMixing, ToeplitzTokenMixing])
 def test_first_matrices(kind):
-    mixing = kind(4, 400, False, heads=4, init_std=0.05)
+    mixing = kind(options(4, 0.05), 4, 400, causal=False)
     assert abs(mixing.matrix(400).std().item() - 0.05) < 0.005
     assert torch.equal(mixing.bias, torch.zeros(4, 400))
 
 
 def test_the_saved_matrix_is_triangular():
     """As drawn and after a step of training: what a user plots is what is computed."""
-    mixing = TokenMixing(6, 12, True, heads=2)
+    mixing = TokenMixing(options(2), 6, 12, causal=True)
     optimizer = torch.optim.Adagrad(mixing.parameters(), lr=0.1, weight_decay=0.01)
     for _ in range(2):
         weight = mixing.state_dict()["weight"]

@@ -143,7 +143,7 @@ def test_folding_changes_nothing(case):
     fold_(model)
     for source, logits in zip(sources, before, strict=True):
         assert gap(model(source, None, prev)[0], logits) < tolerance
-    layers = nn.ModuleList([*model.encoder.running_layers(), *model.decoder.running_layers()])
+    layers = nn.ModuleList([*model.encoder.folded(), *model.decoder.folded()])
     assert [name for name, module in layers.named_modules() if isinstance(module, Affine)] == []
 
 
