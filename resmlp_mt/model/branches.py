@@ -16,16 +16,25 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
-from resmlp_mt.decoding.history import BeamHistory
-from resmlp_mt.decoding.memory import SourceMemory
+from resmlp_mt.decoding.memory import BeamHistory, SourceMemory
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.folding import absorb, after, unchanged, with_parts
+from resmlp_mt.model.folding import after, before, with_parts
 from resmlp_mt.model.padding import zero_padding
 
 
 def build_norm(cfg, channels: int) -> nn.Module:
     """The map before a branch and after a stack: the paper's Affine or, to compare, LayerNorm."""
     return Affine(channels) if cfg.normalization == "affine" else LayerNorm(channels)
+
+
+def unchanged(x: Tensor) -> Tensor:
+    """Stands in for an absorbed map. Calling a module that does nothing would cost time."""
+    return x
+
+
+def absorb(norm: nn.Module, linear: nn.Linear) -> tuple:
+    """*norm* and the *linear* after it, folded unless *norm* is a LayerNorm."""
+    return (unchanged, before(norm, linear)) if isinstance(norm, Affine) else (norm, linear)
 
 
 class Branch(nn.Module):

@@ -95,16 +95,6 @@ def with_parts(module: nn.Module, **parts) -> nn.Module:
     return new
 
 
-def unchanged(x: Tensor) -> Tensor:
-    """Stands in for an absorbed map. Calling a module that does nothing would cost time."""
-    return x
-
-
-def absorb(norm: nn.Module, linear: nn.Linear) -> tuple:
-    """*norm* and the *linear* after it, folded unless *norm* is a LayerNorm."""
-    return (unchanged, before(norm, linear)) if isinstance(norm, Affine) else (norm, linear)
-
-
 @torch.no_grad()
 def before(affine: Affine, linear: nn.Linear) -> nn.Linear:
     """``W (alpha x + beta) + b`` as one linear layer."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.decoding.history import BeamHistory
+from resmlp_mt.decoding.memory import BeamHistory
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.folding import FoldedTokenMixing

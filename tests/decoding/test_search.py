@@ -13,7 +13,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
-from resmlp_mt.decoding import candidates, history, search
+from resmlp_mt.decoding import candidates, memory, search
 from resmlp_mt.decoding.hypotheses import Hypotheses
 from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
 from resmlp_mt.decoding.search import NotFinite, ResMLPGenerator
@@ -67,9 +67,9 @@ def assert_same(theirs, ours):
 def way(request, monkeypatch):
     """Both ways to search: with as little work as possible, and in steps of few launches."""
     on_gpu = request.param == "gpu"
-    monkeypatch.setattr(history.BeamHistory, "launch_bound", on_gpu)
-    monkeypatch.setattr(history, "BUCKET", 4)  # the room doubles now and then
-    monkeypatch.setattr(history, "SHARE_FROM", 30)
+    monkeypatch.setattr(memory.BeamHistory, "launch_bound", on_gpu)
+    monkeypatch.setattr(memory, "BUCKET", 4)  # the room doubles now and then
+    monkeypatch.setattr(memory, "SHARE_FROM", 30)
     monkeypatch.setattr(search, "ASK_EVERY", 2)
     if on_gpu:
         for module in (candidates, search):

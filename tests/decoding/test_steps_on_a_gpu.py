@@ -10,7 +10,7 @@ from test_search import batch_of
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from resmlp_mt.decoding import candidates, history, hypotheses, search
+from resmlp_mt.decoding import candidates, hypotheses, memory, search
 from resmlp_mt.decoding.hypotheses import Hypotheses
 from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.model.folding import fold_
@@ -69,7 +69,7 @@ def operations_of(words: int, kind: str) -> Operations:
 @pytest.mark.parametrize("kind", ["linear", "toeplitz"])
 def test_operations_of_a_step(kind, monkeypatch):
     """Of 8 steps. The host puts the results together after them."""
-    monkeypatch.setattr(history.BeamHistory, "launch_bound", True)
+    monkeypatch.setattr(memory.BeamHistory, "launch_bound", True)
     for module in (candidates, search):
         monkeypatch.setattr(module, "in_chunks", lambda x: False)
     nothing = SimpleNamespace(not_finite=list, results=lambda length_penalty: [])

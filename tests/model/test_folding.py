@@ -10,7 +10,7 @@ from model_checks import random_words
 from torch import nn
 from torch.nn.utils import prune
 
-from resmlp_mt.decoding.history import BeamHistory
+from resmlp_mt.decoding.memory import BeamHistory
 from resmlp_mt.model.folding import fold_
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))

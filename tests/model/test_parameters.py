@@ -75,7 +75,8 @@ def test_first_maps():
 
 
 def options(heads, std=0.02):
-    return Namespace(token_mixing_heads=heads, token_mixing_init_std=std, no_token_mixing_bias=False)
+    own = {"heads": heads, "init_std": std}
+    return Namespace(no_token_mixing_bias=False, **{f"token_mixing_{k}": own[k] for k in own})
 
 
 @pytest.mark.parametrize("kind", [TokenMixing, ToeplitzTokenMixing])

@@ -12,7 +12,7 @@ from model_checks import assert_causal, assert_decodes_as_in_one_pass
 from model_strategies import Case, cases, searches
 from torch import nn
 
-from resmlp_mt.decoding import history
+from resmlp_mt.decoding import memory
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.folding import fold_
 
@@ -126,7 +126,7 @@ def test_decoding_is_exact(case):
     """Word by word, the logits and attention of the full pass, whatever beam search moves."""
     model, tolerance = model_of(case), tolerance_of(case)
     torch.manual_seed(case.seed)
-    with mock.patch.object(history, "SHARE_FROM", case.share_from):
+    with mock.patch.object(memory, "SHARE_FROM", case.share_from):
         assert_decodes_as_in_one_pass(
             *(model, case.model(), case.dictionary, case.source(), case.moves, tolerance),
             *(case.beam, case.own),
