@@ -3,9 +3,9 @@
 import json
 import os
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, List, Optional, Tuple
+from tempfile import TemporaryDirectory
+from typing import List, Optional, Tuple
 
 import regex
 from sacremoses import MosesPunctNormalizer
@@ -45,15 +45,15 @@ beam {search[beam]}, length penalty {search[lenpen]}.
 Compared with PyTorch at export: the scores of ten steps differ by {found[steps]:.1e}.
 {found[same]} of {found[lines]} translations are the same.
 
-config.json has the size and the SHA-256 of each file. The runtime refuses a folder that has others.
+The runtime refuses files that do not match their SHA-256 in config.json.
 """
 
 
 def export(options: SearchOptions, out: Path, precision: str, lines: Optional[List[str]]) -> dict:
-    """Write a model as a folder, whole or not at all; returns what :func:`verify` finds.
+    """Write the model that *options* name, whole or not at all; returns what :func:`verify` finds.
 
-    *options* name the checkpoint and the default search; *precision* is ``float32``, ``float16`` or
-    ``int8``; translations of *lines* are compared, or of made-up sentences.
+    *precision* is ``float32``, ``float16`` or ``int8``; translations of *lines* are compared, or of
+    made-up sentences. The search of *options* is the default of the folder.
     """
     if out.exists() or not out.absolute().parent.is_dir():
         raise UserError(f"{out}: name a folder that is not there, in one that is")
@@ -73,14 +73,20 @@ def export_model(
         raise UserError(f"{path}: --adaptive-softmax-cutoff: adaptive softmax cannot be exported")
     if any(layer.cross_attention is None for layer in model.decoder.layers):
         raise UserError(f"{path}: --no-cross-attention: a model without it cannot be exported")
-    with whole_folder(out) as folder:
-        config = write_model(translator, model, folder, precision)
-        found = verify(translator, folder, precision, lines)
-        source, target = config["languages"]
-        size = sum(file["bytes"] for file in config["files"].values()) / 1e6
-        names = {"source": source, "target": target, "name": out.name, "megabytes": size}
-        card = _CARD.format(**config, **names, found=found)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+    try:
+        with TemporaryDirectory(prefix=f".{out.name}.", dir=out.absolute().parent) as temporary:
+            folder = Path(temporary) / out.name
+            folder.mkdir()
+            config = write_model(translator, model, folder, precision)
+            found = verify(translator, folder, precision, lines)
+            source, target = config["languages"]
+            size = sum(file["bytes"] for file in config["files"].values()) / 1e6
+            names = {"source": source, "target": target, "name": out.name, "megabytes": size}
+            card = _CARD.format(**config, **names, found=found)
+            (folder / "README.md").write_text(card, encoding="utf-8")
+            os.rename(folder, out)
+    except OSError as error:
+        raise UserError(f"{out}: {error.strerror or error}: nothing was exported") from None
     return found
 
 
@@ -88,7 +94,6 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
     """Write everything but the model card; returns what config.json has."""
     task = translator.task
     settings = translator.options.text_settings().reading(task.cfg.source_lang)
-    sides = task.source_dictionary, task.target_dictionary
     sizes = {
         "format": runtime.FORMAT,
         "precision": precision,
@@ -99,9 +104,9 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
     for name, data in files.items():
         (folder / name).write_bytes(data)
     shutil.copyfile(settings.subword_model, folder / "spm.model")
-    for name, dictionary in zip(("source.txt", "target.txt"), sides):
+    for side, dictionary in ("source", task.source_dictionary), ("target", task.target_dictionary):
         text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        (folder / f"{side}.txt").write_text(text, encoding="utf-8", newline="\n")
     shutil.copyfile(runtime.__file__, folder / "runtime.py")
     searched = ("beam", "lenpen", "max_len_a", "max_len_b")
     config = {
@@ -122,7 +127,7 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
 def _characters(pattern: str) -> str:
     """The characters that match *pattern*, as ranges for a class in brackets."""
     characters = "".join(map(chr, range(0x110000)))
-    runs = (match.group() for match in regex.finditer(f"(?V1)(?:{pattern})+", characters))
+    runs = regex.findall(f"(?V1)(?:{pattern})+", characters)
     return "".join(run if len(run) < 3 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
@@ -131,25 +136,9 @@ def substitutions(language: str) -> List[Tuple[str, str]]:
     replacement, which need no library. They leave white space as it is."""
     other_letters = _characters(r"[[\p{L}\p{M}]--\p{Latin}]")
     not_spelling = rf"(?!(?<=[{other_letters}])[\u200c\u200d])"
-    invisible, other = r"\p{Cf}", r"\p{C}"
     return [
-        (not_spelling + f"[{_characters(invisible)}]", ""),
-        (not_spelling + f"[{_characters(other)}]", " "),
+        (not_spelling + "[" + _characters(r"\p{Cf}") + "]", ""),
+        (not_spelling + "[" + _characters(r"\p{C}") + "]", " "),
         (r"^\s+|\s+$", ""),
         *MosesPunctNormalizer(without_region(language)).substitutions,
     ]
-
-
-@contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
-    """A folder to fill, which takes its name once the block has ended well."""
-    temporary = out.absolute().parent / f".{out.name}.{os.getpid()}.tmp"
-    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
-    try:
-        temporary.mkdir()
-        yield temporary
-        os.rename(temporary, out)
-    except OSError as error:
-        raise UserError(f"{out}: {error.strerror or error}: nothing was exported") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,12 +1,8 @@
 #!/usr/bin/env python3
 """Translate with an exported model: numpy, onnxruntime and sentencepiece, nothing else.
 
-    python MODEL/runtime.py --input test.en --output test.de      # or standard input and output
-
-    from runtime import ExportedModel
-    ExportedModel("MODEL").translate(["A sentence.", "Another one."])
-
-The folder was written by `resmlp-mt export`. The search is fairseq's beam search.
+python MODEL/runtime.py --input test.en --output test.de, or, in Python,
+ExportedModel("MODEL").translate(["A sentence."]). The search is fairseq's beam search.
 """
 
 import argparse
@@ -38,15 +34,14 @@ ROOM = 8  # positions by which the memory of past words grows
 
 
 class TranslationError(ValueError):
-    """One line that says what is wrong with the folder or the text, and what to do."""
+    """Its message is one line that says what is wrong and what to do."""
 
 
 class Translation(NamedTuple):
     text: str
     score: float  # log probability divided by length to the power of the length penalty
     pieces: List[str]  # subwords of the text
-    # weights over the source subwords and their end, len(pieces) + 1 x S, if asked for. The last
-    # row is of the end of the translation
+    # if asked for: of each piece and the end (rows) to each source piece and the end (columns)
     attention: Optional[np.ndarray] = None
 
 
@@ -56,6 +51,7 @@ class ExportedModel:
     Attributes:
         config: the contents of config.json.
         source_pieces, target_pieces: the dictionaries, by number.
+        limit: pieces of a source that the model reads.
     """
 
     def __init__(self, folder, threads: Optional[int] = None):
@@ -76,9 +72,10 @@ class ExportedModel:
         self.source_pieces, self.target_pieces = (
             data[name].decode("utf-8").split("\n")[:-1] for name in ("source.txt", "target.txt")
         )
-        self._numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
-        if config["vocabulary"] != [len(self._numbers), len(self.target_pieces)]:
+        self.numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
+        if config["vocabulary"] != [len(self.numbers), len(self.target_pieces)]:
             raise ValueError("the dictionaries do not fit config.json")
+        self.limit = config["positions"][0] - 1
         self.search_engine = BeamSearch(data, config, threads)
         self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
         self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
@@ -98,55 +95,62 @@ class ExportedModel:
         found = []
         for piece in self._subwords.encode(line, out_type=str):
             # text that looks like one of fairseq's symbols is not that symbol
-            unknown = (
-                piece in SPECIAL and self._subwords.piece_to_id(piece) == self._subwords.unk_id()
-            )
-            found.extend(piece if unknown else [piece])
+            number = self._subwords.piece_to_id(piece) if piece in SPECIAL else None
+            found.extend(piece if number == self._subwords.unk_id() else [piece])
         return " ".join(found).split()
 
     def translate(self, lines: Iterable[str], nbest: int = 1, **options) -> list:
-        """The translation of each line, or with *nbest* a list of the best ones.
-
-        A line without a word gives ``""``. The other options are those of :meth:`search`.
-        """
+        """The translation of each line (``""`` where it has no word), or a list of the *nbest*."""
         found = self.stream(lines, nbest=nbest, **options)
         texts = ([translation.text for translation in one] for one in found)
         return [one[0] if one else "" for one in texts] if nbest == 1 else list(texts)
 
-    def stream(self, lines: Iterable[str], **options) -> Iterator[List[Translation]]:
-        """The translations of each line, the best first, while lines are still read."""
+    def stream(
+        self, lines: Iterable[str], truncate: bool = False, **options
+    ) -> Iterator[List[Translation]]:
+        """The translations of each line, the best first, while lines are still read.
+
+        With *truncate* those of the beginning of a line that is too long, which is an error
+        otherwise. The other options are those of :meth:`search`.
+        """
         if isinstance(lines, str):
             raise TranslationError("one str: give a list of lines")
-        lines = iter(lines)
-        for first in itertools.count(1, CHUNK):
-            chunk = list(itertools.islice(lines, CHUNK))
-            if not chunk:
-                return
-            yield from self.search([self.pieces(line) for line in chunk], first=first, **options)
+        numbered = enumerate(lines, 1)
+        while chunk := list(itertools.islice(numbered, CHUNK)):
+            sources = [self.pieces(line) for _, line in chunk]
+            for (number, _), source in zip(chunk, sources):
+                if len(source) > self.limit and not truncate:
+                    raise TranslationError(
+                        f"line {number}: {len(source)} pieces, but the model reads {self.limit}: "
+                        "split or shorten it, or translate its beginning alone (--truncate)"
+                    )
+            for (number, _), source, found in zip(chunk, sources, self.search(sources, **options)):
+                if source and not found:
+                    raise TranslationError(
+                        f"line {number}: its scores are NaN or infinite: export another "
+                        "checkpoint, or without --float16 and --int8"
+                    )
+                yield found
 
     def search(
         self,
         sources: Sequence[Sequence[str]],
         nbest: int = 1,
         max_tokens: int = 4096,
-        truncate: bool = False,
         return_attention: bool = False,
-        first: int = 1,
         **search: Optional[float],
     ) -> List[List[Translation]]:
-        """The translations of each sentence, the best first.
+        """The translations of each sentence, the best first; none if its scores are not finite.
 
         Args:
-            sources: subwords of each sentence.
+            sources: subwords of each sentence; the first *limit* are read.
             nbest: translations of each sentence, at most *beam*.
             max_tokens: source subwords of a batch, padding included.
-            truncate: translate the beginning of a sentence that is too long for the model.
-            first: number of the first sentence, for errors.
             search: beam, lenpen, max_len_a and max_len_b, as of fairseq-generate; None or not
                 given: as in config.json.
         """
-        options: Dict[str, Any] = dict(self._search)
-        options.update({name: value for name, value in search.items() if value is not None})
+        given = {name: value for name, value in search.items() if value is not None}
+        options: Dict[str, Any] = {**self._search, **given}
         beam, lenpen, a, b = (options[name] for name in self._search)
         most = (len(self.target_pieces) - 1) // 2
         if not 1 <= nbest <= beam <= most:
@@ -156,27 +160,15 @@ class ExportedModel:
                 f"lenpen {lenpen}, max_len_a {a}, max_len_b {b}: give a lenpen from -10 to 10, a "
                 "max_len_a from 0 to 1000 and a max_len_b of at least 1"
             )
-        limit = self.config["positions"][0] - 1
-        encoded = []
-        for number, source in enumerate(sources, first):
-            if len(source) > limit and not truncate:
-                raise TranslationError(
-                    f"sentence {number}: {len(source)} pieces, but the model takes {limit}: "
-                    "split or shorten it, or translate its beginning alone (truncate)"
-                )
-            ids = [self._numbers.get(piece, UNKNOWN) for piece in source[:limit]]
-            encoded.append([*ids, EOS] if ids else [])
+        encoded = [
+            [*(self.numbers.get(piece, UNKNOWN) for piece in source[: self.limit]), EOS]
+            for source in sources
+        ]
         results: List[List[Translation]] = [[] for _ in sources]
         for batch in _batches([len(ids) for ids in encoded], max_tokens):
-            found = self.search_engine.search(
-                [encoded[i] for i in batch], attention=return_attention, **options
-            )
+            some = [encoded[i] for i in batch]
+            found = self.search_engine.search(some, attention=return_attention, **options)
             for i, hypotheses in zip(batch, found):
-                if hypotheses is None:
-                    raise TranslationError(
-                        f"sentence {first + i}: its scores are NaN or infinite: export another "
-                        "checkpoint, or without --float16 and --int8"
-                    )
                 results[i] = [self._translation(*one) for one in hypotheses[:nbest]]
         return results
 
@@ -217,13 +209,13 @@ class BeamSearch:
         max_len_a: float,
         max_len_b: int,
         attention: bool = False,
-    ) -> List[Optional[list]]:
-        """The hypotheses of each sentence, the best first: score, words, attention or None. A
-        sentence whose scores are not finite has None. *sources* are numbers that end with EOS."""
+    ) -> List[list]:
+        """The hypotheses of each sentence, the best first: score, words, attention or None. There
+        are none if its scores are not finite. *sources* are numbers that end with EOS."""
         memory = self.encode(sources, beam)
         count, length = len(sources), max(map(len, sources))
         limit = min(int(max_len_a * length + max_len_b), self.config["positions"][1] - 1)
-        finished: List[Optional[list]] = [[] for _ in sources]
+        finished: List[list] = [[] for _ in sources]
         left, done = np.arange(count), np.zeros(count, bool)  # sentences that are not dropped yet
         newest = np.full((count, 1), EOS, np.int32)
         totals = np.zeros((count, 1), np.float32)
@@ -234,7 +226,7 @@ class BeamSearch:
             ends = totals + out["end_scores"].reshape(totals.shape)
             if not np.isfinite(ends).all():
                 for place in np.flatnonzero(~done & ~np.isfinite(ends).all(axis=1)):
-                    finished[left[place]], done[place] = None, True
+                    finished[left[place]], done[place] = [], True
             if attention:
                 past_weights = _append(past_weights, memory.attention(out["query"]))
             if step < limit:
@@ -268,7 +260,7 @@ class BeamSearch:
             memory.follow(parents)
             rows = np.arange(len(left))[:, None], parents
             past_words, past_weights = _append(past_words[rows], newest), past_weights[rows]
-        return [found and sorted(found, key=lambda one: -one[0]) for found in finished]
+        return [sorted(found, key=lambda one: -one[0]) for found in finished]
 
     def encode(self, sources: Sequence[Sequence[int]], beam: int) -> "Memory":
         """What the decoder reads of B sentences."""
@@ -329,8 +321,7 @@ class Memory:
     have put into the mixing sublayers.
 
     A past word has a slot. ``ages`` says how many words back it is for each hypothesis, 0 if it is
-    not in its past, so that nothing is copied when beams move. Now and then slots that nobody reads
-    any more are cleared.
+    not in its past, so that nothing is copied when beams move.
     """
 
     def __init__(self, encoded: dict, config: dict, beam: int):
@@ -362,19 +353,16 @@ class Memory:
         ages[:, :, first : first + rows] = np.eye(rows, dtype=np.int32)
 
     def _make_room(self) -> None:
-        """Move the slots that some hypothesis reads to the front, or have more of them."""
+        """Keep the slots that some hypothesis reads, and have free ones behind them."""
         past, ages = self.feed["past"], self.feed["ages"]
         read = ages.any(axis=1)
-        used = int(read.sum(axis=1).max(initial=0))
-        if used > read.shape[1] - ROOM * self.beam // 2:
-            more = ROOM * self.beam
-            self.feed["past"], self.feed["ages"] = (_with_room(x, more) for x in (past, ages))
-            return
-        self.used = used
-        kept = np.argsort(~read, axis=1, kind="stable")[:, :used]
-        past[:, :, :used] = past[:, np.arange(len(kept))[:, None], kept]
-        ages[:, :, :used] = np.take_along_axis(ages, kept[:, None], 2)
-        ages[:, :, used:] = 0
+        self.used = int(read.sum(axis=1).max())
+        kept = np.argsort(~read, axis=1, kind="stable")[:, : self.used]
+        slots, shape = self.used + ROOM * self.beam, past.shape
+        self.feed["past"] = np.zeros((*shape[:2], slots, shape[3]), np.float32)
+        self.feed["past"][:, :, : self.used] = past[:, np.arange(len(kept))[:, None], kept]
+        self.feed["ages"] = np.zeros((*ages.shape[:2], slots), np.int32)
+        self.feed["ages"][:, :, : self.used] = np.take_along_axis(ages, kept[:, None], 2)
 
     def keep(self, sentences: np.ndarray) -> None:
         """Drop all but these of the sentences that are left."""
@@ -405,23 +393,15 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-def _with_room(x: np.ndarray, more: int) -> np.ndarray:
-    """... x n x C or ... x n with *more* zeros in n. (numpy.pad takes three times as long.)"""
-    wide = np.zeros((*x.shape[:2], x.shape[2] + more, *x.shape[3:]), x.dtype)
-    wide[:, :, : x.shape[2]] = x
-    return wide
-
-
 def _append(history: np.ndarray, newest: np.ndarray) -> np.ndarray:
     return np.concatenate([history, newest[:, :, None]], axis=2)
 
 
 def _batches(lengths: List[int], max_tokens: int) -> Iterator[List[int]]:
-    """Numbers of sentences of similar length, the longest first; none of the empty ones."""
+    """Numbers of sentences of similar length, the longest first; none of those of an end alone."""
     batch: List[int] = []
-    for number in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if not lengths[number]:
-            continue
+    filled = [number for number, length in enumerate(lengths) if length > 1]
+    for number in sorted(filled, key=lambda i: -lengths[i]):
         if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
             yield batch
             batch = []
@@ -477,13 +457,12 @@ def _read_lines(path: Optional[str]) -> List[str]:
 
 
 def _main(args) -> None:
-    if args.output is None:
-        if sys.stdout is None:
-            raise TranslationError("standard output is closed: give --output")
-    elif os.path.exists(args.output):
+    if args.output is None and sys.stdout is None:
+        raise TranslationError("standard output is closed: give --output")
+    if args.output and os.path.exists(args.output):
         if not os.path.isfile(args.output):
             raise TranslationError(f"{args.output} is no regular file: name another")
-        if args.input is not None and os.path.samefile(args.output, args.input):
+        if args.input and os.path.samefile(args.output, args.input):
             raise TranslationError(f"{args.output} is the input: choose another file to write")
     started = time.perf_counter()
     model = ExportedModel(Path(__file__).parent, args.threads)

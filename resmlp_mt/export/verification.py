@@ -23,12 +23,11 @@ def verify(
 ) -> dict:
     """Compare an exported *folder* with the model it was made from, or refuse it.
 
-    *lines* of text; None: sentences of random subwords. Returns ``steps``: the largest difference
-    of the words' scores in ten steps; ``scores``: of the scores of translations that are the same;
-    ``same`` of ``lines``: how many are.
+    *lines* of text; None: sentences of random subwords. Returns the largest difference of words'
+    scores in ten ``steps``, that of the ``scores`` of equal translations, and how many of the
+    ``lines`` are the ``same``.
     """
-    exported = runtime.ExportedModel(folder)
-    limit = translator.positions - 1
+    exported, limit = runtime.ExportedModel(folder), translator.limit
     if lines is None:
         draw, known = random.Random(SEED), exported.source_pieces[len(runtime.SPECIAL) :]
         lengths = [1, min(25, limit)]
@@ -45,13 +44,16 @@ def verify(
     for batch in by_length(list(map(len, sources)), max_tokens):
         for i, hypotheses in zip(batch, translator.nbest([sources[i] for i in batch])):
             best[i] = hypotheses[0]
-    try:
-        found = [one[0] for one in exported.search(sources, nbest=1, max_tokens=max_tokens)]
-    except runtime.TranslationError as error:
-        raise UserError(f"the exported model: {error}") from None
-    same = [a.text == b.text for a, b in zip(best, found)]
-    gaps = [abs(a.score - b.score) for a, b, s in zip(best, found, same) if s]
-    apart, largest = compare_steps(translator, exported, sources[0], found[0].pieces)
+    found = exported.search(sources, nbest=1, max_tokens=max_tokens)
+    if not all(found):
+        raise UserError(
+            "the exported model: scores are NaN or infinite: export another checkpoint, or without "
+            "--float16 and --int8"
+        )
+    pairs = [(ours, theirs) for ours, (theirs,) in zip(best, found)]
+    same = [ours.text == theirs.text for ours, theirs in pairs]
+    gaps = [abs(ours.score - theirs.score) for (ours, theirs), s in zip(pairs, same) if s]
+    apart, largest = compare_steps(translator, exported, sources[0], found[0][0].pieces)
     exact = precision == "float32"
     if not apart < (ROUNDING if exact else OTHER) * max(1, largest):
         instead = "another version of onnxruntime" if exact else "float32"
@@ -59,8 +61,8 @@ def verify(
             f"the exported model differs from PyTorch (scores of steps by {apart:.1e}): {instead} "
             "may help"
         )
-    differences = {"steps": apart, "scores": max(gaps, default=0.0)}
-    return {**differences, "same": sum(same), "lines": len(same)}
+    gap = max(gaps, default=0.0)
+    return {"steps": apart, "scores": gap, "same": sum(same), "lines": len(same)}
 
 
 @torch.no_grad()

@@ -63,8 +63,8 @@ class Panel(NamedTuple):
 def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Panel]]:
     """Rows of panels of these *heads*, from 1, with depth from left to right.
 
-    With several heads, each has a row, and the decoder stands beside the encoder if there is room.
-    Otherwise it stands below.
+    Each head has a row. The decoder stands beside the encoder if there are several heads and room,
+    below it otherwise.
     """
     blocks = _blocks(matrices, 6)
     if len(heads) > 1 and len(matrices) <= 6:
@@ -92,12 +92,11 @@ def _blocks(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]:
     return [some[i : i + columns] for some in sides for i in range(0, len(some), columns)]
 
 
-def choose_heads(there_are: int, asked: Optional[Sequence[int]]) -> List[int]:
+def choose_heads(there_are: int, asked: Optional[Sequence[int]]) -> Sequence[int]:
     """The heads to draw, from 1: those *asked* for, or the first 8."""
-    for head in asked or ():
-        if not 1 <= head <= there_are:
-            raise UserError(f"--head {head}: this model has {there_are}")
-    return list(asked or range(1, min(there_are, MOST_HEADS) + 1))
+    if asked and max(asked) > there_are:
+        raise UserError(f"--head {max(asked)}: this model has {there_are}")
+    return asked or range(1, min(there_are, MOST_HEADS) + 1)
 
 
 @in_style

@@ -5,7 +5,6 @@ points or more. Lines differ in colour (Okabe and Ito's palette) and in marker o
 colour-blind readers and grey prints.
 """
 
-import functools
 import logging
 import textwrap
 from pathlib import Path
@@ -53,17 +52,7 @@ STYLE = {
     "text.parse_math": False,  # a $ in a piece or a name is a $
     "svg.hashsalt": "resmlp_mt",  # the same picture is the same file
 }
-
-
-def in_style(draw):
-    """Make a function draw in this style."""
-
-    @functools.wraps(draw)
-    def wrapped(*args, **kwargs):
-        with matplotlib.rc_context(STYLE):
-            return draw(*args, **kwargs)
-
-    return wrapped
+in_style = matplotlib.rc_context(STYLE)  # decorates what draws
 
 
 def new_figure(width: float, height: float, title: Optional[str] = None) -> Figure:

@@ -1,8 +1,7 @@
-"""The training text: corpora one behind the other, unfit pairs left out and counted.
+"""Joins the training corpora. Lines get single spaces, and are normalised if asked.
 
-Lines get single spaces, and are normalised if that was decided. A pair is left out, and counted, if
-a side is not UTF-8 (``invalid-utf8``), has no word (``empty``) or more characters than its pieces
-may have (``too-long``), or if the pair was there before (``duplicate``).
+A pair is left out, and counted, if a side is not UTF-8 (``invalid-utf8``), has no word (``empty``)
+or more characters than its pieces may have (``too-long``), or if it was seen (``duplicate``).
 """
 
 import hashlib
@@ -23,7 +22,7 @@ HASH = 8  # bytes: of 40 million pairs two share one with a probability of 1 in 
 
 
 class Cleaner:
-    """What a worker does to a pair. With *skip_invalid* U+FFFD counts as invalid UTF-8."""
+    """Cleans pairs, in a worker. With *skip_invalid*, U+FFFD counts as invalid UTF-8."""
 
     def __init__(
         self, languages: Tuple[str, str], normalise: bool, skip_invalid: bool, max_pieces: int
@@ -44,13 +43,11 @@ class Cleaner:
             return "empty"
         if max(map(len, sides)) > self.max_characters:
             return "too-long"
-        clean = [plain(side) for plain, side in zip(self.plain, sides)]
-        if not all(clean):
-            return "empty"
-        return clean[0].encode(), clean[1].encode()
+        first, second = (plain(side) for plain, side in zip(self.plain, sides))
+        return (first.encode(), second.encode()) if first and second else "empty"
 
     def chunk(self, chunk: Chunk) -> Tuple[List[Tuple[bytes, bytes, bytes]], Counter]:
-        """The pairs that are kept, each with its hash, and why others are not."""
+        """The clean pairs, each with its hash, and how many others were left out and why."""
         kept, dropped = [], Counter()
         for pair in chunk:
             clean = self(*pair)
@@ -70,8 +67,8 @@ def clean(
     processes: int,
     outputs: Sequence[Path],
 ) -> Dict[str, Dict[str, int]]:
-    """Write both sides of the training text, from so many pairs of each corpus; gives, by corpus,
-    how many were read, kept and left out."""
+    """Write both sides of the first *sizes* pairs of each corpus; returns, by corpus, how many were
+    read, kept and left out."""
     report: Dict[str, Dict[str, int]] = {}
     seen: set = set()
     with (

@@ -2,6 +2,7 @@
 
 import codecs
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -9,8 +10,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import check_same_lines, open_bytes, read_lines, read_raw_lines, reading
 
 BLOCK = 1 << 20  # bytes read at a time
-CHUNK_LINES = 8192
-CHUNK_BYTES = 4 << 20
+CHUNK_LINES = 2048
 
 
 class Corpus(NamedTuple):
@@ -81,8 +81,7 @@ def _count_lines(path: Path, check_utf8: bool, digest) -> int:
                 decoder.decode(block)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
-            for _ in read_lines(path):  # raises an error that names the line
-                pass
+            list(read_lines(path))  # raises an error that names the line
     return lines + (not last.endswith(b"\n"))
 
 
@@ -90,14 +89,7 @@ Chunk = List[Tuple[bytes, bytes]]
 
 
 def chunks(pairs: Iterable[Tuple[bytes, bytes]]) -> Iterator[Chunk]:
-    """Cut a corpus into lists of pairs, limited in lines and in bytes."""
-    chunk: Chunk = []
-    size = 0
-    for pair in pairs:
-        chunk.append(pair)
-        size += len(pair[0]) + len(pair[1])
-        if len(chunk) == CHUNK_LINES or size >= CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
+    """What the workers take at a time."""
+    pairs = iter(pairs)
+    while chunk := list(islice(pairs, CHUNK_LINES)):
         yield chunk

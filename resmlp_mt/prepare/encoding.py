@@ -1,4 +1,4 @@
-"""Clean text to subwords, and these to fairseq's binary data by what fairseq-preprocess calls.
+"""Clean text to subwords, and these to fairseq's binary data as fairseq-preprocess does it.
 
 A training pair is left out and counted if a side has no piece (``empty``), too many (``too-long``)
 or too many times those of the other (``length-ratio``). The held-out sets stay whole.
@@ -19,7 +19,6 @@ from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.prepare.pool import workers
 from resmlp_mt.progress import Progress
-from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
@@ -28,8 +27,7 @@ FEW = 1 << 20  # bytes that one process turns into numbers
 
 
 def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
-    """Write ``PREFIX.model`` from a sample of *pairs* pairs. The default vocabulary shrinks to what
-    the text allows."""
+    """Write ``PREFIX.model``. The default vocabulary shrinks to what the text allows."""
     train = Corpus(train.name, train.source.absolute(), train.target.absolute())
 
     def learn(size: int) -> None:
@@ -56,8 +54,7 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
 
 
 def sample(lines: Iterator, total: int, size: int, seed: int) -> Iterator:
-    """*size* of *total* lines in their order, each as likely as any other: selection sampling
-    (Knuth, *Seminumerical Algorithms*, 3.4.2, algorithm S)."""
+    """*size* of *total* lines in order, each as likely as any other (Knuth's algorithm S)."""
     draw = random.Random(seed).random
     wanted = min(size, total)
     for left, line in zip(range(total, 0, -1), lines):
@@ -67,10 +64,12 @@ def sample(lines: Iterator, total: int, size: int, seed: int) -> Iterator:
 
 
 class Encoder:
-    """What a worker does to a chunk of a split."""
+    """Splits the lines of a chunk into pieces, in a worker."""
 
     def __init__(self, settings: TextSettings, max_pieces: int, max_ratio: Optional[float]):
         self.settings, self.subwords = settings, settings.subwords
+        self.languages = settings.source_lang, settings.target_lang
+        self.plain = [settings.plain(language) for language in self.languages]
         self.max_pieces, self.max_ratio = max_pieces, max_ratio
 
     def __call__(self, task: Tuple[str, Chunk]) -> Tuple[int, str, str, Counter, Counter]:
@@ -78,19 +77,17 @@ class Encoder:
         other pairs were left out."""
         split, chunk = task
         kept, counts, dropped = [], Counter(), Counter()
-        languages = (self.settings.source_lang, self.settings.target_lang)
-        plain = [self.settings.plain(language) for language in languages]
         for pair in chunk:
             sides = [line.decode("utf-8") for line in pair]
             if split != "train":  # the training text is clean
-                sides = [one_line(make_plain(side)) for make_plain, side in zip(plain, sides)]
+                sides = [plain(side) for plain, side in zip(self.plain, sides)]
             pieces = [self.subwords.encode(side) for side in sides]
             reason = self._unfit(pieces) if split == "train" else ""
             if reason:
                 dropped[reason] += 1
                 continue
             kept.append(pieces)
-            for side in pieces:
+            for side in pieces if split == "train" else ():
                 counts.update(side.split())
         source, target = ("".join(f"{pieces[side]}\n" for pieces in kept) for side in (0, 1))
         return len(kept), source, target, counts, dropped
@@ -113,9 +110,8 @@ def encode(
     folder: Path,
     dictionary: Optional[Path] = None,
 ) -> dict:
-    """Write the binary data of all splits, which have so many *pairs* together, and their
-    dictionary: a given one, or one of the training text. Returns what there is and was left out."""
-    languages = (encoder.settings.source_lang, encoder.settings.target_lang)
+    """Write the binary data of all splits, *pairs* together, and their dictionary: a given one, or
+    that of the training text. Returns what there is and was left out."""
     counts, kept, dropped = Counter(), Counter(), Counter()
     pieces = folder / "pieces"
     pieces.mkdir()
@@ -125,27 +121,21 @@ def encode(
     ):
         for split, corpus in splits.items():
             tasks = ((split, chunk) for chunk in chunks(corpus.pairs()))
-            source_path, target_path = (pieces / f"{split}.{language}" for language in languages)
-            with (
-                open(source_path, "w", encoding="utf-8") as source_file,
-                open(target_path, "w", encoding="utf-8") as target_file,
-            ):
-                for number, source, target, counted, reasons in encode_all(tasks):
-                    source_file.write(source)
-                    target_file.write(target)
-                    kept[split] += number
-                    dropped += reasons
-                    if split == "train":
-                        counts += counted
-                    progress.add(number + reasons.total())
+            for number, *texts, counted, reasons in encode_all(tasks):
+                for language, text in zip(encoder.languages, texts):
+                    with open(pieces / f"{split}.{language}", "a", encoding="utf-8") as file:
+                        file.write(text)
+                kept[split] += number
+                dropped += reasons
+                counts.update(counted)
+                progress.add(number + reasons.total())
     if not kept["train"]:
         raise OptionError(
             f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
             "see --max-pieces and --max-ratio"
         )
     if dictionary is None:
-        words = Dictionary()
-        processor = encoder.subwords.processor
+        words, processor = Dictionary(), encoder.subwords.processor
         for piece, count in counts.items():
             if processor.piece_to_id(piece) != processor.unk_id():
                 words.add_symbol(piece, n=count)
@@ -153,13 +143,13 @@ def encode(
     else:
         words = Dictionary.load(str(dictionary))
     binarizer = VocabularyDatasetBinarizer(words, append_eos=True)
-    for language in languages:
+    for language in encoder.languages:
         words.save(str(folder / f"dict.{language}.txt"))
         for split in splits:
             text = pieces / f"{split}.{language}"
             FileBinarizer.multiprocess_dataset(
                 *(str(text), "mmap", binarizer),
-                str(folder / f"{split}.{'-'.join(languages)}.{language}"),
+                str(folder / f"{split}.{'-'.join(encoder.languages)}.{language}"),
                 vocab_size=len(words),
                 num_workers=processes if text.stat().st_size > FEW else 1,
             )

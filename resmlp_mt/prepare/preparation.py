@@ -1,10 +1,11 @@
 """Raw text to fairseq's binary data, in steps each of which is made once.
 
-OUT/text holds what is trained on, and the held-out sets as they were given, for scoring.
-OUT/subwords holds ``spm.model``, OUT/data-bin the binary data with it and ``text.json``.
+OUT/text holds the clean training text, and the held-out sets as they were given, for scoring;
+OUT/subwords ``spm.model``; OUT/data-bin the binary data with it and ``text.json``.
 ``report.json`` in text and data-bin says what was read, left out and why.
 """
 
+import filecmp
 import os
 import shutil
 from dataclasses import asdict, dataclass
@@ -19,7 +20,7 @@ from resmlp_mt.prepare.corpora import Corpus, inspect
 from resmlp_mt.prepare.encoding import Encoder, encode, learn_subwords
 from resmlp_mt.steps import Steps
 from resmlp_mt.text.lines import read_lines, sha256_of, without_region, write_lines
-from resmlp_mt.text.settings import MODEL, TextSettings, joint_dictionary
+from resmlp_mt.text.settings import MODEL, TextSettings
 from resmlp_mt.text.subwords import Subwords
 
 # SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
@@ -54,9 +55,9 @@ class PrepareOptions:
 
 
 class Preparation:
-    """From the corpora of :func:`~resmlp_mt.prepare.corpora.find_corpora` to data in *out*.
+    """From the *corpora* by split to data in *out*.
 
-    With *subword_model*, a SentencePiece model, none is trained. With that of other data their
+    With a SentencePiece model, *subword_model*, none is trained. With that of other data their
     dictionary is taken too, so that a translation model of one reads the other.
     """
 
@@ -72,18 +73,21 @@ class Preparation:
         self.workers = workers or len(os.sched_getaffinity(0))
         self.subword_model = subword_model
         self.languages = (options.source_lang, options.target_lang)
+        self.held_out = [split for split in corpora if not split.startswith("train")]
         self.dictionary: Optional[Path] = None
         if subword_model is not None:
             Subwords(subword_model)  # refuses what is not a model
             if subword_model.name == MODEL:  # of prepared data
-                self.dictionary = joint_dictionary(subword_model.parent, self.languages)
+                found = [subword_model.with_name(f"dict.{name}.txt") for name in self.languages]
+                if all(map(Path.is_file, found)) and filecmp.cmp(*found, shallow=False):
+                    self.dictionary = found[0]
 
     @cached_property
     def contents(self) -> Dict[str, Tuple[int, str]]:
         """The number of pairs and their digest, by split; bad files are refused."""
         skip = self.options.skip_invalid
         return {
-            split: inspect(corpus, check_utf8=not (skip and split.startswith("train")))
+            split: inspect(corpus, check_utf8=not skip or split in self.held_out)
             for split, corpus in self.corpora.items()
         }
 
@@ -117,7 +121,7 @@ class Preparation:
                 raise
 
     def summary(self) -> List[str]:
-        """A few lines on a finished run: what was read, left out and why, and what there is."""
+        """What a finished run has read, left out and why, and what there is: a few lines."""
         text, data = (read_json(self.out / name / REPORT) for name in ("text", "data-bin"))
         lines = []
         for name, counts in text["corpora"].items():
@@ -129,13 +133,12 @@ class Preparation:
         return lines
 
     def _make_text(self, folder: Path) -> None:
-        options, train = self.options, []
-        for split, corpus in self.corpora.items():
-            if split.startswith("train"):
-                train.append(split)
-                continue
+        options = self.options
+        for split in self.held_out:
+            corpus = self.corpora[split]
             for language, path in zip(self.languages, (corpus.source, corpus.target)):
                 write_lines(folder / f"{split}.{language}", read_lines(path))
+        train = [split for split in self.corpora if split not in self.held_out]
         pairs = [self.contents[split][0] for split in train]
         corpora = clean(
             [self.corpora[split] for split in train],
@@ -143,7 +146,7 @@ class Preparation:
             Cleaner(self.languages, options.normalise, options.skip_invalid, options.max_pieces),
             options.drop_duplicates,
             self.workers,
-            tuple(folder / f"train.{language}" for language in self.languages),
+            [folder / f"train.{language}" for language in self.languages],
         )
         kept = sum(counts["kept"] for counts in corpora.values())
         if not kept:
@@ -168,10 +171,9 @@ class Preparation:
         options = self.options
         model = self.out / "subwords" / MODEL
         settings = TextSettings(*self.languages, options.normalise, model)
-        held_out = [name for name in self.corpora if not name.startswith("train")]
         report = encode(
-            {name: self._split(name) for name in ["train", *held_out]},
-            self._pairs + sum(self.contents[name][0] for name in held_out),
+            {name: self._split(name) for name in ["train", *self.held_out]},
+            self._pairs + sum(self.contents[name][0] for name in self.held_out),
             Encoder(settings, options.max_pieces, options.max_ratio),
             self.workers,
             folder,

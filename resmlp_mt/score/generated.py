@@ -5,7 +5,7 @@ Its log says nowhere that it is whole: it is complete if every sentence of the t
 
 import re
 from pathlib import Path
-from typing import Dict, Iterator, List, Sequence
+from typing import Dict, Iterator, List, Optional, Sequence
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import name_of, read_text
@@ -23,18 +23,40 @@ def read_system(path: Path, sentences: int) -> List[str]:
     Standard error may be in the log. A file is a log if a line ``H-7 SCORE ...`` is followed by a
     line ``D-7 SCORE ...``: a translation that looks like one of them does not make it one.
     """
-    lines = read_text(path)
-    return _translations(lines, name_of(path), sentences) if _is_log(lines) else lines
+    lines, name = read_text(path), name_of(path)
+    best = _best_translations(lines)
+    if best is None:
+        return lines
+    again = "run fairseq-generate again, or give the references of its test set"
+    missing = next((number for number in range(sentences) if number not in best), None)
+    if missing is not None:
+        raise UserError(
+            f"{name}: cut off or damaged: {len(best)} of {sentences} translations are complete, "
+            f"sentence {missing} is missing: {again}"
+        )
+    if len(best) > sentences:
+        raise UserError(f"{name}: {len(best)} translations but {sentences} references: {again}")
+    texts = [text for text in best.values() if text]
+    if texts and all(SPACE in text for text in texts):
+        remedy = "run fairseq-generate with --remove-bpe sentencepiece"
+        raise UserError(f"{name}: its translations are subwords: {remedy}")
+    return [best[number] for number in range(sentences)]
 
 
-def _is_log(lines: Sequence[str]) -> bool:
-    hypothesis = None
+def _best_translations(lines: Sequence[str]) -> Optional[Dict[int, str]]:
+    """The first complete translation of each sentence, if the lines are a log."""
+    best: Dict[int, str] = {}
+    is_log, before = False, ("", "", "", "")
     for line in _standard_output(lines):
-        match = re.match(r"([HD])(-\d+\t\S+)\t", line)
-        if match and match[1] == "D" and match[2] == hypothesis:
-            return True
-        hypothesis = match[2] if match and match[1] == "H" else None
-    return False
+        match = re.match(r"([HDP])-(\d+)\t([^\t]*)\t?(.*)", line)
+        kind, number, score, _ = found = match.groups() if match else ("", "", "", "")
+        if kind == "D" and before[:3] == ("H", number, score):
+            is_log = True
+        # P-7 directly after D-7 shows that the translation is complete
+        if kind == "P" and before[:2] == ("D", number):
+            best.setdefault(int(number), before[3])
+        before = found
+    return best if is_log else None
 
 
 def _standard_output(lines: Sequence[str]) -> Iterator[str]:
@@ -49,32 +71,3 @@ def _standard_output(lines: Sequence[str]) -> Iterator[str]:
             begun = ""
     if begun:
         yield begun
-
-
-def _translations(lines: Sequence[str], name: str, sentences: int) -> List[str]:
-    best: Dict[int, str] = {}
-    last = None
-    for line in _standard_output(lines):
-        match = re.match(r"([DP])-(\d+)\t(.*)", line)
-        if match and match[1] == "D":
-            last = match
-            continue
-        # P-7 directly after D-7 shows that the translation is complete
-        if match and last and match[2] == last[2]:
-            best.setdefault(int(match[2]), last[3].partition("\t")[2])
-        last = None
-    missing = next((number for number in range(sentences) if number not in best), None)
-    again = "run fairseq-generate again, or give the references of its test set"
-    if missing is not None:
-        raise UserError(
-            f"{name}: cut off or damaged: {len(best)} of {sentences} translations are complete, "
-            f"sentence {missing} is missing: {again}"
-        )
-    if len(best) > sentences:
-        raise UserError(f"{name}: {len(best)} translations but {sentences} references: {again}")
-    found = [best[number] for number in range(sentences)]
-    texts = [text for text in found if text]
-    if texts and all(SPACE in text for text in texts):
-        remedy = "run fairseq-generate with --remove-bpe sentencepiece"
-        raise UserError(f"{name}: its translations are subwords: {remedy}")
-    return found

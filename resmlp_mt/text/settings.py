@@ -89,25 +89,12 @@ class TextSettings:
         return Subwords(self.subword_model)
 
 
-def dictionaries(folder: Path, languages: Tuple[str, str]) -> Optional[Tuple[Path, Path]]:
-    """Those of source and target in a folder, if both are there."""
-    source, target = (Path(folder) / f"dict.{language}.txt" for language in languages)
-    return (source, target) if source.is_file() and target.is_file() else None
-
-
-def joint_dictionary(folder: Path, languages: Tuple[str, str]) -> Optional[Path]:
-    """The dictionary of both sides, if there is one."""
-    found = dictionaries(folder, languages)
-    same = found is not None and found[0].read_bytes() == found[1].read_bytes()
-    return found[0] if same else None
-
-
 def dictionary_digest(folder: Path, languages: Tuple[str, str]) -> Optional[str]:
     """What tells the dictionaries in a folder from others; None if they are not there."""
-    found = dictionaries(folder, languages)
-    if found is None:
+    paths = [Path(folder) / f"dict.{language}.txt" for language in languages]
+    if not all(path.is_file() for path in paths):
         return None
-    source, target = (path.read_bytes() for path in found)
+    source, target = (path.read_bytes() for path in paths)
     return sha256(source if source == target else source + target).hexdigest()[:16]
 
 

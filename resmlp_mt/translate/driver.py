@@ -41,9 +41,9 @@ def translate(
 ) -> dict:
     """Write *nbest* lines for each line of a text, as they are made; ``-`` is a standard stream.
 
-    *load* is called once the files are known to be good. A blank line gives empty lines, and so
-    does an n-th translation that the search does not have. With *resume* the output goes on after
-    its last whole line. Returns ``lines`` of the text, ``blank`` ones, and ``seconds``.
+    *load* is called once the files are known to be good. A blank line gives empty lines, as does an
+    n-th translation that the search does not have. With *resume* the output goes on after its last
+    whole line. Returns ``lines`` of the text, ``blank`` ones, and ``seconds``.
     """
     if str(output) != STDOUT:
         check_output(output, source)
@@ -92,12 +92,12 @@ class _Text:
             unknown = "".join(p.replace(SPACE, "") for p in pieces if not engine.knows(p))
             if unknown:
                 self.unknown[number] = unknown
-            if len(pieces) > engine.limit:
+            of_line = split(pieces, engine.limit)
+            if len(of_line) > 1:
                 self.long.append(number)
-            self.blank += not pieces
-            first = len(sources)
-            sources.extend(split(pieces, engine.limit))
-            parts.append(range(first, len(sources)))
+            self.blank += not of_line
+            parts.append(range(len(sources), len(sources) + len(of_line)))
+            sources.extend(of_line)
         found: Dict[int, List[str]] = {}
         ends = {part.stop - 1 for part in parts if part}
         progress.add(len(lines) - len(ends))
@@ -125,10 +125,10 @@ class _Text:
             )
         if self.unknown:
             line, characters = next(iter(self.unknown.items()))
+            count = sum(map(len, self.unknown.values()))
             print(
-                f"warning: {self.name}: the subwords do not know "
-                f"{sum(map(len, self.unknown.values()))} characters in {len(self.unknown)} lines, "
-                f"first {characters[0]!r} in line {line}",
+                f"warning: {self.name}: the subwords do not know {count} characters in "
+                f"{len(self.unknown)} lines, first {characters[0]!r} in line {line}",
                 file=sys.stderr,
             )
 
@@ -182,8 +182,7 @@ def _sentences(pieces: List[str]) -> Iterator[List[str]]:
 def _cut(sentence: List[str], limit: int) -> Iterator[List[str]]:
     """At the last word that begins within the limit, or at the limit where none does."""
     while len(sentence) > limit:
-        words = (i for i in range(limit, 0, -1) if sentence[i].startswith(SPACE))
-        at = next(words, limit)
+        at = next((i for i in range(limit, 0, -1) if sentence[i].startswith(SPACE)), limit)
         yield sentence[:at]
         sentence = sentence[at:]
     yield sentence

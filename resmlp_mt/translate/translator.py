@@ -5,6 +5,7 @@ Several are an ensemble, which averages their probabilities at each word.
 
 import math
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
@@ -36,12 +37,8 @@ class Hypothesis(NamedTuple):
 
 
 class Translator:
-    """Models that are loaded, on a GPU if there is one.
-
-    Attributes:
-        models, task, generator: fairseq's.
-        positions: pieces of a source that the models take, with its end; ``limit`` without it.
-    """
+    """Loaded models, on a GPU if there is one. ``models``, ``task``, ``generator`` are fairseq's.
+    They read at most ``limit`` pieces of a source, ``positions`` with its end."""
 
     def __init__(self, options: SearchOptions):
         fairseq_fixes.apply()
@@ -127,32 +124,25 @@ class Translator:
         """Those before the first whose score is not finite."""
         string = self.task.target_dictionary.string
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
-        read = []
-        for one in found:
-            if not math.isfinite(score := one["score"].item()):
-                break
-            text = string(one["tokens"].int().cpu(), "sentencepiece", **ignored)
-            read.append(Hypothesis(text, score))
-        return read
+        return [
+            Hypothesis(
+                string(one["tokens"].int().cpu(), "sentencepiece", **ignored), one["score"].item()
+            )
+            for one in takewhile(lambda one: math.isfinite(one["score"]), found)
+        ]
 
 
 def by_length(lengths: Sequence[int], max_tokens: int) -> List[List[int]]:
-    """Batches of similar length, the longest first, so that a lack of memory shows at once.
-
-    *max_tokens* of a batch, padding included, is raised to the longest item.
-    """
+    """Batches of similar length, the longest first, so that a lack of memory shows at once. Each
+    has at most *max_tokens*, padding included, or a single longer item."""
     if not lengths:
         return []
     sizes = np.array(lengths, dtype=np.int64)
-    order = np.argsort(-sizes, kind="stable")
+    order, most = np.argsort(-sizes, kind="stable"), max(max_tokens, *lengths)
     batches = data_utils.batch_by_size(
-        order,
-        sizes.__getitem__,
-        sizes[order],
-        max(max_tokens, int(sizes.max())),
-        required_batch_size_multiple=8,
+        order, sizes.__getitem__, sizes[order], most, required_batch_size_multiple=8
     )
-    return [list(map(int, batch)) for batch in batches]
+    return [batch.tolist() for batch in batches]
 
 
 def _load_models(options: SearchOptions) -> Tuple[list, TranslationTask]:

@@ -96,7 +96,7 @@ def test_without_torch(made, tmp_path):
     [
         (b"red\ndog \xff cat\n", "", "standard input, line 2: invalid UTF-8"),
         (b"", "", "standard input: empty file"),
-        (b"red " * 99, "", r"sentence 1: \d+ pieces, but the model takes 39"),
+        (b"red " * 99, "", r"line 1: \d+ pieces, but the model reads 39"),
         (b"red\n", "--beam 0", "beam 0, nbest 1"),
         (b"red\n", "--max-len-b -1", "max_len_b -1: give a lenpen"),
         (b"red\n", "--lenpen 300", "lenpen 300.0, max_len_a"),
@@ -130,7 +130,7 @@ def test_lines_that_are_refused(made, monkeypatch):
     assert exported.translate([long], truncate=True) == [cut]
     monkeypatch.setattr(runtime, "CHUNK", 2)
     for lines, message in (
-        ([*LINES[:1] * 4, long], "sentence 5: .* pieces.*shorten"),
+        ([*LINES[:1] * 4, long], "line 5: .* pieces.*shorten"),
         ("red dog", "one str"),
         (["a \udcff"], "invalid UTF-8"),
     ):
@@ -139,7 +139,7 @@ def test_lines_that_are_refused(made, monkeypatch):
 
 
 def test_scores_that_are_not_finite(made, monkeypatch):
-    """The sentence is named. What comes after its end is not looked at."""
+    """The line is named. What comes after the end of a sentence is not looked at."""
     exported = ExportedModel(made, threads=1)
     pieces = exported.pieces(LINES[2])
     sources = [*[pieces[:9]] * 8, pieces[:17]]  # the last one is searched first, and ends first
@@ -159,8 +159,10 @@ def test_scores_that_are_not_finite(made, monkeypatch):
     first_step = end + 1
     assert exported.search(sources, beam=1) == expected
     first_step = end
-    with pytest.raises(TranslationError, match="^sentence 109: .* NaN .* --float16"):
-        exported.search(sources, beam=1, first=101)
+    assert exported.search(sources, beam=1) == [*expected[:-1], []]
+    monkeypatch.setattr(exported, "pieces", sources.__getitem__)
+    with pytest.raises(TranslationError, match="^line 9: .* NaN .* --float16"):
+        exported.translate(range(9), beam=1)
 
 
 def test_closed_streams(made, tmp_path):
