@@ -15,7 +15,7 @@ from typing import Dict, List, Optional
 from resmlp_mt.checkpoints import average_checkpoints, final_checkpoints, read_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, read_json, write_json
-from resmlp_mt.length_penalty import FILE as SEARCH
+from resmlp_mt.model_folder import SEARCH
 from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.provenance import versions
 from resmlp_mt.score.sacre import score

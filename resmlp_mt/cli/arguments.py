@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.length_penalty import RANGE, is_length_penalty
+from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,7 +38,9 @@ def number(text: str) -> float:
 def length_penalty(text: str) -> float:
     value = number(text)
     if not is_length_penalty(value):
-        raise argparse.ArgumentTypeError("must be from {} to {}, not {}".format(*RANGE, text))
+        raise argparse.ArgumentTypeError(
+            "must be from {} to {}, not {}".format(*LENPEN_RANGE, text)
+        )
     return value
 
 

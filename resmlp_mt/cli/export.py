@@ -17,7 +17,7 @@ from pathlib import Path
 
 from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE
 from resmlp_mt.errors import UserError
-from resmlp_mt.length_penalty import length_penalty
+from resmlp_mt.model_folder import length_penalty
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

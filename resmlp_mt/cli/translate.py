@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def engine_of(args: argparse.Namespace):
     """What makes the translator. Wrong options and missing files are refused at once."""
-    from resmlp_mt.length_penalty import length_penalty
+    from resmlp_mt.model_folder import length_penalty
     from resmlp_mt.translate.options import SearchOptions, checkpoint_paths, published_model
 
     path = args.path or published_model()

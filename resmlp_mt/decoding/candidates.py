@@ -1,8 +1,8 @@
-"""The best next words of every hypothesis, without a pass more over the vocabulary than needed.
+"""The best next words of every hypothesis, in as few passes over the vocabulary as possible.
 
-At 256 hypotheses and 32,000 types the scores of one step are 33 MB: normalizing, copying and
-sorting them costs a third of a step when done one after the other. Here they are read twice, once
-for the normalizer and once for the maxima of short blocks of words.
+With 256 hypotheses and 32,000 types the scores of one step are 33 MB. To normalize, copy and sort
+them one after the other takes a third of the step. Here they are read twice: for the normalizer,
+and for the maxima of short blocks of words.
 """
 
 from typing import Tuple

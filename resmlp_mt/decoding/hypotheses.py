@@ -1,7 +1,7 @@
-"""The hypotheses of a beam search, in buffers that stay where they are.
+"""The hypotheses of a beam search, as back pointers in buffers that stay where they are.
 
-Words are kept as back pointers. Nothing is read on the host before the end, when one transfer
-brings all of it there and the hypotheses are put together.
+The host reads nothing before the end: then one transfer brings everything there, and the
+hypotheses are put together.
 """
 
 from itertools import islice
@@ -12,15 +12,15 @@ from torch import Tensor
 
 
 class Hypotheses:
-    """What is known of B sentences with K hypotheses each, R = B K rows grouped by sentence.
+    """K hypotheses for each of B sentences, R = B K rows grouped by sentence.
 
-    A candidate is a row and the word that follows: ``row * vocabulary + word``. Of each sentence
-    and step the best 2 K are kept. *steps* are the most words of a hypothesis, its end included.
+    A candidate is a row and its next word: ``row * vocabulary + word``. Each step keeps the best
+    2 K of each sentence. A hypothesis has at most *steps* words, its end included.
 
     Attributes:
         words: the newest word of each row, int64. At first there is one row a sentence.
         scores: n x 1; the sum of the log-probabilities of each row's words.
-        first_candidates: B x 1; the candidate of each sentence's first row with word 0.
+        first_candidates: B x 1; the candidate of each sentence's first row and word 0.
         left: the sentences whose rows these are.
     """
 
@@ -48,8 +48,8 @@ class Hypotheses:
         self._normalizers = torch.zeros(steps, sentences, beam, device=device)
 
     def add(self, normalizers: Tensor, candidates: Tensor, scores: Tensor) -> Tensor:
-        """Keep the candidates of a step, B x 2 K with their scores, the best first; returns the
-        row, R, that each new row continues. Of the first K those with the last word end.
+        """Keep the candidates of a step and their scores, B x 2 K, the best first; returns the row
+        that each new row continues, R. Those of the first K that are the last word end.
         *normalizers*, n x 1, are not finite where one of a row's scores is not."""
         at = self._steps, self._left
         ends = candidates.remainder(self.vocabulary).eq(self.eos) & scores.ne(-torch.inf)
@@ -64,12 +64,12 @@ class Hypotheses:
         return candidates.div(self.vocabulary, rounding_mode="floor")
 
     def done(self) -> List[bool]:
-        """Whether each sentence left has its K hypotheses; a wait for the device."""
+        """Whether each sentence left has its K hypotheses; waits for the device."""
         ended = self._ends[: self._steps, :, : self.beam].sum(dim=(0, 2))
         return ended.ge(self.beam).index_select(0, self._left).tolist()
 
     def keep(self, sentences: Tensor) -> Tensor:
-        """Drop all rows but those of the given ones of the sentences left; returns the rows."""
+        """Of the sentences left, keep the given ones; returns their rows."""
         beams = torch.arange(self.beam, device=sentences.device)
         rows = (sentences.unsqueeze(1) * self.beam + beams).view(-1)
         self.left = [self.left[i] for i in sentences.tolist()]
@@ -83,7 +83,7 @@ class Hypotheses:
         self.first_candidates = (first * (rows * self.vocabulary)).unsqueeze(1)
 
     def fetch(self) -> "Fetched":
-        """All that was kept, on the host, by one transfer."""
+        """Everything, brought to the host by one transfer."""
         kept = self._candidates, self._scores, self._normalizers, self._ends
         kept = [some[: self._steps] for some in kept]
         parts = [some.reshape(-1).view(torch.uint8) for some in kept]
@@ -94,15 +94,14 @@ class Hypotheses:
 
 
 def _best_going_on(ends: Tensor, beam: int) -> Tensor:
-    """Places of the best K of 2 K candidates that do not end: a row ends at most once, so enough
-    are left."""
+    """Places of the best K of 2 K candidates that do not end. A row ends at most once, so that
+    there are enough."""
     return ends.sort(dim=-1, stable=True).indices[..., :beam]
 
 
 class Fetched:
-    """The hypotheses that a search has ended with, on the host: for each of T steps the candidates
-    and their scores, T x B x 2 K, which of them *ends*, and the normalizers of the rows, T x B x K.
-    """
+    """A search that has ended, on the host: for each of T steps the candidates, their scores and
+    which of them *ends*, T x B x 2 K, and the normalizers of the rows, T x B x K."""
 
     def __init__(
         self,
@@ -115,7 +114,7 @@ class Fetched:
     ):
         _, sentences, beam = normalizers.shape
         self.eos, self.normalizers = eos, normalizers
-        # rows by their numbers when all sentences are there
+        # rows by their numbers among all sentences
         rows = candidates.div(vocabulary, rounding_mode="floor") % beam
         rows[0] = 0
         rows += torch.arange(0, sentences * beam, beam).unsqueeze(1)
@@ -138,14 +137,14 @@ class Fetched:
         self.last_scores, self.last_rows = last_scores[last], last_rows[last]
 
     def results(self, length_penalty: Optional[float]) -> List[List[Dict[str, Tensor]]]:
-        """fairseq's results: each sentence's hypotheses, the best first. Scores are divided by the
-        number of words to the power of *length_penalty*, if it is given."""
+        """fairseq's results: each sentence's hypotheses, the best first. With a *length_penalty*,
+        scores are divided by the number of words to that power."""
         steps, rows = self.last_steps, self.last_rows
         each, longest = torch.arange(len(steps)), max(steps.tolist(), default=0)
         words = torch.zeros(len(steps), longest + 1, dtype=torch.long)
         scores = torch.zeros(len(steps), longest + 1)
         for t in reversed(range(longest)):
-            # rows of hypotheses that were over by then point anywhere: what is read is not used
+            # the rows of shorter hypotheses point anywhere: what they read is not used
             words[:, t], scores[:, t] = self.words[t][rows], self.scores[t][rows]
             rows = torch.where(steps > t, self.rows[t][rows], rows)
         words[each, steps], scores[each, steps] = self.eos, self.last_scores
@@ -169,7 +168,7 @@ class Fetched:
         ]
 
     def not_finite(self) -> List[int]:
-        """The sentences with a row that has no finite normalizer before they were done."""
+        """The sentences with a row whose normalizer was not finite before they were done."""
         lost = ~self.normalizers.isfinite().all(dim=2)  # T x B
         in_time = torch.arange(len(lost)).unsqueeze(1) <= self.done_at
         return (lost & in_time).any(dim=0).nonzero().view(-1).tolist()

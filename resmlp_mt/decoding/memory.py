@@ -1,7 +1,7 @@
-"""What word-by-word decoding remembers, in the dictionary that fairseq hands from step to step.
+"""What word-by-word decoding remembers.
 
-Nothing is moved when beam search reorders or drops hypotheses. Inputs of the mixing sublayers are
-written once, and a table of row numbers that all layers share says whose they are. Keys and values
+Nothing moves when beam search reorders or drops hypotheses. The inputs of the mixing sublayers are
+written once; a table of row numbers, shared by all layers, says whose they are. The keys and values
 of the cross-attention are kept once a sentence, since hypotheses stay within theirs.
 """
 
@@ -11,35 +11,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# fairseq hands every module the same dictionary; each model of an ensemble has one of its own
+# in the dictionary that fairseq hands from step to step, one for each model of an ensemble
 _KEY = "resmlp_mt.decoding.memory"
-# finished sentences are cleared away when they take up this share of the memory: each clearing
-# copies what is left, and so costs at most as much as a few steps over the dead ones
+# finished sentences are dropped when they take up this share of the keys and values: dropping them
+# copies the rest, which costs as much as a few steps over the finished ones
 CLEAR_AT = 0.25
-# with fewer rows to sum, looking for those that beams share costs more than it saves
+# with fewer rows to sum, finding those that beams share costs more than it saves
 SHARE_FROM = 1024
-# positions there is room for at first; the room doubles when it is full
+# positions that there is room for at first; the room doubles when it is full
 BUCKET = 32
 
 
 class DecodingMemory:
-    """Past target words, for the mixing sublayers, and the source, for the cross-attention.
-
-    Attributes:
-        source: None before the first word, or without a source.
-        layers: those of the decoder that the sentences began with.
-        need_attention: whether attention weights are wanted beside the features.
-    """
+    """Past target words, for the mixing sublayers, and the source, for the cross-attention."""
 
     def __init__(self) -> None:
         self.history = BeamHistory()
-        self.source: Optional[SourceMemory] = None
-        self.layers: Iterable[nn.Module] = ()
-        self.need_attention = True
+        self.source: Optional[SourceMemory] = None  # before the first word, or without a source
+        self.layers: Iterable[nn.Module] = ()  # of the decoder, as of the first word
+        self.need_attention = True  # beside the features
 
     @staticmethod
     def of(incremental_state: dict) -> "DecodingMemory":
-        """The memory in *incremental_state*, made empty if there is none yet."""
+        """The memory in *incremental_state*, a new one if there is none yet."""
         if _KEY not in incremental_state:
             incremental_state[_KEY] = DecodingMemory()
         return incremental_state[_KEY]
@@ -56,8 +50,8 @@ class DecodingMemory:
             self.history.beam = self.source.beam
 
     def follow(self, rows: Tensor, kept: Optional[Tensor], beam: int) -> None:
-        """:meth:`reorder` where hypotheses stay within their sentence, of which *kept* are left
-        (None: all) with *beam* hypotheses each."""
+        """:meth:`reorder` for hypotheses that stay within their sentence. The sentences *kept*
+        (None: all) are left, with *beam* hypotheses each."""
         self.history.reorder(rows)
         self.history.beam = beam
         if self.source is None:
@@ -69,10 +63,10 @@ class DecodingMemory:
 
 
 class Bags(NamedTuple):
-    """The rows that each of n sums takes, in the form ``embedding_bag`` reads."""
+    """The rows that each of n sums takes, as ``embedding_bag`` reads them."""
 
     rows: Tensor  # E; numbers of buffer rows, those of the first sum first
-    positions: Tensor  # E; the position whose input each row holds
+    positions: Tensor  # E; the position of the input in each row
     offsets: Tensor  # n; where the entries of each sum begin
 
 
@@ -80,8 +74,8 @@ class BeamHistory:
     """Past inputs of every mixing sublayer, for R hypotheses.
 
     Attributes:
-        index: R x room; the buffer row with each hypothesis's input at each position. Positions
-            still to come point to row 0, which is zero.
+        index: R x room; the buffer row with each hypothesis's input at each position. Future
+            positions point to row 0, which is zero.
         beam: how many neighbouring rows belong to one sentence; 1 if unknown.
     """
 
@@ -107,12 +101,12 @@ class BeamHistory:
 
     @property
     def launch_bound(self) -> bool:
-        """Whether an operation costs a launch and reading a value a wait, as on a GPU: sums then
-        run over all positions there is room for, and nothing is read on the host."""
+        """Whether each operation costs a launch, and each read a wait, as on a GPU: sums then run
+        over all positions that there is room for, and the host reads nothing."""
         return self.index.device.type != "cpu"
 
     def advance(self, hypotheses: int, limit: int, device: torch.device) -> None:
-        """Begin the next of at most *limit* positions: a new row for each of R hypotheses."""
+        """Begin the next position, of at most *limit*: a new row for each of R hypotheses."""
         if self.index is None:
             self.index = torch.zeros(hypotheses, 0, dtype=torch.long, device=device)
         room = self.index.size(1)
@@ -159,7 +153,7 @@ class BeamHistory:
         return torch.arange(count, device=self.index.device) >= count - self._length
 
     def _reserve(self, rows: int) -> None:
-        """Make room for that many rows in every buffer."""
+        """Make room for that many rows in each buffer."""
         if rows <= self._capacity:
             return
         self._capacity = rows
@@ -168,7 +162,7 @@ class BeamHistory:
             buffer[: self._rows] = old[: self._rows]
 
     def _write(self, layer: int, x: Tensor) -> Tensor:
-        """Store R x C; returns all rows of that layer: what :attr:`index` points into."""
+        """Store R x C; returns the layer's buffer, which :attr:`index` points into."""
         buffer = self._buffers.get(layer)
         if buffer is None:
             buffer = self._buffers[layer] = x.new_empty(self._capacity, x.size(1))
@@ -187,7 +181,7 @@ class BeamHistory:
                 offsets = torch.arange(0, hypotheses * width, width, device=index.device)
                 self._layout = index.shape, positions, offsets
             return [Bags(index.reshape(-1), *self._layout[1:])]
-        # beams of a sentence have a common ancestor, and up to it their rows are the same
+        # beams of a sentence have a common ancestor, and the same rows up to it
         beams = index.view(-1, self.beam, width)
         shared = (beams == beams[:, :1]).all(dim=1)  # B x T
         own = ~shared.repeat_interleave(self.beam, dim=0)
@@ -201,7 +195,7 @@ class BeamHistory:
         if weights.dtype != past.dtype:  # under autocast
             weights = weights.to(past.dtype)
         if heads > 1:
-            # a row of H groups is H rows of one group
+            # a row of H groups becomes H rows of one group
             past = past.view(past.size(0) * heads, -1)
             groups = torch.arange(heads, device=rows.device).unsqueeze(1)
             rows = (rows * heads + groups).view(-1)
@@ -222,13 +216,13 @@ def _select(chosen: Tensor, rows: Tensor) -> Bags:
 class SourceMemory:
     """Each layer's keys and values of B sentences, for R hypotheses of theirs.
 
-    *states*, S x B x C, are the encoder's output; *sentence*, R, is that (0..B-1) of each
-    hypothesis, None for one each.
+    *states*, S x B x C, are the encoder's output; *sentence*, R, says whose each hypothesis is
+    (None: one a sentence).
 
     Attributes:
         mask: added to the attention scores, stored x 1 x 1 x S, or None.
-        stored: how many sentences have their keys and values kept.
-        sentence: R; which of them each hypothesis is of.
+        stored: how many sentences have keys and values.
+        sentence: R; the one of them that each hypothesis translates.
         beam: how many neighbouring rows belong to one sentence; 1 if their numbers differ.
     """
 
@@ -236,7 +230,7 @@ class SourceMemory:
         self._states, self.mask = states, mask
         self._keys_values: Dict[int, Tuple[Tensor, Tensor]] = {}
         self.stored = states.size(1)
-        self._live: Optional[Tensor] = None  # which stored sentences are still translated
+        self._live: Optional[Tensor] = None  # the stored sentences still translated; None: all
         self.beam = 1
         self.sentence = torch.arange(self.stored, device=states.device)
         if sentence is not None:
@@ -252,7 +246,7 @@ class SourceMemory:
         return self._keys_values[layer]
 
     def by_sentence(self, x: Tensor, heads: int) -> Tensor:
-        """R x C to stored x H x K x C / H: the beams where attention expects a target's words."""
+        """R x C to stored x H x K x C / H: to attention, K beams are K words of a target."""
         x = x.view(-1, self.beam, heads, x.size(1) // heads)
         if self._live is not None:
             x = x.new_zeros(self.stored, *x.shape[1:]).index_copy_(0, self._live, x)
@@ -272,17 +266,17 @@ class SourceMemory:
             self._assign(sentence)
 
     def spread(self, beam: int) -> None:
-        """Give each sentence *beam* hypotheses in place of those it had."""
+        """Give each sentence *beam* hypotheses."""
         self.sentence = self.sentence.view(-1, self.beam)[:, 0].repeat_interleave(beam)
         self.beam = beam
 
     def keep(self, sentences: Tensor) -> None:
-        """Drop all but the given ones of the sentences that are left, with all their beams."""
+        """Of the sentences that are left, keep the given ones, with all their beams."""
         kept = self.sentence.view(-1, self.beam).index_select(0, sentences)
         self._set_live(kept[:, 0], kept.view(-1))
 
     def _assign(self, sentence: Tensor) -> None:
-        """Take on a new list of hypotheses, given the stored sentence of each."""
+        """Begin anew with hypotheses of these stored sentences, R."""
         numbers = sentence.tolist()
         kept = list(dict.fromkeys(numbers))
         beam = len(numbers) // max(len(kept), 1)
@@ -290,7 +284,7 @@ class SourceMemory:
             self.beam = beam
             self._set_live(torch.tensor(kept, device=sentence.device), sentence)
         else:
-            # unequal numbers of hypotheses: each gets keys and values of its own
+            # unequal numbers of hypotheses: each gets its own keys and values
             self.beam = 1
             self._live = None
             self._store_only(sentence)
@@ -300,7 +294,7 @@ class SourceMemory:
         if len(live) <= (1 - CLEAR_AT) * self.stored:
             self._store_only(live)
         elif len(live) == self.stored and bool((live[1:] > live[:-1]).all()):
-            self._live = None  # all of them, in the stored order
+            self._live = None
 
     def _store_only(self, live: Tensor) -> None:
         self._states = self._states.index_select(1, live)

@@ -1,7 +1,7 @@
-"""Float32 linear layers on a CPU, with the weight in the layout that oneDNN multiplies by.
+"""Float32 linear layers on a CPU, with the weight in oneDNN's own layout.
 
 PyTorch multiplies float32 matrices by MKL. For the few rows of a single sentence MKL takes up to
-twice as long as oneDNN, and on CPUs not made by Intel it leaves AVX-512 unused.
+twice as long as oneDNN, and on other CPUs than Intel's it does not use AVX-512.
 """
 
 import platform
@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 FEW = 16  # rows of one sentence: as many as beams
-# PyTorch keeps half a megabyte or more for each number of rows that oneDNN has multiplied. Other
-# numbers are cut and filled up to one of these.
+# PyTorch keeps half a megabyte or more for each number of rows that oneDNN has multiplied, so that
+# other numbers are split and filled up to one of these
 ROWS = (1, 4, 8, FEW, 32, 64, 128, 192, 256)
 
 
@@ -28,7 +28,7 @@ def available() -> bool:
 
 @cache
 def faster_for_many_rows() -> bool:
-    """Whether oneDNN multiplies many rows faster than MKL: by AVX-512, on a CPU not Intel's."""
+    """Whether oneDNN is faster for many rows, too: on CPUs with AVX-512 that are not Intel's."""
     try:
         cpu = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -37,7 +37,7 @@ def faster_for_many_rows() -> bool:
 
 
 def pack_(model: nn.Module) -> None:
-    """Put a :class:`PackedLinear` in the place of every linear layer, where that is faster."""
+    """Replace each linear layer by a :class:`PackedLinear`, where that is faster."""
     weight = next(model.parameters())
     if not (available() and torch.backends.mkldnn.enabled):
         return
@@ -50,14 +50,14 @@ def pack_(model: nn.Module) -> None:
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer, sharing the parameters of *linear*, that keeps its weight a second time,
-    packed; again whenever the weight has been replaced or changed in place."""
+    """A linear layer with the parameters of *linear* that also keeps its weight packed, and packs
+    it again after it is replaced or changed in place."""
 
     def __init__(self, linear: nn.Linear):
         super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")
         self.weight, self.bias = linear.weight, linear.bias
         self._packed: Optional[Tensor] = None
-        # what was packed; kept, so that no other weight can come to lie in its memory
+        # what was packed; kept, so that no other weight can have its address
         self._source: Optional[Tensor] = None
         self._version = 0
 
@@ -73,18 +73,18 @@ class PackedLinear(nn.Linear):
         return y.view(*x.shape[:-1], self.out_features)
 
     def reads_packed(self, x: Tensor) -> bool:
-        """Whether the product with *x* is one of the packed weight."""
+        """Whether *x* is multiplied by the packed weight."""
         weight = self.weight
         if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or x.device.type != "cpu":
             return False
         if not (x.dtype == weight.dtype == torch.float32 and available()):
             return False
         if weight.is_inference():
-            return False  # has no version that would tell a change
+            return False  # it has no version that would show a change
         return x.numel() <= FEW * self.in_features or faster_for_many_rows()
 
     def _up_to_date(self) -> Tensor:
-        """The packed weight, packed again if the weight is another one or has changed."""
+        """The packed weight, packed again if the weight was replaced or changed."""
         weight, source = self.weight, self._source
         if (
             source is None

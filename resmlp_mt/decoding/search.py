@@ -1,8 +1,8 @@
 """Beam search for one ResMLP: what fairseq's SequenceGenerator finds, in fewer passes over memory.
 
-fairseq's generator copies the encoder's output and every hypothesis at each step, and goes through
-the scores of the whole vocabulary some eight times. For plain beam search by one model this one
-keeps words and back pointers, and puts the hypotheses together at the end.
+At each step fairseq's generator copies the encoder's output and every hypothesis, and passes over
+the scores of the whole vocabulary some eight times. This one keeps words and back pointers, and
+puts the hypotheses together at the end.
 """
 
 import textwrap
@@ -19,7 +19,7 @@ from resmlp_mt.decoding.memory import DecodingMemory
 from resmlp_mt.decoding.packing import PackedLinear
 from resmlp_mt.errors import UserError
 
-# on a GPU, steps between two questions which sentences are done: each is a wait
+# on a GPU, steps between two checks which sentences are done: each is a wait
 ASK_EVERY = 8
 
 
@@ -35,9 +35,9 @@ class NotFinite(UserError):
 
 
 class ResMLPGenerator(SequenceGenerator):
-    """fairseq's generator, with a beam search of its own for the plain case: sampling, constraints,
-    prefixes, n-gram blocking, ensembles and the like are left to fairseq's. ``attention`` is empty:
-    ``--print-alignment``, which reads it, has another generator."""
+    """fairseq's generator, with our search for plain beam search by one model. fairseq's own does
+    sampling, constraints, prefixes, n-gram blocking, ensembles and the like. ``attention`` is
+    empty: ``--print-alignment``, which reads it, has another generator."""
 
     def _generate(
         self,
@@ -57,7 +57,7 @@ class ResMLPGenerator(SequenceGenerator):
         return found.results(self.len_penalty if self.normalize_scores else None)
 
     def _name(self, sample: dict, number: int) -> str:
-        """The number of a sentence in the data, where the batch has it, and its first words."""
+        """The number of a sentence in the data, if the batch has it, and its first words."""
         tokens = sample["net_input"]["src_tokens"][number]
         words = self.model.single_model.encoder.dictionary.string(tokens[tokens != self.pad])
         where = int(sample["id"][number]) if "id" in sample else f"{number} of the batch"
@@ -76,7 +76,7 @@ class ResMLPGenerator(SequenceGenerator):
         )
 
     def _beam_search(self, net_input: Dict[str, Tensor], first_word: int) -> Hypotheses:
-        """The hypotheses of B sentences; on a GPU the host waits for it every few steps only."""
+        """The hypotheses of B sentences. The host waits for a GPU every few steps only."""
         src_tokens = net_input["src_tokens"]
         sentences, source_length = src_tokens.shape
         max_len = min(int(self.max_len_a * source_length + self.max_len_b), self.max_len - 1)
@@ -110,14 +110,14 @@ class ResMLPGenerator(SequenceGenerator):
             left = [n for n, done in enumerate(found.done()) if not done]
             if not left:
                 break
-            # fewer rows are less work for a CPU, while a GPU has to be worth the copies
+            # fewer rows are less work for a CPU; for a GPU half of them are worth the copies
             if len(left) <= (len(found.left) // 2 if launch_bound else len(found.left) - 1):
                 left = torch.tensor(left, device=device)
                 memory.follow(found.keep(left), left, beam)
         return found
 
     def _rule_out(self, logits: Tensor, may_end: bool, must_end: bool) -> None:
-        """Lower the scores of words that must not come next, R x V, in place."""
+        """Lower the scores, R x V, of words that must not come next, in place."""
         if must_end:
             logits[:, : self.eos].fill_(-torch.inf)
             logits[:, self.eos + 1 :].fill_(-torch.inf)
@@ -128,8 +128,8 @@ class ResMLPGenerator(SequenceGenerator):
             logits[:, self.eos].fill_(-torch.inf)
 
     def _logits(self, layer: nn.Module, features: Tensor, buffer: Tensor) -> Tensor:
-        """R x C to R x V scores in float32, on a CPU in *buffer*, the same memory at each step: new
-        memory comes page by page, which takes as long as a quarter of the product."""
+        """R x C to R x V scores in float32; on a CPU in *buffer*, the same memory at each step,
+        because getting new memory takes a quarter of the time of the product."""
         if not in_chunks(features):
             logits = layer(features).float()
             return logits if self.temperature == 1.0 else logits / self.temperature
@@ -144,7 +144,7 @@ class ResMLPGenerator(SequenceGenerator):
 
 
 def _is_plain_product(layer: nn.Module, x: Tensor) -> bool:
-    """Whether the layer does nothing but multiply by its float32 weight, as it is."""
+    """Whether the layer only multiplies by its float32 weight, unpacked."""
     return (
         isinstance(layer, nn.Linear)
         and not (isinstance(layer, PackedLinear) and layer.reads_packed(x))

@@ -12,18 +12,18 @@ from resmlp_mt.model.config import set_defaults
 from resmlp_mt.model.model import ResMLPModel
 
 DEEP = {"encoder_layers": 12, "decoder_layers": 12}
-# a weight of A for each distance, eight groups of channels with an A each
+# a weight of A for each distance; eight groups of channels with an A each
 TOEPLITZ = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
 # the same A under a gate
 GATED = {"token_mixing": "gated", "token_mixing_heads": 8}
-# convolutions of three positions, which need positional embeddings
+# convolutions over three positions, which need positional embeddings
 CONV = {"token_mixing": "conv", "token_positional_embeddings": True}
 
 ARCHITECTURES: Dict[str, dict] = {
     # the paper's, section 3: d = 512, hidden 2048, 8 heads, 6 + 6 or 12 + 12 layers
     "resmlp_mt_6": {},
     "resmlp_mt_12": DEEP,
-    # not of the paper: docs/results.md has what came of them
+    # ours: docs/results.md compares them with the paper's
     "resmlp_mt_toeplitz_6": TOEPLITZ,
     "resmlp_mt_toeplitz_12": {**TOEPLITZ, **DEEP},
     "resmlp_mt_gated_6": GATED,

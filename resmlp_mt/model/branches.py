@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
-from resmlp_mt.decoding.memory import BeamHistory, SourceMemory
+from resmlp_mt.decoding.memory import SourceMemory
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.folding import after, before, with_parts
 from resmlp_mt.model.padding import zero_padding
@@ -38,7 +38,7 @@ def absorb(norm: nn.Module, linear: nn.Linear) -> tuple:
 
 
 class Branch(nn.Module):
-    """What the three branches share: the maps before and after, and the dropout of the sum."""
+    """What the three branches share: the maps before and after, and the dropout."""
 
     def __init__(self, cfg, channels: int):
         super().__init__()
@@ -54,14 +54,9 @@ class TokenMixingBranch(Branch):
         super().__init__(cfg, channels)
         self.mixing = mixing
 
-    def forward(
-        self,
-        x: Tensor,
-        padding_mask: Optional[Tensor] = None,
-        history: Optional[BeamHistory] = None,
-    ) -> Tensor:
-        """x is T x B x C, the mask B x T, True at padding; with *history* x is R x C."""
-        # beta is not 0 after training: padding would reach every position
+    def forward(self, x: Tensor, padding_mask=None, history=None) -> Tensor:
+        """x is T x B x C, the mask B x T, True at padding; with a *history* x is R x C."""
+        # the trained beta is not 0: without this, padding would reach every position
         h = zero_padding(self.pre(x), padding_mask)
         y = self.mixing(h, history, padding_mask)
         return x + self.dropout(self.post(y))
@@ -128,8 +123,8 @@ class CrossAttentionBranch(Branch):
         source: Optional[SourceMemory] = None,
         need_weights: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S, added to the scores; with
-        *source*, read instead of both, x is R x C. The weights are H x B x T x S."""
+        """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with *source*,
+        which stands for both, x is R x C. The weights are H x B x T x S."""
         query, heads = compose(self.attn.q_proj, self.pre, x), self.attn.num_heads
         if source is None:
             keys, values = keys_values(self.attn, encoder_out)
@@ -140,7 +135,7 @@ class CrossAttentionBranch(Branch):
         drop = self.attn.dropout_module
         share = drop.p if drop.training or drop.apply_during_inference else 0.0
         y, weights = attend(query, keys, values, mask, share, need_weights)
-        y = join_heads(y) if source is None else source.by_row(y)
+        y = y.permute(2, 0, 1, 3).flatten(2) if source is None else source.by_row(y)
         if weights is not None and source is None:
             weights = weights.transpose(0, 1)
         elif weights is not None:
@@ -154,12 +149,8 @@ class CrossAttentionBranch(Branch):
         return with_parts(self, pre=pre, attn=attn, post=unchanged)
 
 
-# ---- attention ------------------------------------------------------------------------------
-
-
 def keys_values(attention: nn.Module, states: Tensor) -> Tuple[Tensor, Tensor]:
-    """The keys and values of fairseq's MultiheadAttention for *states*, S x B x C:
-    B x H x S x C / H each."""
+    """S x B x C to fairseq's keys and values, B x H x S x C / H each."""
     keys, values = attention.k_proj(states), attention.v_proj(states)
     return split_heads(keys, attention.num_heads), split_heads(values, attention.num_heads)
 
@@ -170,11 +161,6 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
     return x.reshape(length, batch, heads, -1).permute(1, 2, 0, 3)
 
 
-def join_heads(x: Tensor) -> Tensor:
-    """B x H x T x C / H to T x B x C."""
-    return x.permute(2, 0, 1, 3).flatten(2)
-
-
 def attend(
     queries: Tensor,
     keys: Tensor,
@@ -183,8 +169,8 @@ def attend(
     dropout: float,
     need_weights: bool,
 ) -> Tuple[Tensor, Optional[Tensor]]:
-    """``softmax(Q K' / sqrt(C / H)) V``, B x H x T x C / H, and None or the weights before dropout,
-    B x H x T x S, in float32 at least. *mask*, B x 1 x 1 x S, is added to the scores."""
+    """``softmax(Q K' / sqrt(C / H) + mask) V``, B x H x T x C / H, and, if asked for, the weights
+    before dropout, B x H x T x S, in float32 at least. *mask* is B x 1 x 1 x S."""
     if not need_weights:
         return F.scaled_dot_product_attention(queries, keys, values, mask, dropout), None
     scores = (queries * queries.size(-1) ** -0.5) @ keys.transpose(2, 3)
@@ -194,17 +180,17 @@ def attend(
     return F.dropout(weights.to(values.dtype), dropout) @ values, weights
 
 
-# ---- as PyTorch and fairseq compute it, in less time and memory -------------------------------
+# ---- what PyTorch and fairseq have too, here with less time and memory ------------------------
 
 
 def activation_function(name: str) -> Callable[[Tensor], Tensor]:
-    """The function that fairseq calls *name*. Its own ``gelu`` turns 16-bit states into float32
-    and back, two passes over memory."""
+    """fairseq's function of that name, but for its ``gelu``, which turns 16-bit states into
+    float32 and back: two passes over memory."""
     return F.gelu if name == "gelu" else utils.get_activation_fn(name)
 
 
 class Dropout(FairseqDropout):
-    """fairseq's dropout, which on a CPU keeps a byte an element for the backward pass."""
+    """fairseq's dropout; on a CPU it keeps one byte an element for the backward pass."""
 
     def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         on = self.training or self.apply_during_inference
@@ -219,7 +205,7 @@ _LEVELS = 1 << 16  # of a random number of 16 bits
 
 def random_mask(x: Tensor, p: float) -> Tensor:
     """A boolean mask like *x*, False with probability *p* (to the nearest 1 / 65536). 64 random
-    bits make four elements: six times as fast on a CPU as ``Tensor.bernoulli_``."""
+    bits make four elements: on a CPU six times as fast as ``Tensor.bernoulli_``."""
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
     numbers = bits.random_(-(1 << 63), None).view(torch.int16)[: x.numel()]
     dropped = min(round(p * _LEVELS), _LEVELS - 1)
@@ -227,13 +213,13 @@ def random_mask(x: Tensor, p: float) -> Tensor:
 
 
 def compose(linear: Callable, function: Callable, x: Tensor) -> Tensor:
-    """``linear(function(x))``, which keeps x for the backward pass and computes the linear layer's
-    input ``function(x)`` again: *function* must be cheap and deterministic."""
+    """``linear(function(x))``, keeping x for the backward pass, which computes ``function(x)``
+    again: *function* must be cheap and deterministic."""
     if (
         not torch.is_grad_enabled()
-        # the compiler decides by itself what is kept
+        # the compiler decides what is kept
         or torch.compiler.is_compiling()
-        # the backward pass has no autocast: the function would give another type there
+        # the backward pass has no autocast: the function would return another type
         or torch.is_autocast_enabled(x.device.type)
     ):
         return linear(function(x))

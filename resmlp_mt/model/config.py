@@ -13,14 +13,14 @@ from fairseq.models.transformer import base_architecture as transformer_defaults
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
-# of fairseq's Transformer
+# options of fairseq's Transformer that this model lacks
 NOT_OURS = (
     *("cross_self_attention", "base_layers", "char_inputs", "adaptive_input"),
     *("encoder.normalize_before", "decoder.normalize_before"),
     *("encoder.xformers_att_config", "decoder.xformers_att_config"),
 )
 NORMALIZATIONS = ("affine", "layernorm")
-# options of earlier versions that a checkpoint may still name, with the values that change nothing
+# options of earlier versions that checkpoints still name, with the values that change nothing
 GONE = {"folded": False, "token_mixing_reach": 0, "inference_precision": "checkpoint"}
 GONE_KINDS = ("mlp", "depthwise-conv", "separable-conv")
 
@@ -31,7 +31,7 @@ def option(default, help: str):
 
 @dataclass
 class ResMLPConfig(TransformerConfig):
-    """The options whose defaults are ours; the others are those of the Transformer."""
+    """fairseq's options for its Transformer, with defaults of ours, and our own."""
 
     activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(  # type: ignore
         "gelu", "activation function of the feed-forward sublayers"
@@ -63,7 +63,7 @@ class ResMLPConfig(TransformerConfig):
 
 
 def set_defaults(args: Namespace, **values) -> None:
-    """Give *args* what it lacks: *values*, our defaults, and last those of the Transformer."""
+    """Fill in what *args* lacks: *values*, then our defaults, then the Transformer's."""
     named = ResMLPConfig.__annotations__
     ours = {own.name: own.default for own in fields(ResMLPConfig) if own.name in named}
     for name, value in {**ours, **values}.items():
@@ -72,7 +72,7 @@ def set_defaults(args: Namespace, **values) -> None:
 
 
 def check_config(cfg: ResMLPConfig) -> None:
-    """Refuse what this model cannot do."""
+    """Refuse what this model cannot do. fairseq takes any value from a saved configuration."""
     _check_gone(cfg)
     for name in NOT_OURS:
         if attrgetter(name)(cfg):
@@ -103,7 +103,7 @@ def check_config(cfg: ResMLPConfig) -> None:
 
 
 def _check_gone(cfg: ResMLPConfig) -> None:
-    """Refuse what only earlier versions had. Checkpoints keep such options."""
+    """Refuse what only earlier versions had; their checkpoints keep such options."""
     values = {name: getattr(cfg, name, harmless) for name, harmless in GONE.items()}
     gone = [f"{name} {value}" for name, value in values.items() if str(value) != str(GONE[name])]
     if str(cfg.token_mixing) in GONE_KINDS:

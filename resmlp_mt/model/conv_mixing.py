@@ -1,6 +1,6 @@
 """Token mixing by a convolution over positions, which mixes the channels too.
 
-It has K taps: centred on the position in the encoder, the newest K in the decoder. Positions
+Its K taps are centred in the encoder and read the newest K positions in the decoder. Positions
 outside the sentence count as zero.
 """
 
@@ -52,8 +52,8 @@ class ConvTokenMixing(nn.Module):
 
 
 class FoldedConvTokenMixing(nn.Module):
-    """Both affine maps are in the weights of the taps. What the beta before adds depends on which
-    taps fall into the sentence: each has a bias of its own, ``inside_bias``, K x C."""
+    """Both affine maps are in the weights of the taps. What the first beta adds depends on which
+    taps fall into the sentence, so each has a bias of its own: ``inside_bias``, K x C."""
 
     @torch.no_grad()
     def __init__(self, mixing: ConvTokenMixing, pre: Affine, post: Affine):
@@ -72,8 +72,7 @@ class FoldedConvTokenMixing(nn.Module):
         return self.mixing(x, history) + inside @ self.inside_bias
 
     def _inside(self, x, history, padding_mask) -> Tensor:
-        """1 where a tap falls into the sentence, else 0: T x B x K, T x 1 x K, or, with *history*,
-        1 x K."""
+        """1 where a tap is in the sentence, else 0: T x B x K, T x 1 x K, or 1 x K by *history*."""
         if history is not None:
             return history.inside(self.mixing.kernel_size).to(x.dtype).unsqueeze(0)
         if padding_mask is not None:

@@ -33,9 +33,9 @@ class ResMLPDecoderLayer(nn.Module):
         need_attn: bool = False,
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
-        *memory* x is R x C, and the other two are not read. The weights are H x B x T x S."""
+        *memory*, which stands for both, x is R x C. The weights are H x B x T x S."""
         history, source = (None, None) if memory is None else (memory.history, memory.source)
-        # no padding mask: A is triangular, and padding stands to the right of every word
+        # no padding mask: A is triangular, and the padding is to the right of every word
         x, weights = self.token_mixing(x, history=history), None
         if self.cross_attention is not None and (encoder_out is not None or source is not None):
             x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
@@ -52,7 +52,7 @@ class ResMLPDecoder(TransformerDecoderBase):
     ):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
         if not cfg.no_decoder_final_norm:
-            # in the place, and under the name, of the Transformer's final LayerNorm
+            # under the name of the Transformer's final LayerNorm
             self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
@@ -69,7 +69,7 @@ class ResMLPDecoder(TransformerDecoderBase):
     ):
         """Features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
 
-        The words, B x T, are padded on either side. With *incremental_state* only the last is new.
+        The words, B x T, are padded on either side; with *incremental_state* only the last is new.
         """
         if full_context_alignment:
             raise ValueError(
@@ -101,7 +101,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         return features, {"attn": [weights], "inner_states": states}
 
     def newest_features(self, words: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
-        """The newest word of each hypothesis, R, to R x C: for a search that keeps its words."""
+        """The newest word of each hypothesis, R, to R x C: for our beam search."""
         return self._features(words, encoder_out, DecodingMemory.of(incremental_state))[0]
 
     def _features(
@@ -112,8 +112,8 @@ class ResMLPDecoder(TransformerDecoderBase):
         alignment_layer: Optional[int] = None,
         alignment_heads: Optional[int] = None,
     ):
-        """:meth:`extract_features` for tokens padded on the right; with *memory* for the newest
-        words, R, which makes the features and the states of each layer R x C."""
+        """:meth:`extract_features` of tokens padded on the right, or, with *memory*, of the newest
+        words, R: then features and states are R x C."""
         if memory is None:
             source, mask = self._source(encoder_out)
             layers, need_attention = self._running_layers(), True
@@ -152,7 +152,7 @@ class ResMLPDecoder(TransformerDecoderBase):
 
     @staticmethod
     def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """The states, S x B x C, and what hides their padding, B x 1 x 1 x S; None for none."""
+        """The states, S x B x C, and what hides their padding, B x 1 x 1 x S, if any."""
         if encoder_out is None or not encoder_out["encoder_out"]:
             return None, None
         states = encoder_out["encoder_out"][0]
@@ -170,7 +170,7 @@ class ResMLPDecoder(TransformerDecoderBase):
             if memory is None:
                 x = x + self.embed_positions(tokens)
             else:
-                # fairseq's tables begin with padding, for which there is no position
+                # fairseq counts positions from the number of the padding symbol
                 table = self.embed_positions
                 learned = isinstance(table, LearnedPositionalEmbedding)
                 table = table.weight if learned else table.weights
@@ -180,5 +180,5 @@ class ResMLPDecoder(TransformerDecoderBase):
         return self.dropout_module(x)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Follow beam search: row r continues row ``new_order[r]``. No state is copied."""
+        """Let row r continue row ``new_order[r]``, as beam search asks. No state is copied."""
         DecodingMemory.of(incremental_state).reorder(new_order)

@@ -35,7 +35,7 @@ class ResMLPEncoderLayer(nn.Module):
         return self.feed_forward(z)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """fairseq's encoder calls this on each layer. No older checkpoint needs a change."""
+        """fairseq's encoder calls this on each layer; no checkpoint of ours needs it."""
 
 
 def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
@@ -54,7 +54,7 @@ class ResMLPEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        # in the place, and under the name, of the Transformer's final LayerNorm
+        # under the name of the Transformer's final LayerNorm
         self.layer_norm = build_norm(cfg, embed_tokens.embedding_dim)
 
     def build_encoder_layer(self, cfg):
@@ -67,13 +67,13 @@ class ResMLPEncoder(TransformerEncoderBase):
         return_all_hiddens: bool = False,
         token_embeddings: Optional[Tensor] = None,
     ) -> dict:
-        """fairseq's encoder output for B x T words, padded on either side, or *token_embeddings*,
-        B x T x C, in place of theirs. Every entry is at the positions of *src_tokens*; states are
+        """fairseq's encoder output for B x T words, padded on either side. *token_embeddings*,
+        B x T x C, replace theirs. Every entry has the positions of *src_tokens*; the states are
         T x B x C, the embeddings first."""
         check_length(src_tokens, self.padding_idx, self.max_source_positions, "source")
         tokens, order = turn_right(src_tokens, self.padding_idx)
         if token_embeddings is not None and order is not None:
-            # `order` undoes the turn; its inverse permutation is the turn itself
+            # `order` undoes the turn, so its inverse permutation is the turn
             token_embeddings = turn_back(token_embeddings, order.argsort(dim=1), batch_first=True)
         x, embedding = self.forward_embedding(tokens, token_embeddings)
         x = x.transpose(0, 1).contiguous()
@@ -102,10 +102,8 @@ class ResMLPEncoder(TransformerEncoderBase):
         }
 
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
-        """Repeat, move or drop sentences; nothing is copied where beams move within theirs.
-
-        Decoding reads the added entries: each sentence once, and which of them each row is.
-        """
+        """Repeat, move or drop sentences; nothing is copied if beams stay within theirs. Decoding
+        reads the entries added here: each sentence once, and the sentence of each row."""
         sentence = encoder_out.get("sentence_of_row")
         if sentence is None:
             sentences, rows = encoder_out, new_order

@@ -1,7 +1,7 @@
 """Folding: in inference each branch absorbs its affine maps (section 2 of the paper).
 
-A folded branch is a copy that shares whatever it does not change. The trained parameters keep
-their names and stay the only ones in the state dict. Products and sums are taken in float64.
+A folded branch is a copy that shares whatever it does not change. The state dict is that of the
+trained parameters. Products and sums are computed in float64.
 """
 
 from copy import copy, deepcopy
@@ -17,16 +17,16 @@ from resmlp_mt.model.padding import zero_padding
 
 
 def fold_(model: nn.Module, pack: bool = False) -> None:
-    """Let both stacks run folded layers, packed if *pack*, wherever no gradient is asked for. The
-    final affine maps stay: an output layer with one in it would no longer share the embedding."""
+    """Let both stacks run folded layers, packed if *pack*, where no gradients are recorded. The
+    final maps stay: an output layer that absorbs one would no longer share the embedding."""
     for stack in (model.encoder, model.decoder):
         stack.folded = FoldedLayers(stack.layers, pack)
 
 
 class FoldedLayers:
-    """The layers of a stack as inference runs them, folded again whenever a tensor or its version
-    has changed. An edit through ``.data`` goes unseen: edit under ``torch.no_grad()``. A layer with
-    hooks runs unfolded, so that whoever watches or prunes it meets every module."""
+    """The layers of a stack as inference runs them, folded again after any change of a parameter,
+    except in place through ``.data``, which PyTorch does not count: edit under ``torch.no_grad()``.
+    A layer with hooks runs unfolded, so that pruning and other hooks see every module."""
 
     def __init__(self, layers: nn.ModuleList, pack: bool):
         self._layers, self._pack = layers, pack
@@ -36,14 +36,15 @@ class FoldedLayers:
         self._memory: List[Tensor] = []  # keeps the addresses of the sources in use
 
     def __call__(self) -> Iterable[nn.Module]:
-        """The layers to run now. Asking costs a walk over the parameters: do it once a batch."""
+        """The layers to run now, found by a walk over all parameters: ask once a batch."""
         unfolded = self._layers.training or torch.is_grad_enabled()
         if unfolded or torch.compiler.is_compiling():
             return self._layers
-        found: List[Optional[Tensor]] = []
-        hooked = [_collect(layer, found) for layer in self._layers]
-        sources = [t for t in found if t is not None]
-        state = hooked, _versions(sources), [t.data_ptr() for t in sources]
+        sources: List[Tensor] = []
+        hooked = [_collect(layer, sources) for layer in self._layers]
+        # tensors made in inference mode have no version
+        versions = [0 if t.is_inference() else t._version for t in sources]
+        state = hooked, versions, [t.data_ptr() for t in sources]
         if state != self._state or not all(map(is_, sources, self._sources)):
             self._fold(hooked)
             self._state, self._sources = state, sources
@@ -61,22 +62,15 @@ class FoldedLayers:
                 pack_(layer)
 
 
-def _collect(module: nn.Module, found: list) -> bool:
+def _collect(module: nn.Module, found: List[Tensor]) -> bool:
     """Add the tensors of *module* to *found*; returns whether it has a hook."""
-    found += module._parameters.values()
-    found += module._buffers.values()
+    own = *module._parameters.values(), *module._buffers.values()
+    found += [t for t in own if t is not None]
     hooked = bool(module._forward_hooks or module._forward_pre_hooks)
     for child in module._modules.values():
         if child is not None and _collect(child, found):
             hooked = True
     return hooked
-
-
-def _versions(tensors: List[Tensor]) -> List[int]:
-    try:
-        return [t._version for t in tensors]
-    except RuntimeError:  # those made in inference mode have none
-        return [0 if t.is_inference() else t._version for t in tensors]
 
 
 def fold_layer(layer: nn.Module) -> nn.Module:
@@ -126,7 +120,7 @@ class FoldedTokenMixing(nn.Module):
     """``a2 (A (a1 x + b1) + b) + b2 = A (scale x + shift) + offset``, A a map of positions alone.
 
     The scale comes before A because in float16 ``A x`` may overflow where ``A (a1 x)`` does not. In
-    a decoder ``A shift`` is the same for every sentence, and in the offset, N x C.
+    a decoder ``A shift`` is the same for every sentence and part of the offset, N x C.
     """
 
     @torch.no_grad()
@@ -161,5 +155,5 @@ class FoldedTokenMixing(nn.Module):
 
 
 def _by_channel(x: Tensor, mixing: nn.Module) -> Tensor:
-    """A number for each group of channels, N x 1 x H, to one for each channel, N x C."""
+    """N x 1 x H, a number for each group of channels, to N x C."""
     return x.squeeze(1).repeat_interleave(mixing.channels // mixing.heads, dim=1)

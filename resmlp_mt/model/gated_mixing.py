@@ -1,7 +1,7 @@
-"""Token mixing under a gate: weights over positions, and a look at the word at the position.
+"""Token mixing under a gate: weights over positions, times a function of the word that reads them.
 
-A decides by position alone what it passes on. Here the word at the position multiplies it, channel
-by channel, as in the spatial gating unit of gMLP (Liu et al., 2021) with a Toeplitz A.
+A alone mixes by position, whatever the words are. The gate multiplies its result channel by
+channel, as in the spatial gating unit of gMLP (Liu et al., 2021), here with a Toeplitz A.
 """
 
 from typing import Optional
@@ -16,10 +16,7 @@ from resmlp_mt.model.token_mixing import ToeplitzTokenMixing
 
 
 class GatedTokenMixing(nn.Module):
-    """``y = W_o ((A (W_v x) + b) * f(W_g x))``.
-
-    W_v, W_g and W_o are C x C with a bias each, f is --activation-fn, A is a Toeplitz matrix.
-    """
+    """``y = W_o ((A (W_v x) + b) * f(W_g x))``: W are C x C with a bias, f is --activation-fn."""
 
     has_heads = True
 

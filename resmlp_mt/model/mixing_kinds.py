@@ -34,17 +34,17 @@ def register_mixing(name: str, cls: Type[nn.Module]) -> None:
 
         register_mixing("shift", ShiftMixing)
 
-    x is T x B x C, zero at padding, or R x C with *history*, which remembers earlier inputs. A map
-    of positions alone is best a subclass of :class:`TokenMixing` with a ``matrix`` of its own. A
-    class with ``has_heads = True`` takes ``--token-mixing-heads``; one with a method
-    ``folded(pre, post)``, see :class:`TokenMixing`, absorbs the affine maps in inference.
+    x is T x B x C, zero at padding, or R x C with *history*, which remembers earlier inputs. If the
+    weights depend on positions alone, subclass :class:`TokenMixing` and override ``matrix``.
+    ``has_heads = True`` allows ``--token-mixing-heads``; a method ``folded(pre, post)``, as
+    :class:`TokenMixing` has, lets it absorb the affine maps in inference.
     """
     if TOKEN_MIXING.setdefault(name, cls) is not cls:
         raise UserError(f"register_mixing: there is another {name} already: choose another name")
 
 
 def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
-    """The branch of eq. 2 with the kind of mixing that ``cfg.token_mixing`` names."""
+    """The branch of eq. 2 with the mixing that ``cfg.token_mixing`` names."""
     mixing = TOKEN_MIXING[str(cfg.token_mixing)](cfg, channels, positions, causal)
     nothing = isinstance(mixing, NoTokenMixing)
     return mixing if nothing else TokenMixingBranch(cfg, channels, mixing)

@@ -1,8 +1,7 @@
-"""Padding: sources are turned to the right, and padding never leaks into the words.
+"""Padding: it is moved to the right, and never leaks into the words.
 
-fairseq pads sources on the left by default. A row of A belongs to a position counted from the
-first word, so the padding is turned over on the way in and back on the way out: a sentence then
-gets the same states in any batch and for either side.
+fairseq pads sources on the left by default, but row t of A is about the t-th word. So the padding
+moves to the right on the way in and back on the way out: a sentence has the same states anywhere.
 """
 
 from typing import Optional, Tuple
@@ -19,23 +18,23 @@ def zero_padding(x: Tensor, padding_mask: Optional[Tensor]) -> Tensor:
 
 
 def is_known_empty(mask: Tensor) -> bool:
-    """Whether no position is marked, if that costs nothing to know: on a CPU, and outside of a
-    compiled graph, which has to be right for any sentences."""
+    """Whether no position is marked, if that is free to know: on a CPU, outside of a compiled
+    graph, which must be right for any sentences."""
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 
 def hide_padding(padding_mask: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
-    """What attention adds to its scores: B x S, True at padding, to B x 1 x 1 x S, or None."""
+    """B x S, True at padding, to what attention adds to its scores, B x 1 x 1 x S, or None."""
     if padding_mask is None or is_known_empty(padding_mask):
         return None
     batch, length = padding_mask.shape
-    width = -(-length // 8) * 8  # a GPU's attention kernels ask for multiples of 8
+    width = -(-length // 8) * 8  # a GPU's attention kernels need multiples of 8
     mask = torch.zeros(batch, width, dtype=dtype, device=padding_mask.device)[:, :length]
     return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]
 
 
 def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) -> None:
-    """Refuse a batch, B x T, that reaches past the last row of the mixing matrix."""
+    """Refuse a batch, B x T, that is longer than the mixing matrix."""
     width = tokens.size(1)
     if width <= positions:
         return
@@ -53,12 +52,12 @@ def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) ->
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:
-    """Move the left padding of B x T tokens to the right; returns also the B x T positions that
-    undo it, or None where it is known that nothing was moved."""
+    """Move the left padding of B x T tokens to the right. Also returns the B x T positions that
+    undo this, or None if it is known that nothing moved."""
     padding = tokens.eq(padding_idx)
     if tokens.size(1) == 0 or is_known_empty(padding[:, 0]):
         return tokens, None
-    # only the padding before the first word counts: each row may be padded on a side of its own
+    # only the padding before the first word: each row may be padded on a side of its own
     leading = (~padding).int().argmax(dim=1, keepdim=True)
     positions = torch.arange(tokens.size(1), device=tokens.device)
     turned = tokens.gather(1, torch.remainder(positions + leading, tokens.size(1)))
@@ -66,7 +65,7 @@ def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tenso
 
 
 def turn_back(x: Tensor, order: Tensor, batch_first: bool) -> Tensor:
-    """Undo :func:`turn_right` for states, T x B x C or *batch_first*; *order* is from there."""
+    """Undo :func:`turn_right`, which gave *order*, for states, T x B x C or *batch_first*."""
     if batch_first:
         return x.gather(1, order.unsqueeze(-1).expand_as(x))
     return x.gather(0, order.t().unsqueeze(-1).expand_as(x))

@@ -43,31 +43,25 @@ class TokenMixing(nn.Module):
             self.mask_future_()
 
     def weight_shape(self) -> tuple:
-        """Shape of the learned weights."""
         return self.heads, self.positions, self.positions
 
     @torch.no_grad()
     def mask_future_(self) -> None:
-        """Zero the weights that no position uses, so that a saved matrix shows what is computed."""
+        """Zero the weights that no position uses, so that a saved matrix is what is computed."""
         self.weight.tril_()
 
     def matrix(self, length: int) -> Tensor:
         """A for sentences of *length* tokens, H x T x T."""
         if not self.causal:
             return self.weight[:, :length, :length]
-        # masked at every use, not only at the start: no optimizer can undo it. Rows that begin
-        # at multiples of 8 numbers are what the matrix units of a GPU take
+        # masked at every use, so that no optimizer can undo it; a GPU's matrix units need rows
+        # that begin at multiples of 8 numbers
         width = -(-length // 8) * 8
         return self.weight[:, :length, :width].tril()[:, :, :length]
 
-    def forward(
-        self,
-        x: Tensor,
-        history: Optional[BeamHistory] = None,
-        padding_mask: Optional[Tensor] = None,
-    ) -> Tensor:
-        """``A x + b``. x is T x B x C, zero at padding, which B x T *padding_mask* marks. In
-        word-by-word decoding *history* is given, and x is the newest position, R x C."""
+    def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
+        """``A x + b``. x is T x B x C, zero where *padding_mask*, B x T, is True. In word-by-word
+        decoding there is a *history*, and x is the newest position, R x C."""
         y = self.mix(x, history)
         if self.bias is None:
             return y
@@ -93,28 +87,25 @@ class TokenMixing(nn.Module):
         return mixed.reshape(length, batch, channels)
 
     def folded(self, pre: Optional[Affine], post: Affine) -> nn.Module:
-        """``post(A pre(x) + b)``, with the maps absorbed; *pre* is None where it stays outside."""
+        """``post(A pre(x) + b)``, with the maps absorbed; *pre* is None if it stays outside."""
         return FoldedTokenMixing(self, pre, post)
 
     def extra_repr(self) -> str:
-        return (
-            f"channels={self.channels}, positions={self.positions}, causal={self.causal}, "
-            f"heads={self.heads}, bias={self.bias is not None}"
-        )
+        return f"channels={self.channels}, positions={self.positions}, heads={self.heads}"
 
 
 class ToeplitzTokenMixing(TokenMixing):
     """A whose entries depend on the distance alone: ``A[t, s] = w[t - s]``.
 
     The paper notes that the rows of a trained A look like shifted copies of each other. Here they
-    are: 2N - 1 weights a head in the encoder and N in the decoder in place of N².
+    are, with 2N - 1 weights a head in the encoder and N in the decoder instead of N².
     """
 
     def weight_shape(self) -> tuple:
         return self.heads, self.positions if self.causal else 2 * self.positions - 1
 
     def mask_future_(self) -> None:
-        """Nothing to do: the decoder has no weight for a position to the right."""
+        """The decoder has no weights for positions to the right."""
 
     def matrix(self, length: int) -> Tensor:
         if self.causal:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Dict, List, Union
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.length_penalty import RANGE, is_length_penalty
+from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
 
 FOLDER = Path(__file__).with_name("recipes")
 NAMES = ("trial", "small", "conv", "mixed", "paper")
@@ -69,7 +69,7 @@ _COUNT = (_is_count, "a whole number, at least 1")
 _KEYS = {
     **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),
     "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
-    "lenpen": (_are_length_penalties, "a list of numbers from {} to {}".format(*RANGE)),
+    "lenpen": (_are_length_penalties, "a list of numbers from {} to {}".format(*LENPEN_RANGE)),
     "options": (_are_tables, "a table for each model"),
 }
 
