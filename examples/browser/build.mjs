@@ -50,7 +50,7 @@ writeFileSync(join(out, "sw.js"), worker.replace(PLACE, JSON.stringify(shell)));
 
 mkdirSync(join(out, "model"));
 const { files: listed } = JSON.parse(readFileSync(join(model, "config.json"), "utf8"));
-for (const name of ["config.json", ...Object.keys(listed)]) {
+for (const name of ["config.json", "README.md", ...Object.keys(listed)]) {
   if (name === "runtime.py") continue; // for Python alone
   cpSync(join(model, name), join(out, "model", name));
 }

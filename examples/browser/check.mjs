@@ -178,6 +178,14 @@ async function main() {
     page.on("pageerror", (error) => problems.push(`error of the page: ${error.message}`));
 
     await firstTranslation(page, server.address, lines[0]);
+    const example = page.locator("#examples button").last();
+    if (await example.count()) {
+      await example.click();
+      const text = await page.inputValue("#source");
+      check(text === (await example.textContent()), `the example is not in the text: ${text}`);
+    }
+    const card = await page.evaluate(() => document.getElementById("card").href);
+    check((await fetch(card)).ok, `${card} is not on the server`);
     const found = await ofPage(page, lines);
     const same = found.filter((text, number) => text === expected[number]).length;
     // sums of 8-bit numbers are the same everywhere, what they are rounded from is not

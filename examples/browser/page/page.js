@@ -1,6 +1,13 @@
 // The page: what is typed goes to the worker, what comes back is shown.
 
 const PAUSE = 150; // milliseconds without a key before a translation begins
+const EXAMPLES = {
+  en: [
+    "Where did you buy this book?",
+    "I would have called you if I had known your number.",
+    "Click on the button to save the file.",
+  ],
+};
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
 const progress = new Map(); // of each file: bytes and total
@@ -91,10 +98,27 @@ function ready(loaded, offline) {
   byId("source-hint").textContent =
     `One sentence a line, of at most ${config.positions[0] - 1} subwords.`;
   byId("loading").hidden = true;
+  byId("card").href = new URL("README.md", modelFolder());
+  byId("about").hidden = false;
+  showExamples(EXAMPLES[config.languages[0]] ?? []);
   byId("offline").textContent = offline
     ? "All of it is stored in this browser: the page now works without a network, too."
     : "This window stores nothing: the page needs the network when it is opened again.";
   translate();
+}
+
+/** A button for each example; the first one stands in the text until something is typed. */
+function showExamples(examples) {
+  source.value ||= examples[0] ?? "";
+  for (const example of examples) {
+    const button = document.createElement("button");
+    button.textContent = example;
+    button.addEventListener("click", () => {
+      source.value = example;
+      source.dispatchEvent(new Event("input"));
+    });
+    byId("examples").append(button);
+  }
 }
 
 function translate() {
