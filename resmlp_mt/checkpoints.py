@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Callable, Dict, Iterator, List, Optional, Union
+from typing import Dict, Iterator, List, Optional, Union
 
 import numpy as np
 import torch
@@ -22,13 +22,13 @@ from resmlp_mt.model.model import ResMLPModel
 # ---- what the weights-only loader lets pass -------------------------------------------------
 #
 # A checkpoint holds its options in a Namespace and, after --eval-bleu, counts of n-grams in NumPy
-# arrays of int64. To allow numpy.ndarray and numpy.dtype would let a file call them:
-# ndarray((1,), "O", b"AAAAAAAA") is an array of pointers that the file chooses. So the loader finds
-# these classes under NumPy's names. They can go when fairseq saves neither.
+# arrays of int64. If numpy.ndarray were allowed, a file could call it: ndarray((1,), "O",
+# b"AAAAAAAA") is an array of pointers of the file's choice. So the loader finds these classes
+# under NumPy's names. They can go when fairseq saves neither.
 
 
 class _Int64:
-    """Stands for ``numpy.dtype``: little-endian int64; whatever else it is given is refused."""
+    """Stands for ``numpy.dtype``: little-endian int64, nothing else."""
 
     def __init__(self, name, *flags):
         if name != "i8":
@@ -40,8 +40,7 @@ class _Int64:
 
 
 class _Array(np.ndarray):
-    """Stands for ``numpy.ndarray``: it copies as many bytes as its shape needs. It pickles as a
-    plain array, and arithmetic on it gives plain arrays."""
+    """Stands for ``numpy.ndarray``. Pickling and arithmetic give plain arrays."""
 
     def __new__(cls, *args, **kwargs):
         raise pickle.UnpicklingError("an array in a form that NumPy does not pickle")
@@ -60,15 +59,12 @@ class _Array(np.ndarray):
     def __array_wrap__(self, array, context=None, return_scalar=False):
         return np.asarray(array)[()]
 
-    def __reduce__(self):
-        return np.array(self).__reduce__()
-
     def __reduce_ex__(self, protocol):
         return np.array(self).__reduce_ex__(protocol)
 
 
 def _rebuild(kind, shape, code):
-    """Stands for ``_reconstruct`` of NumPy: an empty array, whose state is to come."""
+    """Stands for NumPy's ``_reconstruct``: an empty array, whose state is to come."""
     return np.ndarray.__new__(_Array, (0,), np.int64)
 
 
@@ -82,13 +78,10 @@ torch.serialization.add_safe_globals(
     ]
 )
 
-_ZIP = b"PK\x03\x04"  # by these bytes torch.load tells its archives from its files before 1.6
-_BLOCK = 1 << 20  # bytes read at a time
-
 
 def read_checkpoint(path: Union[str, Path], mapped: bool = False) -> dict:
-    """A checkpoint of fairseq on the CPU, checked; nothing in it is run. *mapped*: the tensors are
-    left in the file until they are used."""
+    """A checkpoint of fairseq, checked, on the CPU; nothing in it is run. *mapped* leaves the
+    tensors in the file until they are used."""
     try:
         check_records(path)
         # files of PyTorch before 1.6 are no zip archives and cannot be mapped
@@ -124,18 +117,17 @@ def check_records(path: Union[str, Path]) -> None:
     """Compare each record with its checksum (CRC-32), which PyTorch does not. Files of PyTorch
     before 1.6 have none, and with ``set_crc32_options(False)`` all are 0."""
     with open(path, "rb") as file:
-        if file.read(len(_ZIP)) != _ZIP:
+        if file.read(4) != b"PK\x03\x04":
             return
         try:
             with zipfile.ZipFile(file) as archive:
                 records = archive.infolist()
-                if any(record.CRC for record in records):
-                    for record in records:
-                        if record.compress_size != record.file_size:  # PyTorch compresses nothing
-                            raise zipfile.BadZipFile(record.filename)
-                        with archive.open(record) as content:
-                            while content.read(_BLOCK):  # at its end the checksum is compared
-                                pass
+                if any(record.CRC for record in records) and (
+                    archive.testzip()
+                    # PyTorch compresses nothing
+                    or any(record.compress_size != record.file_size for record in records)
+                ):
+                    raise zipfile.BadZipFile
         except OSError:
             raise
         except Exception:  # what a damaged archive makes of zipfile is beyond listing
@@ -143,7 +135,7 @@ def check_records(path: Union[str, Path]) -> None:
 
 
 def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
-    """Refuse NaN, infinite and repeated values; what is no tensor in memory is left alone."""
+    """Refuse NaN, infinite and repeated values. Other things than tensors in memory pass."""
     for name, weight in weights.items():
         if not is_strided(weight):
             continue
@@ -165,7 +157,7 @@ def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
 
 
 def is_strided(value) -> bool:
-    """Whether it is a tensor with values in memory, at steps of any length, which may be 0."""
+    """Whether it is a tensor with values in memory."""
     return (
         isinstance(value, Tensor)
         and value.layout == torch.strided
@@ -176,8 +168,8 @@ def is_strided(value) -> bool:
 
 @contextlib.contextmanager
 def naming(path, what: str) -> Iterator[None]:
-    """Errors about a checkpoint name it. Those that no user can mend keep their type and message,
-    and carry a note that the programs of fairseq and ours print in one line: *path* *what*."""
+    """Errors about a checkpoint name it. Those that no user can mend keep their type and message
+    and get a note, *path* *what*, which fairseq's programs and ours print in one line."""
     try:
         yield
     except UserError as error:
@@ -194,7 +186,7 @@ def naming(path, what: str) -> Iterator[None]:
             "trained on"
         ) from error
     except Exception as error:
-        # the trainer of fairseq raises an exception of its own over any other
+        # fairseq's trainer raises an exception of its own over any other
         if "please ensure that the architectures match" in str(error) and error.__context__:
             error = error.__context__
         if "Error(s) in loading state_dict" in str(error):
@@ -209,21 +201,18 @@ def naming(path, what: str) -> Iterator[None]:
 
 def write_checkpoint(state: dict, output: Path, remedy: str = "choose another folder") -> None:
     """Write a checkpoint, whole or not at all."""
-
-    def write(temporary: str) -> None:
-        with open(temporary, "wb") as file:
-            torch.save(state, file)
-
-    write_whole(output, write, remedy)
+    with writing(output, remedy) as temporary, open(temporary, "wb") as file:
+        torch.save(state, file)
 
 
-def write_whole(path: Path, write: Callable[[str], object], remedy: str) -> None:
-    """Call *write* with the name to write *path* under."""
+@contextlib.contextmanager
+def writing(path: Path, remedy: str) -> Iterator[Path]:
+    """:func:`whole_file`, where a full disk is a UserError."""
     try:
         with whole_file(path) as temporary:
-            write(str(temporary))
+            yield temporary
     except (OSError, RuntimeError) as error:
-        cause = error  # the writer of PyTorch raises another error over the system's
+        cause = error  # PyTorch's writer raises another error over the system's
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__context__
         if cause is None:
@@ -232,48 +221,34 @@ def write_whole(path: Path, write: Callable[[str], object], remedy: str) -> None
         raise UserError(f"{path} could not be written ({reason}): {remedy}") from error
 
 
-# the checkpoints of a run: one an epoch, and one every so many updates (--save-interval-updates)
+# one an epoch, and one every so many updates (--save-interval-updates)
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
-def numbered(save_dir: Path, by: str) -> Dict[int, Path]:
-    """The checkpoints of each ``"epoch"`` or ``"update"`` by number, newest first."""
-    found = {}
+def last_checkpoints(
+    save_dir: Path, count: int, by: str, upper_bound: Optional[int] = None
+) -> List[Path]:
+    """The *count* newest checkpoints by "epoch" or "update", newest first, or all of a short
+    training. With *upper_bound* there must be *count* of at most that number. fairseq numbers none
+    where a training ends within an epoch, so ``checkpoint_last.pt`` counts where it's newer."""
+    numbers = {}
     for path in Path(save_dir).glob("checkpoint*.pt"):
         match = re.fullmatch(_NUMBERED[by], path.name)
-        if match:
-            found[int(match[1])] = path
-    return dict(sorted(found.items(), reverse=True))
-
-
-def last_checkpoints(
-    save_dir: Path, count: int, by: str = "epoch", upper_bound: Optional[int] = None
-) -> List[Path]:
-    """The *count* newest numbered checkpoints up to number *upper_bound*, newest first."""
-    there = numbered(save_dir, by).items()
-    found = [path for number, path in there if upper_bound is None or number <= upper_bound]
-    if len(found) < count:
-        other = "update" if by == "epoch" else "epoch"
-        others = len(numbered(save_dir, other))
-        bound = "" if upper_bound is None else f" up to {upper_bound}"
-        hint = f" (there are {others} by {other})" if others else ""
-        raise UserError(
-            f"{save_dir} has {len(found)} {by} checkpoints{bound}, fewer than the {count} to "
-            f"average: average fewer or train longer{hint}"
-        )
-    return found[:count]
-
-
-def final_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
-    """What to average at the end of a training: the *count* newest checkpoints, or all of a short
-    one. fairseq numbers none where a training ends within an epoch: ``checkpoint_last.pt`` counts
-    where it is newer."""
-    found = list(numbered(save_dir, by).values())[:count]
+        if match and (upper_bound is None or int(match[1]) <= upper_bound):
+            numbers[int(match[1])] = path
+    found = [numbers[number] for number in sorted(numbers, reverse=True)][:count]
+    if upper_bound is not None:
+        if len(found) < count:
+            raise UserError(
+                f"{save_dir} has {len(found)} {by} checkpoints up to {upper_bound}, fewer than the "
+                f"{count} to average: average fewer or train longer"
+            )
+        return found
     last = Path(save_dir) / "checkpoint_last.pt"
     if last.is_file() and (not found or _updates(last) > _updates(found[0])):
         found = [last, *found]
     if not found:
-        raise UserError(f"{last}: no such file: train first")
+        raise UserError(f"{save_dir} has no {by} checkpoints and no {last.name}: train first")
     return found[:count]
 
 
@@ -297,9 +272,9 @@ def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
 
 
 def average_checkpoints(paths: List[Path], output: Path, float16: bool = False) -> None:
-    """Write a checkpoint whose weights are the mean of those of *paths*, float32 or wider unless
-    *float16* is set. Sums are float64 and files are mapped, so memory is that of the sums. The rest
-    is that of the first file, without the optimizer's state, which means nothing for a mean."""
+    """Write the mean of the weights of *paths*, in float32 or wider unless *float16* is set; the
+    rest is that of the first file, without the optimizer. Files are mapped: memory is that of the
+    sums, in float64."""
     check_output(output, *paths)
     result = read_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)
@@ -332,7 +307,7 @@ def average_checkpoints(paths: List[Path], output: Path, float16: bool = False) 
 
 
 def synthetic_dictionary(types: int) -> Dictionary:
-    """A dictionary of *types* made-up words, fairseq's four special symbols included."""
+    """A dictionary of *types* made-up words, fairseq's four symbols included."""
     dictionary = Dictionary()
     for number in range(types - len(dictionary)):
         dictionary.add_symbol(f"w{number}")
@@ -360,11 +335,8 @@ def rebuild(state: dict) -> ResMLPModel:
 
 
 def check_fits(state: dict, path: Path) -> None:
-    """Whether the weights are those that the options give. No tensor is made for that."""
-    with (
-        naming(path, "does not fit its own options"),
-        torch.device("meta"),
-        warnings.catch_warnings(),
-    ):
+    """Refuse weights that don't fit the options, without memory for a model."""
+    fits = naming(path, "does not fit its own options")
+    with fits, torch.device("meta"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it copies nothing, and says so for each parameter
         rebuild(state)

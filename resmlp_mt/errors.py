@@ -15,7 +15,13 @@ class OptionError(UserError):
 
 
 def in_one_line(error: BaseException) -> Optional[str]:
-    """What programs print of an exception that carries a note about a checkpoint; else None."""
+    """What programs print of what a user can mend, or of an exception with a note about a
+    checkpoint; None for any other."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
     notes = getattr(error, "__notes__", ())
     if not notes:
         return None

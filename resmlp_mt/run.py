@@ -12,12 +12,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Dict, List, Optional
 
-from resmlp_mt.checkpoints import average_checkpoints, final_checkpoints, read_checkpoint
+import torch
+
+from resmlp_mt import __version__
+from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints, read_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import make_folder, read_json, write_json
 from resmlp_mt.model_folder import SEARCH
 from resmlp_mt.prepare.preparation import Preparation
-from resmlp_mt.provenance import versions
 from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.steps import Steps
@@ -129,7 +131,7 @@ class Run:
     def _average(self, folder: Path) -> None:
         self.scores.unlink(missing_ok=True)  # of another model
         recipe = self.recipe
-        paths = final_checkpoints(self.checkpoints, recipe.average_count, recipe.average_by)
+        paths = last_checkpoints(self.checkpoints, recipe.average_count, recipe.average_by)
         print(f"    {', '.join(path.name for path in paths)}", file=sys.stderr)
         average_checkpoints(paths, folder / "model.pt")
         for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), FILE, MODEL):
@@ -186,24 +188,14 @@ class Run:
         # a matrix that is shared counts once
         sizes = {w.data_ptr(): w.numel() for name, w in weights.items() if name[-7:] != "version"}
         return {
-            "recipe": {
-                "name": self.recipe.name,
-                "arch": self.arch,
-                "source": self.settings.source_lang,
-                "target": self.settings.target_lang,
-                "updates": self.max_update,
-                "train_options": read_json(self.checkpoints / "train.json")["settings"],
-                "average": self.recipe.average_count,
-                "beam": self.beam,
-                "lenpen": self.lenpen,
-                "seed": self.training.get("seed", 1),
-            },
+            "made_with": {"recipe_name": self.recipe.name, **self._options()},
+            "train_options": read_json(self.checkpoints / "train.json")["settings"],
             # none with --disable-validation or another --log-format
             "valid_nll": {"last": nll[-1], "best": min(nll)} if nll else None,
             "valid_curve": curve,
             "parameters": sum(sizes.values()),
             "cost": read_json(self.checkpoints / "cost.json"),
-            "versions": versions(),
+            "versions": {"resmlp_mt": __version__, "torch": torch.__version__},
             "lenpen": {"chosen": lenpen, **({"valid_bleu": bleu} if bleu else {})},
             "scores": scores,
         }

@@ -45,17 +45,12 @@ def run(args: Namespace) -> None:
         raise UserError(f"{where}: add --num-epoch-checkpoints N or --num-update-checkpoints N")
     if by is not None and args.inputs != folders[:1]:
         raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
-    from resmlp_mt import checkpoints
+    from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints
 
-    paths, bound = args.inputs, args.checkpoint_upper_bound
+    paths = args.inputs
     if by is not None:
-        folder, other = folders[0], "update" if by == "epoch" else "epoch"
-        only_other = checkpoints.numbered(folder, other) and not checkpoints.numbered(folder, by)
-        if bound is not None or only_other:
-            paths = checkpoints.last_checkpoints(folder, last, by, bound)
-        else:
-            paths = checkpoints.final_checkpoints(folder, last, by)
+        paths = last_checkpoints(folders[0], last, by, args.checkpoint_upper_bound)
         if len(paths) < last:
-            print(f"note: {folder} has fewer than {last} {by} checkpoints", file=sys.stderr)
-    checkpoints.average_checkpoints(paths, args.output, args.float16)
+            print(f"note: {folders[0]} has fewer than {last} {by} checkpoints", file=sys.stderr)
+    average_checkpoints(paths, args.output, args.float16)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

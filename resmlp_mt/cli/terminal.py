@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import Callable
 
-from resmlp_mt.errors import UserError, in_one_line
+from resmlp_mt.errors import in_one_line
 
 # how to go on where they were stopped; our examples have no name
 RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")
@@ -54,26 +54,19 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     try:
         main()
         sys.stdout.flush()
-    except UserError as error:
-        print(f"{program}: error: {error}", file=sys.stderr)
-        return 1
     except BrokenPipeError:
         # the reader (head, less) has gone; at exit Python would write what is left, and complain
         _drop_output()
         return 141
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"{program}: error: {where}{error.strerror or error}", file=sys.stderr)
-        try:
-            sys.stdout.flush()
-        except OSError:  # a full disk: at exit Python would try once more, and complain
-            _drop_output()
-        return 1
     except Exception as error:
         message = in_one_line(error)
         if message is None or os.environ.get("RESMLP_MT_TRACEBACK"):
             raise
         print(f"{program}: error: {message}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full disk: at exit Python would try once more, and complain
+            _drop_output()
         return 1
     except (KeyboardInterrupt, _Terminated) as stop:
         print(f"\n{program}: stopped{RESUMED.get(name, '')}", file=sys.stderr)

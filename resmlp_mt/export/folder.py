@@ -8,14 +8,15 @@ from tempfile import TemporaryDirectory
 from typing import List, Optional, Tuple
 
 import regex
+import torch
 from sacremoses import MosesPunctNormalizer
 
+from resmlp_mt import __version__
 from resmlp_mt.errors import UserError
 from resmlp_mt.export import runtime
 from resmlp_mt.export.graphs import graphs
 from resmlp_mt.export.verification import verify
 from resmlp_mt.model.model import ResMLPModel
-from resmlp_mt.provenance import versions
 from resmlp_mt.text.lines import sha256_of, without_region
 from resmlp_mt.translate.options import SearchOptions
 from resmlp_mt.translate.translator import Translator
@@ -113,7 +114,7 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         **config,
         "search": {name: getattr(translator.options, name) for name in searched},
         "normalisation": substitutions(settings.source_lang) if settings.normalise else [],
-        "made_by": versions(),
+        "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
         "files": {
             path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
             for path in sorted(folder.iterdir())

@@ -1,7 +1,7 @@
 """What fairseq needs today, in three files: wrong results, trainings, errors and noise.
 
 Each repair says what breaks without it and which test shows when it can go. :func:`apply` makes
-them all. Importing this package repairs nothing; it only makes ``import fairseq`` quiet and quick.
+them all. Importing this package only makes ``import fairseq`` quiet and quick.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ def apply() -> None:
 
 @contextlib.contextmanager
 def logging_as_before():
-    """Nothing below WARNING is logged in the block, and the root logger is as before afterwards:
-    several modules of fairseq call ``logging.basicConfig`` when imported, one with level DEBUG."""
+    """Log nothing below WARNING in the block, and restore the root logger: several modules of
+    fairseq call ``logging.basicConfig`` when imported, one with level DEBUG."""
     root = logging.getLogger()
     handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
     logging.disable(logging.INFO)
@@ -52,7 +52,7 @@ class _StandIn(ModuleType):
 
 @contextlib.contextmanager
 def _stand_ins():
-    """The block finds stand-ins of the modules in :data:`SLOW`, unless one is there already."""
+    """Stand-ins for the modules in :data:`SLOW` during the block, unless one is there already."""
     if any(name in sys.modules for name in SLOW):
         yield
         return
@@ -67,11 +67,8 @@ def _stand_ins():
 
 
 class _QuietImport:
-    """In ``sys.meta_path``: whichever module imports fairseq first, it does so quietly.
-
-    Without this, fairseq leaves the root logger at DEBUG, with a handler. It can go when ``import
-    fairseq`` leaves the root logger alone (test_quiet_start.py).
-    """
+    """In ``sys.meta_path``. Without it, fairseq leaves the root logger at DEBUG, with a handler. It
+    can go when ``import fairseq`` leaves the root logger alone (test_quiet_start.py)."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "fairseq":
@@ -82,7 +79,7 @@ class _QuietImport:
             execute = spec.loader.exec_module
 
             def exec_module(module):
-                # of functions that fairseq compiles when imported; no user can mend it
+                # about functions that fairseq compiles: no user can mend it
                 warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
                 with logging_as_before(), _stand_ins():
                     execute(module)
@@ -96,7 +93,7 @@ if "fairseq" not in sys.modules:
 
 
 def replace(owner, name: str) -> Callable[[Callable], Callable]:
-    """A decorator: the function, which is given the original first, stands for ``owner.name``."""
+    """A decorator: the function replaces ``owner.name`` and gets the original first."""
 
     def install(function):
         original = getattr(owner, name)
@@ -112,8 +109,8 @@ def replace(owner, name: str) -> Callable[[Callable], Callable]:
 
 
 def running(program: ModuleType) -> ModuleType:
-    """The module whose functions run: ``python -m fairseq_cli.train``, as torchrun starts it, has
-    a copy of those of *program*."""
+    """The module whose functions run: ``python -m fairseq_cli.train``, as torchrun starts it, runs
+    a copy of *program*."""
     main = sys.modules["__main__"]
     copy = getattr(getattr(main, "__spec__", None), "name", None) == program.__name__
     return main if copy else program

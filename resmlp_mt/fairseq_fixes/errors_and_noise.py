@@ -154,8 +154,6 @@ _GONE = re.compile(r"Connection \w+ by peer|Broken pipe")
 def explain(error: BaseException) -> Optional[str]:
     """One line for what the user can mend, or None for any other error."""
     text = str(error)
-    if isinstance(error, UserError):
-        return text
     too_long = _TOO_LONG.search(text)
     if too_long:
         # NumPy 2 prints np.int32(999), and a pair has parentheses of its own
@@ -171,10 +169,6 @@ def explain(error: BaseException) -> Optional[str]:
             f"another process of this run has ended ({gone[0]}): its own output says why. Start "
             "all of them again with the same command"
         )
-    if isinstance(error, FileNotFoundError) and error.filename is None:
-        return text  # fairseq's own, such as "Dataset not found: train (data-bin)"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return in_one_line(error)
 
 

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import time
-from functools import partial
 from pathlib import Path
 from typing import Optional
 
@@ -21,7 +20,7 @@ from fairseq_cli import train as imported
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from resmlp_mt.checkpoints import check_finite, naming, write_checkpoint, write_whole
+from resmlp_mt.checkpoints import check_finite, naming, write_checkpoint, writing
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace, running
 from resmlp_mt.model.model import ResMLPModel
@@ -31,7 +30,7 @@ program = running(imported)
 
 # ---- resuming -------------------------------------------------------------------------------
 
-# what the optimizers of PyTorch and fairseq keep of each weight; the rest has shapes of its own
+# what optimizers keep in the shape of each weight
 _LIKE_THE_WEIGHTS = {
     *("sum", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf"),
     *("momentum_buffer", "square_avg", "acc_delta"),
@@ -42,16 +41,19 @@ _LIKE_THE_WEIGHTS = {
 def load_checkpoint(
     original, self, filename, reset_optimizer=False, *args, reset_meters=False, **kwargs
 ):
-    """fairseq counts updates from 0 where a file has no state of the optimizer, takes one that is
-    NaN, resumes at another place with another number of processes, and forgets the count of
+    """fairseq counts updates from 0 if a file has no optimizer state, takes one that is NaN,
+    resumes at another place with another number of processes, and forgets the count of
     ``--patience`` (test_hostile_checkpoints.py, test_workers.py, test_ended_training.py)."""
+    kwargs["reset_meters"] = reset_meters
     with naming(filename, "cannot be resumed from"):
-        extra_state = original(
-            self, filename, reset_optimizer, *args, reset_meters=reset_meters, **kwargs
-        )
+        extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
         if extra_state is None:
             return None
-        _check_place(extra_state["train_iterator"])
+        place = extra_state["train_iterator"]
+        for name, least in (("epoch", 1), ("iterations_in_epoch", 0), ("batches_of_epoch", 1)):
+            number = place.get(name, least)
+            if not isinstance(number, int) or number < least:
+                raise UserError(f"it is damaged: its {name} is {number!r:.60}")
         if not reset_optimizer:
             if self.get_num_updates() != self._optim_history[-1]["num_updates"]:
                 raise UserError(
@@ -60,12 +62,11 @@ def load_checkpoint(
                     "place in the data, too)"
                 )
             _check_optimizer(self.optimizer, filename)
-    place, now = extra_state["train_iterator"], self.data_parallel_world_size
-    before = extra_state.pop("processes", None)
+    before, now = extra_state.pop("processes", None), self.data_parallel_world_size
     if isinstance(before, int) and before != now:  # the place is in batches of each process
         place["iterations_in_epoch"] = place.get("iterations_in_epoch", 0) * before // now
     self.resumed_at = place
-    # where fairseq forgets the best validation, and where another training goes on in this folder
+    # the count starts anew where fairseq forgets the best validation, and from another's file
     another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
     if "patience" in extra_state and not (reset_optimizer or reset_meters or another):
         try:
@@ -77,14 +78,6 @@ def load_checkpoint(
             ) from None
         vars(program.should_stop_early).update(count)
     return extra_state
-
-
-def _check_place(place: dict) -> None:
-    """What fairseq reads next, when the file is no longer known."""
-    for name, least in (("epoch", 1), ("iterations_in_epoch", 0), ("batches_of_epoch", 1)):
-        number = place.get(name, least)
-        if not isinstance(number, int) or number < least:
-            raise UserError(f"it is damaged: its {name} is {number!r:.60}")
 
 
 def _check_optimizer(optimizer: FairseqOptimizer, path: str) -> None:
@@ -102,9 +95,9 @@ def _check_optimizer(optimizer: FairseqOptimizer, path: str) -> None:
 
 @replace(Trainer, "get_train_iterator")
 def get_train_iterator(original, self, epoch, *args, disable_iterator_cache=False, **kwargs):
-    """Unless ``--update-epoch-batch-itr`` is given, fairseq makes the batches of all epochs in the
-    first one, and a resumed training others in the epoch where it begins. It can go when these are
-    the same (test_stopping.py, ``test_stopped_three_times``)."""
+    """Without ``--update-epoch-batch-itr`` fairseq makes the batches of all epochs in the first,
+    but a resumed training makes others in the epoch where it begins. It can go when these are the
+    same (test_stopping.py, ``test_stopped_three_times``)."""
     kwargs["disable_iterator_cache"] = disable_iterator_cache
     cached = not (disable_iterator_cache or self.cfg.dataset.update_epoch_batch_itr)
     place, made_in = getattr(self, "resumed_at", {}), epoch
@@ -117,8 +110,8 @@ def get_train_iterator(original, self, epoch, *args, disable_iterator_cache=Fals
 
 @replace(distributed_utils, "_broadcast_object_slow")
 def broadcast_object(original, obj, src_rank, group, dist_device):
-    """Rank 0 sends the others what it read, options in a DictConfig, which the weights-only loader
-    of PyTorch refuses: several processes cannot resume. It can go when the original passes
+    """Rank 0 sends the others its checkpoint with options in a DictConfig, which PyTorch's
+    weights-only loader refuses: several processes cannot resume. It can go when the original passes
     test_workers.py, ``test_a_checkpoint_is_broadcast``."""
     box = [obj]
     torch.distributed.broadcast_object_list(box, src_rank, group, dist_device)
@@ -144,7 +137,7 @@ SAVE_EVERY = 300.0  # seconds, at most, between two checkpoints
 
 
 class _Stop:
-    """Whether this training is to save and to stop, and what it saved last."""
+    """Whether this training should save and stop, and where it saved last."""
 
     def begin(self, trainer) -> None:
         if getattr(self, "trainer", None) is trainer:
@@ -162,11 +155,11 @@ class _Stop:
     def receive(self, number: int, frame) -> None:
         self.received = self.received or number
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more Ctrl-C ends it at once
-        # workers that read data may end by the same signal, of which PyTorch makes an error here
+        # data workers may end by the same signal, which PyTorch would make an error here
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def wishes(self) -> tuple:
-        """Of this process: to stop, and to save."""
+        """Of this process: the signal to stop for, and whether a checkpoint is due."""
         return self.received, int(time.monotonic() - self.time > SAVE_EVERY)
 
 
@@ -175,8 +168,8 @@ stop = _Stop()
 
 @replace(program, "train")
 def train(original, cfg, trainer, *args):
-    """fairseq makes one more update each time a training that has ended is started again, and
-    trains on after an early stop. It can go when the original passes test_ended_training.py."""
+    """fairseq makes one more update whenever a finished training is started again, and trains on
+    after an early stop. It can go when the original passes test_ended_training.py."""
     runs, patience = getattr(program.should_stop_early, "num_runs", 0), cfg.checkpoint.patience
     updates, most = trainer.get_num_updates(), cfg.optimization.max_update
     hours, limit = trainer._previous_training_time / 3600, cfg.optimization.stop_time_hours
@@ -195,8 +188,8 @@ def train(original, cfg, trainer, *args):
 
 @replace(Trainer, "_aggregate_logging_outputs")
 def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=False):
-    """Processes that train together stop at the same update: their wishes are summed up with the
-    statistics of the update."""
+    """Processes that train together stop at the same update: their wishes are summed with its
+    statistics."""
     outputs, sums = original(self, logging_outputs, *stats, *stop.wishes(), ignore=ignore)
     *sums, stop.wanted, stop.due = sums
     return outputs, sums
@@ -216,8 +209,8 @@ def _place(trainer, epoch_itr) -> tuple:
 @replace(program, "validate_and_save")
 def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
     """Without this, a signal loses all updates since the last checkpoint. Here the update is
-    finished and saved, and the exit status is 128 plus the signal's number, as of a shell. It can
-    go when fairseq does so (test_stopping.py)."""
+    finished and saved, and the exit status is 128 plus the signal's number. It can go when fairseq
+    does so (test_stopping.py)."""
     losses, ended = original(cfg, trainer, task, epoch_itr, *args)
     if trainer.data_parallel_world_size == 1:
         stop.wanted, stop.due = stop.wishes()
@@ -239,18 +232,16 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
 
 # ---- whole checkpoints ----------------------------------------------------------------------
 
-
 ROOM = "make room there, then the same command resumes from the last checkpoint"
 
 
 @replace(checkpoint_utils, "torch_persistent_save")
 def save(original, state: dict, path: str, async_write: bool = False) -> None:
-    """After an error fairseq 0.12 writes once more behind what it had written, and below it copies
-    checkpoints in place: a kill or a full disk leaves half of one. Both can go when the originals
-    pass test_interruption.py, ``test_the_middle_of_a_write``."""
+    """After an error fairseq 0.12 appends the checkpoint to the half it had written, and below it
+    copies in place: a kill or a full disk leaves half of one. Both can go when the originals pass
+    test_interruption.py, ``test_the_middle_of_a_write``."""
     if async_write or not PathManager.supports_rename(path):
         return original(state, path, async_write=async_write)
-
     return write_checkpoint(state, Path(path), ROOM)
 
 
@@ -258,7 +249,8 @@ def save(original, state: dict, path: str, async_write: bool = False) -> None:
 def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
     if not overwrite or not PathManager.supports_rename(path):
         return original(source, path, overwrite=overwrite)
-    write_whole(Path(path), partial(shutil.copyfile, source), ROOM)
+    with writing(Path(path), ROOM) as temporary:
+        shutil.copyfile(source, temporary)
     return True
 
 
@@ -267,16 +259,16 @@ def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
 # without warm-up 6 + 6 layers of 512 channels end in NaN at 0.02; at 0.01 the loss rises far above
 # its first value before it falls (test_learning_rates.py)
 WARN_FROM = 0.01
-# with warm-up Adagrad's step at the peak is some rate / sqrt(updates until then): 0.2 / sqrt(300)
-# held in 6 to 24 layers, 0.2 / sqrt(100) did not
+# Adagrad's step after a warm-up is about rate / sqrt(warm-up updates): 0.2 / sqrt(300) held in 6 to
+# 24 layers, 0.2 / sqrt(100) did not
 LARGEST_STEP = 0.011
 
 
 @replace(NanDetector, "add_hooks")
 def add_hooks(original, detector, module: nn.Module) -> None:
-    """The hook of fairseq's NanDetector takes the first tensor of an output, and ends in a
-    StopIteration at that of the encoder, a dictionary of lists. It can go when the original passes
-    test_stability.py, ``test_detector_watches_gradients_of_the_encoders_output``."""
+    """fairseq's NanDetector ends in a StopIteration at the encoder's output, a dictionary of lists.
+    It can go when the original passes test_stability.py,
+    ``test_detector_watches_gradients_of_the_encoders_output``."""
 
     def watch_gradients(module, inputs, output) -> None:
         for part in tree_leaves(output):
@@ -299,9 +291,10 @@ def train_step(original, trainer, *args, **kwargs):
         # several workers compare the norms of their gradients first, and nan is not equal to nan
         norms = str(error).partition("grad_norm across the workers")[2]
         if str(error) == "gradients are Nan/Inf" or "nan" in norms or "inf" in norms:
-            crash = f"{trainer.cfg.checkpoint.save_dir}/crash.pt"
-            what = f"the gradients of update {trainer.get_num_updates() + 1} are not finite (the "
-            what += f"weights before it: {crash})"
+            what = (
+                f"the gradients of update {trainer.get_num_updates() + 1} are not finite (the "
+                f"weights before it: {trainer.cfg.checkpoint.save_dir}/crash.pt)"
+            )
         elif "Minimum loss scale reached" in str(error):
             what = "the minimum loss scale is reached"
         else:
@@ -340,14 +333,13 @@ def warning(cfg) -> Optional[str]:
 # ---- precision ------------------------------------------------------------------------------
 
 AUTOCAST, MATMUL = "RESMLP_MT_AUTOCAST", "RESMLP_MT_MATMUL_PRECISION"
-PRECISIONS = ("highest", "high", "medium")
 
 
 @replace(FairseqTask, "train_step")
 def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
-    """``RESMLP_MT_AUTOCAST=bfloat16``: the loss is computed under ``torch.autocast``; weights,
+    """``RESMLP_MT_AUTOCAST=bfloat16`` computes the loss under ``torch.autocast``; weights,
     gradients, optimizer, softmax and validation stay float32. It can go when fairseq-train has an
-    option for it: --amp is float16 for GPUs alone."""
+    option for it: --amp is float16, on GPUs only."""
     precision = os.environ.get(AUTOCAST)
     if not precision:
         return original(self, sample, model, criterion, *args, **kwargs)
@@ -355,8 +347,7 @@ def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
         raise UserError(f"{AUTOCAST}={precision}: only bfloat16 is known: unset it or write that")
     device = next(model.parameters()).device.type
 
-    # the forward pass alone: the backward pass has the types of the forward one by itself
-    def loss_of(model, sample):
+    def loss_of(model, sample):  # the backward pass takes the types of the forward pass
         with torch.autocast(device, torch.bfloat16):
             return criterion(model, sample)
 
@@ -364,11 +355,11 @@ def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
 
 
 def set_matmul_precision() -> None:
-    """``RESMLP_MT_MATMUL_PRECISION``: "medium" multiplies float32 in bfloat16 on CPUs with AMX, and
+    """``RESMLP_MT_MATMUL_PRECISION=medium`` multiplies float32 in bfloat16 on CPUs with AMX, and
     adds in float32. It can go when fairseq-train has an option for it."""
     precision = os.environ.get(MATMUL) or torch.get_float32_matmul_precision()
-    if precision not in PRECISIONS:
-        raise UserError(f"{MATMUL}={precision}: choose one of {', '.join(PRECISIONS)}")
+    if precision not in ("highest", "high", "medium"):
+        raise UserError(f"{MATMUL}={precision}: choose one of highest, high, medium")
     torch.set_float32_matmul_precision(precision)
 
 

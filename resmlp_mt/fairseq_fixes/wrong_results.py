@@ -1,6 +1,7 @@
-"""What gives wrong results without it: sentences that are lost, searches that go astray, text that
-is not split as the model was trained."""
+"""Without these, results are wrong: sentences get lost, searches go astray, text is split in
+another way than for the training."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Iterator, List
 
@@ -24,10 +25,9 @@ from resmlp_mt.text.lines import read_lines
 
 @replace(data_utils, "batch_by_size")
 def batch_by_size(original, indices, *args, **kwargs):
-    """fairseq-fixed 0.12.3.1 drops the last batch if its size is no multiple of
-    ``--required-batch-size-multiple`` (8): up to 7 sentences of a test set are not translated and
-    not in its BLEU. Until then: test_wrong_results.py, ``test_every_sentence_is_in_a_batch_once``.
-    """
+    """fairseq-fixed 0.12.3.1 drops a last batch whose size is no multiple of
+    ``--required-batch-size-multiple`` (8): up to 7 sentences of a test set are not translated. It
+    can go when the original passes ``test_every_sentence_is_in_a_batch_once``."""
     if not isinstance(indices, np.ndarray):
         indices = np.fromiter(indices, dtype=np.int64, count=-1)
     batches = original(indices, *args, **kwargs) if len(indices) else []
@@ -43,9 +43,8 @@ def diverse_step(
     original, self, number, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
 ):
     """fairseq 0.12 keeps the overlaps of ``--diverse-beam-groups`` by row of the batch but looks
-    them up by the sentence's number in the data: after the first batch out of range, or another
-    sentence's row. It can go with ``original_batch_idxs`` (test_cli_generate.py).
-    """
+    them up by the sentence's number in the data. It can go with ``original_batch_idxs``
+    (test_cli_generate.py)."""
     if original_batch_idxs is not None:
         if number == 0:
             self.first_batch_idxs = original_batch_idxs
@@ -56,10 +55,9 @@ def diverse_step(
 
 @replace(NGramRepeatBlock, "forward")
 def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
-    """On a CPU fairseq 0.12 takes the last words of a hypothesis from the end of its buffer, which
-    is padding, and of no words where n is 1: ``--no-repeat-ngram-size`` blocks nothing. It can go
-    when the original passes test_wrong_results.py, ``test_repeated_ngrams_are_blocked_on_a_cpu``.
-    """
+    """On a CPU fairseq 0.12 takes the last words of a hypothesis from the padding at the end of its
+    buffer: ``--no-repeat-ngram-size`` blocks nothing. It can go when the original passes
+    test_wrong_results.py, ``test_repeated_ngrams_are_blocked_on_a_cpu``."""
     if self.use_extension:
         return original(self, tokens, lprobs, bsz, beam_size, step)
     tokens = tokens[:, : step + 1]
@@ -72,10 +70,9 @@ def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
 def build_generator(original, self, models, args, seq_gen_cls=None, *others, **kwargs):
     """Without this, tasks search with fairseq's SequenceGenerator: the same translations, slower.
     It can go when a model can name the generator that suits it."""
-    # alignments need attention weights, which fairseq's generator for them collects
-    with_alignment = getattr(args, "print_alignment", False)
     ours = len(models) == 1 and isinstance(models[0], ResMLPModel)
-    if seq_gen_cls is None and ours and not with_alignment:
+    # fairseq has a generator that collects the attention weights for alignments
+    if seq_gen_cls is None and ours and not getattr(args, "print_alignment", False):
         seq_gen_cls = ResMLPGenerator
     return original(self, models, args, seq_gen_cls, *others, **kwargs)
 
@@ -85,19 +82,14 @@ def buffered_read(original, input: str, buffer_size: int) -> Iterator[List[str]]
     """fairseq-interactive ends a line at a lone carriage return too, so that one line gets two
     answers. It can go when it opens its input with ``newline="\\n"`` (test_cli_interactive.py,
     ``test_one_answer_to_each_line``)."""
-    buffer = []
-    for line in read_lines(Path(input)):
-        buffer.append(line.strip())
-        if len(buffer) >= buffer_size:
-            yield buffer
-            buffer = []
-    if buffer:
+    lines = (line.strip() for line in read_lines(Path(input)))
+    while buffer := list(islice(lines, buffer_size)):
         yield buffer
 
 
-# The next four: fairseq-interactive and the hub would not normalise the text as ``resmlp-mt
-# prepare`` did, and would let "</s>" through as one piece, which ends the sentence. They can go
-# when fairseq takes the encoding of a line from the data (test_cli_interactive.py, test_text_...).
+# Without the next four, fairseq-interactive and the hub do not normalise text as ``prepare`` did,
+# and let "</s>" through, a piece that ends the sentence. They can go when fairseq takes the
+# encoding of a line from the data (test_cli_interactive.py, test_text_...).
 
 
 @replace(SentencepieceBPE, "__init__")
@@ -133,8 +125,8 @@ def init_hub(original, self, cfg, task, models):
 
 @replace(GeneratorHubInterface, "sample")
 def sample(original, self, sentences, *args, **kwargs):
-    """fairseq makes a sentence, such as ".", of one without a word. It can go when the original
-    passes test_cli_interactive.py, ``test_the_hub_leaves_blank_sentences_blank``."""
+    """fairseq translates a blank sentence as ".", say. It can go when the original passes
+    test_cli_interactive.py, ``test_the_hub_leaves_blank_sentences_blank``."""
     if isinstance(sentences, str):
         return original(self, sentences, *args, **kwargs)
     worded = [len(self.encode(sentence)) > 1 for sentence in sentences]  # the end counts

@@ -16,21 +16,15 @@ from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_colon, lock, make_folder, read_own, write_json
 from resmlp_mt.text.settings import TRAINING, check_dictionaries, dictionary_digest
-from resmlp_mt.train.command import (
-    PRECISIONS,
-    VARIABLES,
-    Devices,
-    share_tokens,
-    training_command,
-)
+from resmlp_mt.train.command import PRECISIONS, VARIABLES, Devices, share_tokens, training_command
 from resmlp_mt.train.log import TrainingProgress
 from resmlp_mt.train.programs import cost_added_to, run_command
 from resmlp_mt.train.recipe import Options, Recipe, command_line, parse_options
 
 fairseq_fixes.apply()  # our models are registered
 
-# options of fairseq-train that are set by ours: --amp and --bf16 by --precision, as fairseq's own
-# divide the gradients by the loss scale twice, or are for TPUs
+# our own options set these; fairseq's --amp divides the gradients by the loss scale twice, and its
+# --bf16 is for TPUs: --precision takes their place
 _OURS = {
     *("--arch", "--seed", "--user-dir", "--save-dir", "--restore-file", "--max-update"),
     *("--source-lang", "--target-lang", "--max-tokens", "--update-freq", "--batch-size"),
@@ -41,7 +35,7 @@ _OURS = {
 
 @dataclass
 class Training:
-    """A training in a folder. What does not go together is refused before anything is written."""
+    """A training in a folder. Bad options are refused before anything is written."""
 
     data: Path  # folder of binary data
     out: Path  # folder for checkpoints, train.log, train.json and cost.json
@@ -57,7 +51,7 @@ class Training:
     source_lang: Optional[str] = None
     target_lang: Optional[str] = None
     fairseq_options: List[str] = field(default_factory=list)  # override the recipe
-    planned: bool = False  # the data is not there yet: the options are only checked
+    planned: bool = False  # the data is not there yet: only check the options
 
     def __post_init__(self):
         self.data, self.out = Path(self.data), Path(self.out)
@@ -78,7 +72,7 @@ class Training:
         if self.max_tokens is None and begun:
             self.max_tokens = int(begun["settings"]["--max-tokens"][0])
         positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]
-        # what is not a number is refused below, by fairseq's parser
+        # fairseq's parser refuses other words than numbers below
         longest = max(int(w[0]) if w and w[0].isdecimal() else 1 for w in positions)
         share = share_tokens(self.tokens, self.devices, self.max_tokens, longest)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
@@ -93,7 +87,7 @@ class Training:
             raise UserError("--nodes: give --master-addr, the host name of the first node")
 
     def _options(self) -> Options:
-        """Those of the recipe and the user, without what depends on the devices."""
+        """The recipe's and the user's, before the devices are known."""
         model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
         if model is None:
             ours = [name for name, m in ARCH_MODEL_NAME_REGISTRY.items() if m == "resmlp_mt"]
@@ -140,8 +134,8 @@ class Training:
             raise UserError("--precision fp16: training in 16 bits needs a GPU")
 
     def _parse(self) -> None:
-        """Let fairseq-train's parser read the options; with a plan, build the model without words,
-        before hours of preparing text."""
+        """Let fairseq-train's parser read the options. For a plan, build the model too, without
+        words, before hours of preparing text."""
         words, said = [str(self.data), *command_line(self.options)], io.StringIO()
         try:
             with contextlib.redirect_stderr(said):
@@ -160,11 +154,14 @@ class Training:
     def _check_start(self, languages: Tuple[str, str], begun: dict) -> None:
         """Refuse a checkpoint of another architecture or dictionary, here or as a start."""
         if begun:
-            here = "holds a training with another {}: choose another folder for --out"
-            if begun["settings"]["--arch"] != [self.arch]:
-                raise UserError(f"{self.out} {here.format('--arch')}")
+            other = "--arch" if begun["settings"]["--arch"] != [self.arch] else None
             if begun["data"]["dictionary"] != self.dictionary:
-                raise UserError(f"{self.out} {here.format('dictionary')}")
+                other = other or "dictionary"
+            if other:
+                raise UserError(
+                    f"{self.out} holds a training with another {other}: choose another folder for "
+                    "--out"
+                )
             return
         for name in ("--continue-once", "--finetune-from-model"):
             for start in map(Path, self.options.get(name, [])):
@@ -173,19 +170,19 @@ class Training:
                 check_dictionaries(start, self.data, languages)
 
     def command(self) -> List[str]:
-        """The words to run on this node."""
+        """What to run on this node."""
         return training_command(self.data, self.options, self.devices)
 
     def environment(self) -> Dict[str, str]:
-        """Variables that the command needs beside those that are set."""
+        """The variables that the command needs."""
         variables = dict(VARIABLES.get(self.precision, {}))
         return {**variables, "OMP_NUM_THREADS": str(self.threads)} if self.threads else variables
 
     def run(self) -> None:
-        """Train, or resume from the last checkpoint, and wait for the end."""
+        """Train, or resume from the last checkpoint, to the end."""
         make_folder(self.out)
         words, environment = self.command(), self.environment()
-        if self.devices.node_rank > 0:  # the first node has the folder
+        if self.devices.node_rank > 0:  # the first node locks the folder
             log = self.out / f"train.node-{self.devices.node_rank}.log"
             run_command("fairseq-train", words, log, environment=environment)
             return

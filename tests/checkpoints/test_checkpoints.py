@@ -4,11 +4,7 @@ import pytest
 import torch
 from command import refused, resmlp
 
-from resmlp_mt.checkpoints import (
-    average_checkpoints,
-    final_checkpoints,
-    last_checkpoints,
-)
+from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints
 from resmlp_mt.errors import UserError
 
 
@@ -34,36 +30,27 @@ def test_mean_as_computed_in_float64(tmp_path):
 
 
 def test_which_checkpoints_are_averaged(tmp_path):
-    def final(*arguments):
-        return [path.name for path in final_checkpoints(tmp_path, *arguments)]
+    def found(*arguments):
+        return [path.name for path in last_checkpoints(tmp_path, *arguments)]
 
-    with pytest.raises(UserError, match="checkpoint_last.pt: no such file: train first"):
-        final(3, "epoch")
+    with pytest.raises(UserError, match="no epoch checkpoints and no checkpoint_last.pt: train fi"):
+        found(3, "epoch")
     for number, name in enumerate(("_1_900", "9", "_2_1000", "10", "_2_1100")):
         save(tmp_path / f"checkpoint{name}.pt", number)
     last = save(tmp_path / "checkpoint_last.pt", 3)
     save(tmp_path / "checkpoint_best.pt", 9)
     epochs = ["checkpoint10.pt", "checkpoint9.pt"]
     updates = ["checkpoint_2_1100.pt", "checkpoint_2_1000.pt", "checkpoint_1_900.pt"]
-    for words, names in (
-        ((2,), epochs),
-        ((1, "epoch", 9), epochs[1:]),
-        ((3, "update"), updates),
-        ((2, "update", 1000), updates[1:]),
-    ):
-        assert [path.name for path in last_checkpoints(tmp_path, *words)] == names
-    with pytest.raises(UserError, match=r"2 epoch checkpoints, .* the 3 .*\(there are 3 by update"):
-        last_checkpoints(tmp_path, 3)
+    assert found(3, "epoch") == epochs and found(1, "epoch") == epochs[:1]
+    save(last, 5)  # the training ended within an epoch
+    assert found(3, "epoch") == [last.name, *epochs] and found(1, "epoch") == [last.name]
+    assert found(9, "update") == [last.name, *updates]
+    assert found(1, "epoch", 9) == epochs[1:] and found(2, "update", 1000) == updates[1:]
     with pytest.raises(UserError, match="2 update checkpoints up to 1050, fewer than the 4"):
-        last_checkpoints(tmp_path, 4, "update", 1050)
-    # what a training has left at its end, and where it ended within an epoch
-    assert final(3, "epoch") == epochs and final(1, "epoch") == epochs[:1]
-    save(last, 5)
-    assert final(3, "epoch") == [last.name, *epochs] and final(1, "epoch") == [last.name]
-    assert final(9, "update") == [last.name, *updates]
+        found(4, "update", 1050)
     for path in tmp_path.glob("*[0-9].pt"):
         path.unlink()
-    assert final(3, "epoch") == [last.name]
+    assert found(3, "epoch") == [last.name]
 
 
 def test_sixteen_bits_and_shared_matrices(tmp_path):
@@ -130,7 +117,7 @@ def test_refusals_of_the_command(tmp_path):
         refused(said, "average", "--output", out, "--inputs", *words)
     path.rename(tmp_path / "checkpoint_1_9.pt")
     command = ("average", "--output", out, "--inputs", tmp_path)
-    refused("there are 1 by update", *command, epochs, 2)
+    refused("has no epoch checkpoints", *command, epochs, 2)
     torch.save({"model": {"w": torch.ones(2)}}, tmp_path / "checkpoint_last.pt")
     refused("does not say how many updates", *command, "--num-update-checkpoints", 2)
     (tmp_path / "checkpoint_1_9.pt").rename(path)
