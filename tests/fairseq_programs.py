@@ -45,6 +45,7 @@ def own_handlers(stream):
     handlers, level = root.handlers[:], root.level
     signals = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
     root.handlers[:] = [logging.StreamHandler(stream)]
+    root.handlers[0].setFormatter(logging.Formatter("| %(levelname)s | %(name)s | %(message)s"))
     root.setLevel(logging.INFO)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
     try:

@@ -1,6 +1,6 @@
-"""``resmlp-mt run``: once by an installed package; then, called here, any pair, killed in every
-step, twice at once."""
+"""``resmlp-mt run``: any pair, killed in every step, twice at once, from an installed package."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -58,29 +58,40 @@ def scores(folder: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def german(installed, tmp_path_factory):
-    """A finished run from German to English, and what it printed."""
+def german(tmp_path_factory):
+    """The folder of a finished run from German to English."""
     folder = tmp_path_factory.mktemp("german")
     write_corpus(folder / "text", "de", "en")
-    done = installed(f"resmlp-mt {words_of('de', 'en')}", folder)
-    assert done.returncode == 0, done.stderr
-    return folder, done
-
-
-def test_ends_with_a_scored_test_set(german):
-    folder, done = german
+    with contextlib.chdir(folder):
+        said = resmlp(*words_of("de", "en").split())
+    assert said.status == 0, said.err
     found = scores(folder)
     assert set(found) == {"test"}
-    assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in done.stdout
-    translations = folder / "run" / "translations"
-    assert len((translations / "test.en").read_text(encoding="utf-8").splitlines()) == 7
+    assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in said.out
+    translated = (folder / "run" / "translations" / "test.en").read_text(encoding="utf-8")
+    assert len(translated.splitlines()) == 7
+    return folder
 
 
-def test_a_second_call_makes_nothing_again(german, tmp_path, monkeypatch):
+@pytest.fixture
+def copy(german, tmp_path, monkeypatch):
+    """A copy of that run, which is the working folder."""
+    shutil.copytree(german, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+@pytest.mark.soak
+def test_an_installed_package_makes_the_same(german, installed, tmp_path):
+    write_corpus(tmp_path / "text", "de", "en")
+    done = installed(f"resmlp-mt {words_of('de', 'en')}", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert scores(tmp_path) == scores(german)
+
+
+def test_a_second_call_makes_nothing_again(copy, monkeypatch):
     """Without the checkpoints, which take most of the room, and on a machine without a GPU or with
     too few."""
-    shutil.copytree(german[0], tmp_path / "copy")
-    monkeypatch.chdir(tmp_path / "copy")
     shutil.rmtree("run/checkpoints")
     monkeypatch.setattr("resmlp_mt.__version__", "99")
     made = Path("run/model/model.pt").stat().st_mtime_ns
@@ -96,22 +107,19 @@ def test_a_second_call_makes_nothing_again(german, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("gone", ["model", "translations"])
-def test_what_is_made_again_is_scored_again(gone, german, tmp_path, monkeypatch):
+def test_what_is_made_again_is_scored_again(gone, german, copy):
     """The model has its length penalty beside it again, too. A copy of the recipe is the same."""
-    shutil.copytree(german[0], tmp_path / "copy")
-    monkeypatch.chdir(tmp_path / "copy")
     shutil.rmtree(Path("run", gone))
     Path("run/scores.json").write_text('{"scores": {}, "lenpen": {"chosen": 9}}')
     shutil.copy(RECIPES / "small.toml", "mine.toml")
     said = resmlp(*words_of("de", "en").replace("--recipe small", "--recipe mine.toml").split())
     assert said.status == 0, said.err
-    assert scores(tmp_path / "copy") == scores(german[0])
-    same = [(folder / "run/model/search.json").read_text() for folder in (german[0], Path())]
-    assert same[0] == same[1]
+    assert scores(copy) == scores(german)
+    assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": 1}
 
 
 def test_other_options_in_the_folder_are_refused(german, monkeypatch):
-    monkeypatch.chdir(german[0])
+    monkeypatch.chdir(german)
     for old, new, said in (
         ("--seed 1", "--seed 2", "seed = 1, not 2"),
         (" -- ", " --max-tokens 512 -- ", "max_tokens = null, not 512"),
@@ -122,17 +130,15 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
         refused(f"run holds results made with {said}", *other.split())
 
 
-def test_other_text_is_refused_where_its_data_are_gone(german, tmp_path, monkeypatch):
+def test_other_text_is_refused_where_its_data_are_gone(german, copy):
     """What was trained on the text before, or translated of it, is not scored with the new one."""
-    shutil.copytree(german[0], tmp_path / "copy")
-    monkeypatch.chdir(tmp_path / "copy")
     prepared = f"run --data run/data {SMALL.replace('--workers 1', '')}".split()
     assert resmlp(*prepared).status == 0
     shutil.rmtree("run/data")
     lines = Path("text/test.en").read_text(encoding="utf-8").splitlines(True)
     Path("text/test.en").write_text("".join(lines[::-1]), encoding="utf-8")
     refused("made with data text of test = ", *words_of("de", "en").split())
-    shutil.copytree(german[0] / "run/data", "run/data")
+    shutil.copytree(german / "run/data", "run/data")
     made = json.loads(Path("run/data/manifest.json").read_text())
     Path("run/data/manifest.json").write_text(json.dumps({**made, "text of test": "other"}))
     refused("made with data text of test = ", *prepared)
@@ -144,8 +150,7 @@ def test_other_text_is_refused_where_its_data_are_gone(german, tmp_path, monkeyp
 
 def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
     """With the length penalty that is stored beside it."""
-    monkeypatch.chdir(german[0])
-    assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": 1}
+    monkeypatch.chdir(german)
     shutil.copytree("run/model", tmp_path / "model")
     command = ("translate", "--cpu", "--path", tmp_path / "model", "--input", "text/test.de")
     said = resmlp(*command, "--output", tmp_path / "same")
@@ -212,7 +217,7 @@ def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
         assert process.wait(LONG) == -signal.SIGKILL
     said = resmlp(*words)
     assert said.status == 0, said.err
-    assert scores(tmp_path) == scores(german[0])
+    assert scores(tmp_path) == scores(german)
     for name in ("data-bin/train.de-en.de.bin", "data-bin/dict.en.txt", "subwords/spm.model"):
-        same = [folder / "run" / "data" / name for folder in (german[0], tmp_path)]
+        same = [folder / "run" / "data" / name for folder in (german, tmp_path)]
         assert same[0].read_bytes() == same[1].read_bytes(), name
