@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 BREAKS = ["\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 SPECIAL = ["<s>", "</s>", "<unk>", "<pad>", "<mask>", "madeupword0000"]
 SYMBOLS = ["▁", "▁▁", "w01▁w02", "▅", "@@", "@@ ", "@-@", "##AT##", "\ufffd", "⁇"]
-OUTPUT = [
-    *("H-0\t-0.1\ttext", "S-1", "S-1\tw01", "D-0\t-0.5\tw01", "P-7\t-0.5 -0.1", "T-0\tw02"),
-    *("INFO | Translated 1 sentences (9 tokens)", "Generate test with beam=4: BLEU4 = 0.00"),
-    *('train | {"epoch": 1}', "madeupword0000 3", "w01 #fairseq:overwrite"),
-]
+OUTPUT = ["H-0\t-0.1\ttext", "S-1", "D-0\t-0.5\tw01", "P-7\t-0.5 -0.1", "T-0\tw02"]
+OUTPUT += ["INFO | Translated 1 sentences (9 tokens)", "Generate test with beam=4: BLEU4 = 0.00"]
+OUTPUT += ["madeupword0000 3", "w01 #fairseq:overwrite"]
 MARKS = list("\ufeff\u202e\u200f\u200b\u200d\u00ad\u2060\u061c\U000e0001\ue000\uffff\U0010ffff")
 SPACES = ["\t", " ", "  ", "\u00a0", "\u3000", "\u2003", "\u1680", "\u202f", "\u180e"]
 LETTERS = [
@@ -23,10 +21,8 @@ LETTERS = [
 PUNCTUATION = list("\"'`“”„‚‘’«»‹›…–—−%&<>|[]{}()\\$^*+?.,;:!#~=") + ["&lt;", "&amp;#10;", "\\n"]
 CONTROL = ["\0", "\x01", "\x07", "\x08", "\x1b[31m", "\x7f", "\x80", "\x9f"]
 WORDS = ["w01", "w02 w03", "W01", "12-34", "a", "naïve"]
-PIECES = [
-    *(BREAKS + SPECIAL + SYMBOLS + OUTPUT + MARKS + SPACES),
-    *(LETTERS + PUNCTUATION + CONTROL + WORDS),
-]
+PIECES = BREAKS + SPECIAL + SYMBOLS + OUTPUT + MARKS + SPACES
+PIECES += LETTERS + PUNCTUATION + CONTROL + WORDS
 # a line each; none of them too long for 32 positions, for those programs that refuse such
 FIXED: List[str] = [
     "",
@@ -46,17 +42,9 @@ FIXED: List[str] = [
     "w" + "\u0301" * 300,
 ]
 
-# bytes that are no UTF-8: a stray byte, a cut-off character, an overlong form, a surrogate, past
-# the last character, Latin-1, UTF-16
-NOT_UTF8 = [
-    b"\xff",
-    b"w01 \xe2\x80",
-    b"\xc0\x80",
-    b"\xed\xa0\x80",
-    b"\xf4\x90\x80\x80",
-    "für".encode("latin-1"),
-    "w01".encode("utf-16"),
-]
+# a stray byte, a cut-off character, an overlong form, a surrogate, past the last character
+NOT_UTF8 = [b"\xff", b"w01 \xe2\x80", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"]
+NOT_UTF8 += ["für".encode("latin-1"), "w01".encode("utf-16")]
 
 
 def lines() -> st.SearchStrategy[str]:

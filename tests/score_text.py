@@ -18,11 +18,6 @@ def sentences(count=300, seed=1):
     return [" ".join(draw.choices(WORDS, k=draw.randint(1, 25))) + " ." for _ in range(count)]
 
 
-def next_lines(lines):
-    """Each line's place taken by the one after it."""
-    return [*lines[1:], lines[0]]
-
-
 def drop_words(lines, count=1, seed=2):
     """*count* words fewer in each line, drawn at random; none is left without any."""
     draw = random.Random(seed)

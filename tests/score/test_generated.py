@@ -38,22 +38,14 @@ def logs(trained, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["out", "both"])
-def test_best_translations_in_corpus_order(logs, name, tmp_path):
-    folder, texts = logs
-    zipped = tmp_path / "log.gz"
-    zipped.write_bytes(gzip.compress((folder / name).read_bytes()))
-    for path in (folder / name, zipped):
-        assert read_system(path, NUMBER) == texts
-
-
-@pytest.mark.parametrize("name", ["out", "both"])
-def test_a_log_that_is_cut_off_is_refused(logs, name, tmp_path):
-    """At some 200 places, unless all translations are complete."""
+def test_the_best_of_a_log_that_is_whole(logs, name, tmp_path):
+    """Also in gzip; a log that is cut off is refused, at some 200 places."""
     folder, texts = logs
     content = (folder / name).read_text(encoding="utf-8")
-    cut, whole = tmp_path / "cut.log", 0
-    begin = content.index("\nP-")
-    for end in range(begin, len(content), max(1, len(content) // 200)):
+    zipped, cut, whole = tmp_path / "log.gz", tmp_path / "cut.log", 0
+    zipped.write_bytes(gzip.compress(content.encode()))
+    assert read_system(folder / name, NUMBER) == read_system(zipped, NUMBER) == texts
+    for end in range(content.index("\nP-"), len(content), max(1, len(content) // 200)):
         cut.write_text(content[:end], encoding="utf-8")
         if all(f"\nP-{number}\t" in content[:end] for number in range(NUMBER)):
             assert read_system(cut, NUMBER) == texts
@@ -64,60 +56,42 @@ def test_a_log_that_is_cut_off_is_refused(logs, name, tmp_path):
     assert whole < 20
 
 
-def test_a_log_of_subwords_is_refused(logs, tmp_path):
-    folder, _ = logs
-    lines = (folder / "out").read_text(encoding="utf-8").splitlines()
-    subwords = [re.sub(r"(?<=[\t ])(?=[a-z])", "\u2581", line) for line in lines]
-    (tmp_path / "log").write_text("\n".join(subwords), encoding="utf-8")
-    with pytest.raises(UserError, match="log: its translations are subwords: .* --remove-bpe"):
-        read_system(tmp_path / "log", NUMBER)
-
-
-@pytest.mark.parametrize("kind", ["D", "P"])
-def test_a_log_that_lacks_a_line_is_refused(logs, kind, tmp_path):
-    folder, _ = logs
-    lines = (folder / "out").read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if not line.startswith(f"{kind}-17\t")]
-    (tmp_path / "log").write_text("".join(kept), encoding="utf-8")
-    for sentences, said in (
-        (61, "60 of 61 translations are complete, sentence 17 is missing"),
-        (62, "60 of 62 translations are complete, sentence 17 is missing"),
-        (17, "log: 60 translations but 17 references"),
-    ):
+@pytest.mark.parametrize("kind", ["D", "P", "subwords"])
+def test_a_log_that_is_refused(logs, kind, tmp_path):
+    """One that lacks a line; one of subwords."""
+    content = (logs[0] / "out").read_text(encoding="utf-8")
+    changed = re.sub(rf"(?m)^{kind}-17\t.*\n", "", content)
+    refusals = {
+        61: "60 of 61 translations are complete, sentence 17 is missing",
+        62: "60 of 62 translations are complete, sentence 17 is missing",
+        17: "log: 60 translations but 17 references",
+    }
+    if kind == "subwords":
+        changed = re.sub(r"(?<=[\t ])(?=[a-z])", "\u2581", content)
+        refusals = {61: "log: its translations are subwords: .* --remove-bpe"}
+    (tmp_path / "log").write_text(changed, encoding="utf-8")
+    for sentences, said in refusals.items():
         with pytest.raises(UserError, match=said):
             read_system(tmp_path / "log", sentences)
 
 
-def test_a_message_in_the_middle_of_a_line(logs, tmp_path):
+def test_messages_and_what_looks_like_them(logs, tmp_path):
     """Standard output is written in blocks, whose ends the lines of standard error can divide."""
     folder, texts = logs
-    both = (folder / "both").read_text(encoding="utf-8")
+    both, log = (folder / "both").read_text(encoding="utf-8"), tmp_path / "log"
     message = re.search(r"[^\n]*Translated 61 sentences[^\n]*\n", both)[0]
     others = both.replace(message, "")
-    log = tmp_path / "log"
     for number in (0, 30):
         line = re.search(rf"\nD-{number}\t[^\n]+\n", others)
         for place in (line.end() - 1, line.end() - 3, line.start() + 3):
             log.write_text(others[:place] + message + others[place:], encoding="utf-8")
             assert read_system(log, NUMBER) == texts
-
-
-def test_a_text_is_no_log(logs, tmp_path):
-    """Whatever stands in it."""
-    folder, texts = logs
-    lines = ["D-0\t-0.5\ta", "P-0\t-0.5", "H-0\t-0.5\ta", "H-1\t-0.5\tb", "D-2\t-0.5\tb"]
-    lines.append("Translated 1 sentences")
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    assert read_system(tmp_path / "text", NUMBER) == lines
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in texts), encoding="utf-8")
-    assert read_system(tmp_path / "text", NUMBER) == texts
-
-
-def test_what_a_sentence_says_is_no_message(logs, tmp_path):
-    folder, texts = logs
-    log = (folder / "both").read_text(encoding="utf-8")
-    first = re.search(r"\n(D-0\t\S+\t)[^\n]*\n", log)
+    # a sentence that reads like a message is none
     said = "Translated 3 sentences INFO: done"
-    log = log[: first.start()] + f"\n{first[1]}{said}\n" + log[first.end() :]
-    (tmp_path / "log").write_text(log, encoding="utf-8")
-    assert read_system(tmp_path / "log", NUMBER) == [said, *texts[1:]]
+    log.write_text(re.sub(r"(\nD-0\t\S+\t)[^\n]*", rf"\1{said}", both, count=1), encoding="utf-8")
+    assert read_system(log, NUMBER) == [said, *texts[1:]]
+    # and a text that reads like a log is a text
+    lines = ["D-0\t-0.5\ta", "P-0\t-0.5", "H-0\t-0.5\ta", "H-1\t-0.5\tb", "D-2\t-0.5\tb"]
+    for text in ([*lines, "Translated 1 sentences"], texts):
+        log.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+        assert read_system(log, NUMBER) == text

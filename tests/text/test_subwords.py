@@ -27,29 +27,20 @@ def test_text_that_nothing_is_learnt_from(tmp_path, lines, vocab_size, said):
     assert said in str(error.value) and not list(tmp_path.iterdir())
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
-    with pytest.raises(UserError, match="none/spm.model could not be written: No such file"):
-        train_subwords(TEXT, tmp_path / "none" / "spm", 45)
-
-
-def test_lines_that_nothing_is_learnt_from_are_counted(tmp_path, capsys):
+def test_what_nothing_is_learnt_from_is_counted(tmp_path, capsys):
     train_subwords([*TEXT, "the " * 2000, "", "▅"], tmp_path / "spm", 45)
     assert "without 2 lines" in capsys.readouterr().err
 
 
-def test_byte_fallback_is_refused(tmp_path):
-    """Its bytes would stay in the text that is read from pieces."""
+def test_what_is_refused(tmp_path):
+    with pytest.raises(UserError, match="none/spm.model could not be written: No such file"):
+        train_subwords(TEXT, tmp_path / "none" / "spm", 45)
+    with pytest.raises(UserError, match=r"'w01 \\udcff': invalid UTF-8"):
+        one_line_of_text("w01\n\udcff")
+    # the bytes of byte fallback would stay in the text that is read from pieces
+    options = dict(vocab_size=276, byte_fallback=True, minloglevel=2)
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT * 3),
-        model_prefix=str(tmp_path / "bytes"),
-        vocab_size=276,
-        byte_fallback=True,
-        minloglevel=2,
+        sentence_iterator=iter(TEXT * 3), model_prefix=str(tmp_path / "bytes"), **options
     )
     with pytest.raises(UserError, match="bytes.model has byte fallback"):
         Subwords(tmp_path / "bytes.model")
-
-
-def test_text_that_is_no_utf8():
-    with pytest.raises(UserError, match=r"'w01 \\udcff': invalid UTF-8"):
-        one_line_of_text("w01\n\udcff")
