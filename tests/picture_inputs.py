@@ -8,6 +8,7 @@ import torch
 from helpers import SMALL, build_model
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from resmlp_mt.cli.main import build_parser
 from resmlp_mt.cli.plot import figure_of
@@ -51,6 +52,5 @@ def assert_legible(figure, width=COLUMN):
         assert min(box.x0, box.y0) >= -1, (text, box)
         assert box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1, (text, box)
     for (one, a), (other, b) in combinations(boxes, 2):
-        across = min(a.x1, b.x1) - max(a.x0, b.x0)
-        along = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert across < 2 or along < 2, (one, other)
+        shared = Bbox.intersection(a, b)
+        assert shared is None or min(shared.size) < 2, (one, other)

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import List, Tuple
 
-from resmlp_mt.text.lines import check_same_lines, read_text
+from resmlp_mt.text.lines import read_text
 
 SYLLABLES = ["ka", "lo", "mi", "ru", "ste", "für", "dä", "öse", "ner", "tion"]
 SYLLABLES += ["ge", "ver", "ou", "é"]
@@ -13,14 +13,15 @@ SYLLABLES += ["ge", "ver", "ou", "é"]
 def sentences(count: int, seed: int, suffix: str) -> List[str]:
     """Sentences of 4 to 12 made-up words; the same seed gives sentences of the same lengths."""
     draw = random.Random(seed)
-    lines = []
-    for _ in range(count):
-        words = [
-            "".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))) + suffix
-            for _ in range(draw.randint(4, 12))
-        ]
-        lines.append(" ".join(words).capitalize() + draw.choice([".", "?", " ."]))
-    return lines
+
+    def word(_):
+        return "".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))) + suffix
+
+    def sentence(_):
+        words = " ".join(map(word, range(draw.randint(4, 12))))
+        return words.capitalize() + draw.choice([".", "?", " ."])
+
+    return list(map(sentence, range(count)))
 
 
 def pairs_of(count: int, seed: int) -> List[Tuple[str, str]]:
@@ -43,6 +44,4 @@ def write_pairs(folder: Path, name: str, languages: Tuple[str, str], pairs) -> P
 
 def read_parallel(source, target):
     """All sentence pairs of two files."""
-    sides = read_text(source), read_text(target)
-    check_same_lines(source, len(sides[0]), target, len(sides[1]))
-    return list(zip(*sides))
+    return list(zip(read_text(source), read_text(target), strict=True))

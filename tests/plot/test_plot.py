@@ -1,6 +1,6 @@
 """Pictures of matrices and curves: what is in them, that they are legible, what is refused."""
 
-import json
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,22 +16,17 @@ from resmlp_mt.plot.style import PAGE
 
 SIX, MANY = {"encoder_layers": 6, "decoder_layers": 6}, {"encoder_layers": 12, "decoder_layers": 12}
 HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
-TRAIN = '2020-01-01 00:00:00 | INFO | train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
-VALID = (
-    '2020-01-01 00:00:00 | INFO | valid | {{"valid_num_updates": "{}", "valid_nll_loss": "{}"}}\n'
-)
-
+SAYS = "2020-01-01 00:00:00 | INFO | "
+TRAIN = SAYS + 'train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
+VALID = SAYS + 'valid | {{"valid_num_updates": "{}", "valid_nll_loss": "{}"}}\n'
 
 # as the demo, which calls the command and draws by itself afterwards
 DRAWS = """
 import logging
 from resmlp_mt.cli.main import main
 from resmlp_mt.cli.terminal import run_main
-def work():
-    main(["plot", "matrices", "a.pt", "-o", "a.png"])
-    logging.info("of a library")
 logging.basicConfig(level=logging.DEBUG)  # as modules of fairseq do
-run_main(work)
+run_main(lambda: [main(["plot", "matrices", "a.pt", "-o", "a.png"]), logging.info("of a library")])
 """
 
 
@@ -40,7 +35,7 @@ def images(figure):
     return [axes.images[0].get_array() for axes in figure.axes if axes.images]
 
 
-def test_matrices_before_and_after_training(trained):
+def test_matrices_before_and_after_training(trained, tmp_path):
     before = mixing_matrices(trained.path, 12, before_training=True)
     after = mixing_matrices(trained.path, 12)
     assert set(before) == set(after) == {(s, i) for s in ("encoder", "decoder") for i in (0, 1)}
@@ -51,15 +46,12 @@ def test_matrices_before_and_after_training(trained):
     # what training began from is drawn from the seed in the checkpoint: the same every time
     again = mixing_matrices(trained.path, 12, before_training=True)
     assert all(torch.equal(before[key], again[key]) for key in before)
-
-
-def test_the_file_of_pretrained_embeddings_may_be_gone(trained, tmp_path):
+    # the file of pretrained embeddings may be gone
     state = load(trained.path)
     state["cfg"]["model"].encoder_embed_path = str(tmp_path / "gone.vec")
     torch.save(state, tmp_path / "model.pt")
-    expected = mixing_matrices(trained.path, 12)
     found = mixing_matrices(tmp_path / "model.pt", 12)
-    assert all(torch.equal(found[key], matrix) for key, matrix in expected.items())
+    assert all(torch.equal(found[key], matrix) for key, matrix in after.items())
 
 
 @pytest.mark.parametrize("options", [{"encoder_layers": 1}, MANY, HEADS], ids=["1", "12", "heads"])
@@ -149,22 +141,18 @@ def test_a_fresh_machine_prints_nothing_but_the_file(tmp_path):
 @pytest.fixture
 def log(tmp_path):
     """A log of two validations in a run's folder."""
-    folder = tmp_path / "a-run" / "checkpoints"
-    folder.mkdir(parents=True)
+    path = tmp_path / "a-run" / "checkpoints" / "train.log"
+    path.parent.mkdir(parents=True)
     lines = [TRAIN.format(i, 9 - i / 100) for i in range(10, 401, 10)]
     lines += [VALID.format(200, 6.5), VALID.format(400, 5.25)]
-    (folder / "train.log").write_text("something else\n" + "".join(lines))
-    return folder / "train.log"
-
-
-def result(path, **values):
-    path.write_text(json.dumps(values))
+    path.write_text("something else\n" + "".join(lines))
     return path
 
 
 def test_curves_and_their_names(log, tmp_path):
-    result_b = result(tmp_path / "b.json", label="B", valid_curve=[[200, 7.0], [400, 6.0]])
-    result_c = result(tmp_path / "c.json", valid_curve=[[200, 7.5]])
+    result_b, result_c = tmp_path / "b.json", tmp_path / "c.json"
+    result_b.write_text('{"label": "B", "valid_curve": [[200, 7.0], [400, 6.0]]}')
+    result_c.write_text('{"valid_curve": [[200, 7.5]]}')
     found = read_curves([log, result_b, result_c, f"mine={log}"])
     assert list(found) == ["a-run", "B", "c", "mine"]
     assert found["mine"]["valid"] == [(200, 6.5), (400, 5.25)]
@@ -179,9 +167,7 @@ def test_curves_and_their_names(log, tmp_path):
     assert figure.get_suptitle() == "Learning curves"
     for title in ("mine", ""):  # a heading of one's own, or none
         assert drawn("curves", log, "--title", title).get_suptitle() == title
-
-
-def test_one_training_has_its_training_loss_too(log):
+    # one training has its training loss too
     figure = drawn("curves", log)
     assert_legible(figure)
     assert labelled(figure) == ["training", "validation"]
@@ -192,10 +178,8 @@ def test_one_training_has_its_training_loss_too(log):
 
 
 def test_many_curves():
-    curves = {
-        f"_a rather ${i}$ long name of system": {"train": [], "valid": [(1, 9 - i), (2, 8 - i)]}
-        for i in range(14)
-    }
+    drawn = [{"train": [], "valid": [(1, 9 - i), (2, 8 - i)]} for i in range(14)]
+    curves = {f"_a rather ${i}$ long name of system": curve for i, curve in enumerate(drawn)}
     figure = draw_curves(curves, "Fourteen of them")
     assert_legible(figure)
     assert labelled(figure)[13] == "_a rather $13$ long name of system (-5.00)"
@@ -206,14 +190,7 @@ def test_many_curves():
 def test_a_full_disk_leaves_the_old_picture(tmp_path, monkeypatch):
     path, png = save_model(tmp_path / "a.pt"), tmp_path / "a.png"
     png.write_bytes(b"old")
-
-    def full(self, file, **_):
-        file.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", mock.Mock(side_effect=full))
     refused(f"{png}: No space left on device", "plot", "matrices", path, "-o", png)
-    assert {file.name: file.read_bytes() == b"old" for file in tmp_path.iterdir()} == {
-        "a.png": True,
-        "a.pt": False,
-    }
+    assert png.read_bytes() == b"old"

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import resource
 import shutil
 import signal
@@ -64,11 +65,9 @@ def fails(said, *words):
 
 def data(folder):
     """Every file of the results but the reports."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in ("report.json", "manifest.json", ".lock")
-    }
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    other = re.compile("report.json|manifest.json|.lock")
+    return {name: path.read_bytes() for name, path in files.items() if not other.search(name)}
 
 
 def there(out):
@@ -107,10 +106,8 @@ def test_a_corpus_that_is_given_twice(tmp_path, own):
     write_pairs(tmp_path / "own", "z", SIDES, other)
     own[6] = ",".join(str(tmp_path / "own" / name) for name in ("t", "t", "z"))
     said = prepare(*own, "--out", tmp_path / "out", "--max-pieces", 100)
-    twice = 2 * 153 + 40
-    assert f"train {twice}, valid" in said.out and "t (again): 155 pairs read" in said.out
-    dictionary = (tmp_path / "out" / "data-bin" / "dict.xa.txt").read_text(encoding="utf-8")
-    assert "漢" in dictionary
+    assert f"train {2 * 153 + 40}, valid" in said.out and "t (again): 155 pairs read" in said.out
+    assert "漢" in (tmp_path / "out" / "data-bin" / "dict.xa.txt").read_text(encoding="utf-8")
     said = prepare(*own, "--out", tmp_path / "once", "--limit", 30, "--drop-duplicates")
     assert "t (again): 30 pairs read, dropped: 30 duplicate" in said.out
     assert "train 60, valid 25" in said.out
@@ -165,16 +162,14 @@ def test_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):
     assert data(tmp_path / "1") == data(tmp_path / "3")
 
 
-def test_a_worker_that_is_killed():
+def test_a_worker_that_is_killed(tmp_path, monkeypatch):
+    """By another program, or by the pool while it starts, when it has our handler of SIGTERM."""
+
     def die(item):
         os.kill(os.getpid(), signal.SIGKILL) if item == 5 else time.sleep(0.01)
 
     with pytest.raises(UserError, match="a worker process was killed"), workers(2, die) as run:
         list(run(range(20)))
-
-
-def test_a_worker_that_is_stopped_while_it_starts(tmp_path, monkeypatch):
-    """The pool ends its workers by SIGTERM. One that has just been forked has our handler of it."""
     start = pool._start
 
     def start_late(work):
@@ -196,8 +191,8 @@ def test_everything_is_what_fairseq_preprocess_makes(tmp_path, own):
     """The dictionary too, where all characters of the text are pieces. fairseq would make a word of
     each run of others, which are unknown to SentencePiece and to us."""
     write_pairs(tmp_path / "own", "t", SIDES, pairs_of(150, 1) + [("<unk> ka", "</s> lo")] * 2)
-    prepare(*own, "--out", tmp_path / "out")
-    out, its, words = tmp_path / "out", tmp_path / "its", []
+    out, its = tmp_path / "out", tmp_path / "its"
+    prepare(*own, "--out", out)
     its.mkdir()
     subwords = Subwords(out / "data-bin" / "spm.model")
     for split in ("train", "valid", "test", "test1"):
@@ -207,15 +202,13 @@ def test_everything_is_what_fairseq_preprocess_makes(tmp_path, own):
     words = ["-s", "xa", "-t", "xb", "--joined-dictionary", "--trainpref", its / "train"]
     words += ["--validpref", its / "valid", "--testpref", f"{its / 'test'},{its / 'test1'}"]
     call("preprocess", *words, "--destdir", its / "bin")
-    made = data(out / "data-bin")
-    expected = {name: found for name, found in data(its / "bin").items() if name in made}
-    assert len(expected) == 2 + 4 * 2 * 2
-    assert {name: made[name] for name in expected} == expected
+    made, expected = data(out / "data-bin"), data(its / "bin")
+    both = made.keys() & expected.keys()
+    assert len(both) == 2 + 4 * 2 * 2 and all(made[name] == expected[name] for name in both)
 
 
 def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
     """The system's own limit on the size of files, in a step that has begun."""
-    prepare(*own, "--out", tmp_path / "whole")
     unlimited, made = resource.getrlimit(resource.RLIMIT_FSIZE), ["manifest.json"]
     for step, name, allowed, said in (
         ("text", "clean", 5000, "text.partial: File too large"),
@@ -236,7 +229,8 @@ def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
             fails(said, *own, "--out", tmp_path / "out")
         assert there(tmp_path / "out") == sorted(made)
         made.append(step)
-    prepare(*own, "--out", tmp_path / "out")
+    for out in ("out", "whole"):
+        prepare(*own, "--out", tmp_path / out)
     assert data(tmp_path / "out") == data(tmp_path / "whole")
 
 
@@ -302,13 +296,11 @@ def test_text_that_is_refused(tmp_path, own):
     fails("holds folders of something else", *own, "--out", folder)
 
 
-def test_the_character_coverage_is_by_language():
+def test_languages(tmp_path):
+    """They choose the coverage of characters, and prefixes name files with them."""
     found = [PrepareOptions(source, "en").coverage for source in ("de", "zh", "ja", "zh_CN", "zha")]
     assert found == [1, 0.9995, 0.9995, 0.9995, 1]
     assert PrepareOptions("zh", "en", character_coverage=0.99).coverage == 0.99
-
-
-def test_what_prefixes_name(tmp_path):
     at = write_pairs(tmp_path / "in.put", "one.v1", ("zh-Hans", "xa"), pairs_of(3, 0))
     found = find_corpora(("xa", "zh-Hans"), f"{at},{at}", at, f"{at},{at}")
     assert list(found) == ["train", "train1", "valid", "test", "test1"]
