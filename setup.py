@@ -64,6 +64,7 @@ setup(
         "sacremoses>=0.2",
         "sentencepiece>=0.2",
         "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
+        "tqdm",
     ],
     entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},
     extras_require={

@@ -89,7 +89,7 @@ def clean(
                         seen.add(digest)
                     source_file.write(source + b"\n")
                     target_file.write(target + b"\n")
-                progress.add(len(kept) + reasons.total())
+                progress.update(len(kept) + reasons.total())
             name = corpus.name
             while name in report:  # a corpus may be given twice
                 name += " (again)"

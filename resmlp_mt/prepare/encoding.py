@@ -128,7 +128,7 @@ def encode(
                 kept[split] += number
                 dropped += reasons
                 counts.update(counted)
-                progress.add(number + reasons.total())
+                progress.update(number + reasons.total())
     if not kept["train"]:
         raise OptionError(
             f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "

@@ -68,7 +68,8 @@ class TrainingProgress(Progress):
         said = None
         with suppress(KeyError):  # an incomplete record
             if kind == "train_inner":
-                self.note = f", epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
+                note = f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
+                self.set_postfix_str(note, refresh=False)
                 update = int(values["num_updates"])
             elif kind == "valid":
                 update = int(values["valid_num_updates"])
@@ -80,7 +81,7 @@ class TrainingProgress(Progress):
             else:
                 return
             if self.resumed:
-                self.add(update - self.done)
+                self.update(update - self.n)
             else:
                 self.resume(update)
             self.resumed = True

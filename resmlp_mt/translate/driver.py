@@ -100,10 +100,10 @@ class _Text:
             sources.extend(of_line)
         found: Dict[int, List[str]] = {}
         ends = {part.stop - 1 for part in parts if part}
-        progress.add(len(lines) - len(ends))
+        progress.update(len(lines) - len(ends))
         for some in engine.translations(sources):
             found.update(some)
-            progress.add(len(ends & some.keys()))
+            progress.update(len(ends & some.keys()))
         lost = [n for n, part in enumerate(parts, begin + 1) if not all(found[i] for i in part)]
         if lost:
             raise UserError(

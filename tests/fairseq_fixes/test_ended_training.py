@@ -18,17 +18,13 @@ def updates(folder):
 
 @pytest.fixture(scope="module")
 def ended(corpus, tmp_path_factory):
-    """Its folder: the validations of epochs 2, 3 and 4 were no better than the first."""
+    """Its folder: it was stopped twice, and the validations of epochs 2, 3 and 4 were no better
+    than the first."""
     folder = tmp_path_factory.mktemp("ended")
-    train(corpus.data, folder, *OPTIONS)
+    for more in (("--max-epoch", 1), ("--max-epoch", 3), ()):
+        train(corpus.data, folder, *OPTIONS, *more)
     assert updates(folder) == 32
     return folder
-
-
-def test_stopped_and_resumed(corpus, tmp_path):
-    for more in (("--max-epoch", 1), ("--max-epoch", 3), ()):
-        train(corpus.data, tmp_path, *OPTIONS, *more)
-    assert updates(tmp_path) == 32
 
 
 def test_no_update_after_the_last(corpus, tmp_path):
@@ -58,23 +54,25 @@ def test_ended_is_not_trained_on(corpus, ended, tmp_path):
 )
 def test_counts_from_0(corpus, ended, tmp_path, name):
     """Where fairseq forgets the best validation, in another folder, from a file without a count."""
-    more = [f"--{name}"]
+    more = [f"--{name}"] if name != "none" else []
     if name in ("finetune-from-model", "restore-file"):
         more += [ended / LAST]
     else:
-        state = load(ended / LAST)
-        if name == "none":
-            more = []
-            del state["extra_state"]["patience"]
-        torch.save(state, tmp_path / LAST)
+        save_count(ended, tmp_path, {"best": 0.0, "num_runs": 3} if more else None)
     log = train(corpus.data, tmp_path, *OPTIONS, *more).log
     assert len(values(log, "valid_loss")) == 4
 
 
-@pytest.mark.parametrize("count", ["x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
-def test_a_count_that_is_none(corpus, ended, tmp_path, count):
+def save_count(ended, folder, count):
     state = load(ended / LAST)
     state["extra_state"]["patience"] = count
-    torch.save(state, tmp_path / LAST)
+    if count is None:
+        del state["extra_state"]["patience"]
+    torch.save(state, folder / LAST)
+
+
+@pytest.mark.parametrize("count", ["x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
+def test_a_count_that_is_none(corpus, ended, tmp_path, count):
+    save_count(ended, tmp_path, count)
     said = refusal("train", *training(corpus.data, tmp_path, *OPTIONS))
     assert said.startswith(f"{tmp_path / LAST} has an invalid count for --patience")

@@ -38,30 +38,21 @@ def test_a_table_of_refusals(trained, transformer, corpus, tmp_path):
     def words(*more, data=corpus.data, save=tmp_path / "on"):
         return training(data, save, *SHORT, *more)
 
+    too_long = "sentence 0 has more tokens (5001, 0) than the model has positions (32, 32): train "
+    too_long += "with a higher --max-source-positions and --max-target-positions"
+    not_there = f"Model file not found: {none}: give a checkpoint that is there"
+    overrides = ("--path", transformer, "--cpu", "--model-overrides", runs)
+    would_run = (
+        f"{transformer}: its option encoder_layers is \"open('x')\", which fairseq would run"
+    )
+    no_bpe = "--bpe sentencepiece: give --sentencepiece-model, spm.model of the data"
+    pair, bpe = ("-s", "xx", "-t", "yy"), ("--bpe", "sentencepiece")
     for name, given, said, *text in (
-        (
-            *("generate", (corpus.data, "--path", none, "--cpu")),
-            f"Model file not found: {none}: give a checkpoint that is there",
-        ),
-        (
-            *("generate", (tmp_path, "-s", "xx", "-t", "yy", *model)),
-            f"{tmp_path}/dict.xx.txt: No such file or directory",
-        ),
-        (
-            *("generate", (corpus.data, "--path", transformer, "--cpu", "--model-overrides", runs)),
-            f"{transformer}: its option encoder_layers is \"open('x')\", which fairseq would run",
-        ),
-        (
-            *("interactive", (corpus.data, *model)),
-            "sentence 0 has more tokens (5001, 0) than the model has positions (32, 32): train "
-            "with a higher --max-source-positions and --max-target-positions",
-            " ".join(["w01"] * 5000) + "\n",
-        ),
-        (
-            *("interactive", (corpus.data, *model, "--bpe", "sentencepiece")),
-            "--bpe sentencepiece: give --sentencepiece-model, spm.model of the data",
-            "w01\n",
-        ),
+        ("generate", (corpus.data, "--path", none, "--cpu"), not_there),
+        ("generate", (tmp_path, *pair, *model), f"{tmp_path}/dict.xx.txt: No such file"),
+        ("generate", (corpus.data, *overrides), would_run),
+        ("interactive", (corpus.data, *model), too_long, " ".join(["w01"] * 5000) + "\n"),
+        ("interactive", (corpus.data, *model, *bpe), no_bpe, "w01\n"),
         ("train", words(data=bare), f"Dataset not found: train ({bare})"),
         ("train", words(save=below), f"{below}: Not a directory"),
         ("train", words("--arch", "resmlp_mt_7"), "fairseq-train: error: argument --arch/-a: inv"),
@@ -79,15 +70,15 @@ def test_a_table_of_refusals(trained, transformer, corpus, tmp_path):
     assert out.count("\nH-") == corpus.sizes["test"]  # the repairs are for every model of fairseq
 
 
-@pytest.mark.parametrize(
-    "error, program, target, said",
-    [
-        (RuntimeError("no memory"), "hub", "checkpoint_utils._upgrade_state_dict", "cannot be rea"),
-        (KeyError("a bug"), "hub", "models.BaseFairseqModel.load_state_dict", "holds a model that"),
-        (MemoryError(), "train", "models.BaseFairseqModel.load_state_dict", "cannot be resumed"),
-    ],
-    ids=["read", "built", "resumed"],
-)
+LOAD = "models.BaseFairseqModel.load_state_dict"
+BUGS = [
+    (RuntimeError("no memory"), "hub", "checkpoint_utils._upgrade_state_dict", "cannot be read"),
+    (KeyError("a bug"), "hub", LOAD, "holds a model that cannot be built here"),
+    (MemoryError(), "train", LOAD, "cannot be resumed from"),
+]
+
+
+@pytest.mark.parametrize("error, program, target, said", BUGS, ids=["read", "built", "resumed"])
 def test_errors_that_no_file_is_to_blame_for(
     trained, tmp_path, monkeypatch, error, program, target, said
 ):

@@ -45,13 +45,10 @@ def test_products_are_bfloat16_and_gradients_float32(kind, monkeypatch):
 
 def test_matmul_precision(monkeypatch):
     before = torch.get_float32_matmul_precision()
-    try:
-        for given, found in (("medium", "medium"), ("", "medium"), ("high", "high")):
-            monkeypatch.setenv(MATMUL, given)
-            set_matmul_precision()
-            assert torch.get_float32_matmul_precision() == found
-        monkeypatch.setenv(MATMUL, "half")
-        with pytest.raises(UserError, match=f"{MATMUL}=half: choose one of highest"):
-            set_matmul_precision()
-    finally:
-        torch.set_float32_matmul_precision(before)
+    for given, found in (("medium", "medium"), ("", "medium"), ("high", "high"), (before, before)):
+        monkeypatch.setenv(MATMUL, given)
+        set_matmul_precision()
+        assert torch.get_float32_matmul_precision() == found
+    monkeypatch.setenv(MATMUL, "half")
+    with pytest.raises(UserError, match=f"{MATMUL}=half: choose one of highest"):
+        set_matmul_precision()

@@ -10,10 +10,11 @@ from fairseq_programs import refusal, train, training
 from helpers import SMALL, build_model, pad_batch, random_sentences, shift
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import trainings as divergence
+from resmlp_mt.fairseq_fixes import trainings
 from resmlp_mt.model.architectures import ARCHITECTURES
 
 SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
+TRANSFORMER = ("--arch", "transformer", "--encoder-attention-heads", 2)
 
 
 @torch.no_grad()
@@ -28,7 +29,7 @@ def test_named_architectures_begin_small(arch):
 
 
 def warning(name="adagrad", rate=0.2, warm_up=0):
-    return divergence.warning(
+    return trainings.warning(
         SimpleNamespace(
             optimization=SimpleNamespace(lr=[rate]),
             optimizer=SimpleNamespace(_name=name),
@@ -37,7 +38,7 @@ def warning(name="adagrad", rate=0.2, warm_up=0):
     )
 
 
-def test_which_recipes_are_warned_of():
+def test_which_recipes_are_warned_of(corpus, tmp_path):
     assert "--lr 0.2 without --warmup-updates: " in warning()
     short = warning(warm_up=330)
     assert "--lr 0.2 with --warmup-updates 330: " in short and "\n" not in short
@@ -46,16 +47,11 @@ def test_which_recipes_are_warned_of():
     for other in (dict(warm_up=32000), dict(warm_up=331), dict(rate=0.001), dict(warm_up=None)):
         assert warning(**other) is None and warning("adam") is None
     # the shortest warm-up and the lowest rates that have been seen to diverge
-    for rate, warm_up in ((0.2, 100), (0.05, 0), (0.02, 0), (divergence.WARN_FROM, 0)):
+    for rate, warm_up in ((0.2, 100), (0.05, 0), (0.02, 0), (trainings.WARN_FROM, 0)):
         assert warning(rate=rate, warm_up=warm_up) is not None
-
-
-@pytest.mark.parametrize(
-    "options, times", [((), 1), (("--arch", "transformer", "--encoder-attention-heads", 2), 0)]
-)
-def test_warned_once_when_training_begins(corpus, tmp_path, options, times):
-    log = train(corpus.data, tmp_path, *SHORT, *options).log
-    assert log.count("training is likely to diverge: give --warmup-updates") == times
+    for options, times in (((), 1), (TRANSFORMER, 0)):
+        log = train(corpus.data, tmp_path, *SHORT, *options).log
+        assert log.count("training is likely to diverge: give --warmup-updates") == times
 
 
 def test_divergence_ends_in_one_line(corpus, tmp_path):
@@ -64,17 +60,6 @@ def test_divergence_ends_in_one_line(corpus, tmp_path):
     assert said.startswith("training has diverged: the gradients of update ")
     assert f"{tmp_path}/crash.pt" in said and (tmp_path / "crash.pt").exists()
     assert said.endswith("lower --lr, raise --warmup-updates, or set --clip-norm")
-
-
-def fail_in_a_step(text):
-    """A step of fairseq's trainer that ends in its error *text*."""
-
-    def train_step(trainer, samples):
-        raise FloatingPointError(text)
-
-    checkpoint = SimpleNamespace(save_dir="save")
-    trainer = SimpleNamespace(get_num_updates=lambda: 6, cfg=SimpleNamespace(checkpoint=checkpoint))
-    divergence.train_step(train_step, trainer, [])
 
 
 # of several workers fairseq compares the norms first, and prints them
@@ -92,36 +77,34 @@ NORMS = "Fatal error: gradients are inconsistent between workers.\ngrad_norm acr
     ],
 )
 def test_what_is_explained(text, said):
+    def fail(trainer):
+        raise FloatingPointError(text)
+
+    checkpoint = SimpleNamespace(save_dir="save")
+    trainer = SimpleNamespace(get_num_updates=lambda: 6, cfg=SimpleNamespace(checkpoint=checkpoint))
     with pytest.raises(UserError if said else FloatingPointError) as caught:
-        fail_in_a_step(text)
+        trainings.train_step(fail, trainer)
     assert (said or text) in str(caught.value)
 
 
-def detect(model, compute, caplog):
-    """What fairseq's detector logs of ``compute()`` and its backward pass."""
-    with caplog.at_level(logging.WARNING), NanDetector(model):
-        compute().backward()
-    return [r.getMessage() for r in caplog.records if r.name == "fairseq.nan_detector"]
-
-
-def test_detector_names_the_module(caplog):
+def test_detector_watches_gradients_of_the_encoders_output(caplog):
+    """It names the module that is broken, and finds what is finite on the way up but not on the
+    way down: the root's slope at 0, times 0."""
     model, dictionary = build_model()
     source = pad_batch(random_sentences(dictionary, (3, 5)), dictionary, left=True)
     broken = model.encoder.layers[1].feed_forward.fc1
+
+    def detect(finish):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING), NanDetector(model):
+            finish(model.encoder(source)["encoder_out"][0]).backward()
+        assert not any(m._forward_hooks or m._backward_hooks for m in model.modules())
+        return [r.getMessage() for r in caplog.records if r.name == "fairseq.nan_detector"]
+
+    (line,) = detect(lambda out: (out * 0).sum().sqrt())
+    assert "NaN detected in output of encoder, " in line and line.endswith("backward")
     with torch.no_grad():
         broken.bias[0] = torch.inf
-    found = detect(model, lambda: model.encoder(source)["encoder_out"][0].sum(), caplog)
-    forward, backward = [line.split(", shape")[0] for line in found]
-    assert forward == "Inf detected in output of encoder.layers.1.feed_forward.fc1"
-    assert backward == "NaN detected in output of encoder.layers.1.feed_forward.fc1"
-
-
-def test_detector_watches_gradients_of_the_encoders_output(caplog):
-    """Finite on the way up, not on the way down: the root's slope at 0, times 0."""
-    model, dictionary = build_model()
-    source = pad_batch(random_sentences(dictionary, (3, 5)), dictionary, left=True)
-    (line,) = detect(
-        model, lambda: (model.encoder(source)["encoder_out"][0] * 0).sum().sqrt(), caplog
-    )
-    assert "NaN detected in output of encoder, " in line and line.endswith("backward")
-    assert not any(m._forward_hooks or m._backward_hooks for m in model.modules())
+    found = [line.split(", shape")[0] for line in detect(torch.sum)]
+    place = "detected in output of encoder.layers.1.feed_forward.fc1"
+    assert found == [f"Inf {place}", f"NaN {place}"]

@@ -5,7 +5,6 @@ import re
 import signal
 from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -43,22 +42,29 @@ def losses(log):
 
 
 @pytest.fixture(scope="module")
-def runs(corpus, tmp_path_factory):
-    """Trainings by ``one`` process and by ``two``: folders of checkpoints, and logs."""
-    one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
-    single = words(corpus.data, one, "--update-freq", 2)
-    assert forked("fairseq-train", single, one / "0.log").wait() == 0
-    both_end("fairseq-train", words(corpus.data, two), two / "logs")
-    return SimpleNamespace(two=two, log_one=one / "0.log", log_two=two / "logs" / "0.log")
+def two(corpus, tmp_path_factory):
+    """The folder of a training by two processes."""
+    folder = tmp_path_factory.mktemp("two")
+    both_end("fairseq-train", words(corpus.data, folder), folder / "logs")
+    return folder
 
 
-def test_two_processes_train_like_one_with_twice_the_update_freq(runs):
-    for one, two, count in zip(losses(runs.log_one), losses(runs.log_two), (UPDATES, 4)):
-        assert one == pytest.approx(two, rel=0, abs=1e-4) and len(one) == count
-        assert any(abs(loss - round(loss, 3)) > 1e-4 for loss in one)  # more than 3 decimals
+def alone(corpus, folder):
+    """The log of one process that trains in a folder with twice the update-freq."""
+    log = folder / "alone.log"
+    options = words(corpus.data, folder, "--update-freq", 2)
+    assert forked("fairseq-train", options, log).wait() == 0
+    return log
 
 
-def test_a_worker_that_dies(corpus, runs, tmp_path):
+def test_two_processes_train_like_one(corpus, two, tmp_path):
+    one = losses(alone(corpus, tmp_path))
+    for found, other, count in zip(one, losses(two / "logs" / "0.log"), (UPDATES, 4)):
+        assert found == pytest.approx(other, rel=0, abs=1e-4) and len(found) == count
+        assert any(abs(loss - round(loss, 3)) > 1e-4 for loss in found)  # more than 3 decimals
+
+
+def test_a_worker_that_dies(corpus, two, tmp_path):
     """The other ends with an error; the same command resumes."""
     options, logs = words(corpus.data, tmp_path), tmp_path / "logs"
     with together("fairseq-train", options, logs) as processes:
@@ -70,27 +76,25 @@ def test_a_worker_that_dies(corpus, runs, tmp_path):
     assert message.startswith("another process of this run has ended (Connection ")
     both_end("fairseq-train", options, tmp_path / "again")
     assert "Loaded checkpoint" in (tmp_path / "again" / "0.log").read_text()
-    assert unlike(runs.two / LAST, tmp_path / LAST) == []
+    assert unlike(two / LAST, tmp_path / LAST) == []
 
 
 @pytest.mark.parametrize("after", [pytest.param(2, marks=pytest.mark.soak), 1])
-def test_another_number_of_processes(corpus, runs, tmp_path, after):
+def test_another_number_of_processes(corpus, two, tmp_path, after):
     """A signal to one process stops both at the same update; as many or one resumes there."""
-    logs, then = tmp_path / "first", tmp_path / "then"
+    logs, log = tmp_path / "first", tmp_path / "then" / "0.log"
     with together("fairseq-train", words(corpus.data, tmp_path), logs) as processes:
         wait_for_update(processes[0], logs / "0.log", 7)
         processes[1].terminate()
         assert {process.wait() for process in processes} == {128 + signal.SIGTERM}
     (stopped,) = re.findall(r"stopped by SIGTERM at update (\d+)", (logs / "0.log").read_text())
     if after == 2:
-        both_end("fairseq-train", words(corpus.data, tmp_path), then)
-        assert unlike(runs.two / LAST, tmp_path / LAST) == []
+        both_end("fairseq-train", words(corpus.data, tmp_path), log.parent)
+        assert unlike(two / LAST, tmp_path / LAST) == []
     else:
-        then.mkdir()
-        options = words(corpus.data, tmp_path, "--update-freq", 2)
-        assert forked("fairseq-train", options, then / "0.log").wait() == 0
-    assert f"@ {stopped} updates" in (then / "0.log").read_text()
-    for found, expected in zip(losses(then / "0.log"), losses(runs.log_two)):
+        log = alone(corpus, tmp_path)
+    assert f"@ {stopped} updates" in log.read_text()
+    for found, expected in zip(losses(log), losses(two / "logs" / "0.log")):
         assert found == pytest.approx(expected[-len(found) :], abs=1e-4)
 
 
@@ -114,9 +118,8 @@ def test_a_checkpoint_is_broadcast(tmp_path):
 def test_two_processes_translate_like_one(corpus, trained, tmp_path):
     """Each takes its share of the sentences."""
     whole = hypotheses(generate(corpus.data, trained.path, "--batch-size", 2))
-    options = (corpus.data, "--user-dir", MEASURED, "--path", trained.path, "--beam", 4)
-    options += ("--cpu", "--num-workers", 0, "--batch-size", 2)
-    both_end("fairseq-generate", options, tmp_path / "logs")
+    options = ("--path", trained.path, "--beam", 4, "--cpu", "--num-workers", 0, "--batch-size", 2)
+    both_end("fairseq-generate", (corpus.data, *options), tmp_path / "logs")
     parts = [hypotheses((tmp_path / "logs" / f"{rank}.log").read_text()) for rank in range(2)]
     assert all(parts) and not parts[0].keys() & parts[1].keys()
     assert_same_hypotheses(parts[0] | parts[1], whole)

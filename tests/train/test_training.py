@@ -61,7 +61,7 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     with TrainingProgress(UPDATES) as progress:
         for line in [*lines, *lines]:
             progress.show(line)
-        assert progress.done == UPDATES
+        assert progress.n == UPDATES
     shown = capsys.readouterr().err
     assert shown.count("training is likely to diverge: give --warmup-updates") == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
@@ -69,7 +69,7 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     train, _ = last_records(whole)
     with TrainingProgress(UPDATES) as progress:  # a resumed training: how fast, is not known yet
         progress.show(train)
-        assert progress.done == UPDATES and progress._left(progress._recent[0][0] + 9) == "?"
+        assert progress.n == UPDATES and ", ? left, epoch 3, loss " in str(progress)
 
     monkeypatch.setattr("resmlp_mt.train.training.run_command", lambda *_, **__: None)
     training(corpus, tmp_path, max_update=5).run()
@@ -122,7 +122,7 @@ def test_a_line_that_two_processes_wrote(whole, tmp_path, capsys, damage):
     with TrainingProgress(UPDATES) as progress:
         for text, done in ((line, 0), (valid, UPDATES)):
             progress.show(text)
-            assert progress.done == done
+            assert progress.n == done
     assert capsys.readouterr().err.count("validation nll") == 1
     log.write_text(f"{line}\n{train}\n{valid}\n")
     found = read_curve(log)
