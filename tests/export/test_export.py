@@ -3,7 +3,6 @@
 import copy
 import re
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import hostile_lines
@@ -24,17 +23,8 @@ from resmlp_mt.text.normalise import Normaliser
 from resmlp_mt.translate.translator import Translator
 
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
-
-
-TYPOGRAPHY = [
-    "„Ja“ – sagt ‚er‘ …",
-    "12 %",
-    "5\u00a0000\u00a0; « oui »",
-    "a\u00adb (c ) ``d''",
-    'Er sagte: "Ja."',
-    "„Ja.“ Dann",
-    "«\u00a0Oui\u00a0»",
-]
+TYPOGRAPHY = ["„Ja“ – sagt ‚er‘ …", "12 %", "5\u00a0000\u00a0; « oui »", "a\u00adb (c ) ``d''"]
+TYPOGRAPHY += ['Er sagte: "Ja."', "„Ja.“ Dann", "«\u00a0Oui\u00a0»"]
 
 
 @pytest.fixture(scope="module")
@@ -134,16 +124,13 @@ def test_attention(plain):
         assert np.allclose(best.attention, weights.numpy(), atol=1e-4)
 
 
-def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
+def test_a_model_that_differs_is_not_written(data, plain, tmp_path, monkeypatch):
     """float32 is compared for rounding, less for whether it is another model."""
     for limit, precision in (("ROUNDING", "float32"), ("OTHER", "int8"), ("OTHER", "float16")):
         with monkeypatch.context() as patch, pytest.raises(UserError, match="differs from PyTorch"):
             patch.setattr(f"resmlp_mt.export.verification.{limit}", 0)
             export_model(plain.translator, tmp_path / "out", precision, LINES)
     assert not list(tmp_path.iterdir())
-
-
-def test_int8_of_another_model_is_not_written(data, plain, tmp_path):
     export_model(plain.translator, tmp_path / "out", "int8", None)
     model, _ = random_model(data, normalization="layernorm")
     other = with_model(plain.translator, model, beam=4)
@@ -154,8 +141,7 @@ def test_int8_of_another_model_is_not_written(data, plain, tmp_path):
 @pytest.mark.parametrize("more", ["token_positional_embeddings", "layernorm_embedding"])
 def test_quant_noise(data, plain, tmp_path, more):
     """The encoder of fairseq has it behind these, the decoder before them."""
-    options = {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 4, more: True}
-    model, _ = random_model(data, **options)
+    model, _ = random_model(data, quant_noise_pq=0.1, quant_noise_pq_block_size=4, **{more: True})
     theirs = with_model(plain.translator, model, beam=4)
     found = export_model(theirs, tmp_path / "out", "float32", LINES)
     assert found["steps"] < 1e-3 and found["same"] >= len(LINES) - 1
@@ -202,57 +188,39 @@ def test_normalised_text(tmp_path):
     options = write_checkpoint(write_data(tmp_path / "data", normalise=True), tmp_path / "model.pt")
     export(options, tmp_path / "out", "float32", None)
     exported, settings = ExportedModel(tmp_path / "out"), options.text_settings()
-    for line in [*TYPOGRAPHY, *hostile_lines.FIXED]:
-        assert exported.pieces(line) == settings.encode_source(line).split(), ascii(line)
-
-
-@pytest.mark.parametrize("language", ["de", "de_AT", "fr", "zh"])
-def test_substitutions(language):
-    """They do what the normaliser does."""
-    rules, normaliser = substitutions(language), Normaliser(language)
     lines = [*TYPOGRAPHY, *hostile_lines.FIXED]
-    for line in (line + end for line in lines for end in ("", " ", "\r", "\x07 ")):
-        text = line
-        for pattern, replacement in rules:
-            text = re.sub(pattern, replacement, text)
-        assert one_line(text) == normaliser(line), ascii(line)
+    for line in lines:
+        assert exported.pieces(line) == settings.encode_source(line).split(), ascii(line)
+    for language in ("de", "de_AT", "fr", "zh"):
+        rules, normaliser = substitutions(language), Normaliser(language)
+        for line in (line + end for line in lines for end in ("", " ", "\r", "\x07 ")):
+            text = line
+            for pattern, replacement in rules:
+                text = re.sub(pattern, replacement, text)
+            assert one_line(text) == normaliser(line), ascii(line)
 
 
-@pytest.mark.parametrize(
-    "changed, message",
-    [
-        (dict(adaptive_softmax_cutoff="20,40"), "adaptive softmax cannot be exported"),
-        (dict(activation_fn="relu_squared"), "--activation-fn"),
-        (dict(no_cross_attention=True), "--no-cross-attention"),
-    ],
-)
-def test_what_cannot_be_exported(data, plain, tmp_path, changed, message):
-    model, _ = random_model(data, **changed)
-    other = with_model(plain.translator, model, 4)
-    refused(partial(export_model, other, lines=None), tmp_path, message)
+def test_what_cannot_be_exported(data, plain, tmp_path):
+    """One line says why, and nothing is left of a folder."""
 
+    def refused(message, what, write=export_model, lines=None):
+        before = sorted(tmp_path.iterdir())
+        with pytest.raises(UserError, match=message) as error:
+            write(what, tmp_path / "out", "float32", lines)
+        assert "\n" not in str(error.value) and sorted(tmp_path.iterdir()) == before
 
-def test_other_checkpoints(plain, tmp_path):
-    two = replace(plain.options, paths=plain.options.paths * 2)
-    refused(partial(export, two, lines=None), tmp_path, "an ensemble cannot be exported")
-
-    blank = partial(export_model, plain.translator, lines=["", " "])
-    refused(blank, tmp_path, "--verify: the file has no line with a word")
+    for message, options in (
+        ("adaptive softmax cannot be exported", {"adaptive_softmax_cutoff": "20,40"}),
+        ("--activation-fn", {"activation_fn": "relu_squared"}),
+        ("--no-cross-attention", {"no_cross_attention": True}),
+    ):
+        model, _ = random_model(data, **options)
+        refused(message, with_model(plain.translator, model, 4))
+    refused("--verify: the file has no line with a word", plain.translator, lines=["", " "])
     other = copy.copy(plain.translator)
     other.models = [torch.nn.Linear(2, 2)]
-    refused(
-        partial(export_model, other, lines=None),
-        tmp_path,
-        "model.pt is a checkpoint of another model",
-    )
+    refused("model.pt is a checkpoint of another model", other)
+    two = replace(plain.options, paths=plain.options.paths * 2)
+    refused("an ensemble cannot be exported", two, export)
     (tmp_path / "out").mkdir()
-    refused(partial(export, plain.options, lines=None), tmp_path, "name a folder that is not there")
-
-
-def refused(export_to, folder, message):
-    """One line, and nothing is left of a folder."""
-    before = sorted(folder.iterdir())
-    with pytest.raises(UserError, match=message) as error:
-        export_to(out=folder / "out", precision="float32")
-    assert "\n" not in str(error.value)
-    assert sorted(folder.iterdir()) == before
+    refused("name a folder that is not there", plain.options, export)

@@ -70,25 +70,19 @@ def test_the_search_of_the_folder(made):
 
 def test_without_torch(made, tmp_path):
     """The translations of every line, in order, with a byte order mark, CRLF and blank lines."""
-    lines = [*LINES, "", *hostile_lines.FIXED]
+    lines, source, output = [*LINES, "", *hostile_lines.FIXED], tmp_path / "in.gz", tmp_path / "out"
     text = "".join(f"{line}\r\n" for line in lines).encode()
-    (tmp_path / "in").write_bytes(b"\xef\xbb\xbf" + text)
+    source.write_bytes(gzip.compress(b"\xef\xbb\xbf" + text))
     words = ("--max-len-b", 10, "--beam", 2, "--nbest", 2)
-    status, out, err = bare(made, "--input", tmp_path / "in", "--output", tmp_path / "out", *words)
+    status, out, err = bare(made, "--input", source, "--output", output, *words)
     assert (status, out) == (0, b"") and "Traceback" not in err
     assert f"{len(lines)} of {len(lines)} lines" in err
-    found = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
+    found = output.read_text(encoding="utf-8").split("\n")[:-1]
     expected = ExportedModel(made).translate(lines, max_len_b=10, beam=2, nbest=2)
     flat = [text for one in expected for text in one + [""] * (2 - len(one))]
     assert found == flat and len(found) == 2 * len(lines)
     assert not list(tmp_path.glob("*.tmp"))
-    (tmp_path / "in.gz").write_bytes(gzip.compress(text))
-    for given, source in ((b"", tmp_path / "in.gz"), (text, "-")):
-        _, out, _ = bare(made, "--input", source, "--output", "-", *words, text=given)
-        assert out == (tmp_path / "out").read_bytes()
-    (tmp_path / "in.gz").write_bytes(gzip.compress(text)[:-9])
-    status, _, err = bare(made, "--input", tmp_path / "in.gz")
-    assert status == 1 and err.endswith("in.gz: cut off or damaged: copy it again\n")
+    assert bare(made, "--input", "-", "--output", "-", *words, text=text)[1] == output.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -101,6 +95,7 @@ def test_without_torch(made, tmp_path):
         (b"red\n", "--max-len-b -1", "max_len_b -1: give a lenpen"),
         (b"red\n", "--lenpen 300", "lenpen 300.0, max_len_a"),
         (b"red\n", "--lenpen nan", "lenpen nan"),
+        (b"", "--input cut.gz", "cut.gz: cut off or damaged: copy it again"),
         (b"red\n", "--output no/out", "no/out.*: No such file"),
         (b"red\n", "--output pipe", "pipe is no regular file"),
         (b"red\n", "--output .", "is no regular file"),
@@ -116,10 +111,11 @@ def test_errors_of_the_program(made, tmp_path, monkeypatch, capsysbinary, text, 
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     Path("in").write_text("red\n")
+    Path("cut.gz").write_bytes(gzip.compress(b"red\n")[:-9])
     assert runtime.main() == 1
     out, err = capsysbinary.readouterr()
     assert out == b"" and re.fullmatch(rf"runtime\.py: error: .*{message}.*\n", err.decode())
-    assert sorted(os.listdir()) == ["in", "pipe"] and Path("in").read_text() == "red\n"
+    assert sorted(os.listdir()) == ["cut.gz", "in", "pipe"] and Path("in").read_text() == "red\n"
     assert Path("pipe").is_fifo()
 
 
@@ -204,56 +200,55 @@ def weights_elsewhere(data):
 
 SEARCH = {"beam": 4, "lenpen": 1, "max_len_a": 0, "max_len_b": 200}
 # config.json lists the files as they are, as whoever means harm would see to
-HOSTILE = {
-    "graph cut off": ("step.onnx", lambda data: data[: len(data) // 2]),
-    "no graph": ("encoder.onnx", lambda _: b"\0" * 99),
-    "weights elsewhere": ("encoder.onnx", weights_elsewhere),
-    "no subwords": ("spm.model", lambda _: b"\0" * 99),
-    "fewer words": ("target.txt", lambda data: data[:-9]),
-    "words twice": ("source.txt", lambda data: b"the\n" * data.count(b"\n")),
-    "not text": ("source.txt", lambda data: b"\xff" + data),
-    "another format": ("config.json", changed_config(format=99)),
-    "other sizes": ("config.json", changed_config(positions=[999, 999])),
-    "other vocabulary": ("config.json", changed_config(vocabulary=[5, 5])),
-    "no files": ("config.json", changed_config(files={})),
-    "a list for files": ("config.json", changed_config(files=[])),
-    "memory of another shape": ("config.json", changed_config(memory=[1, 5])),
-    "embeddings elsewhere": ("config.json", elsewhere("../target.txt")),
-    "embeddings past the end": ("config.json", elsewhere("step.onnx")),
-    "a word for a beam": ("config.json", changed_config(search={**SEARCH, "beam": "x"})),
-    "a search out of range": ("config.json", changed_config(search={**SEARCH, "lenpen": 99})),
-    "a rule that is none": ("config.json", changed_config(normalisation=[["(", ""]])),
-    "not JSON": ("config.json", lambda data: data[:-9]),
-    "a list": ("config.json", lambda _: b"[]"),
-}
-REASONS = {"weights elsewhere": "refers to other files", "another format": "use its own runtime.py"}
+HOSTILE = [
+    ("step.onnx", lambda data: data[: len(data) // 2], ""),
+    ("encoder.onnx", lambda _: b"\0" * 99, ""),
+    ("encoder.onnx", weights_elsewhere, "refers to other files"),
+    ("spm.model", lambda _: b"\0" * 99, ""),
+    ("target.txt", lambda data: data[:-9], ""),
+    ("source.txt", lambda data: b"the\n" * data.count(b"\n"), ""),
+    ("source.txt", lambda data: b"\xff" + data, ""),
+    ("config.json", changed_config(format=99), "use its own runtime.py"),
+    ("config.json", changed_config(positions=[999, 999]), ""),
+    ("config.json", changed_config(vocabulary=[5, 5]), ""),
+    ("config.json", changed_config(files={}), ""),
+    ("config.json", changed_config(files=[]), ""),
+    ("config.json", changed_config(memory=[1, 5]), ""),
+    ("config.json", elsewhere("../target.txt"), ""),
+    ("config.json", elsewhere("step.onnx"), ""),
+    ("config.json", changed_config(search={**SEARCH, "beam": "x"}), ""),
+    ("config.json", changed_config(search={**SEARCH, "lenpen": 99}), ""),
+    ("config.json", changed_config(normalisation=[["(", ""]]), ""),
+    ("config.json", lambda data: data[:-9], ""),
+    ("config.json", lambda _: b"[]", ""),
+]
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-def test_hostile_folders(made, tmp_path, what):
-    name, change = HOSTILE[what]
+@pytest.mark.parametrize("name, change, said", HOSTILE)
+def test_hostile_folders(made, tmp_path, name, change, said):
     folder = shutil.copytree(made, tmp_path / "bad")
     data = change((folder / name).read_bytes())
     (folder / name).write_bytes(data)
     if name != "config.json":
         assert f"{name} is not the file that config.json lists" in refused(folder)
-        config = json.loads((folder / "config.json").read_text())
-        config["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        (folder / "config.json").write_text(json.dumps(config))
-    assert REASONS.get(what, "") in refused(folder)
+        files = json.loads((folder / "config.json").read_text())["files"]
+        files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        relisted = changed_config(files=files)((folder / "config.json").read_bytes())
+        (folder / "config.json").write_bytes(relisted)
+    assert said in refused(folder)
 
 
 def test_files_elsewhere(made, tmp_path):
     """A file of the folder may be a link inside it, but not to another folder."""
     assert "No such file" in refused(tmp_path / "nothing")
     folder = shutil.copytree(made, tmp_path / "bad")
-    (folder / "step.onnx").rename(folder / "other.onnx")
-    (folder / "step.onnx").symlink_to("other.onnx")
+    step = (folder / "step.onnx").rename(folder / "other.onnx").with_name("step.onnx")
+    step.symlink_to("other.onnx")
     assert ExportedModel(folder).translate(LINES) == ExportedModel(made).translate(LINES)
-    (folder / "step.onnx").unlink()
-    (folder / "step.onnx").symlink_to(made / "step.onnx")
+    step.unlink()
+    step.symlink_to(made / "step.onnx")
     assert "link to another folder" in refused(folder)
-    (folder / "step.onnx").unlink()
+    step.unlink()
     assert "step.onnx: No such file" in refused(folder)
 
 
