@@ -5,13 +5,13 @@ and, as columns, the output layer. It is stored once, in the graph of the step.
 """
 
 import json
-from typing import List, Tuple
+from typing import Tuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from resmlp_mt.export.mixing import NewestWord, WholeSentence, mixing_branch, normed
+from resmlp_mt.export.mixing import NewestWord, WholeSentence, mixing_branch
 from resmlp_mt.export.onnx_graph import Graph, Name, array
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.branches import absorb
@@ -24,7 +24,7 @@ def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
 
     *sizes*: ``positions`` of each side, and whatever else graphs and config.json have to agree on.
     """
-    step, sequence, output, tied = step_graph(model, precision)
+    encoder, (step, sequence) = encoder_graph(model, precision), step_graph(model, precision)
     stacks = model.encoder, model.decoder
     sizes = {
         **sizes,
@@ -35,27 +35,21 @@ def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
         "window": sequence.window,
     }
     metadata = {"config": json.dumps(sizes)}
-    encoder = encoder_graph(model, precision)
     source, target = (array(stack.embed_tokens.weight) for stack in stacks)  # V x C
-    shared = np.array_equal(source, target)
-    target_stored = output if tied else step.store_columns(target.T)
-    source_stored = target_stored if shared else encoder.store_columns(source.T)
+    home = step if np.array_equal(source, target) else encoder
+    stored = [home.store_columns(source.T), step.store_columns(target.T)]
     files = {"encoder.onnx": encoder.build(metadata), "step.onnx": step.build(metadata)}
-
-    places = {}
-    for side, stack, graph, stored in (
-        ("source", model.encoder, step if shared else encoder, source_stored),
-        ("target", model.decoder, step, target_stored),
-    ):
-        file = f"{graph.name}.onnx"
-        places[side] = {
-            "file": file,
+    places = [
+        {
+            "file": f"{graph.name}.onnx",
             "type": precision,
-            "offsets": [graph.offset(name, files[file]) for name in stored],
+            "offsets": [graph.offset(name, files[f"{graph.name}.onnx"]) for name in names],
             "channels": stack.embed_tokens.embedding_dim,
             "scale": float(stack.embed_scale),
         }
-    return files, {**sizes, "embeddings": places}
+        for graph, stack, names in zip((home, step), stacks, stored)
+    ]
+    return files, {**sizes, "embeddings": dict(zip(("source", "target"), places))}
 
 
 def encoder_graph(model: nn.Module, precision: str) -> Graph:
@@ -72,10 +66,7 @@ def encoder_graph(model: nn.Module, precision: str) -> Graph:
     if encoder.embed_positions is not None:
         x = graph.op("Add", x, sequence.at_positions(position_table(encoder)))
     x = graph.reshape(x, -1, width)
-    if encoder.layernorm_embedding is not None:
-        x = graph.layer_norm(x, encoder.layernorm_embedding)
-    if encoder.quant_noise is not None:
-        x = graph.linear(x, encoder.quant_noise)
+    x = graph.linear(graph.norm(x, encoder.layernorm_embedding), encoder.quant_noise)
     for number, layer in enumerate(map(fold_layer, encoder.layers)):
         x = mixing_branch(graph, x, layer.token_mixing, number, sequence)
         x = feed_forward(graph, x, layer.feed_forward)
@@ -86,7 +77,7 @@ def encoder_graph(model: nn.Module, precision: str) -> Graph:
     weight = np.concatenate([array(part.weight) for part in read]).T
     zeros = np.zeros(heads * each, np.float32)
     bias = [zeros if part.bias is None else array(part.bias) for part in read]
-    x = normed(graph, x, encoder.layer_norm)
+    x = graph.norm(x, encoder.layer_norm)
     x = graph.product(x, graph.store_columns(weight), np.concatenate(bias))
     x = graph.transpose(sequence.reshape(x, len(read) * heads, each), 0, 2, 1, 3)
     for number, part in enumerate(graph.split(x, len(read), axis=1)):
@@ -95,8 +86,8 @@ def encoder_graph(model: nn.Module, precision: str) -> Graph:
     return graph
 
 
-def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, List[Name], bool]:
-    """One decoding step of J hypotheses of B sentences.
+def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord]:
+    """One decoding step of J hypotheses of B sentences, and its memory.
 
     Inputs: ``embedded`` ((B J) x C, the newest words), ``shape`` (int64: B, J, C), ``lengths``
     (int32, B, of the sources), ``count`` (int64, 1), those of :class:`NewestWord`, and the outputs
@@ -104,8 +95,6 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
     Outputs, of each hypothesis: ``scores`` and ``words`` (int64), log probabilities of the *count*
     best words, the best first; ``end_scores`` (B J), of the end of sentence; ``query`` (C), of the
     last layer's attention; ``new``.
-
-    Also returns its memory, the stored output layer, and whether that is the embedding.
     """
     decoder, graph = model.decoder, Graph("step", precision, integers=True)
     width = decoder.embed_tokens.embedding_dim
@@ -114,13 +103,10 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
     graph.input("lengths", "int32", ["sentences"])
     layers = [fold_layer(layer) for layer in decoder.layers]
     sequence = NewestWord(graph, [layer.token_mixing for layer in layers])
-    for layer in (decoder.quant_noise, decoder.project_in_dim):
-        if layer is not None:
-            x = graph.linear(x, layer)
+    x = graph.linear(graph.linear(x, decoder.quant_noise), decoder.project_in_dim)
     if decoder.embed_positions is not None:
         x = graph.op("Add", x, sequence.at_positions(position_table(decoder)))
-    if decoder.layernorm_embedding is not None:
-        x = graph.layer_norm(x, decoder.layernorm_embedding)
+    x = graph.norm(x, decoder.layernorm_embedding)
     for number, layer in enumerate(layers):
         x = mixing_branch(graph, x, layer.token_mixing, number, sequence)
         x, query = attend(graph, x, layer.cross_attention, number, shape)
@@ -132,24 +118,24 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord, Lis
     norm, layer = decoder.layer_norm, decoder.output_projection
     if decoder.project_out_dim is not None:
         norm, project = absorb(norm, decoder.project_out_dim)
-        x, norm = graph.linear(normed(graph, x, norm), project), None
-    x, weight = normed(graph, x, norm), array(layer.weight)
-    tied = np.array_equal(weight, array(decoder.embed_tokens.weight))
+        x, norm = graph.linear(graph.norm(x, norm), project), None
+    x, weight = graph.norm(x, norm), array(layer.weight)
     if isinstance(norm, Affine):
         layer = before(norm, layer)
-        if tied:  # its scale cannot be in the weight
+        if np.array_equal(weight, array(decoder.embed_tokens.weight)):
+            # the embedding, which cannot have the scale in it
             x = graph.op("Mul", x, graph.constant(array(norm.alpha), "float32"))
         else:
             weight = array(layer.weight)
-    output = graph.store_columns(weight.T)
     bias = None if layer.bias is None else array(layer.bias)
-    scores = graph.op("LogSoftmax", graph.product(x, output, bias), axis=-1)
+    logits = graph.product(x, graph.store_columns(weight.T), bias)
+    scores = graph.op("LogSoftmax", logits, axis=-1)
     end = graph.op("Gather", scores, graph.constant(decoder.dictionary.eos()), axis=1)
     graph.output(end, "end_scores", "float32", ["all rows"])
     best, words = graph.op("TopK", scores, count, outputs=2, axis=1)
     graph.output(best, "scores", "float32", ["all rows", "count"])
     graph.output(words, "words", "int64", ["all rows", "count"])
-    return graph, sequence, output, tied
+    return graph, sequence
 
 
 def position_table(side: nn.Module) -> np.ndarray:
@@ -160,7 +146,7 @@ def position_table(side: nn.Module) -> np.ndarray:
 
 def feed_forward(graph: Graph, x: Name, branch: nn.Module) -> Name:
     """``Y = Z + C GELU(B Z)``."""
-    h = graph.linear(normed(graph, x, branch.pre), branch.fc1)
+    h = graph.linear(graph.norm(x, branch.pre), branch.fc1)
     h = graph.activation(h, branch.activation_fn)
     return graph.op("Add", x, graph.linear(h, branch.fc2))
 
@@ -174,7 +160,7 @@ def attend(graph: Graph, x: Name, branch: nn.Module, number: int, shape: Name) -
     scale = np.float32(attn.scaling)
     bias = None if attn.q_proj.bias is None else array(attn.q_proj.bias) * scale
     weight = array(attn.q_proj.weight).T * scale
-    query = graph.product(normed(graph, x, branch.pre), graph.store_columns(weight), bias)
+    query = graph.product(graph.norm(x, branch.pre), graph.store_columns(weight), bias)
     y = graph.op(
         "MultiHeadAttention",
         *(graph.op("Reshape", query, shape), *read, "", "lengths"),

@@ -28,11 +28,10 @@ def matrix_of(mixing: nn.Module) -> Optional[Matrix]:
     if type(mixing) in (ConvTokenMixing, FoldedConvTokenMixing):
         return None
     if type(mixing) is GatedTokenMixing:
-        toeplitz = mixing.toeplitz
-        offset = np.zeros((toeplitz.positions, toeplitz.heads, 1), np.float32)
-        if toeplitz.bias is not None:
-            offset = array(toeplitz.bias).T[..., None]
-        return Matrix(toeplitz, np.ones(toeplitz.channels, np.float32), offset)
+        inner = mixing.toeplitz
+        bias = np.zeros((inner.heads, inner.positions), np.float32)
+        bias = bias if inner.bias is None else array(inner.bias)
+        return Matrix(inner, np.ones(inner.channels, np.float32), bias.T[..., None])
     inner = getattr(mixing, "mixing", mixing)
     # a subclass has a matrix of its own, which the runtime does not know
     if type(mixing) is FoldedTokenMixing and type(inner) in (TokenMixing, ToeplitzTokenMixing):
@@ -49,7 +48,7 @@ def mixing_branch(graph: Graph, x: Name, branch: nn.Module, number: int, sequenc
     """``Z = X + Aff(A Aff(X))`` of layer *number*; *sequence* is one of the two classes below."""
     if isinstance(branch, NoTokenMixing):
         return x
-    h, mixing, matrix = normed(graph, x, branch.pre), branch.mixing, matrix_of(branch.mixing)
+    h, mixing, matrix = graph.norm(x, branch.pre), branch.mixing, matrix_of(branch.mixing)
     if matrix is None:
         conv = getattr(mixing, "mixing", mixing)
         y = graph.linear(sequence.taps(h, conv, number), conv.taps)
@@ -63,11 +62,6 @@ def mixing_branch(graph: Graph, x: Name, branch: nn.Module, number: int, sequenc
     else:
         y = sequence.mix(h, matrix, number)
     return graph.op("Add", x, y)
-
-
-def normed(graph: Graph, x: Name, norm: Optional[nn.Module]) -> Name:
-    """Apply a LayerNorm. An affine map is folded, and has nothing left to do."""
-    return graph.layer_norm(x, norm) if isinstance(norm, nn.LayerNorm) else x
 
 
 class WholeSentence:

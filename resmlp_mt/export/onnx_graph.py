@@ -15,12 +15,6 @@ OPSET, IR_VERSION = 20, 10  # ONNX Runtime 1.18 and later
 Name = str  # of a value in the graph
 Shape = Sequence[Union[int, str]]  # a string is a size that is known when the graph runs
 
-_TYPES = {
-    "bool": TensorProto.BOOL,
-    "float32": TensorProto.FLOAT,
-    "int32": TensorProto.INT32,
-    "int64": TensorProto.INT64,
-}
 _ACTIVATIONS: Dict[Callable, tuple] = {
     activation_function("relu"): ("Relu", {}),
     activation_function("gelu"): ("Gelu", {}),
@@ -49,13 +43,13 @@ class Graph:
         self._count = 0
 
     def input(self, name: Name, type_: str, shape: Shape) -> Name:
-        self._inputs.append(helper.make_tensor_value_info(name, _TYPES[type_], list(shape)))
+        self._inputs.append(_described(name, type_, shape))
         return name
 
     def output(self, value: Name, name: Name, type_: str, shape: Shape) -> None:
         """Make *value*, which a node computes, an output called *name*."""
         self._renamed[value] = name
-        self._outputs.append(helper.make_tensor_value_info(name, _TYPES[type_], list(shape)))
+        self._outputs.append(_described(name, type_, shape))
 
     def op(self, type_: str, *inputs: Name, outputs: int = 1, domain: str = "", **attributes):
         """Add a node, unless there is an equal one; returns the name of its output, or of each."""
@@ -105,16 +99,21 @@ class Graph:
     def concatenate(self, *parts: Name, axis: int) -> Name:
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=axis)
 
-    def linear(self, x: Name, layer: nn.Linear) -> Name:
-        """``x W' + b``, R x C to R x D."""
+    def linear(self, x: Name, layer: Optional[nn.Linear]) -> Name:
+        """``x W' + b``, R x C to R x D; x if there is no layer."""
+        if layer is None:
+            return x
         bias = None if layer.bias is None else array(layer.bias)
         return self.product(x, self.store_columns(array(layer.weight).T), bias)
 
     def store_columns(self, weight: np.ndarray) -> List[Name]:
-        """Store a C x D matrix; with int8 it has a scale for each column."""
-        if self.precision == "int8":
-            return [self.store(part) for part in quantize(weight)]
-        return [self.store(weight.astype(self.precision))]
+        """Store a C x D matrix, equal ones once; with int8 it has a scale for each column."""
+        key = (weight.shape, weight.tobytes())
+        if key not in self._known:
+            int8 = self.precision == "int8"
+            parts = quantize(weight) if int8 else [weight.astype(self.precision)]
+            self._known[key] = [self.store(part) for part in parts]
+        return self._known[key]
 
     def product(self, x: Name, stored: List[Name], bias: Optional[np.ndarray]) -> Name:
         """``x weight + bias``, R x C to R x D."""
@@ -129,8 +128,10 @@ class Graph:
             weight = self.op("Mul", weight, *scale)
         return self.op("Gemm", x, weight, *bias)
 
-    def layer_norm(self, x: Name, norm: nn.LayerNorm) -> Name:
-        """Over the last axis."""
+    def norm(self, x: Name, norm: Optional[nn.Module]) -> Name:
+        """A LayerNorm over channels. An affine map is folded, and has nothing left to do."""
+        if not isinstance(norm, nn.LayerNorm):
+            return x
         scale, shift = (self.constant(array(p), "float32") for p in (norm.weight, norm.bias))
         return self.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=norm.eps)
 
@@ -159,6 +160,11 @@ class Graph:
     def offset(self, name: Name, file: bytes) -> int:
         """Where the numbers of a stored array begin in the file."""
         return file.index(self._weights[name].raw_data)
+
+
+def _described(name: Name, type_: str, shape: Shape) -> onnx.ValueInfoProto:
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(type_))
+    return helper.make_tensor_value_info(name, number, list(shape))
 
 
 def quantize(weight: np.ndarray) -> tuple:

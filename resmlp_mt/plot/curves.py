@@ -20,8 +20,8 @@ Curve = Dict[str, List[Tuple[int, float]]]
 def read_curves(files: Sequence[str]) -> Dict[str, Curve]:
     """Curves by label, out of logs of fairseq-train and result files (``.json``).
 
-    ``LABEL=FILE`` names one. Otherwise its name is the result file's ``label``, the file's name or,
-    for a ``train.log``, its folder's name.
+    ``LABEL=FILE`` names one. Otherwise it has the ``label`` in a result file, the name of the file
+    or, for a ``train.log``, that of its folder.
     """
     curves: Dict[str, Curve] = {}
     for given in files:
@@ -102,7 +102,7 @@ def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure
     axes.margins(x=0.02)
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    heading = "last value in brackets" if several else None
     place: Dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
-    figure.legend(handles.values(), handles, title=heading, **place)
+    place["title"] = "last value in brackets" if several else None
+    figure.legend(handles.values(), handles, **place)
     return figure

@@ -148,14 +148,12 @@ class Preparation:
             self.workers,
             [folder / f"train.{language}" for language in self.languages],
         )
-        kept = sum(counts["kept"] for counts in corpora.values())
-        if not kept:
+        if not (kept := sum(counts["kept"] for counts in corpora.values())):
             raise UserError(f"no training pair is left: {corpora}")
         write_json(folder / REPORT, {"corpora": corpora, "pairs": kept})
 
     def _split(self, name: str) -> Corpus:
-        sides = (self.out / "text" / f"{name}.{language}" for language in self.languages)
-        return Corpus(name, *sides)
+        return Corpus(name, *(self.out / "text" / f"{name}.{side}" for side in self.languages))
 
     @property
     def _pairs(self) -> int:
@@ -168,8 +166,7 @@ class Preparation:
             learn_subwords(self._split("train"), self._pairs, folder / "spm", self.options)
 
     def _encode(self, folder: Path) -> None:
-        options = self.options
-        model = self.out / "subwords" / MODEL
+        options, model = self.options, self.out / "subwords" / MODEL
         settings = TextSettings(*self.languages, options.normalise, model)
         report = encode(
             {name: self._split(name) for name in ["train", *self.held_out]},

@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq's translation task, ours or others, translate with fairseq's search.
+"""Translation with fairseq's search by checkpoints of its translation task, ours or others.
 
 Several are an ensemble, which averages their probabilities at each word.
 """
@@ -197,9 +197,8 @@ def _task_options(state: dict):
 
 def _check_subwords(settings: TextSettings, dictionary, options: SearchOptions) -> None:
     processor = settings.subwords.processor
-    pieces = set(processor.id_to_piece(list(range(processor.get_piece_size()))))
     types = [t for t in dictionary.symbols[dictionary.nspecial :] if "madeupword" not in t]
-    known = sum(t in pieces for t in types)
+    known = sum(processor.piece_to_id(t) != processor.unk_id() for t in types)
     # a few characters may be types that are no pieces, those that the model has no piece for
     if 2 * known < len(types):
         raise UserError(
