@@ -30,6 +30,7 @@ SEARCHES = (
     dict(beam_size=5, max_len_b=200, min_len=3, temperature=0.7),
     dict(beam_size=2, max_len=6, min_len=5),
     dict(beam_size=3, max_len_b=0, min_len=0),
+    dict(beam_size=3, max_len_b=9, eos=6, call={"bos_token": 7}),
 )
 
 
@@ -40,27 +41,26 @@ def batch_of(dictionary, lengths, seed=0, left=True):
 
 
 def both(models, dictionary, batch, call=None, strategy=None, **options):
-    """What fairseq's generator finds, and what ours does."""
+    """Each hypothesis that fairseq's generator finds, with the one that ours does."""
     found = []
     for kind in (SequenceGenerator, ResMLPGenerator):
         torch.manual_seed(3)
-        built = kind(
-            models, dictionary, search_strategy=strategy and strategy(dictionary), **options
-        )
+        search = strategy and strategy(dictionary)
+        built = kind(models, dictionary, search_strategy=search, **options)
         found.append(built.generate(models, batch, **(call or {})))
-    return found
+    for some, others in zip(*found, strict=True):
+        yield from zip(some, others, strict=True)
 
 
-def assert_same(theirs, ours):
+def assert_same(pairs):
     """Word for word, and scores within 1e-4; ours come without attention."""
-    for some, others in zip(theirs, ours, strict=True):
-        for a, b in zip(some, others, strict=True):
-            assert a.keys() == b.keys() and b["attention"].numel() == 0
-            assert all(a[key].dtype == b[key].dtype for key in a)
-            assert a["tokens"].tolist() == b["tokens"].tolist()
-            assert a["score"].shape == b["score"].shape == ()
-            assert gap(b["score"], a["score"]) < 1e-4
-            assert gap(b["positional_scores"], a["positional_scores"]) < 1e-4
+    for a, b in pairs:
+        assert a.keys() == b.keys() and b["attention"].numel() == 0
+        assert all(a[key].dtype == b[key].dtype for key in a)
+        assert a["tokens"].tolist() == b["tokens"].tolist()
+        assert a["score"].shape == b["score"].shape == ()
+        assert gap(b["score"], a["score"]) < 1e-4
+        assert gap(b["positional_scores"], a["positional_scores"]) < 1e-4
 
 
 @pytest.fixture(params=["cpu", "gpu"])
@@ -101,7 +101,7 @@ def test_as_fairseq(number, way):
         fold_(model)
     for lengths in (LENGTHS[number % 6], LENGTHS[5 - number % 6]):
         batch = batch_of(dictionary, lengths, number, left=number % 2 == 0)
-        assert_same(*both([model], dictionary, batch, **SEARCHES[number % len(SEARCHES)]))
+        assert_same(both([model], dictionary, batch, **SEARCHES[number % len(SEARCHES)]))
 
 
 def test_finished_sentences_are_cleared_away(way, monkeypatch):
@@ -122,22 +122,10 @@ def test_finished_sentences_are_cleared_away(way, monkeypatch):
     monkeypatch.setattr(SourceMemory, "keep", watched_sources)
     model, dictionary = build_model(seed=1, vocabulary=20)
     batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7, 3, 8))
-    theirs, ours = both([model], dictionary, batch, beam_size=4, max_len_b=20)
-    assert_same(theirs, ours)
-    assert len({max(len(h["tokens"]) for h in some) for some in ours}) > 3
+    assert_same(both([model], dictionary, batch, beam_size=4, max_len_b=20))
     assert stored and stored == sorted(stored, reverse=True) and stored[-1] < 8
     halved = [after <= before / 2 for before, after in rows]
     assert all(halved) if way == "gpu" else not all(halved)
-
-
-def test_first_word_and_end_of_sentence():
-    """``bos_token`` and an ``eos`` of the caller's."""
-    model, dictionary = build_model(vocabulary=12)
-    batch = batch_of(dictionary, LENGTHS[3])
-    options = dict(beam_size=3, max_len_b=9)
-    theirs, ours = both([model], dictionary, batch, {"bos_token": 7}, eos=6, **options)
-    assert_same(theirs, ours)
-    assert all(h["tokens"][-1] == 6 for some in ours for h in some)
 
 
 def test_min_len_above_max_len():
@@ -208,12 +196,10 @@ def test_left_to_fairseq(name):
     """The same to the last bit, and with attention: fairseq's search it was."""
     options = {"beam_size": 4, "max_len_b": 8, **LEFT_TO_FAIRSEQ[name]}
     seeds, model = options.pop("seeds", (0,)), options.pop("model", {})
-    models, dictionaries = zip(*(build_model(seed=seed, **model) for seed in seeds))
-    batch = batch_of(dictionaries[0], LENGTHS[2])
-    for some, others in zip(*both(list(models), dictionaries[0], batch, **options), strict=True):
-        for a, b in zip(some, others, strict=True):
-            assert a.keys() == b.keys() and b["attention"].numel()
-            assert all(torch.equal(a[key], b[key]) for key in a)
+    models, (dictionary, *_) = zip(*(build_model(seed=seed, **model) for seed in seeds))
+    for a, b in both(list(models), dictionary, batch_of(dictionary, LENGTHS[2]), **options):
+        assert a.keys() == b.keys() and b["attention"].numel()
+        assert all(torch.equal(a[key], b[key]) for key in a)
 
 
 def test_what_fairseqs_tasks_build():
@@ -221,20 +207,20 @@ def test_what_fairseqs_tasks_build():
     task = TranslationTask(TranslationConfig(), dictionary, dictionary)
     options = Namespace(beam=3, max_len_a=1.5, max_len_b=7, lenpen=0.8, unkpen=0.5, min_len=2)
     built = task.build_generator([model], options)
-    assert type(built) is ResMLPGenerator and built.beam_size == 3
     assert (built.max_len_a, built.max_len_b, built.min_len) == (1.5, 7, 2)
-    assert (built.len_penalty, built.unk_penalty) == (0.8, 0.5)
+    assert (built.beam_size, built.len_penalty, built.unk_penalty) == (3, 0.8, 0.5)
     args = Namespace(arch="transformer", **SMALL)
     transformer_defaults(args)
     other = TransformerModel.build_model(args, task)
-    for models in ([other], [model, model], [model, other]):
-        assert type(task.build_generator(models, options)) is SequenceGenerator
-    aligned = Namespace(beam=3, print_alignment="hard")
-    assert type(task.build_generator([model], aligned)) is SequenceGeneratorWithAlignment
-    scoring = Namespace(score_reference=True)
-    assert type(task.build_generator([model], scoring)) is SequenceScorer
-    asked = task.build_generator([model], options, SequenceGeneratorWithAlignment)
-    assert type(asked) is SequenceGeneratorWithAlignment
+    alignment = Namespace(beam=3, print_alignment="hard")
+    for kind, models, *how in (
+        (ResMLPGenerator, [model], options),
+        *((SequenceGenerator, some, options) for some in ([other], [model, model], [model, other])),
+        (SequenceGeneratorWithAlignment, [model], alignment),
+        (SequenceGeneratorWithAlignment, [model], options, SequenceGeneratorWithAlignment),
+        (SequenceScorer, [model], Namespace(score_reference=True)),
+    ):
+        assert type(task.build_generator(models, *how)) is kind
 
 
 def test_decoder_without_attention():

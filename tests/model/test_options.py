@@ -1,0 +1,210 @@
+"""Options: what the model is made of, what fairseq's own do to it, and what is refused."""
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.modules import MultiheadAttention
+from helpers import build_model, gap, model_options, pad_batch, random_sentences, shift
+from omegaconf import OmegaConf
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.checkpoints import synthetic_dictionary
+from resmlp_mt.errors import UserError
+from resmlp_mt.model.architectures import ARCHITECTURES
+from resmlp_mt.model.config import GONE_KINDS
+from resmlp_mt.model_folder import LENPEN, length_penalty
+
+
+def loss_of(model, dictionary):
+    source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
+    targets = random_sentences(dictionary, (8, 6), seed=1)
+    logits, _ = model(source, None, pad_batch([shift(s) for s in targets], dictionary))
+    target = pad_batch(targets, dictionary).flatten()
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target, ignore_index=1)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_what_the_paper_leaves_out(arch):
+    """No self-attention, no LayerNorm or other statistic, no positional embedding (but where
+    convolutions are, which know no positions)."""
+    model, _ = build_model(arch)
+    placed = "conv" in arch
+    for name, module in model.named_modules():
+        assert "Norm" not in type(module).__name__, name
+        assert placed or "Positional" not in type(module).__name__, name
+        assert not isinstance(module, torch.nn.MultiheadAttention), name
+        if isinstance(module, MultiheadAttention):
+            assert name.startswith("decoder.") and module.encoder_decoder_attention, name
+    for side in (model.encoder, model.decoder):
+        assert (side.embed_positions is not None) == placed
+
+
+def test_command_line_options():
+    """What is given, the architecture's, and the paper's."""
+    parser = ArgumentParser(argument_default=SUPPRESS)  # as fairseq makes it
+    ResMLPModel.add_args(parser)
+    args = parser.parse_args(["--layerscale-init", "0.1"])
+    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
+    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("linear", 0.1, 4)
+    assert args.dropout == 0.15
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--normalization", "no-such-map"])
+
+
+def test_hydra_options():
+    """A DictConfig builds what the Namespace builds, also from what is saved; fairseq's option
+    switches the positional embeddings of an architecture off."""
+    dictionary = synthetic_dictionary(50)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    args = model_options("resmlp_mt_conv_6", no_token_positional_embeddings=True)
+    for options in (args, args, OmegaConf.create(vars(args))):
+        model = ResMLPModel.build_model(options, task)
+        assert model.encoder.embed_positions is None and model.decoder.embed_positions is None
+    plain = build_model("resmlp_mt_conv_6", no_token_positional_embeddings=True)[0]
+    model.load_state_dict(plain.state_dict())
+
+
+def test_layerdrop():
+    """Layers are left out in training, none in evaluation."""
+    plain, dictionary = build_model()
+    dropping, _ = build_model(encoder_layerdrop=0.5, decoder_layerdrop=0.5)
+    assert torch.equal(loss_of(plain, dictionary), loss_of(dropping, dictionary))
+    dropping.train()
+    assert len({round(loss_of(dropping, dictionary).item(), 5) for _ in range(12)}) > 1
+
+
+def test_quantization_noise():
+    """It zeroes blocks of a weight at each use in training."""
+    model, dictionary = build_model(quant_noise_pq=0.5, quant_noise_pq_block_size=2)
+    linear = {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+    for training, noisy in ((False, set()), (True, set(linear) - {"decoder.output_projection"})):
+        loss_of(model.train(training), dictionary)
+        assert {name for name, layer in linear.items() if (layer.weight == 0).any()} == noisy
+
+
+@pytest.mark.parametrize("offload", [False, True])
+def test_checkpointed_activations(offload):
+    """Layers are computed again for the backward pass: same losses and gradients."""
+    results = []
+    for options in ({}, {"checkpoint_activations": True, "offload_activations": offload}):
+        model, dictionary = build_model(**options)
+        calls = []
+        for layer in [*model.encoder.layers, *model.decoder.layers]:
+            layer.feed_forward.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        loss = loss_of(model.train(), dictionary)
+        loss.backward()
+        assert len(calls) == (8 if options else 4)
+        results.append((loss.detach(), [p.grad for p in model.parameters()]))
+    (loss, gradients), (other_loss, other_gradients) = results
+    assert gap(loss, other_loss) < 1e-6
+    for a, b in zip(gradients, other_gradients):
+        assert gap(a, b) < 1e-5
+
+
+def test_layers_to_keep():
+    """A model trained with LayerDrop is pruned as it is loaded."""
+    whole, _ = build_model(encoder_layers=4, decoder_layers=4)
+    keep = {"encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": "1,2,3"}
+    model, dictionary = build_model(encoder_layers=4, decoder_layers=4, seed=1, **keep)
+    model.load_state_dict(whole.state_dict(), model_cfg=Namespace(arch="resmlp_mt_tiny", **keep))
+    assert len(model.encoder.layers) == 2 and len(model.decoder.layers) == 3
+    whole.encoder.layers = whole.encoder.layers[::2]
+    whole.decoder.layers = whole.decoder.layers[1:]
+    whole.decoder.num_layers = 3
+    assert torch.equal(loss_of(model, dictionary), loss_of(whole, dictionary))
+
+
+NOT_OURS = (
+    *("cross_self_attention", "base_layers", "char_inputs", "adaptive_input"),
+    *("encoder_normalize_before", "decoder_normalize_before"),
+    *("encoder_xformers_att_config", "decoder_xformers_att_config"),
+)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        *(({name: "1"}, "--" + name.replace("_", "-")) for name in NOT_OURS),
+        ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
+        ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
+        ({"token_mixing_heads": 5}, "--token-mixing-heads 5 does not divide the 16 channels"),
+        ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
+        ({"token_mixing_heads": 0}, "--token-mixing-heads 0"),
+        ({"token_mixing": "none", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
+        ({"token_mixing": "conv", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
+        ({"token_mixing": "conv", "token_mixing_kernel_size": 4}, "--token-mixing-kernel-size 4"),
+        ({"token_mixing": "conv", "token_mixing_kernel_size": -1}, "--token-mixing-kernel-size -1"),
+        *(({"token_mixing": kind}, f"{kind}: gone from this version: r") for kind in GONE_KINDS),
+        ({"folded": True}, "folded True: gone from this version: resmlp_mt 0.2.0 still"),
+        ({"token_mixing_reach": 3}, "token_mixing_reach 3: gone from this version"),
+        ({"inference_precision": "int8"}, "inference_precision int8: gone from this version"),
+        ({"max_source_positions": 0}, "--max-source-positions 0"),
+        ({"max_target_positions": -5}, "--max-target-positions -5"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_refused_options(options, said):
+    with pytest.raises(UserError) as caught:
+        build_model(**options)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_two_dictionaries_that_fairseq_would_merge():
+    one, other = synthetic_dictionary(50), synthetic_dictionary(51)
+    args = model_options(merge_src_tgt_embed=True, share_all_embeddings=False)
+    task = SimpleNamespace(source_dictionary=one, target_dictionary=one)
+    assert ResMLPModel.build_model(args, task)
+    task.target_dictionary = other
+    with pytest.raises(UserError, match="--merge-src-tgt-embed: fairseq takes another"):
+        ResMLPModel.build_model(args, task)
+
+
+def test_too_long():
+    """In one pass, word by word, and padded as by --required-seq-len-multiple."""
+    model, dictionary = build_model(max_source_positions=4, max_target_positions=3)
+    (words,) = random_sentences(dictionary, (4,))
+    fits, state = model.encoder(words[None]), {}
+    padded = torch.nn.functional.pad(words[None], (0, 8), value=dictionary.pad())
+    for length in (1, 2, 3):
+        model.decoder(torch.full((1, length), 5), fits, state)
+    encode, decode = model.encoder, model.decoder
+    for run, batch, more, said in (
+        (encode, torch.full((1, 7), 5), (), "a source sentence of 7 tokens .* the 4 pos"),
+        (decode, torch.full((1, 5), 5), (fits,), "a target sentence of 5 tokens .*the 3"),
+        (decode, torch.full((1, 4), 5), (fits, state), ".*--max-target-positions 4 or"),
+        (encode, padded, (), "source sentences are padded to 12 .* 4 positions: lower --r"),
+        (decode, padded[:, 2:], (fits,), "target sentences are padded to 10 tokens"),
+    ):
+        with pytest.raises(UserError, match=f"^{said}[^\\n]*$"):
+            run(batch, *more)
+
+
+def test_words_out_of_turn():
+    """Decoding takes exactly one new word a step; a triangular A sees no future one."""
+    model, dictionary = build_model()
+    encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4,)), dictionary))
+    prev = torch.randint(4, len(dictionary), (1, 4))
+    state: dict = {}
+    with pytest.raises(ValueError, match="one word at a time"):
+        model.decoder(prev[:, :2], encoder_out, state)
+    model.decoder(prev[:, :1], encoder_out, state)
+    with pytest.raises(ValueError, match="holds 1 words, .* has 2 before the newest"):
+        model.decoder(prev[:, :3], encoder_out, state)
+    with pytest.raises(ValueError, match="full_context_alignment"):
+        model.decoder(prev, encoder_out, full_context_alignment=True)
+
+
+@pytest.mark.parametrize(
+    "stored", ['{"lenpen": "x"}', '{"lenpen": NaN}', '{"lenpen": true}', "[1]"]
+)
+def test_a_stored_length_penalty(stored, tmp_path):
+    assert length_penalty(None, tmp_path) == LENPEN
+    path = tmp_path / "search.json"
+    path.write_text('{"lenpen": 1.4}')
+    assert (length_penalty(None, tmp_path), length_penalty(0, tmp_path)) == (1.4, 0)
+    path.write_text(stored)
+    with pytest.raises(UserError, match='search.json: "lenpen" is no number from -10 to 10: del'):
+        length_penalty(None, tmp_path)
