@@ -94,20 +94,15 @@ def refusal(name, *arguments, stdin=""):
     return " ".join(line.split())
 
 
-def process(*command, cwd=ROOT, stdin="", path=None):
+def process(*command, cwd=ROOT, path=None):
     """Run Python with *command* in a process of its own; *path* is its PYTHONPATH."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     environment.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
     if path is not None:
         environment["PYTHONPATH"] = str(path)
-    how = {"cwd": cwd, "env": environment, "input": stdin, "timeout": 300}
+    how = {"cwd": cwd, "env": environment, "stdin": subprocess.DEVNULL, "timeout": 300}
     words = [sys.executable, *map(str, command)]
     return subprocess.run(words, capture_output=True, text=True, **how)
-
-
-def console_script(name):
-    """The installed ``fairseq-NAME``, beside Python."""
-    return Path(sys.executable).with_name(f"fairseq-{name}")
 
 
 def preprocess(destdir, *, source="xx", target="yy", **prefs):

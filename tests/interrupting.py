@@ -14,11 +14,8 @@ def unlike(one: Path, other: Path) -> List[str]:
     """The values that differ, bit for bit: weights, optimizer, place in the data. What depends on
     the clock, the name of the folder or the number of starts is left out."""
     some, others = (dict(_values(_kept(read_checkpoint(path)))) for path in (one, other))
-    return sorted(
-        name
-        for name in some.keys() | others.keys()
-        if name not in some or name not in others or not _equal(some[name], others[name])
-    )
+    names = sorted(some.keys() | others.keys())
+    return [name for name in names if not _equal(some.get(name), others.get(name))]
 
 
 def _kept(state: dict) -> dict:

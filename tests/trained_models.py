@@ -11,7 +11,6 @@ from fairseq_programs import preprocess, train
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
-VOCABULARY = [f"w{i:02d}" for i in range(40)]
 EPOCHS = 4  # of the world
 SIZES = {"train": 61, "valid": 13, "test": 11}  # none is a multiple of 8
 
@@ -28,15 +27,11 @@ def write_corpus(folder, sizes=SIZES):
     generator = random.Random(0)
     for split, size in sizes.items():
         sources = [
-            [generator.choice(VOCABULARY) for _ in range(generator.randint(1, 9))]
-            for _ in range(size)
+            [generator.randrange(40) for _ in range(generator.randint(1, 9))] for _ in range(size)
         ]
-        targets = [
-            [VOCABULARY[(VOCABULARY.index(word) + 1) % 40] for word in reversed(source)]
-            for source in sources
-        ]
+        targets = [[(word + 1) % 40 for word in reversed(source)] for source in sources]
         for language, sentences in (("xx", sources), ("yy", targets)):
-            text = "".join(" ".join(words) + "\n" for words in sentences)
+            text = "".join(" ".join(f"w{i:02d}" for i in words) + "\n" for words in sentences)
             (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
 
 
@@ -53,27 +48,23 @@ def corpus(shared):
     return SimpleNamespace(text=folder / "text", data=folder / "bin", sizes=SIZES)
 
 
-def _trained(shared, data, seed):
-    options = ("--batch-size", 8, "--max-epoch", 12, "--save-interval", 12, "--seed", seed)
+def trained_with(seed):
+    """A fixture: a small trained model's ``folder``, ``path``, ``log``, and its ``data``."""
 
-    def make(folder):
-        (folder / "log").write_text(train(data, folder, *options).log, "utf-8")
+    @pytest.fixture(scope="session")
+    def trained(corpus, shared):
+        def make(folder):
+            options = ("--batch-size", 8, "--max-epoch", 12, "--save-interval", 12, "--seed", seed)
+            (folder / "log").write_text(train(corpus.data, folder, *options).log, "utf-8")
 
-    folder = shared(f"trained {seed}", make)
-    log = (folder / "log").read_text("utf-8")
-    return SimpleNamespace(folder=folder, path=folder / "checkpoint_last.pt", log=log, data=data)
+        folder = shared(f"trained {seed}", make)
+        path, log = folder / "checkpoint_last.pt", (folder / "log").read_text("utf-8")
+        return SimpleNamespace(folder=folder, path=path, log=log, data=corpus.data)
+
+    return trained
 
 
-@pytest.fixture(scope="session")
-def trained(corpus, shared):
-    """A small trained model: ``folder``, ``path``, ``log`` and the ``data`` it was trained on."""
-    return _trained(shared, corpus.data, 1)
-
-
-@pytest.fixture(scope="session")
-def trained2(corpus, shared):
-    """The same, from another seed."""
-    return _trained(shared, corpus.data, 2)
+trained, trained2 = trained_with(1), trained_with(2)
 
 
 def make_world(folder: Path) -> None:

@@ -15,6 +15,7 @@ import study
 from resmlp_mt.cli.terminal import run_main
 
 ROOT = Path(__file__).resolve().parents[2]
+QUICKSTART = ROOT / "examples" / "quickstart"
 SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16"
 
 
@@ -26,7 +27,8 @@ def run(*words, **variables):
 
 def test_the_quickstart(tmp_path):
     sizes = ("--sentences", 400, "--vocab-size", 500, "--max-update", 4)
-    done = run("examples/quickstart/run.py", *sizes, "--out", tmp_path)
+    few = "import sys, run; run.HELD_OUT = 20; sys.exit(run.run_main(run.main))"
+    done = run("-c", few, *sizes, "--out", tmp_path, PYTHONPATH=f"{ROOT}:{QUICKSTART}")
     assert done.returncode == 0, done.stderr
     shown = ["Ich würde das Haus kaufen, wenn ich", "BLEU ", "(reference: ", "before_and_after.png"]
     places = [done.stdout.index(text) for text in shown]

@@ -56,7 +56,7 @@ def state(ways):
         ("optimizer", 1, ("resume", "finetune")),
         ("options", 10, ("hub", "plot")),
         ("around the model", 14, ("hub", "translate")),
-        ("around the model", 20, ("resume",)),
+        ("around the model", 15, ("resume",)),
         ("damaged", 1, QUICK),
         ("pickle changed", 1, ("hub",)),
     ],

@@ -24,26 +24,22 @@ def interactive(trained, text, *options):
 ODD_LINES = ["w01 w02 w03", "", "   ", "😀", "w03 zzz w05", "\t", "w07"]
 
 
-def test_one_answer_to_each_line(trained):
-    """Empty, blank and unknown too; the same one by one, in batches, and without a last end."""
+def test_one_answer_to_each_line(trained, corpus):
+    """Empty, blank and unknown too; the same one by one, in batches, without a last end, and by
+    fairseq-generate."""
     text = "\n".join(ODD_LINES)
     alone = hypotheses(interactive(trained, text))
     assert sorted(alone) == list(range(len(ODD_LINES)))
     assert all(len(found) == 1 for found in alone.values())
     together = interactive(trained, f"{text}\n", "--buffer-size", 16, "--batch-size", 3)
     assert_same_hypotheses(alone, hypotheses(together))
+    test = hypotheses(interactive(trained, (corpus.text / "test.xx").read_text()))
+    assert_same_hypotheses(test, hypotheses(generate(trained.data, trained.path)))
 
 
 def test_subwords_as_some_tasks_of_fairseq_make_them(tmp_path):
     model = train_subwords(["a b"] * 9, tmp_path / "spm", 6)
     assert build_bpe(Namespace(bpe="sentencepiece", sentencepiece_model=str(model))).encode("a b")
-
-
-def test_same_as_generate(trained, corpus):
-    text = (corpus.text / "test.xx").read_text(encoding="utf-8")
-    assert_same_hypotheses(
-        hypotheses(interactive(trained, text)), hypotheses(generate(trained.data, trained.path))
-    )
 
 
 def test_constraints(trained):

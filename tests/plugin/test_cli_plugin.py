@@ -1,18 +1,8 @@
-"""The plugin is found in a checkout and as an installed package, and registers once."""
+"""The package imports lightly, and registers its model once, however it is found."""
 
 import shutil
 
-import pytest
-from fairseq_programs import (
-    PACKAGE,
-    assert_same_hypotheses,
-    console_script,
-    generate,
-    hypotheses,
-    process,
-    training,
-    weights,
-)
+from fairseq_programs import PACKAGE, assert_same_hypotheses, generate, hypotheses, process
 
 IMPORTED_FIRST = """
 import sys
@@ -46,42 +36,17 @@ cli_main()
 """
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory):
-    """A folder of packages with a copy of this one, away from the checkout."""
-    site = tmp_path_factory.mktemp("site")
-    shutil.copytree(PACKAGE, site / "resmlp_mt", ignore=shutil.ignore_patterns("__pycache__"))
-    return site
-
-
-def test_user_dir(corpus, elsewhere, tmp_path):
-    """``fairseq-train --user-dir resmlp_mt`` from the checkout's root, and ``fairseq-generate``
-    with a folder that is not on Python's path."""
-    options = ("--user-dir", "resmlp_mt", "--batch-size", 8, "--max-epoch", 1)
-    result = process(console_script("train"), *training(corpus.data, tmp_path, *options))
-    assert result.returncode == 0, result.stderr[-2000:]
-    path = tmp_path / "checkpoint_last.pt"
-    assert "decoder.layers.1.token_mixing.mixing.weight" in weights(path)
-    result = process(
-        *(console_script("generate"), corpus.data, "--path", path, "--beam", 4, "--cpu"),
-        *("--user-dir", elsewhere / "resmlp_mt"),
-        cwd=tmp_path,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    assert_same_hypotheses(hypotheses(result.stdout), hypotheses(generate(corpus.data, path)))
-
-
-def test_imported_before_fairseq(trained, elsewhere, tmp_path):
+def test_imported_before_fairseq(trained, tmp_path):
     """Importing the package loads nothing heavy. Then each name of its folder, also the one by
     which fairseq finds it beside itself, registers the model once."""
-    user_dir = elsewhere / "resmlp_mt"
-    (elsewhere / "site").mkdir()
-    names = f"{user_dir}:{user_dir}/:{elsewhere}/site/../resmlp_mt"
+    user_dir = tmp_path / "resmlp_mt"  # away from the checkout
+    shutil.copytree(PACKAGE, user_dir, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "site").mkdir()
     result = process(
-        *("-c", IMPORTED_FIRST, names),
+        *("-c", IMPORTED_FIRST, f"{user_dir}:{user_dir}/:{tmp_path}/site/../resmlp_mt"),
         *(trained.data, "--path", trained.path, "--beam", 4, "--cpu", "--user-dir", user_dir),
         cwd=tmp_path,
-        path=elsewhere,
+        path=tmp_path,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     expected = hypotheses(generate(trained.data, trained.path))

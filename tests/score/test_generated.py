@@ -5,9 +5,11 @@ import os
 import re
 import shlex
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from fairseq_programs import PACKAGE, ROOT, console_script
+from fairseq_programs import PACKAGE, ROOT
 from fairseq_programs import lines as lines_of
 
 from resmlp_mt.errors import UserError
@@ -22,8 +24,24 @@ def logs(trained, tmp_path_factory):
     """A folder with ``both`` (what a shell wrote: standard output and error) and ``out`` (without
     the messages), and the translations that are in them."""
     folder = tmp_path_factory.mktemp("logs")
-    program = [console_script("generate"), trained.data, "--user-dir", PACKAGE]
-    program += ["--path", trained.path, "--cpu", "--num-workers", 0, "--log-interval", 3, *OPTIONS]
+    program = [
+        Path(sys.executable).with_name("fairseq-generate"),
+        trained.data,
+        "--user-dir",
+        PACKAGE,
+    ]
+    program += [
+        "--user-dir",
+        PACKAGE,
+        "--path",
+        trained.path,
+        "--cpu",
+        "--num-workers",
+        0,
+        "--log-interval",
+        3,
+        *OPTIONS,
+    ]
     command = f"{shlex.join(map(str, program))} > both 2>&1"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     subprocess.run(command, shell=True, check=True, cwd=folder, env=environment, timeout=300)

@@ -1,4 +1,6 @@
-"""Checkpoints as somebody who means ill, a bad disk or another version would hand them over."""
+"""Files that an attacker, a bad disk or another version may hand over as a checkpoint.
+
+Each is a good checkpoint with one change: of a value at some place in it, or of its bytes."""
 
 import copy
 import io
@@ -25,14 +27,49 @@ class Case(NamedTuple):
 
 # ways of loading, as of hostile_checkpoint_ways.py
 AVERAGE = frozenset({"average"})  # of any model, of whose options it knows nothing
-LOOKING = AVERAGE | {"plot"}  # at the model alone
-OPTIONS_OF_THEIR_OWN = AVERAGE | {"resume", "finetune"}
-NOT_THE_MODEL = OPTIONS_OF_THEIR_OWN | LOOKING
-ANY = NOT_THE_MODEL | {"generate", "interactive", "hub", "translate"}
+PLOT = frozenset({"plot"})  # looks at the model alone
+OWN_OPTIONS = AVERAGE | {"resume", "finetune"}
+ANY = OWN_OPTIONS | PLOT | {"generate", "interactive", "hub", "translate"}
 
-_MATRIX = "encoder.layers.1.token_mixing.mixing.weight"
-_VECTOR = "decoder.layers.0.feed_forward.post.alpha"
-_EMBEDDING = "encoder.embed_tokens.weight"
+MATRIX = "encoder.layers.1.token_mixing.mixing.weight"
+VECTOR = "decoder.layers.0.feed_forward.post.alpha"
+EMBEDDING = "encoder.embed_tokens.weight"
+GONE = object()  # for a value: there is none
+ODD = (None, {}, [], "x", 3)
+
+# places of options, and values that do not fit the rest of the checkpoint
+OPTIONS = {
+    "encoder_layers": ("2", None, [2], 1, 3, -1, 2.5, float("nan"), {"n": 2}),
+    "encoder_embed_dim": ("sixteen", 0, 17, None, 1 << 40),
+    "decoder_attention_heads": (0, 3, "2"),
+    "max_source_positions": (-1, 0, 31, 33, "32", None, 1 << 20),
+    "max_target_positions": (31, [32]),
+    "token_mixing": ("quantum", "toeplitz", None, 3),
+    "token_mixing_heads": (0, 3, 2, "1"),
+    "normalization": ("layernorm", "x", None),
+    "folded": (True, "yes"),
+    "activation_fn": ("nonesuch", 7, None),
+    "dropout": ("a", None, -1.0, 7.0),
+    "layerscale_init": ("x", None),
+    "share_all_embeddings": ("no", None, False),
+    "adaptive_softmax_cutoff": ("x", [1], "10,20"),
+    "encoder_layers_to_keep": ("0", "x", [0]),
+    "encoder_embed_path": ("/nowhere",),
+    "quant_noise_pq": (0.5, "x"),
+    "_name": ("resmlp_mt_99", "", None, 7, "transformer", "lstm", GONE),
+}
+AROUND = {
+    **dict.fromkeys(("cfg", "cfg/model", "cfg/generation", "cfg/task"), ODD),
+    "cfg/task/_name": ("nonesuch", "language_modeling", None),
+    "cfg/task/source_lang": ("zz", 5),
+    "cfg/common/log_file": ("${oc.env:HOME}",),
+    **dict.fromkeys(
+        ("extra_state", "optimizer_history", "last_optimizer_state", "task_state"),
+        (GONE, None, [], "x", [{}], {"a": 1}),
+    ),
+    **dict.fromkeys((f"extra_state/{x}" for x in ("train_iterator", "val_loss")), (GONE, "x")),
+    "extra_state/metrics": (GONE, "x"),
+}
 
 
 def saved(state, **how) -> bytes:
@@ -48,11 +85,25 @@ BEFORE_1_6 = {"_use_new_zipfile_serialization": False}
 def altered(state: dict, place: str, value) -> dict:
     """A copy with *value* at ``"extra_state/best"``, through dictionaries and namespaces."""
     whole = inner = copy.deepcopy(state)
-    *outer, last = place.split("/")
+    *outer, last = (int(name) if name.isdigit() else name for name in place.split("/"))
     for name in outer:
         inner = inner[name] if isinstance(inner, dict) else vars(inner)[name]
-    (inner if isinstance(inner, dict) else vars(inner)).update({last: value})
+    inner = inner if isinstance(inner, dict) else vars(inner)
+    inner[last] = value
+    if value is GONE:
+        del inner[last]
     return whole
+
+
+def changed(state: dict, place: str, values, expected="either", other=frozenset()):
+    """A case for each of some values at a place."""
+    for value in values:
+        named = "gone" if value is GONE else f"{value!r:.50}"
+        yield Case(f"{place}: {named}", saved(altered(state, place, value)), expected, other)
+
+
+def refused(state: dict, place: str, *values, other=frozenset()):
+    return changed(state, place, values, "refused", other)
 
 
 def repacked(archive: bytes, pickled: bytes) -> bytes:
@@ -70,7 +121,7 @@ def pickled_part(archive: bytes) -> bytes:
         return file.read(next(n for n in file.namelist() if n.endswith("data.pkl")))
 
 
-class _Made:
+class Made:
     """Pickled, it asks whoever loads it to call something, and to give the result a state."""
 
     def __init__(self, *how):
@@ -79,18 +130,21 @@ class _Made:
     def __reduce__(self):
         return self.how
 
+    def __repr__(self):
+        return f"made by {self.how}"
+
 
 def code(state: dict, marker: Path) -> Iterator[Case]:
     """Unpickled, each would make the file *marker*."""
     command = f"touch {marker}"
-    by_shell = _Made(os.system, (command,))
-    by_python = _Made(eval, (f"__import__('os').system({command!r})",))
+    by_shell = Made(os.system, (command,))
+    by_python = Made(eval, (f"__import__('os').system({command!r})",))
     places = ("args", "cfg/model/dropout", "extra_state/best", "model/surplus")
-    for kind, thing in (("a command", by_shell), ("Python", by_python)):
+    for thing in (by_shell, by_python):
         for place in (*places, "last_optimizer_state/state", "more"):
-            changed = altered(state, place, [thing] if place == "more" else thing)
-            yield Case(f"{kind} in {place}", saved(changed), "refused")
-            yield Case(f"{kind} in {place}, before 1.6", saved(changed, **BEFORE_1_6), "refused")
+            for how in ({}, BEFORE_1_6):
+                content = saved(altered(state, place, thing), **how)
+                yield Case(f"{thing.how[0]} in {place}, {how}", content, "refused")
     for protocol in (0, 2, 4):
         content = pickle.dumps({"model": {}, "cfg": by_shell}, protocol)
         yield Case(f"command in a pickle of protocol {protocol}", content, "refused")
@@ -111,33 +165,27 @@ def code(state: dict, marker: Path) -> Iterator[Case]:
 def arrays(state: dict) -> Iterator[Case]:
     """NumPy's own functions, called so as to read memory that the file chooses, or claims."""
     rebuild, empty = np.empty(0).__reduce__()[:2]
-    pointers = _Made(np.ndarray, ((1,), "O", b"AAAAAAAA"))
-    dtype, flags = np.dtype, ("i8", False, True)
-    far = (4, "<", None, ("a",), {"a": (np.dtype("i8"), 1 << 40)}, 8, 1, 0)
+    pointers = Made(np.ndarray, ((1,), "O", b"AAAAAAAA"))
+    i8 = np.dtype("i8")
+    far = (4, "<", None, ("a",), {"a": (i8, 1 << 40)}, 8, 1, 0)
+    far_field = Made(np.dtype, ("i8", False, True), far)
 
-    def array(shape, kind, raw=b"AAAAAAAA"):
-        return _Made(rebuild, empty, (1, shape, kind, False, raw))
+    def array(shape, kind=i8, raw=b"AAAAAAAA"):
+        return Made(rebuild, empty, (1, shape, kind, False, raw))
 
-    def case(name: str, place: str, thing) -> Case:
-        return Case(name, saved(altered(state, place, thing)), "refused")
-
-    for place in ("extra_state/best", "cfg/model/dropout", "model/surplus"):
-        yield case(f"pointers in {place}", place, pointers)
-    yield case("pointers in args", "args", Namespace(dropout=pointers))
-    for name, thing in {
-        "an array with a field far away": array((1,), _Made(dtype, flags, far)),
-        "a type with a field far away": _Made(dtype, flags, far),
-        "an array of pointers by its state": array((1,), np.dtype("O")),
-        "an array of records": _Made(np.ndarray, ((1,), [("a", "O")], b"AAAAAAAA")),
-        "an array without bytes": _Made(np.ndarray, ((1 << 30,), "i8")),
-        "an array that is too long for its bytes": array((1 << 40,), np.dtype("i8")),
-        "an array of negative lengths": array((-1, -1), np.dtype("i8")),
-        "an array of floats": np.ones(2),
-        "an array of 32 bits": np.ones(2, np.int32),
-        "an array with its bytes in the other order": np.ones(2, ">i8"),
-        "the bytes of an array in a list": array((1,), np.dtype("i8"), [pointers]),
-    }.items():
-        yield case(name, "extra_state/best", thing)
+    for place in ("cfg/model/dropout", "model/surplus"):
+        yield from refused(state, place, pointers)
+    yield from refused(state, "args", Namespace(dropout=pointers))
+    yield from refused(
+        *(state, "extra_state/best", pointers, far_field, array((1,), far_field)),
+        array((1,), np.dtype("O")),
+        Made(np.ndarray, ((1,), [("a", "O")], b"AAAAAAAA")),  # records of pointers
+        Made(np.ndarray, ((1 << 30,), "i8")),  # without bytes
+        array((1 << 40,)),  # longer than its bytes
+        array((-1, -1)),
+        *(np.ones(2), np.ones(2, np.int32), np.ones(2, ">i8")),
+        array((1,), raw=[pointers]),
+    )
 
 
 def evaluated(state: dict, marker: Path) -> Iterator[Case]:
@@ -152,10 +200,10 @@ def evaluated(state: dict, marker: Path) -> Iterator[Case]:
         model = new["cfg"]["model"]
         vars(model).update(dict.fromkeys(options, trap), _name=name, arch=name)
         # those that look at the model alone take it for a resmlp_mt with odd options
-        yield Case(f"code in the options of {name}", saved(new), "either", LOOKING - AVERAGE)
+        yield Case(f"code in the options of {name}", saved(new), "either", PLOT)
         del model._name
         old = saved({**new, "args": model, "cfg": None})
-        yield Case(f"code in the old options of {name}", old, "either", LOOKING - AVERAGE)
+        yield Case(f"code in the old options of {name}", old, "either", PLOT)
 
 
 def same(state: dict) -> Iterator[Case]:
@@ -191,177 +239,100 @@ def foreign(state: dict) -> Iterator[Case]:
     ):
         for record in old.infolist():
             new.writestr(record.filename, old.read(record))
-    for name, content in {
-        "an empty file": b"",
-        "text": b"H-0\t-0.1\tno checkpoint\n" * 50,
-        "another archive": packed.getvalue(),
-        "a compressed archive": compressed.getvalue(),
-        "zeros": bytes(5000),
-        "a list": saved([1, 2]),
-        "a number": saved(3),
-        "a tensor": saved(torch.zeros(3)),
-        "an empty dictionary": saved({}),
-        "weights alone": saved(state["model"]),
-        "a namespace": saved(Namespace(model=state["model"])),
-    }.items():
-        yield Case(name, content, "refused")
+    yield Case("another archive", packed.getvalue(), "refused")
+    yield Case("a compressed archive", compressed.getvalue(), "refused")
+    for content in (b"", b"H-0\t-0.1\tno checkpoint\n" * 50, bytes(5000)):
+        yield Case(f"{content[:20]!r}", content, "refused")
+    for other in ([1, 2], 3, torch.zeros(3), {}, state["model"], Namespace(model=state["model"])):
+        yield Case(f"{other!r:.50}", saved(other), "refused")
+
+
+def overwritten(content: bytes, seed: int, number: int) -> bytes:
+    """With so many bytes changed."""
+    draw, new = random.Random(seed), bytearray(content)
+    for offset in draw.sample(range(len(content)), number):
+        new[offset] ^= draw.randrange(1, 256)
+    return bytes(new)
 
 
 def damaged(content: bytes, files: int) -> Iterator[Case]:
-    """Cut off at random offsets; one random bit flipped; 200 random bytes changed."""
+    """Cut off anywhere; one bit flipped; 200 bytes changed."""
     for seed in range(files):
         offset = random.Random(seed).randrange(len(content))
         yield Case(f"cut off at byte {offset}", content[:offset], "refused")
+        yield Case(f"200 bytes, seed {seed}", overwritten(content, seed, 200), "refused")
     for seed in range(2 * files):
-        draw, changed = random.Random(seed), bytearray(content)
+        draw, new = random.Random(seed), bytearray(content)
         offset = draw.randrange(len(content))
-        changed[offset] ^= 1 << draw.randrange(8)
-        yield Case(f"a bit of byte {offset} flipped", bytes(changed))
-    for seed in range(files):
-        draw, changed = random.Random(seed), bytearray(content)
-        for offset in draw.sample(range(len(content)), 200):
-            changed[offset] ^= draw.randrange(1, 256)
-        yield Case(f"200 bytes changed, seed {seed}", bytes(changed), "refused")
+        new[offset] ^= 1 << draw.randrange(8)
+        yield Case(f"a bit of byte {offset} flipped", bytes(new))
 
 
 def mutated(state: dict, files: int) -> Iterator[Case]:
-    """Three random bytes of the pickled part changed, with checksums that go with them: anything
-    may have been meant, but it must be read as data, and refused with one line."""
+    """Three bytes of the pickled part changed, with checksums that go with them: anything may have
+    been meant, but it must be read as data, and refused with one line."""
     archive = saved(state)
-    pickled = pickled_part(archive)
     for seed in range(files):
-        draw = random.Random(seed)
-        changed = bytearray(pickled)
-        for offset in draw.sample(range(len(pickled)), 3):
-            changed[offset] = draw.randrange(256)
-        yield Case(f"pickle changed, seed {seed}", repacked(archive, bytes(changed)), "either", ANY)
+        new = repacked(archive, overwritten(pickled_part(archive), seed, 3))
+        yield Case(f"pickle changed, seed {seed}", new, "either", ANY)
 
 
 def weights(state: dict) -> Iterator[Case]:
     """Parameters of the wrong shape or kind, missing, surplus, or NaN."""
     of = state["model"]
-
-    def case(name: str, changed: dict, other=frozenset()) -> Case:
-        return Case(name, saved({**state, "model": changed}), "refused", other)
-
-    for name, parameter, value in (
-        ("a matrix a row short", _MATRIX, of[_MATRIX][:, 1:].clone()),
-        ("a vector too long", _VECTOR, torch.ones(17)),
-        ("a scalar for a vector", _VECTOR, torch.tensor(1.0)),
-        ("an embedding too many", _EMBEDDING, torch.ones(57, 16)),
-        ("a surplus key", "surplus", torch.ones(2)),
-    ):
-        yield case(name, {**of, parameter: value}, AVERAGE)
-    for name in (_MATRIX, _EMBEDDING):
-        yield case(f"no {name}", {k: v for k, v in of.items() if k != name}, AVERAGE)
-    yield case("a key that is a number", {**of, 7: torch.ones(2)})
-    for name, value in {
-        "a string for a tensor": "1",
-        "a list for a tensor": [1.0] * 16,
-        "a sparse tensor": torch.ones(16).to_sparse(),
-        "a tensor without values": torch.ones(16, device="meta"),
-        "a tensor of 16 times the same": torch.ones(1).expand(16),
-        "a tensor of 2**40 times the same": torch.ones(1).expand(1 << 40),
-    }.items():
-        yield case(name, {**of, _VECTOR: value})
+    shapes = {
+        MATRIX: (of[MATRIX][:, 1:].clone(), GONE),
+        VECTOR: (torch.ones(17), torch.tensor(1.0)),
+        EMBEDDING: (torch.ones(57, 16), GONE),
+        "surplus": (torch.ones(2),),
+    }
+    for name, values in shapes.items():
+        yield from refused(state, f"model/{name}", *values, other=AVERAGE)
+    yield from refused(
+        *(state, f"model/{VECTOR}", "1", [1.0] * 16, torch.ones(16).to_sparse()),
+        *(torch.ones(16, device="meta"), torch.ones(1).expand(16)),
+        torch.ones(1).expand(1 << 40),
+    )
     for value in ("nan", "inf", "-inf"):
-        for name in (_MATRIX, _VECTOR, _EMBEDDING):
+        for name in (MATRIX, VECTOR, EMBEDDING):
             broken = of[name].clone()
             broken.view(-1)[5] = float(value)
-            yield case(f"{value} in {name}", {**of, name: broken})
+            yield from refused(state, f"model/{name}", broken)
     half = {name: weight.half() for name, weight in of.items()}
-    half[_VECTOR][3] = float("nan")
-    yield case("nan in 16 bits", half)
-    yield case("no weights", {}, AVERAGE)
-    for model in ([1], None, "x"):
-        yield case(f"the weights are {model!r}", model)
+    half[VECTOR][3] = float("nan")
+    yield from refused(state, "model/7", torch.ones(2))  # a key that is a number
+    yield from refused(state, "model", half, [1], None, "x")
+    yield from refused(state, "model", {}, other=AVERAGE)
 
 
 def optimizers(state: dict) -> Iterator[Case]:
-    """The state of the optimizer is NaN or of another shape: the weights are not, and load."""
+    """The optimizer's state is NaN or of another shape: the weights are not, and load."""
     sums = state["last_optimizer_state"]["state"][2]["sum"]
-    wrong = {value: sums.clone() for value in ("nan", "inf")}
-    for value, changed in wrong.items():
-        changed.view(-1)[-1] = float(value)
-    wrong["a tensor repeated"] = torch.ones(1).expand(16)
-    wrong["a tensor of another shape"] = torch.stack([sums, sums])
-    for name, value in wrong.items():
-        new = copy.deepcopy(state)
-        new["last_optimizer_state"]["state"][2]["sum"] = value
-        content = saved(new)
-        yield Case(f"{name} in the optimizer's state", content, "refused", ANY - {"resume"})
+    wrong = [sums * float("nan"), sums * float("inf"), torch.ones(1).expand(16)]
+    wrong.append(torch.stack([sums, sums]))
+    yield from refused(state, "last_optimizer_state/state/2/sum", *wrong, other=ANY - {"resume"})
 
 
 def options(state: dict) -> Iterator[Case]:
     """Options of the model of another version: added, left out, of other types or values."""
-
-    def case(name: str, expected: str, *gone, **values) -> Case:
-        kept = {k: v for k, v in vars(state["cfg"]["model"]).items() if k not in gone}
-        changed = altered(state, "cfg/model", Namespace(**{**kept, **values}))
-        return Case(name, saved(changed), expected, OPTIONS_OF_THEIR_OWN)
-
-    ours = [n for n in vars(state["cfg"]["model"]) if "token_mixing" in n]
-    ours += ["folded", "layerscale_init", "normalization"]
-    yield case("an unknown option", "loaded", surprise="x", another=[1, {"y": 2}])
-    yield case("none of our options", "loaded", *ours)
-    yield case("no max_source_positions", "refused", "max_source_positions")
-    yield case("no encoder_layers", "refused", "encoder_layers")
-    yield case("no name", "either", "_name", "arch")
-    for name in ("resmlp_mt_99", "", None, 7, "transformer", "lstm"):
-        yield case(f"the architecture {name!r}", "either", _name=name, arch=name)
-    wrong = {
-        "encoder_layers": ("2", None, [2], 1, 3, -1, 2.5, float("nan"), {"n": 2}),
-        "encoder_embed_dim": ("sixteen", 0, 17, None, 1 << 40),
-        "decoder_attention_heads": (0, 3, "2"),
-        "max_source_positions": (-1, 0, 31, 33, "32", None, 1 << 20),
-        "max_target_positions": (31, [32]),
-        "token_mixing": ("quantum", "toeplitz", None, 3),
-        "token_mixing_heads": (0, 3, 2, "1"),
-        "normalization": ("layernorm", "x", None),
-        "folded": (True, "yes"),
-        "activation_fn": ("nonesuch", 7, None),
-        "dropout": ("a", None, -1.0, 7.0),
-        "layerscale_init": ("x", None),
-        "share_all_embeddings": ("no", None, False),
-        "adaptive_softmax_cutoff": ("x", [1], "10,20"),
-        "encoder_layers_to_keep": ("0", "x", [0]),
-        "encoder_embed_path": ("/nowhere",),
-        "quant_noise_pq": (0.5, "x"),
-    }
-    for option, values in wrong.items():
-        for value in values:
-            yield case(f"{option} = {value!r}", "either", **{option: value})
+    model = vars(state["cfg"]["model"])
+    ours = [n for n in model if "token_mixing" in n] + ["folded", "layerscale_init"]
+    without = {name: value for name, value in model.items() if name not in ours}
+    without.pop("normalization", None)
+    for kept in ({**model, "surprise": "x", "another": [1, {"y": 2}]}, without):
+        yield from changed(state, "cfg/model", [Namespace(**kept)], "loaded", OWN_OPTIONS)
+    for name in ("max_source_positions", "encoder_layers"):
+        yield from refused(state, f"cfg/model/{name}", GONE, other=OWN_OPTIONS)
+    for name, values in OPTIONS.items():
+        new = altered(state, "cfg/model/arch", GONE) if name == "_name" else state
+        yield from changed(new, f"cfg/model/{name}", values, "either", OWN_OPTIONS)
 
 
 def around(state: dict) -> Iterator[Case]:
     """What stands around the model."""
-
-    def case(place: str, value, other=OPTIONS_OF_THEIR_OWN) -> Case:
-        changed = altered(state, place, value)
-        return Case(f"{place} is {value!r}", saved(changed), "either", other)
-
-    def without(place: str, name: str) -> Case:
-        inside = state[place] if place else state
-        kept = {k: v for k, v in inside.items() if k != name}
-        content = saved({**state, place: kept} if place else kept)
-        return Case(f"no {name}", content, "either", OPTIONS_OF_THEIR_OWN)
-
-    for value in (None, {}, [], "x", 3):
-        for place in ("cfg", "cfg/model", "cfg/generation"):
-            yield case(place, value)
-        yield case("cfg/task", value, NOT_THE_MODEL)
-    for task in ("nonesuch", "language_modeling", None):
-        yield case("cfg/task/_name", task, NOT_THE_MODEL)
-    for language in ("zz", 5):
-        yield case("cfg/task/source_lang", language, NOT_THE_MODEL)
-    yield case("cfg/common/log_file", "${oc.env:HOME}")
-    for name in ("extra_state", "optimizer_history", "last_optimizer_state", "task_state"):
-        yield without("", name)
-        for value in (None, [], "x", [{}], {"a": 1}):
-            yield case(name, value)
-    for name in ("train_iterator", "val_loss", "metrics"):
-        yield without("extra_state", name)
-        yield case(f"extra_state/{name}", "x")
+    for place, values in AROUND.items():
+        other = OWN_OPTIONS | PLOT if "task" in place else OWN_OPTIONS
+        yield from changed(state, place, values, "either", other)
 
 
 def groups(checkpoint: Path, marker: Path, files: int) -> Dict[str, Iterator[Case]]:

@@ -4,7 +4,7 @@ import logging
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator
+from typing import Iterator
 
 import torch
 from command import resmlp
@@ -23,19 +23,13 @@ class Refused(Exception):
 
 
 class Ways:
-    """
-    Args:
-        world: the untouched checkpoint, its data and text.
-        folder: an empty one, for files.
-    """
+    """Loads files in place of the untouched checkpoint of *world*; *folder* is an empty one."""
 
     def __init__(self, world: World, folder: Path):
         self.world, self.out = world, folder / "out"
         self.path = folder / "in" / "checkpoint1.pt"
         self.path.parent.mkdir(parents=True)
-        self.source = folder / "text.xx"
-        self.source.write_text("w01 w02 w03\n\nw30 w31\n")
-        self.ways: Dict[str, Callable[[], object]] = {
+        self.ways = {
             "generate": partial(self._fairseq, "generate", "--num-workers", 0),
             "interactive": partial(self._fairseq, "interactive", stdin="▁ w 01\n\n"),
             "hub": self._hub,
@@ -45,7 +39,7 @@ class Ways:
             "plot": self._matrices,
             "translate": self._translate,
         }
-        self._right: Dict[str, object] = {}
+        self._right: dict = {}
 
     def problems(self, case: Case, ways=None, said: str = "") -> Iterator[str]:
         """Load a case by some or all ways. Gives a line for each that loads what it should refuse,
@@ -95,10 +89,11 @@ class Ways:
         options = ("--path", self.path, "--beam", 2, "--cpu", *options)
         return hypotheses(call(program, self.world.data, *options, **more).out)
 
-    def _command(self, *words) -> None:
-        said = resmlp(*words)
+    def _command(self, *words, **more) -> str:
+        said = resmlp(*words, **more)
         if said.status:
             raise Refused(said.err.rstrip("\n"))
+        return said.out
 
     def _hub(self):
         where = (str(self.path.parent), self.path.name, str(self.world.data))
@@ -124,12 +119,9 @@ class Ways:
             return mixing_matrices(self.path, 8)
 
     def _translate(self):
-        self._command(
-            *("translate", "--path", self.path, "--data", self.world.data, "--threads", 1),
-            *("--input", self.source, "--output", self.out / "out", "--cpu"),
-            *("--beam", 2, "--max-len-b", 20),
-        )
-        return (self.out / "out").read_text()
+        files = ("--path", self.path, "--data", self.world.data)
+        short = ("--beam", 2, "--max-len-b", 20, "--cpu", "--threads", 1)
+        return self._command("translate", *files, *short, stdin=b"w01 w02 w03\n\nw30 w31\n")
 
 
 def _same(found, right) -> bool:
