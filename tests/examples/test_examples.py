@@ -108,19 +108,18 @@ def test_what_the_study_counts():
     assert study.signature(study.CHRF).startswith("nrefs:1|")
 
 
-def test_the_benchmark():
-    words = ("--quick", "--repeats", 1, f"--arch-options={SMALL}", "--exported", "int8")
-    done = run("scripts/benchmark", "decode", *words)
-    assert done.returncode == 0, done.stderr
-    rows = ("resmlp_mt_tiny ", "transformer ", "exported int8 ")
-    assert all(re.search(rf"^{row}.*\d", done.stdout, re.M) for row in rows)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("mode", ["train", "memory", "gpu"])
-def test_other_modes_of_the_benchmark(mode):
-    done = run("scripts/benchmark", mode, "--quick", "--repeats", 1, f"--arch-options={SMALL}")
+@pytest.mark.parametrize(
+    "mode, rows",
+    [
+        ("decode --exported int8", ("resmlp_mt_tiny", "transformer", "exported int8")),
+        *(pytest.param(m, (), marks=pytest.mark.soak) for m in ("train", "memory", "gpu")),
+    ],
+)
+def test_the_benchmark(mode, rows):
+    words = (*mode.split(), "--quick", "--repeats", 1, f"--arch-options={SMALL}")
+    done = run("scripts/benchmark", *words)
     assert done.returncode == 0 and "resmlp_mt_tiny" in done.stdout, done.stderr
+    assert all(re.search(rf"^{row} .*\d", done.stdout, re.M) for row in rows)
 
 
 def test_a_result_is_appended(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import io
 import pickle
 import re
 from argparse import Namespace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import fairseq
@@ -40,38 +40,42 @@ def state(ways):
     return load(ways.world.checkpoint)
 
 
+@pytest.fixture
+def good(ways, state, tmp_path):
+    return cases.Good(ways.world.checkpoint.read_bytes(), state, tmp_path / "marker", 4)
+
+
 # a group of files, every so many of them, and the ways of loading that try them
 @pytest.mark.parametrize(
     "group, step, by",
     [
-        ("same", 1, QUICK),
-        ("code", 1, ("average",)),
-        ("code", 6, ("hub",)),
-        ("code", 99, ALL),
-        ("arrays", 1, QUICK),
-        ("code in options", 2, ("hub",)),
-        ("another file", 1, QUICK),
-        ("weights", 2, ("hub",)),
-        ("weights", 6, ("plot", "average")),
-        ("optimizer", 1, ("resume", "finetune")),
-        ("options", 10, ("hub", "plot")),
-        ("around the model", 14, ("hub", "translate")),
-        ("around the model", 15, ("resume",)),
-        ("damaged", 1, QUICK),
-        ("pickle changed", 1, ("hub",)),
+        (cases.same, 1, QUICK),
+        (cases.code, 1, ("average",)),
+        (cases.code, 6, ("hub",)),
+        (cases.code, 99, ALL),
+        (cases.arrays, 1, QUICK),
+        (cases.evaluated, 2, ("hub",)),
+        (cases.foreign, 1, QUICK),
+        (cases.weights, 2, ("hub",)),
+        (cases.weights, 6, ("plot", "average")),
+        (cases.optimizers, 1, ("resume", "finetune")),
+        (cases.misfits, 10, ("hub", "plot", "translate")),
+        (cases.misfits, 40, ("resume",)),
+        (cases.damaged, 1, QUICK),
+        (cases.mutated, 1, ("hub",)),
     ],
 )
-def test_hostile_files(ways, tmp_path, group, step, by):
-    some = cases.groups(ways.world.checkpoint, tmp_path / "marker", 4)[group]
-    for case in islice(some, 0, None, step):
+def test_hostile_files(ways, good, tmp_path, group, step, by):
+    for case in islice(group(good), 0, None, step):
         assert list(ways.problems(case, by)) == []
         assert not list(tmp_path.iterdir()), f"{case.name}: was run"
 
 
 @pytest.mark.soak
-def test_all_hostile_files(ways, tmp_path):
-    groups, lost = cases.groups(ways.world.checkpoint, tmp_path / "marker", 50), []
-    for case in chain.from_iterable(groups.values()):
+@pytest.mark.parametrize("group", cases.GROUPS)
+def test_all_hostile_files(group, ways, good, tmp_path):
+    lost = []
+    for case in group(good._replace(files=50)):
         lost += ways.problems(case)
         assert not list(tmp_path.iterdir()), f"{case.name}: was run"
     assert lost == []

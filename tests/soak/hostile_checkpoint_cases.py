@@ -7,11 +7,12 @@ import io
 import os
 import pickle
 import random
+import re
 import zipfile
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
-from typing import Dict, Iterator, NamedTuple
+from typing import Iterator, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +24,15 @@ class Case(NamedTuple):
     content: bytes  # the file
     expected: str = "either"  # or "refused" or "loaded" (exactly), by every way of loading it
     other: frozenset = frozenset()  # ways that cannot tell, and may load something else
+
+
+class Good(NamedTuple):
+    """A good checkpoint, and what is to be made of it."""
+
+    content: bytes
+    state: dict
+    marker: Path  # a file that code in a case would make
+    files: int  # damaged at random in each way
 
 
 # ways of loading, as of hostile_checkpoint_ways.py
@@ -37,28 +47,26 @@ EMBEDDING = "encoder.embed_tokens.weight"
 GONE = object()  # for a value: there is none
 ODD = (None, {}, [], "x", 3)
 
-# places of options, and values that do not fit the rest of the checkpoint
-OPTIONS = {
-    "encoder_layers": ("2", None, [2], 1, 3, -1, 2.5, float("nan"), {"n": 2}),
-    "encoder_embed_dim": ("sixteen", 0, 17, None, 1 << 40),
-    "decoder_attention_heads": (0, 3, "2"),
-    "max_source_positions": (-1, 0, 31, 33, "32", None, 1 << 20),
-    "max_target_positions": (31, [32]),
-    "token_mixing": ("quantum", "toeplitz", None, 3),
-    "token_mixing_heads": (0, 3, 2, "1"),
-    "normalization": ("layernorm", "x", None),
-    "folded": (True, "yes"),
-    "activation_fn": ("nonesuch", 7, None),
-    "dropout": ("a", None, -1.0, 7.0),
-    "layerscale_init": ("x", None),
-    "share_all_embeddings": ("no", None, False),
-    "adaptive_softmax_cutoff": ("x", [1], "10,20"),
-    "encoder_layers_to_keep": ("0", "x", [0]),
-    "encoder_embed_path": ("/nowhere",),
-    "quant_noise_pq": (0.5, "x"),
-    "_name": ("resmlp_mt_99", "", None, 7, "transformer", "lstm", GONE),
-}
-AROUND = {
+# places around the weights, and values that do not fit the rest of the checkpoint
+MISFITS = {
+    "cfg/model/encoder_layers": ("2", None, [2], 1, 3, -1, 2.5, float("nan"), GONE),
+    "cfg/model/encoder_embed_dim": ("sixteen", 0, 17, None, 1 << 40),
+    "cfg/model/decoder_attention_heads": (0, 3, "2"),
+    "cfg/model/max_source_positions": (-1, 0, 31, 33, "32", None, 1 << 20, GONE),
+    "cfg/model/max_target_positions": (31, [32]),
+    "cfg/model/token_mixing": ("quantum", "toeplitz", None, 3),
+    "cfg/model/token_mixing_heads": (0, 3, 2, "1"),
+    "cfg/model/normalization": ("layernorm", "x", None),
+    "cfg/model/folded": (True, "yes"),
+    "cfg/model/activation_fn": ("nonesuch", 7, None),
+    "cfg/model/dropout": ("a", None, -1.0, 7.0),
+    "cfg/model/layerscale_init": ("x", None),
+    "cfg/model/share_all_embeddings": ("no", None, False),
+    "cfg/model/adaptive_softmax_cutoff": ("x", [1], "10,20"),
+    "cfg/model/encoder_layers_to_keep": ("0", "x", [0]),
+    "cfg/model/encoder_embed_path": ("/nowhere",),
+    "cfg/model/quant_noise_pq": (0.5, "x"),
+    "cfg/model/_name": ("resmlp_mt_99", "", None, 7, "transformer", "lstm", GONE),
     **dict.fromkeys(("cfg", "cfg/model", "cfg/generation", "cfg/task"), ODD),
     "cfg/task/_name": ("nonesuch", "language_modeling", None),
     "cfg/task/source_lang": ("zz", 5),
@@ -134,9 +142,9 @@ class Made:
         return f"made by {self.how}"
 
 
-def code(state: dict, marker: Path) -> Iterator[Case]:
-    """Unpickled, each would make the file *marker*."""
-    command = f"touch {marker}"
+def code(good: Good) -> Iterator[Case]:
+    """Unpickled, each would make a file."""
+    state, command = good.state, f"touch {good.marker}"
     by_shell = Made(os.system, (command,))
     by_python = Made(eval, (f"__import__('os').system({command!r})",))
     places = ("args", "cfg/model/dropout", "extra_state/best", "model/surplus")
@@ -162,7 +170,7 @@ def code(state: dict, marker: Path) -> Iterator[Case]:
         yield Case(f"command by {name} in an archive", repacked(saved(state), content), "refused")
 
 
-def arrays(state: dict) -> Iterator[Case]:
+def arrays(good: Good) -> Iterator[Case]:
     """NumPy's own functions, called so as to read memory that the file chooses, or claims."""
     rebuild, empty = np.empty(0).__reduce__()[:2]
     pointers = Made(np.ndarray, ((1,), "O", b"AAAAAAAA"))
@@ -174,10 +182,10 @@ def arrays(state: dict) -> Iterator[Case]:
         return Made(rebuild, empty, (1, shape, kind, False, raw))
 
     for place in ("cfg/model/dropout", "model/surplus"):
-        yield from refused(state, place, pointers)
-    yield from refused(state, "args", Namespace(dropout=pointers))
+        yield from refused(good.state, place, pointers)
+    yield from refused(good.state, "args", Namespace(dropout=pointers))
     yield from refused(
-        *(state, "extra_state/best", pointers, far_field, array((1,), far_field)),
+        *(good.state, "extra_state/best", pointers, far_field, array((1,), far_field)),
         array((1,), np.dtype("O")),
         Made(np.ndarray, ((1,), [("a", "O")], b"AAAAAAAA")),  # records of pointers
         Made(np.ndarray, ((1 << 30,), "i8")),  # without bytes
@@ -188,15 +196,15 @@ def arrays(state: dict) -> Iterator[Case]:
     )
 
 
-def evaluated(state: dict, marker: Path) -> Iterator[Case]:
+def evaluated(good: Good) -> Iterator[Case]:
     """Plain data, but an option that one of fairseq's models hands to ``eval``."""
-    trap = f"__import__('os').system('touch {marker}') or [(16, 3)]"
+    trap = f"__import__('os').system('touch {good.marker}') or [(16, 3)]"
     for name, options in {
         "fconv": ("encoder_layers", "decoder_layers", "decoder_attention"),
         "fconv_self_att": ("pretrained", "encoder_layers", "self_attention"),
         "wav2vec2": ("conv_feature_layers",),
     }.items():
-        new = copy.deepcopy(state)
+        new = copy.deepcopy(good.state)
         model = new["cfg"]["model"]
         vars(model).update(dict.fromkeys(options, trap), _name=name, arch=name)
         # those that look at the model alone take it for a resmlp_mt with odd options
@@ -206,9 +214,10 @@ def evaluated(state: dict, marker: Path) -> Iterator[Case]:
         yield Case(f"code in the old options of {name}", old, "either", PLOT)
 
 
-def same(state: dict) -> Iterator[Case]:
-    """Other forms of the same checkpoint: all load."""
-    loaded = partial(Case, expected="loaded")
+def same(good: Good) -> Iterator[Case]:
+    """Other forms of the same checkpoint, with options of an older or a newer version: all load."""
+    state, loaded = good.state, partial(Case, expected="loaded")
+    model = vars(state["cfg"]["model"])
     yield loaded("as it is", saved(state))
     yield loaded("in PyTorch's format before 1.6", saved(state, **BEFORE_1_6))
     torch.serialization.set_crc32_options(False)
@@ -216,8 +225,14 @@ def same(state: dict) -> Iterator[Case]:
         yield loaded("without checksums", saved(state))
     finally:
         torch.serialization.set_crc32_options(True)
-    by_hydra = OmegaConf.to_container(OmegaConf.create({**vars(state["cfg"]["model"])}))
+    by_hydra = OmegaConf.to_container(OmegaConf.create(model))
     yield loaded("options saved by hydra", saved(altered(state, "cfg/model", by_hydra)))
+    more = {**model, "surprise": "x", "another": [1, {"y": 2}]}
+    ours = re.compile("token_mixing|folded|layerscale_init|normalization")
+    fewer = {name: value for name, value in model.items() if not ours.search(name)}
+    for options in (more, fewer):
+        new = saved(altered(state, "cfg/model", Namespace(**options)))
+        yield loaded(f"{len(options)} options", new, other=OWN_OPTIONS)
     counted = saved(altered(state, "extra_state/counts", np.arange(4)))
     yield loaded("with counts of n-grams", counted)
     pickled = pickled_part(counted)
@@ -228,13 +243,14 @@ def same(state: dict) -> Iterator[Case]:
         yield loaded(f"with counts of n-grams by NumPy {number}", content)
 
 
-def foreign(state: dict) -> Iterator[Case]:
+def foreign(good: Good) -> Iterator[Case]:
     """Files that are something else."""
+    model = good.state["model"]
     packed, compressed = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
         file.writestr("archive/readme.txt", "no checkpoint")
     with (
-        zipfile.ZipFile(io.BytesIO(saved(state))) as old,
+        zipfile.ZipFile(io.BytesIO(good.content)) as old,
         zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new,
     ):
         for record in old.infolist():
@@ -243,7 +259,7 @@ def foreign(state: dict) -> Iterator[Case]:
     yield Case("a compressed archive", compressed.getvalue(), "refused")
     for content in (b"", b"H-0\t-0.1\tno checkpoint\n" * 50, bytes(5000)):
         yield Case(f"{content[:20]!r}", content, "refused")
-    for other in ([1, 2], 3, torch.zeros(3), {}, state["model"], Namespace(model=state["model"])):
+    for other in ([1, 2], 3, torch.zeros(3), {}, model, Namespace(model=model)):
         yield Case(f"{other!r:.50}", saved(other), "refused")
 
 
@@ -255,8 +271,9 @@ def overwritten(content: bytes, seed: int, number: int) -> bytes:
     return bytes(new)
 
 
-def damaged(content: bytes, files: int) -> Iterator[Case]:
+def damaged(good: Good) -> Iterator[Case]:
     """Cut off anywhere; one bit flipped; 200 bytes changed."""
+    content, files = good.content, good.files
     for seed in range(files):
         offset = random.Random(seed).randrange(len(content))
         yield Case(f"cut off at byte {offset}", content[:offset], "refused")
@@ -268,18 +285,17 @@ def damaged(content: bytes, files: int) -> Iterator[Case]:
         yield Case(f"a bit of byte {offset} flipped", bytes(new))
 
 
-def mutated(state: dict, files: int) -> Iterator[Case]:
+def mutated(good: Good) -> Iterator[Case]:
     """Three bytes of the pickled part changed, with checksums that go with them: anything may have
     been meant, but it must be read as data, and refused with one line."""
-    archive = saved(state)
-    for seed in range(files):
-        new = repacked(archive, overwritten(pickled_part(archive), seed, 3))
+    for seed in range(good.files):
+        new = repacked(good.content, overwritten(pickled_part(good.content), seed, 3))
         yield Case(f"pickle changed, seed {seed}", new, "either", ANY)
 
 
-def weights(state: dict) -> Iterator[Case]:
+def weights(good: Good) -> Iterator[Case]:
     """Parameters of the wrong shape or kind, missing, surplus, or NaN."""
-    of = state["model"]
+    state, of = good.state, good.state["model"]
     shapes = {
         MATRIX: (of[MATRIX][:, 1:].clone(), GONE),
         VECTOR: (torch.ones(17), torch.tensor(1.0)),
@@ -305,50 +321,19 @@ def weights(state: dict) -> Iterator[Case]:
     yield from refused(state, "model", {}, other=AVERAGE)
 
 
-def optimizers(state: dict) -> Iterator[Case]:
+def optimizers(good: Good) -> Iterator[Case]:
     """The optimizer's state is NaN or of another shape: the weights are not, and load."""
-    sums = state["last_optimizer_state"]["state"][2]["sum"]
+    state, sums = good.state, good.state["last_optimizer_state"]["state"][2]["sum"]
     wrong = [sums * float("nan"), sums * float("inf"), torch.ones(1).expand(16)]
     wrong.append(torch.stack([sums, sums]))
     yield from refused(state, "last_optimizer_state/state/2/sum", *wrong, other=ANY - {"resume"})
 
 
-def options(state: dict) -> Iterator[Case]:
-    """Options of the model of another version: added, left out, of other types or values."""
-    model = vars(state["cfg"]["model"])
-    ours = [n for n in model if "token_mixing" in n] + ["folded", "layerscale_init"]
-    without = {name: value for name, value in model.items() if name not in ours}
-    without.pop("normalization", None)
-    for kept in ({**model, "surprise": "x", "another": [1, {"y": 2}]}, without):
-        yield from changed(state, "cfg/model", [Namespace(**kept)], "loaded", OWN_OPTIONS)
-    for name in ("max_source_positions", "encoder_layers"):
-        yield from refused(state, f"cfg/model/{name}", GONE, other=OWN_OPTIONS)
-    for name, values in OPTIONS.items():
-        new = altered(state, "cfg/model/arch", GONE) if name == "_name" else state
-        yield from changed(new, f"cfg/model/{name}", values, "either", OWN_OPTIONS)
-
-
-def around(state: dict) -> Iterator[Case]:
-    """What stands around the model."""
-    for place, values in AROUND.items():
+def misfits(good: Good) -> Iterator[Case]:
+    """Options and records of another version: added, left out, of other types or values."""
+    for place, values in MISFITS.items():
         other = OWN_OPTIONS | PLOT if "task" in place else OWN_OPTIONS
-        yield from changed(state, place, values, "either", other)
+        yield from changed(good.state, place, values, "either", other)
 
 
-def groups(checkpoint: Path, marker: Path, files: int) -> Dict[str, Iterator[Case]]:
-    """All cases that are made of a checkpoint, by what is wrong. Code in a case would make the file
-    *marker*; so many *files* are damaged at random in each way."""
-    state = torch.load(checkpoint, weights_only=True)
-    return {
-        "same": same(state),
-        "code": code(state, marker),
-        "arrays": arrays(state),
-        "code in options": evaluated(state, marker),
-        "another file": foreign(state),
-        "weights": weights(state),
-        "optimizer": optimizers(state),
-        "options": options(state),
-        "around the model": around(state),
-        "damaged": damaged(checkpoint.read_bytes(), files),
-        "pickle changed": mutated(state, files),
-    }
+GROUPS = (same, code, arrays, evaluated, foreign, weights, optimizers, misfits, damaged, mutated)
