@@ -5,6 +5,7 @@
     python examples/mixed/study.py train gated --pair en-de --cpu-minutes 120
     python examples/mixed/study.py score transformer gated --pair en-de --cpu-minutes 120
     python examples/mixed/study.py publish gated --pair en-de --cpu-minutes 360
+    python examples/mixed/study.py repetition --pair en-de --model examples/mixed/model
 
 DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz. All is kept in --out: a
 training that was stopped resumes, and more minutes make it longer. Scores go to
@@ -46,6 +47,7 @@ ARCHITECTURES = {
 }
 RECIPE, VOCABULARY = "mixed", 8000
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
+NO_REPEAT = (3, 4, 5)  # so many subwords in a row at most once: the validation set chooses
 JOINED = 0.25  # lines of two sentences that are added to the training text
 DECAY = 0.1  # last part of the minutes, in which the learning rate falls to 0
 STAGE = 500  # updates between two looks at the CPU minutes
@@ -243,6 +245,37 @@ class Study:
         difference = round(system.score - baseline.score, 2)
         return {"difference": difference, "p": round(system.p_value, 4)}
 
+    # ------------------------------------------------------------------------- repetition
+
+    def repetition(self) -> None:
+        """What a published model loses and gains where no subwords may be repeated."""
+
+        folder = self.out / "repetition"
+        make_folder(folder)
+
+        def translate(prefix: Path, size: int) -> List[str]:
+            output = folder / f"{prefix.name}.{size}.{self.target}"
+            if not output.exists():
+                resmlp_mt(
+                    *("translate", "--path", self.args.model, "--cpu", "--threads", 1),
+                    *(("--no-repeat-ngram-size", size) if size else ()),
+                    *("--input", f"{prefix}.{self.source}", "--output", output),
+                )
+            return read_text(output)
+
+        valid = self.text / "valid"
+        tried = {size: self._scores(translate(valid, size), valid) for size in (0, *NO_REPEAT)}
+        chosen = max(NO_REPEAT, key=lambda size: tried[size]["bleu"])
+        numbers: dict = {"pair": self.args.pair, "valid": tried, "chosen": chosen, "tests": {}}
+        for name, prefix in self.tests().items():
+            free, blocked = translate(prefix, 0), translate(prefix, chosen)
+            numbers["tests"][name] = {
+                "free": self._scores(free, prefix),
+                "blocked": self._scores(blocked, prefix),
+                **self._tested(free, blocked, prefix),
+            }
+        results.append(f"repetition/{self.args.pair}", numbers)
+
     # ------------------------------------------------------------------------- publishing
 
     def publish(self, system: str) -> None:
@@ -330,7 +363,9 @@ def parse_args() -> argparse.Namespace:
     actions.choices["train"].add_argument(
         "--precision", **precision, help="bf16 is slower than fp32 on a CPU without AVX-512"
     )
-    actions.choices["publish"].add_argument("--model", type=Path, default=HERE / "model")
+    actions.add_parser("repetition")
+    for name in ("publish", "repetition"):
+        actions.choices[name].add_argument("--model", type=Path, default=HERE / "model")
     for action in actions.choices.values():
         action.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
         action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
@@ -344,6 +379,8 @@ def main() -> None:
         study.corpus(args.folder)
     elif args.action == "score":
         study.score(args.systems)
+    elif args.action == "repetition":
+        study.repetition()
     else:
         for system in args.systems:
             study.train(system) if args.action == "train" else study.publish(system)

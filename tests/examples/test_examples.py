@@ -98,6 +98,8 @@ def test_the_study(small_study, monkeypatch):
     files = results.load()["model/en-fr"]["numbers"]["files"]
     assert {"model.pt", "spm.model", "search.json", "text.json"} < set(files)
     assert str(folder).encode() not in (folder / "model" / "model.pt").read_bytes()
+    assert call("repetition", "--model", folder / "model") == 0
+    assert set(results.load()["repetition/en-fr"]["numbers"]["tests"]) == {"a", "b"}
 
 
 def test_what_the_study_counts():
