@@ -54,7 +54,11 @@ setup(
     ],
     python_requires=">=3.11,<3.14",  # see scripts/make_env.sh
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
-    package_data={"resmlp_mt.train": ["recipes/*.toml"]},
+    package_data={
+        "resmlp_mt.train": ["recipes/*.toml"],
+        "resmlp_mt.export": ["card.md"],
+        "resmlp_mt.plot": ["resmlp_mt.mplstyle"],
+    },
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "filelock",  # one process in a results folder

@@ -21,34 +21,6 @@ from resmlp_mt.text.lines import sha256_of, without_region
 from resmlp_mt.translate.options import SearchOptions
 from resmlp_mt.translate.translator import Translator
 
-_CARD = """\
-# {source} to {target}
-
-A [ResMLP](https://arxiv.org/abs/2105.03404) translation model, exported from fairseq by
-resmlp_mt {made_by[resmlp_mt]}. This folder is the whole model. It needs Python 3.11 or later and
-
-    pip install numpy onnxruntime sentencepiece
-
-    python {name}/runtime.py --input test.{source} --output test.{target}
-
-Without the two options it reads standard input and writes standard output. In Python:
-
-    import sys
-    sys.path.insert(0, "{name}")
-    from runtime import ExportedModel
-    ExportedModel("{name}").translate(["A sentence."], beam=4, nbest=1)
-
-{layers[0]} + {layers[1]} layers, {channels[1]} channels,
-{vocabulary[0]} and {vocabulary[1]} subwords, {precision} weights, {megabytes:.1f} MB.
-Sentences have at most {positions[0]} and {positions[1]} subwords. The search has
-beam {search[beam]}, length penalty {search[lenpen]}.
-
-Compared with PyTorch at export: the scores of ten steps differ by {found[steps]:.1e}.
-{found[same]} of {found[lines]} translations are the same.
-
-The runtime refuses files that do not match their SHA-256 in config.json.
-"""
-
 
 def export(options: SearchOptions, out: Path, precision: str, lines: Optional[List[str]]) -> dict:
     """Write the model that *options* name, whole or not at all; returns what :func:`verify` finds.
@@ -83,7 +55,8 @@ def export_model(
             source, target = config["languages"]
             size = sum(file["bytes"] for file in config["files"].values()) / 1e6
             names = {"source": source, "target": target, "name": out.name, "megabytes": size}
-            card = _CARD.format(**config, **names, found=found)
+            card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+            card = card.format(**config, **names, found=found)
             (folder / "README.md").write_text(card, encoding="utf-8")
             os.rename(folder, out)
     except OSError as error:

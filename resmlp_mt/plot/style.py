@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import Optional, Sequence
 
-import matplotlib
+from matplotlib import style
 from matplotlib.figure import Figure
 
 from resmlp_mt.errors import UserError
@@ -21,38 +21,12 @@ logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM
-SMALL, NORMAL = 6, 7  # points
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 GREY = "#777777"
 UNUSED = "#E4E4E4"  # where a triangular matrix has no weight
-STYLE = {
-    "font.size": NORMAL,
-    "axes.titlesize": NORMAL,
-    "axes.labelsize": NORMAL,
-    "figure.titlesize": NORMAL + 1,
-    "legend.fontsize": SMALL,
-    "legend.title_fontsize": SMALL,
-    "axes.linewidth": 0.5,
-    **{f"{axis}tick.labelsize": SMALL for axis in "xy"},
-    **{f"{axis}tick.major.width": 0.5 for axis in "xy"},
-    **{f"{axis}tick.major.{what}": 2 for axis in "xy" for what in ("size", "pad")},
-    "axes.titlepad": 3,
-    "axes.labelpad": 2,
-    "axes.grid.axis": "y",
-    "grid.linewidth": 0.4,
-    "grid.alpha": 0.5,
-    "lines.linewidth": 1,
-    "lines.markersize": 3,
-    "legend.frameon": False,
-    "legend.handlelength": 2.2,
-    "legend.borderaxespad": 0.2,
-    "legend.columnspacing": 1,
-    "text.parse_math": False,  # a $ in a piece or a name is a $
-    "svg.hashsalt": "resmlp_mt",  # the same picture is the same file
-}
-in_style = matplotlib.rc_context(STYLE)  # decorates what draws
+in_style = style.context(Path(__file__).with_name("resmlp_mt.mplstyle"))  # decorates what draws
 
 
 def new_figure(width: float, height: float, title: Optional[str] = None) -> Figure:
