@@ -1,13 +1,16 @@
-"""Files written whole or not at all, and folders that one process at a time works in."""
+"""Files written whole or not at all; folders that are made in steps, by one process at a time."""
 
 import contextlib
 import glob
 import json
 import os
 import re
+import shutil
 import socket
+import sys
+import time
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 from filelock import FileLock, Timeout
 
@@ -18,10 +21,8 @@ GRACE = 3
 
 
 def _own_name(path: str) -> str:
-    """A temporary name of this process for *path*; the files of dead processes are removed.
-
-    Files of other computers stay, because their processes may be alive.
-    """
+    """A temporary name of this process for *path*. Files of dead processes of this computer are
+    removed."""
     host = re.sub(r"[^\w-]", "_", socket.gethostname())
     for left in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
         process = left.split(".")[-2]
@@ -38,10 +39,8 @@ def _own_name(path: str) -> str:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A name to write a file under. It is renamed to *path* when the block ends well.
-
-    The file is on the disk before it gets its name, and nothing of it is left after an error.
-    """
+    """A name to write a file under. When the block ends well, the file is flushed to the disk and
+    renamed to *path*; after an error nothing is left."""
     temporary = _own_name(str(path))
     try:
         yield Path(temporary)
@@ -75,10 +74,8 @@ def read_json(path: Path):
 
 
 def read_own(path: Path, *names: str) -> dict:
-    """A JSON file of this package, which has at least one of *names*; nothing if it is not there.
-
-    Another program's file of that name is refused: it must not be overwritten.
-    """
+    """A JSON file of this package, which has at least one of *names*, or nothing. Another program's
+    file is refused, so that it is not overwritten."""
     if not Path(path).exists():
         return {}
     found = read_json(path)
@@ -123,10 +120,7 @@ def check_colon(folder: Path) -> None:
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder, which is made if it is not there.
-
-    The same process may hold it several times. It is released when the process ends or is killed.
-    """
+    """Make a folder and keep other processes out. One process may hold it several times."""
     make_folder(folder)
     guard = FileLock(Path(folder).resolve() / ".lock", is_singleton=True)
     try:
@@ -143,3 +137,73 @@ def lock(folder: Path) -> Iterator[None]:
         yield
     finally:
         guard.release()
+
+
+class Steps:
+    """Locks the folder *root*, and refuses one that was made with other *options*: all that the
+    results depend on. There are *total* steps."""
+
+    def __init__(self, root: Path, options: dict, total: int, indent: str = ""):
+        self.root, self.options = Path(root), json.loads(json.dumps(options))
+        self.total, self.number, self.indent = total, 0, indent
+        self._held = contextlib.ExitStack()
+
+    def __enter__(self) -> "Steps":
+        with self._held as held:
+            held.enter_context(lock(self.root))
+            self._check()
+            self._held = held.pop_all()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._held.close()
+
+    def _check(self) -> None:
+        manifest = self.root / "manifest.json"
+        made_with = read_own(manifest, *self.options)
+        if not self._begun():
+            write_json(manifest, self.options)
+            return
+        if not manifest.exists():
+            raise UserError(f"{self.root} holds folders of something else: choose an empty folder")
+        for name in sorted(set(made_with) | set(self.options)):
+            old, new = made_with.get(name), self.options.get(name)
+            if old != new:
+                raise UserError(
+                    f"{self.root} holds results made with {name} = {json.dumps(old)}, not "
+                    f"{json.dumps(new)}: choose another folder or delete this one"
+                )
+
+    def _begun(self) -> bool:
+        """Whether there is a result or a checkpoint: before that, the options may be changed."""
+        return any(
+            any(path.glob("*.pt")) if (path / "train.json").exists() else any(path.iterdir())
+            for path in self.root.iterdir()
+            # a folder with a manifest guards itself
+            if path.is_dir() and path.suffix != ".partial" and not (path / "manifest.json").exists()
+        )
+
+    def announce(self, title: str) -> None:
+        """Say that a step begins."""
+        self.number += 1
+        print(f"{self.indent}[{self.number}/{self.total}] {title}", file=sys.stderr, flush=True)
+
+    def step(self, name: str, title: str, make: Callable[[Path], None]) -> None:
+        """Make ``root/name`` by calling *make* on an empty folder, unless it is there already."""
+        final, partial = self.root / name, self.root / f"{name}.partial"
+        if final.exists():
+            self.announce(f"{title}: done before")
+            return
+        self.announce(title)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        start = time.monotonic()
+        try:
+            make(partial)
+        except BaseException as error:
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(partial)
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        os.replace(partial, final)
+        print(f"{self.indent}    done in {time.monotonic() - start:.0f} s", file=sys.stderr)

@@ -9,9 +9,7 @@ ON_TERMINAL, IN_LOG = 0.2, 30.0  # seconds between two looks
 
 class Progress(tqdm):
     """Counts the work done, of which *done* was there before. Leaving the context removes the bar.
-
-    Work of less than half a minute writes nothing to a log.
-    """
+    Work of less than half a minute writes nothing to a log."""
 
     monitor_interval = 0  # tqdm's thread would be forked with the workers
 

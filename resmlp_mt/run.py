@@ -17,12 +17,11 @@ import torch
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints, read_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import make_folder, read_json, write_json
+from resmlp_mt.files import Steps, make_folder, read_json, write_json
 from resmlp_mt.model_folder import SEARCH
 from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
-from resmlp_mt.steps import Steps
 from resmlp_mt.text.lines import read_text, without_region
 from resmlp_mt.text.settings import FILE, MODEL, TextSettings
 from resmlp_mt.train.log import read_curve

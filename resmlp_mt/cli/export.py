@@ -29,19 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--data", type=Path, metavar="DIR", help=help)
     help = "SentencePiece model for data that resmlp-mt prepare did not make; nothing is normalised"
     add("--spm", **FILE, help=help)
-    precision = parser.add_mutually_exclusive_group()
-    for name, help in (
-        ("int8", "8 bits a weight: a quarter of the size, faster; translations differ a little"),
-        ("float16", "16 bits a weight: half the size; the arithmetic stays float32"),
-    ):
-        precision.add_argument(
-            f"--{name}",
-            dest="precision",
-            action="store_const",
-            const=name,
-            default="float32",
-            help=help,
-        )
+    stored = {"dest": "precision", "action": "store_const", "default": "float32"}
+    one_of = parser.add_mutually_exclusive_group().add_argument
+    help = "8 bits a weight: a quarter of the size, faster; translations differ a little"
+    one_of("--int8", const="int8", help=help, **stored)
+    help = "16 bits a weight: half the size; the arithmetic stays float32"
+    one_of("--float16", const="float16", help=help, **stored)
     add("--beam", **WHOLE, default=4, help="default of the folder: 4")
     help = "default of the folder: what resmlp-mt run chose, or 0.6"
     add("--lenpen", **LENPEN, help=help)

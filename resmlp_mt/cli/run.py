@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> None:
 
     names = ("precision", "tokens", "max_tokens", "seed", "threads")
     training = {name: getattr(args, name) for name in names}
-    words = ["--cpu", *args.fairseq_options] if args.cpu else args.fairseq_options
-    training.update(devices=Devices(args.gpus), fairseq_options=words)
+    training["devices"] = Devices(args.gpus)
+    training["fairseq_options"] = [*(["--cpu"] if args.cpu else []), *args.fairseq_options]
     same = {name: getattr(args, name) for name in ("arch", "data", "max_update", "beam", "lenpen")}
     search = {"cpu": args.cpu, "threads": args.threads}
     work = Run(args.out, recipe, preparation=preparation, training=training, search=search, **same)

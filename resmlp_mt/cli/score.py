@@ -16,12 +16,8 @@ from resmlp_mt.cli.arguments import FILE
 from resmlp_mt.errors import UserError
 
 STDIN = Path("-")
-NAMES = {
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "tokenized_bleu": "tokenized BLEU",
-    "compound_split_bleu": "compound-split BLEU",
-}
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "tokenized_bleu": "tokenized BLEU"}
+NAMES["compound_split_bleu"] = "compound-split BLEU"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

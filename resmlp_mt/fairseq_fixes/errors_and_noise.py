@@ -16,7 +16,7 @@ from fairseq import checkpoint_utils, hub_utils
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from resmlp_mt.checkpoints import check_finite, check_records, naming, read_checkpoint
+from resmlp_mt.checkpoints import naming, read_checkpoint
 from resmlp_mt.errors import UserError, in_one_line
 from resmlp_mt.fairseq_fixes import replace
 
@@ -81,16 +81,8 @@ def _is_plain(expression: str) -> bool:
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     with naming(path, "cannot be read"):
         if os.path.isfile(path):
-            check_records(path)
-        try:
-            state = original(path, *args, **kwargs)
-        except Exception:
-            if os.path.isfile(path):
-                read_checkpoint(path)  # refuses the file if that is what is wrong
-            raise
-        if not isinstance(state["model"], dict):
-            read_checkpoint(path)  # refuses it
-        check_finite(state["model"], path)
+            read_checkpoint(path, mapped=True)
+        state = original(path, *args, **kwargs)
         check_options([state.get("args"), state.get("cfg")], path)
         # for a training that resumes with another number of processes
         if OmegaConf.is_config(state.get("cfg")) and isinstance(state.get("extra_state"), dict):

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 from resmlp_mt.errors import OptionError, UserError
-from resmlp_mt.files import read_json, write_json
+from resmlp_mt.files import Steps, read_json, write_json
 from resmlp_mt.prepare.cleaning import Cleaner, clean
 from resmlp_mt.prepare.corpora import Corpus, inspect
 from resmlp_mt.prepare.encoding import Encoder, encode, learn_subwords
-from resmlp_mt.steps import Steps
 from resmlp_mt.text.lines import read_lines, sha256_of, without_region, write_lines
 from resmlp_mt.text.settings import MODEL, TextSettings
 from resmlp_mt.text.subwords import Subwords

@@ -1,14 +1,24 @@
-"""The fairseq-train command: tokens shared out over processes, one for each GPU."""
+"""The fairseq-train command: made from options, and run as a child, without orphans."""
 
+import contextlib
+import ctypes
+import os
+import re
+import resource
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
+import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 import resmlp_mt
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import read_own, write_json
 from resmlp_mt.train.recipe import Options, command_line
 
 USER_DIR = Path(resmlp_mt.__file__).parent
@@ -29,6 +39,13 @@ VARIABLES = {
     "bf16": {"RESMLP_MT_AUTOCAST": "bfloat16"},
 }
 
+# --precision decides these, whatever the shell has
+OF_PRECISION = {name for variables in VARIABLES.values() for name in variables}
+STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+_LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
 
 @dataclass(frozen=True)
 class Devices:
@@ -48,10 +65,10 @@ class Devices:
 def share_tokens(
     tokens: int, devices: Devices, max_tokens: Optional[int], positions: int
 ) -> Tuple[int, int]:
-    """Share out the *tokens* of an update as ``max_tokens x update_freq x processes``.
+    """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of processes.
 
     With the same *max_tokens* every update sees the same batches, whatever the number of GPUs.
-    None takes 4,096, or the share of a GPU if that is less. A batch has to hold *positions*.
+    None takes 4,096, or the share of a GPU if that is less. A batch must hold *positions*.
     """
     count = devices.processes
     processes = f"{count} process{'es' * (count > 1)}"
@@ -108,3 +125,99 @@ def quoted(command: List[str], environment: Dict[str, str]) -> str:
     """One line for a shell, which sets the variables too."""
     variables = [f"{name}={value}" for name, value in environment.items()]
     return shlex.join(["env", *variables, *command] if variables else command)
+
+
+def run_command(
+    name: str,
+    command: List[str],
+    log: Path,
+    on_line: Callable[[str], object] = lambda line: None,
+    environment: Optional[Dict[str, str]] = None,
+) -> None:
+    """Run a program to its end. Its last line is the error, if it fails; *log* gets its command and
+    its output. It is stopped, and waited for, when an exception such as Ctrl-C ends this call, on
+    Linux also when this process is killed."""
+    tail: deque = deque(maxlen=40)
+    with open(log, "a", encoding="utf-8", buffering=1) as file:
+        print(quoted(command, environment or {}), file=file)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=_environment(environment or {}),
+            process_group=0,  # Ctrl-C reaches this process alone, which passes it on
+            preexec_fn=_begin,
+        )
+
+        def follow() -> None:
+            for raw in process.stdout:
+                line = raw.decode("utf-8", "replace").rstrip("\n")
+                print(line, file=file)
+                tail.append(line)
+                on_line(line)
+
+        try:
+            follow()
+            status = process.wait()
+        except BaseException as error:
+            process.terminate()  # it finishes its update and saves a checkpoint
+            try:
+                if not isinstance(error, Exception):
+                    follow()
+                process.communicate()
+            except BaseException:  # one more Ctrl-C
+                process.kill()
+                process.communicate()
+                raise
+            raise
+    if status:
+        if status - 128 in STOPPED:
+            stopped = STOPPED[status - 128]
+            raise UserError(f"{name} was stopped by {stopped}: the same command resumes it")
+        said = [line.strip() for line in tail if line.strip()]
+        errors = [line for line in said if not _LOG_LINE.match(line)] or said or ["no output"]
+        last = errors[-1].removeprefix(f"{name}: error: ")
+        reason = f"killed by signal {-status}" if status < 0 else last
+        raise UserError(f"{name} failed: {reason} (its whole output: {log})")
+
+
+def _environment(more: Dict[str, str]) -> Dict[str, str]:
+    # the child finds the same package that runs here
+    path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    inherited = {name: value for name, value in os.environ.items() if name not in OF_PRECISION}
+    return {
+        # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of
+        # a training step on a CPU
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
+        **inherited,
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore",
+        **more,
+    }
+
+
+def _begin() -> None:
+    """Called in the child: the parent passes on what reaches a whole batch job, and the kernel
+    sends SIGTERM when the parent ends, even by kill -9."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    if _LIBC:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def cost_added_to(path: Path) -> Iterator[None]:
+    """Add the ``wall_minutes`` and ``cpu_minutes`` of the programs that end in the block to a JSON
+    file, even after an error."""
+    cost = {"wall_minutes": 0, "cpu_minutes": 0, **read_own(path, "wall_minutes")}
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        yield
+    finally:
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        cost["wall_minutes"] += (time.monotonic() - start) / 60
+        cost["cpu_minutes"] += cpu / 60
+        write_json(path, cost)

@@ -4,7 +4,7 @@ import json
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Tuple
 
 from resmlp_mt.progress import Progress
 
@@ -13,16 +13,16 @@ _ENDS = r"early stop since|no update is left|no time is left"
 _MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_ENDS}).*)$")
 
 
-def parse_record(line: str) -> Optional[tuple]:
-    """``(kind, values)`` of a statistics line of ``fairseq-train --log-format json``. None for any
-    other line, including two lines that processes wrote into each other."""
+def parse_record(line: str) -> Tuple[str, Dict[str, float]]:
+    """The kind and the values of a statistics line of ``fairseq-train --log-format json``; nothing
+    of any other line, such as two that processes wrote into each other."""
     match = _RECORD.search(line)
-    if match is None:
-        return None
     try:
-        record = json.loads(match[2])
+        record = json.loads(match[2]) if match else None
     except ValueError:
-        return None
+        record = None
+    if record is None:
+        return "", {}
     values = {}
     for name, value in record.items():
         with suppress(TypeError, ValueError):  # not a number
@@ -35,11 +35,11 @@ def parse_record(line: str) -> Optional[tuple]:
 
 
 def read_curve(log: Path) -> Dict[str, List[tuple]]:
-    """Learning curves: lists of (update, nll in bits a token), ``train`` and ``valid``. Where a run
-    was resumed, the later record of an update counts."""
+    """Learning curves ``train`` and ``valid``: lists of (update, nll in bits a token). After a
+    resume the later record of an update counts."""
     curves: Dict[str, dict] = {"train": {}, "valid": {}}
     for line in Path(log).read_text(encoding="utf-8").split("\n"):
-        kind, values = parse_record(line) or (None, {})
+        kind, values = parse_record(line)
         with suppress(KeyError):  # an incomplete record
             if kind == "train_inner":
                 curves["train"][int(values["num_updates"])] = values["nll_loss"]
@@ -49,8 +49,7 @@ def read_curve(log: Path) -> Dict[str, List[tuple]]:
 
 
 class TrainingProgress(Progress):
-    """Counts updates, read from the log. Validations, warnings and an early end get lines of their
-    own."""
+    """Counts the updates in a log. Validations, warnings and an early end get their own lines."""
 
     def __init__(self, updates: int):
         super().__init__("    train", updates, "updates")
@@ -64,13 +63,12 @@ class TrainingProgress(Progress):
         if text and text not in self.messages:
             self.messages.add(text)
             self.say(f"    {text}")
-        kind, values = parse_record(line) or (None, {})
-        said = None
+        kind, values = parse_record(line)
         with suppress(KeyError):  # an incomplete record
             if kind == "train_inner":
                 note = f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
                 self.set_postfix_str(note, refresh=False)
-                update = int(values["num_updates"])
+                self._made(int(values["num_updates"]))
             elif kind == "valid":
                 update = int(values["valid_num_updates"])
                 bleu = f", BLEU {values['valid_bleu']:.1f}" if "valid_bleu" in values else ""
@@ -78,12 +76,12 @@ class TrainingProgress(Progress):
                     f"    epoch {values['epoch']:3.0f}, update {update:6}: validation nll "
                     f"{values['valid_nll_loss']:.3f} bits a token{bleu}"
                 )
-            else:
-                return
-            if self.resumed:
-                self.update(update - self.n)
-            else:
-                self.resume(update)
-            self.resumed = True
-        if said is not None:
-            self.say(said)
+                self._made(update)
+                self.say(said)
+
+    def _made(self, update: int) -> None:
+        if self.resumed:
+            self.update(update - self.n)
+        else:  # how fast, is not known yet
+            self.resume(update)
+        self.resumed = True

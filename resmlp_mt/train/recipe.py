@@ -17,8 +17,9 @@ Value = Union[str, int, float, bool]
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe file; ``options`` are those of ``fairseq-train`` for ``"all"`` models, for a model
-    by its registered name, or for any ``"other"``. A table in it is for a pair such as en-fr."""
+    """A recipe file. Its ``options`` are those of ``fairseq-train``, by section: for ``"all"``
+    models, for one by its registered name, for any ``"other"``. A table in a section is for a pair
+    such as en-fr."""
 
     name: str
     max_update: int
@@ -28,7 +29,7 @@ class Recipe:
     average_count: int
     beam: int
     lenpen: List[float]  # the validation set chooses one
-    options: Dict[str, dict]  # by section; a table in it is for one language pair
+    options: Dict[str, dict]
 
     def options_for(self, model: str, pair: str, max_update: int) -> Options:
         """The options of ``fairseq-train`` for a registered *model* and a pair SOURCE-TARGET."""
@@ -64,7 +65,7 @@ def _are_length_penalties(value) -> bool:
     return isinstance(value, list) and value != [] and all(map(is_length_penalty, value))
 
 
-# each key of a recipe: what is right for it, and how a message says so
+# for each key what is right, and how a message says so
 _COUNT = (_is_count, "a whole number, at least 1")
 _KEYS = {
     **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),

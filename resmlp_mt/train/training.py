@@ -16,9 +16,16 @@ from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_colon, lock, make_folder, read_own, write_json
 from resmlp_mt.text.settings import TRAINING, check_dictionaries, dictionary_digest
-from resmlp_mt.train.command import PRECISIONS, VARIABLES, Devices, share_tokens, training_command
+from resmlp_mt.train.command import (
+    PRECISIONS,
+    VARIABLES,
+    Devices,
+    cost_added_to,
+    run_command,
+    share_tokens,
+    training_command,
+)
 from resmlp_mt.train.log import TrainingProgress
-from resmlp_mt.train.programs import cost_added_to, run_command
 from resmlp_mt.train.recipe import Options, Recipe, command_line, parse_options
 
 fairseq_fixes.apply()  # our models are registered

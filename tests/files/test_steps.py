@@ -6,8 +6,7 @@ import os
 import pytest
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json
-from resmlp_mt.steps import Steps
+from resmlp_mt.files import Steps, read_json
 
 
 def refused(said, folder, options):

@@ -12,12 +12,12 @@ from fairseq_programs import ROOT
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes.trainings import AUTOCAST, MATMUL
 from resmlp_mt.files import read_json
-from resmlp_mt.train.programs import OF_PRECISION, cost_added_to, run_command
+from resmlp_mt.train.command import OF_PRECISION, cost_added_to, run_command
 
 PARENT = """
 import signal, sys
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.train.programs import run_command
+from resmlp_mt.train.command import run_command
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 command = [sys.executable, "-c", child]
