@@ -27,6 +27,7 @@ PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched
 
 
 def build_parser(name: str) -> Parser:
+    """The parser of one subcommand."""
     command = importlib.import_module(f"resmlp_mt.cli.{name}")
     parser = Parser(
         prog=f"resmlp-mt {name}",
@@ -66,5 +67,7 @@ def _run(name: str, *words: str) -> None:
     if name in PASSES_ON and "--" in rest:
         end = rest.index("--")
         rest, extra = rest[:end], rest[end + 1 :]
-    args = build_parser(name).parse_args(rest, argparse.Namespace(fairseq_options=extra))
+    args = build_parser(name).parse_args(rest)
+    if name in PASSES_ON:
+        args.fairseq_options = extra
     args.run(args)

@@ -111,8 +111,8 @@ def get_train_iterator(original, self, epoch, *args, disable_iterator_cache=Fals
 @replace(distributed_utils, "_broadcast_object_slow")
 def broadcast_object(original, obj, src_rank, group, dist_device):
     """Rank 0 sends the others its checkpoint with options in a DictConfig, which PyTorch's
-    weights-only loader refuses: several processes cannot resume. It can go when the original passes
-    test_workers.py, ``test_a_checkpoint_is_broadcast``."""
+    weights-only loader refuses: several processes cannot resume. It can go when they can
+    (test_workers.py)."""
     box = [obj]
     torch.distributed.broadcast_object_list(box, src_rank, group, dist_device)
     return box[0]

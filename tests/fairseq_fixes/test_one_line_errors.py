@@ -99,15 +99,15 @@ def test_errors_that_no_file_is_to_blame_for(
 
 
 def test_our_commands_say_it_too(capsys, monkeypatch):
-    def work(note=True):
-        with naming("x.pt", "does not fit its own options") if note else nullcontext():
+    def work(note="does not fit its own options"):
+        with naming("x.pt", note) if note else nullcontext():
             raise TypeError("a 'str'")
 
     assert run_main(work, "plot") == 1
     said = "resmlp-mt plot: error: x.pt does not fit its own options (TypeError: a 'str'; RESMLP_MT"
     assert capsys.readouterr().err.startswith(said)
     with pytest.raises(TypeError):
-        run_main(lambda: work(note=False))
+        run_main(lambda: work(None))
     monkeypatch.setenv("RESMLP_MT_TRACEBACK", "1")
     with pytest.raises(TypeError):
         run_main(work)

@@ -3,16 +3,12 @@ dead."""
 
 import re
 import signal
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
-import torch
-from fairseq.distributed import utils
 from fairseq_programs import assert_same_hypotheses, generate, hypotheses, training, values
 from interrupting import LAST, unlike
-from omegaconf import OmegaConf
-from processes import Forked, forked, together, wait_for_update
+from processes import forked, together, wait_for_update
 
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 
@@ -96,23 +92,6 @@ def test_another_number_of_processes(corpus, two, tmp_path, after):
     assert f"@ {stopped} updates" in log.read_text()
     for found, expected in zip(losses(log), losses(two / "logs" / "0.log")):
         assert found == pytest.approx(expected[-len(found) :], abs=1e-4)
-
-
-def test_a_checkpoint_is_broadcast(tmp_path):
-    """Its options are in a DictConfig, which PyTorch's weights-only loader refuses."""
-    weights = {"w": torch.arange(3.0), "half": torch.ones(2).half()}
-    sent = {"cfg": OmegaConf.create({"a": {"b": [1]}}), "args": Namespace(x=1), "model": weights}
-
-    def join(rank):
-        method = f"file://{tmp_path / 'store'}"
-        torch.distributed.init_process_group("gloo", method, rank=rank, world_size=2)
-        group = torch.distributed.group.WORLD
-        got = utils.broadcast_object(sent if rank == 0 else None, 0, group, torch.device("cpu"))
-        assert got["cfg"] == sent["cfg"] and got["args"] == sent["args"]
-        assert all(torch.equal(got["model"][name], w) for name, w in weights.items())
-
-    processes = [Forked(lambda rank=rank: join(rank), tmp_path / f"{rank}") for rank in range(2)]
-    assert [process.wait() for process in processes] == [0, 0], (tmp_path / "1").read_text()
 
 
 def test_two_processes_translate_like_one(corpus, trained, tmp_path):
