@@ -68,7 +68,7 @@ def _stand_ins():
 
 class _QuietImport:
     """In ``sys.meta_path``. Without it, fairseq leaves the root logger at DEBUG, with a handler. It
-    can go when ``import fairseq`` leaves the root logger alone (test_quiet_start.py)."""
+    can go when ``import fairseq`` leaves the root logger alone (``test_quiet_start``)."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "fairseq":

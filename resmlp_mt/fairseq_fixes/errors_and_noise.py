@@ -130,7 +130,7 @@ def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *a
 def can_reuse_epoch_itr(original, self, dataset) -> bool:
     """fairseq keeps the iterator over each data set for a next epoch. fairseq-interactive and the
     hub make a data set of every few lines, so memory grows. It can go when the original passes
-    test_memory.py, ``test_interactive_lets_go_of_its_lines``."""
+    ``test_interactive_lets_go_of_its_lines``."""
     loaded = any(dataset is split for split in self.datasets.values())
     return loaded and original(self, dataset)
 

@@ -43,7 +43,7 @@ def load_checkpoint(
 ):
     """fairseq counts updates from 0 if a file has no optimizer state, takes one that is NaN,
     resumes at another place with another number of processes, and forgets the count of
-    ``--patience`` (test_hostile_checkpoints.py, test_workers.py, test_ended_training.py)."""
+    ``--patience`` (test_hostile_checkpoints.py, test_workers.py, test_stopping.py)."""
     kwargs["reset_meters"] = reset_meters
     with naming(filename, "cannot be resumed from"):
         extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
@@ -169,7 +169,7 @@ stop = _Stop()
 @replace(program, "train")
 def train(original, cfg, trainer, *args):
     """fairseq makes one more update whenever a finished training is started again, and trains on
-    after an early stop. It can go when the original passes test_ended_training.py."""
+    after an early stop. It can go when the original passes test_stopping.py."""
     runs, patience = getattr(program.should_stop_early, "num_runs", 0), cfg.checkpoint.patience
     updates, most = trainer.get_num_updates(), cfg.optimization.max_update
     hours, limit = trainer._previous_training_time / 3600, cfg.optimization.stop_time_hours

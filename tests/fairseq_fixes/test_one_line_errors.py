@@ -13,7 +13,6 @@ from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)
-WIDER = ("--encoder-embed-dim", 24)
 
 
 @pytest.fixture(scope="module")
@@ -25,34 +24,30 @@ def transformer(corpus, tmp_path_factory):
 
 def test_a_table_of_refusals(trained, transformer, corpus, tmp_path):
     """The program, its words, what it says from its beginning, and its input."""
-    model, none, bare = ("--path", trained.path, "--cpu"), tmp_path / "none.pt", tmp_path / "bare"
-    shutil.copytree(corpus.data, bare)
-    for path in bare.glob("train*"):
-        path.unlink()
+    none, bare, averaged = (tmp_path / name for name in ("none.pt", "bare", "averaged.pt"))
+    shutil.copytree(corpus.data, bare, ignore=shutil.ignore_patterns("train*"))
     (tmp_path / "file").write_text("")
     below = tmp_path / "file" / "save"
-    averaged = tmp_path / "averaged.pt"
     torch.save({**load(trained.path), "last_optimizer_state": None}, averaged)
-    runs = "{'encoder_layers': \"open('x')\"}"
 
     def words(*more, data=corpus.data, save=tmp_path / "on"):
         return training(data, save, *SHORT, *more)
 
+    def model(path=trained.path, *more, data=corpus.data):
+        return (data, "--path", path, "--cpu", *more)
+
+    runs = ("--model-overrides", "{'encoder_layers': \"open('x')\"}")
+    would_run = f"{transformer}: its option encoder_layers is \"open('x')\", which fairseq would"
     too_long = "sentence 0 has more tokens (5001, 0) than the model has positions (32, 32): train "
     too_long += "with a higher --max-source-positions and --max-target-positions"
-    not_there = f"Model file not found: {none}: give a checkpoint that is there"
-    overrides = ("--path", transformer, "--cpu", "--model-overrides", runs)
-    would_run = (
-        f"{transformer}: its option encoder_layers is \"open('x')\", which fairseq would run"
-    )
-    no_bpe = "--bpe sentencepiece: give --sentencepiece-model, spm.model of the data"
-    pair, bpe = ("-s", "xx", "-t", "yy"), ("--bpe", "sentencepiece")
+    no_dictionary = model(trained.path, "-s", "xx", "-t", "yy", data=tmp_path)
+    pieces, wider = ("--bpe", "sentencepiece"), ("--encoder-embed-dim", 24)
     for name, given, said, *text in (
-        ("generate", (corpus.data, "--path", none, "--cpu"), not_there),
-        ("generate", (tmp_path, *pair, *model), f"{tmp_path}/dict.xx.txt: No such file"),
-        ("generate", (corpus.data, *overrides), would_run),
-        ("interactive", (corpus.data, *model), too_long, " ".join(["w01"] * 5000) + "\n"),
-        ("interactive", (corpus.data, *model, *bpe), no_bpe, "w01\n"),
+        ("generate", model(none), f"Model file not found: {none}: give a checkpoint that is there"),
+        ("generate", no_dictionary, f"{tmp_path}/dict.xx.txt: No such file or directory"),
+        ("generate", model(transformer, *runs), would_run),
+        ("interactive", model(), too_long, " ".join(["w01"] * 5000) + "\n"),
+        ("interactive", model(trained.path, *pieces), "--bpe sentencepiece: give --sen", "w01\n"),
         ("train", words(data=bare), f"Dataset not found: train ({bare})"),
         ("train", words(save=below), f"{below}: Not a directory"),
         ("train", words("--arch", "resmlp_mt_7"), "fairseq-train: error: argument --arch/-a: inv"),
@@ -60,13 +55,13 @@ def test_a_table_of_refusals(trained, transformer, corpus, tmp_path):
         *(
             ("train", words(*more, option, path), f"{path} does not fit the model: it was trained")
             for option in ("--restore-file", "--finetune-from-model")
-            for path, more in ((trained.path, WIDER), (transformer, ()))
+            for path, more in ((trained.path, wider), (transformer, ()))
         ),
     ):
         found = refusal(name, *given, stdin="".join(text))
         assert found.startswith(said), found
     assert not list(tmp_path.glob("on/*.pt"))
-    out = call("generate", corpus.data, "--path", transformer, "--cpu").out
+    out = call("generate", *model(transformer)).out
     assert out.count("\nH-") == corpus.sizes["test"]  # the repairs are for every model of fairseq
 
 

@@ -1,23 +1,36 @@
-"""A training that is asked to stop finishes its update, saves, and resumes as if never stopped."""
+"""A training that is asked to stop finishes its update, saves, and resumes as if never stopped. One
+that has ended, by ``--patience`` too, stays so."""
 
 import contextlib
 import io
-import random
+import shutil
 import signal
-import time
 from unittest import mock
 
 import pytest
+import torch
 from fairseq.trainer import Trainer
-from fairseq_programs import PACKAGE, call, load, own_handlers, train, training
+from fairseq_programs import (
+    PACKAGE,
+    call,
+    load,
+    own_handlers,
+    process,
+    refusal,
+    train,
+    training,
+    values,
+)
 from interrupting import LAST, unlike
-from processes import forked, wait_for_update
 
-from resmlp_mt.checkpoints import read_checkpoint
 from resmlp_mt.fairseq_fixes import trainings
 
 UPDATES = 21  # eight an epoch
 OPTIONS = ("--batch-size", 8, "--max-update", UPDATES, "--dropout", 0.1, "--save-interval", 2)
+
+
+def updates(folder):
+    return load(folder / LAST)["optimizer_history"][-1]["num_updates"]
 
 
 @contextlib.contextmanager
@@ -54,8 +67,7 @@ def test_stopped_three_times(corpus, alone, tmp_path):
     """Within an epoch, at the end of one that is not saved, and where it has just been saved."""
     for name, update, status in (("SIGINT", 5, 130), ("SIGTERM", 8, 143), ("SIGUSR1", 16, 138)):
         found, log = stopped(corpus, tmp_path, signal.Signals[name], update)
-        made = load(tmp_path / LAST)["optimizer_history"][-1]["num_updates"]
-        assert found == status and made == update
+        assert found == status and updates(tmp_path) == update
         assert f"stopped by {name} at update {update}\n" in log
         assert log.count("Saved checkpoint") == 1
     train(corpus.data, tmp_path, *OPTIONS)
@@ -93,28 +105,74 @@ def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monke
 
     with in_update(7, kill), pytest.raises(GeneratorExit):
         train(corpus.data, tmp_path, *OPTIONS)
-    assert load(tmp_path / LAST)["optimizer_history"][-1]["num_updates"] == 6
+    assert updates(tmp_path) == 6
     monkeypatch.undo()
     train(corpus.data, tmp_path, *OPTIONS)
     assert unlike(alone, tmp_path / LAST) == []
 
 
-@pytest.mark.soak
-def test_ten_kills(corpus, tmp_path, monkeypatch):
-    """SIGKILL at random moments, saves among them: every checkpoint loads, and nothing else is
-    different at the end."""
-    options = (*OPTIONS, "--max-update", 60)
-    train(corpus.data, tmp_path / "alone", *options)
-    monkeypatch.setattr(trainings, "SAVE_EVERY", 0)
-    draw, folder = random.Random(1), tmp_path / "killed"
-    words = ("--user-dir", PACKAGE, *training(corpus.data, folder, *options))
-    for kill in range(10):
-        log = tmp_path / f"{kill}.log"
-        process = forked("fairseq-train", words, log)
-        wait_for_update(process, log, 4 * kill + 1)
-        time.sleep(draw.uniform(0, 0.05))
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-        assert all(read_checkpoint(path) for path in folder.glob("checkpoint*.pt"))
-    train(corpus.data, folder, *options)
-    assert unlike(tmp_path / "alone" / LAST, folder / LAST) == []
+# no update moves a weight: the first validation stays the best on any CPU. There are eight updates
+# an epoch, and none after the twelfth epoch if nothing ends the training
+PATIENT = ("--batch-size", 8, "--lr", 0, "--patience", 3, "--max-update", 96)
+
+
+@pytest.fixture(scope="module")
+def ended(corpus, tmp_path_factory):
+    """Its folder: it was stopped twice, and the validations of epochs 2, 3 and 4 were no better
+    than the first."""
+    folder = tmp_path_factory.mktemp("ended")
+    for more in (("--max-epoch", 1), ("--max-epoch", 3), ()):
+        train(corpus.data, folder, *PATIENT, *more)
+    assert updates(folder) == 32
+    return folder
+
+
+def test_no_update_after_the_last(corpus, tmp_path):
+    for most, made in ((5, 5), (5, 5), (3, 5), (6, 6)):
+        log = train(corpus.data, tmp_path, "--batch-size", 8, "--max-update", most).log
+        assert updates(tmp_path) == made
+    assert "no update is left" not in log
+    log = train(corpus.data, tmp_path, "--batch-size", 8, "--stop-time-hours", 1e-9).log
+    assert updates(tmp_path) == made and "no time is left: " in log
+
+
+def test_ended_is_not_trained_on(corpus, ended, tmp_path):
+    """As torchrun starts it. More patience trains on from the count that there was."""
+    last = shutil.copy(ended / LAST, tmp_path)
+    before = (tmp_path / LAST).read_bytes()
+    words = ("-m", "fairseq_cli.train", *training(corpus.data, tmp_path, *PATIENT))
+    done = process(*words, "--user-dir", PACKAGE)
+    assert done.returncode == 0, done.stderr
+    assert f"Loaded checkpoint {last}" in done.stdout and "early stop since" in done.stdout
+    assert values(done.stdout, "loss") == [] and (tmp_path / LAST).read_bytes() == before
+    train(corpus.data, tmp_path, *PATIENT, "--patience", 5)
+    assert updates(tmp_path) == 48
+
+
+@pytest.mark.parametrize(
+    "name", ["reset-meters", "reset-optimizer", "finetune-from-model", "restore-file", "none"]
+)
+def test_counts_from_0(corpus, ended, tmp_path, name):
+    """Where fairseq forgets the best validation, in another folder, from a file without a count."""
+    more = [f"--{name}"] if name != "none" else []
+    if name in ("finetune-from-model", "restore-file"):
+        more += [ended / LAST]
+    else:
+        save_count(ended, tmp_path, {"best": 0.0, "num_runs": 3} if more else None)
+    log = train(corpus.data, tmp_path, *PATIENT, *more).log
+    assert len(values(log, "valid_loss")) == 4
+
+
+def save_count(ended, folder, count):
+    state = load(ended / LAST)
+    state["extra_state"]["patience"] = count
+    if count is None:
+        del state["extra_state"]["patience"]
+    torch.save(state, folder / LAST)
+
+
+@pytest.mark.parametrize("count", ["x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
+def test_a_count_that_is_none(corpus, ended, tmp_path, count):
+    save_count(ended, tmp_path, count)
+    said = refusal("train", *training(corpus.data, tmp_path, *PATIENT))
+    assert said.startswith(f"{tmp_path / LAST} has an invalid count for --patience")
