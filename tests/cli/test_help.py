@@ -75,34 +75,20 @@ def test_words_that_name_no_subcommand(capsys):
 
 
 BARE = """
-import contextlib, importlib.abc, io, json, sys
+import sys
 from resmlp_mt.cli.main import main
 
-class Bare(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name in ("matplotlib", "onnx", "onnxruntime", "ctranslate2"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Bare())
-said = []
-for words in json.loads(sys.argv[1]):
-    err = io.StringIO()
-    with contextlib.redirect_stderr(err):
-        said.append([main(words.split()), err.getvalue()])
-print(json.dumps(said))
+for name in ("matplotlib", "onnx", "onnxruntime"):
+    sys.modules[name] = None  # importing it fails
+sys.exit(10 * main("plot curves log -o a.png".split()) + main("export model --out out".split()))
 """
-REMEDIES = {
-    "plot curves log -o a.png": "pip install '.[plot]'",
-    "export model --out out": 'pip install ".[export]"',
-}
 
 
 def test_packages_that_are_not_installed(tmp_path):
     """Each command says what to install, in one line, and writes nothing."""
-    command = [sys.executable, "-c", BARE, json.dumps(list(REMEDIES))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    for remedy, (status, err) in zip(REMEDIES.values(), json.loads(done.stdout), strict=True):
-        assert status == 1 and remedy in err and err.count("\n") == 1, err
-    assert not list(tmp_path.iterdir())
+    command = [sys.executable, "-c", BARE]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    plot, export = done.stderr.splitlines()
+    assert done.returncode == 11 and not list(tmp_path.iterdir())
+    assert "pip install '.[plot]'" in plot and 'pip install ".[export]"' in export

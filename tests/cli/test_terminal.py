@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.files import whole_file
+from resmlp_mt.text.lines import read_text
 
 PRINTS = """
 import sys
@@ -56,55 +58,26 @@ def test_signals(tmp_path):
     assert found == [0]
 
 
-READS = """
-import sys
-from pathlib import Path
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.text.lines import read_text
-
-def main():
-    Path(sys.argv[1]).touch()
-    print(read_text(Path("-")))
-
-sys.exit(run_main(main))
-"""
-
-
-def test_closed_streams(tmp_path):
-    """A shell was told ``<&-`` or ``>&-``: one line says so, and nothing is begun that would be
-    lost."""
-    program = tmp_path / "read.py"
-    program.write_text(READS)
-    started = {
-        stream: subprocess.Popen(
-            ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, program, tmp_path / stream],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for stream, closed in (("input", "<&-"), ("output", ">&-"))
-    }
-    for stream, process in started.items():
-        out, err = process.communicate()
-        assert process.returncode == 1 and not out
-        said = err.splitlines()
-        assert len(said) == 1, err
-        assert said[0].startswith(f"read.py: error: standard {stream} is closed: ")
-    assert (tmp_path / "input").exists() and not (tmp_path / "output").exists()
-
-
-def test_messages_without_a_traceback(monkeypatch, capsys):
-    """Or nowhere, where standard error is closed."""
+def test_closed_streams_and_messages(monkeypatch, capsys):
+    """A shell was told ``<&-``, ``>&-`` or ``2>&-``. Nothing is begun that would be lost."""
 
     def fail():
         raise PermissionError(13, "Permission denied", "name")
 
+    begun = []
     assert run_main(fail, "score") == 1
     assert capsys.readouterr().err == "resmlp-mt score: error: name: Permission denied\n"
-    monkeypatch.setattr(sys, "stderr", None)
-    assert run_main(fail) == 1
-    sys.stderr.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", None)
+        assert run_main(lambda: read_text(Path("-")), "score") == 1
+        assert capsys.readouterr().err.startswith("resmlp-mt score: error: standard input is clos")
+        patch.setattr(sys, "stdout", None)
+        assert run_main(lambda: begun.append(1), "score") == 1 and not begun
+        assert capsys.readouterr().err.startswith("resmlp-mt score: error: standard output is clo")
+        patch.undo()
+        patch.setattr(sys, "stderr", None)
+        assert run_main(fail) == 1
+        sys.stderr.close()
     assert capsys.readouterr().out == ""
 
 

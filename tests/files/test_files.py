@@ -1,15 +1,15 @@
 """Files are written whole, by one process at a time."""
 
-import subprocess
-import sys
+import os
+import signal
 import tempfile
+import time
 
 import pytest
+from processes import Forked
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, lock, read_json, whole_file, write_json
-
-HOLD = "import sys; from resmlp_mt.files import lock\nwith lock('{}'): print(1, flush=True); {}"
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path):
@@ -23,21 +23,19 @@ def test_a_file_is_whole_or_as_it_was(tmp_path):
 
 def test_what_a_dead_process_left_is_removed_and_a_living_one_s_is_not(tmp_path):
     path = tmp_path / "a.json"
-    killed = (
-        "import os, signal, sys; from resmlp_mt.files import whole_file\n"
-        f"with whole_file({str(path)!r}) as t: t.write_text('x'); os.kill(os.getpid(), 9)"
-    )
-    subprocess.run([sys.executable, "-c", killed])
-    assert len(list(tmp_path.glob("a.json.*.tmp"))) == 1
-    living = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    with whole_file(path) as temporary:
-        name = temporary.name.split(".")
-        others = path.with_name(".".join([*name[:-2], str(living.pid), "tmp"]))
-        others.write_text("")
-        temporary.write_text("new")
+
+    def killed():
+        with whole_file(path) as temporary:
+            temporary.write_text("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    dead = Forked(killed, tmp_path / "log")
+    assert dead.wait() == -signal.SIGKILL
+    (left,) = tmp_path.glob("a.json.*.tmp")
+    living = left.with_name(left.name.replace(str(dead.pid), str(os.getppid())))
+    living.touch()
     write_json(path, 1)
-    assert set(tmp_path.iterdir()) == {path, others}
-    living.communicate(b"\n")
+    assert set(tmp_path.iterdir()) == {path, living, tmp_path / "log"}
 
 
 def test_an_error_names_the_file_that_was_asked_for(tmp_path):
@@ -67,18 +65,21 @@ def test_outputs_that_are_refused(tmp_path):
 
 
 def test_a_second_process_is_refused_and_a_killed_one_lets_go(tmp_path, monkeypatch):
+    folder, log = tmp_path / "folder", tmp_path / "log"
+
+    def hold():
+        with lock(folder):
+            print("held")
+            time.sleep(600)
+
     monkeypatch.setattr("resmlp_mt.files.GRACE", 0)
-    command = [sys.executable, "-c", HOLD.format(tmp_path, "input()")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout.readline() == b"1\n"
-        with (
-            pytest.raises(UserError, match=f"another process is working in {tmp_path}"),
-            lock(tmp_path),
-        ):
-            pass
-        other.kill()
+    other = Forked(hold, log)
+    while not (log.exists() and log.read_text()):
+        time.sleep(0.01)
+    with pytest.raises(UserError, match=f"another process is working in {folder}"), lock(folder):
+        pass
+    other.kill()
     monkeypatch.setattr("resmlp_mt.files.GRACE", 10)
-    with lock(tmp_path), lock(tmp_path):  # one process may hold it twice
-        command = [sys.executable, "-c", HOLD.format(tmp_path, "pass")]
-        said = subprocess.run(command, capture_output=True, text=True)
-        assert "another process is working in" in said.stderr
+    with lock(folder), lock(folder):  # one process may hold it twice
+        monkeypatch.setattr("resmlp_mt.files.GRACE", 0)
+        assert Forked(hold, log).wait() == 1 and "another process is working" in log.read_text()

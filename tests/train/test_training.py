@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import torch
-from fairseq_programs import call, values, weights
+from fairseq_programs import values, weights
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
@@ -76,14 +76,19 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     assert "the warm-up (5 updates) does not end before the training" in capsys.readouterr().err
 
 
-def test_the_printed_command_works(whole, corpus, tmp_path):
-    """Pasted into a shell, it trains with the same losses."""
-    started = training(corpus, tmp_path / "a b", max_update=3)
+def test_the_printed_command_is_resumed(whole, corpus, tmp_path):
+    """Pasted into a shell, it trains with the same losses; from there ours goes on, bit by bit."""
+    started = training(corpus, tmp_path / "a b", max_update=13)
     line = quoted(started.command(), started.environment())
     done = subprocess.run(["bash", "-c", line], check=True, capture_output=True, text=True)
-    expected = values((whole.out / "train.log").read_text(), "loss")[:3]
-    assert values(done.stdout + done.stderr, "loss") == expected
-    assert (tmp_path / "a b" / "checkpoint_last.pt").exists()
+    rest = training(corpus, tmp_path / "a b")
+    rest.run()
+    log, expected = ((run.out / "train.log").read_text() for run in (rest, whole))
+    assert "epoch 2 @ 13 updates" in log and '"epoch": 3' in log
+    first = values(done.stdout + done.stderr, "loss")
+    assert first + values(log, "loss") == values(expected, "loss")
+    ends = [weights(run.out / "checkpoint_last.pt") for run in (rest, whole)]
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
 
 def last_records(run):
@@ -127,18 +132,6 @@ def test_a_line_that_two_processes_wrote(whole, tmp_path, capsys, damage):
     log.write_text(f"{line}\n{train}\n{valid}\n")
     found = read_curve(log)
     assert [[update for update, _ in found[kind]] for kind in ("train", "valid")] == [[UPDATES]] * 2
-
-
-def test_a_resumed_run_ends_like_one_that_was_not_stopped(whole, corpus, tmp_path):
-    """Dropout, the order of the batches in this epoch and the next, and the state of Adagrad."""
-    # it ends in the second epoch, whose batches are not those of the first
-    first = call("train", *training(corpus, tmp_path, max_update=13).command()[1:]).log
-    training(corpus, tmp_path).run()
-    log, expected = ((folder / "train.log").read_text() for folder in (tmp_path, whole.out))
-    assert "epoch 2 @ 13 updates" in log and '"epoch": 3' in log
-    assert values(first, "loss") + values(log, "loss") == values(expected, "loss")
-    ends = [weights(folder / "checkpoint_last.pt") for folder in (tmp_path, whole.out)]
-    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
 
 def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):

@@ -68,11 +68,9 @@ def test_options_and_variables(corpus, tmp_path, many, started):
     words = ("--gpus", 1, "--precision", "fp16", "--max-update", 99, "--")
     more = ("--warmup-updates", "4", "--dropout=0.1", "--max-source-positions", 64)
     command = started(corpus.data, tmp_path, *words, *more)
-    for name, value in (
-        *(("--warmup-updates", "4"), ("--dropout", "0.1"), ("--total-num-update", "99")),
-        *(("--max-source-positions", "64"), ("--max-target-positions", "256")),
-        *(("--max-update", "99"), ("--source-lang", "xx"), ("--target-lang", "yy")),
-    ):
+    expected = "--warmup-updates 4 --dropout 0.1 --total-num-update 99 --max-source-positions 64 "
+    expected += "--max-target-positions 256 --max-update 99 --source-lang xx --target-lang yy"
+    for name, value in zip(expected.split()[::2], expected.split()[1::2]):
         assert command.count(name) == 1 and option(command, name) == value
     assert "--fp16" in command and "--fp16-no-flatten-grads" in command
     for precision, variable in (
