@@ -64,11 +64,6 @@ def write_checkpoint(data: Path, path: Path, **options) -> SearchOptions:
     model, args = random_model(data, **options)
     args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
-    state = {
-        "args": args,
-        "model": model.state_dict(),
-        "optimizer_history": [{**history, "num_updates": 1}],
-        "extra_state": {"epoch": 1, "train_iterator": {"epoch": 1}},
-    }
-    torch.save(state, path)
+    state = {"args": args, "model": model.state_dict(), "extra_state": {"epoch": 1}}
+    torch.save({**state, "optimizer_history": [{**history, "num_updates": 1}]}, path)
     return SearchOptions(paths=(path,), data=data, max_len_b=20, cpu=True)

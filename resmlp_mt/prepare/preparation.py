@@ -77,9 +77,9 @@ class Preparation:
         if subword_model is not None:
             Subwords(subword_model)  # refuses what is not a model
             if subword_model.name == MODEL:  # of prepared data
-                found = [subword_model.with_name(f"dict.{name}.txt") for name in self.languages]
-                if all(map(Path.is_file, found)) and filecmp.cmp(*found, shallow=False):
-                    self.dictionary = found[0]
+                first, second = (subword_model.with_name(f"dict.{x}.txt") for x in self.languages)
+                if first.is_file() and second.is_file() and filecmp.cmp(first, second, False):
+                    self.dictionary = first
 
     @cached_property
     def contents(self) -> Dict[str, Tuple[int, str]]:

@@ -282,15 +282,15 @@ def test_text_that_is_refused(tmp_path, own):
     for name, content, said in (
         ("t.xb", b"x\n" * 4, "t.xa has 155 lines but"),
         ("v.xa", b"", "v.xa: empty file"),
-        ("v.xa.gz", b"", "two files of one corpus: remove one"),
         ("two.xa.gz", whole["two.xa.gz"][:-9] + bytes(9), "two.xa.gz: damaged gzip file"),
         ("t.xb", b"\n" * 155, "no training pair is left"),
     ):
         (folder / name).write_bytes(content)
         fails(said, *own, "--out", tmp_path / "out")
-        (folder / name).unlink()
-        if name in whole:
-            (folder / name).write_bytes(whole[name])
+        (folder / name).write_bytes(whole[name])
+    (folder / "v.xa.gz").touch()
+    fails("two files of one corpus: remove one", *own, "--out", tmp_path / "out")
+    (folder / "v.xa.gz").unlink()
     (folder / "documents").mkdir()
     (folder / "documents" / "letter").touch()
     fails("holds folders of something else", *own, "--out", folder)

@@ -15,6 +15,7 @@ from score_text import drop_words, sentences
 from resmlp_mt.errors import UserError
 from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import tokenized_scores
+from resmlp_mt.text.lines import write_lines
 
 REFERENCES = sentences(60)
 SYSTEM = drop_words(REFERENCES, 3)
@@ -25,8 +26,8 @@ CHINESE = ["我们今天去公园散步。", "他的父亲是一名医生。", "
 def folder(tmp_path, monkeypatch):
     """References and a system, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    for name, lines in (("ref", REFERENCES), ("hyp", SYSTEM)):
-        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_lines(tmp_path / "ref", REFERENCES)
+    write_lines(tmp_path / "hyp", SYSTEM)
     (tmp_path / "ref.gz").write_bytes(gzip.compress((tmp_path / "ref").read_bytes()))
     return tmp_path
 

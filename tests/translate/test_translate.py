@@ -40,11 +40,7 @@ def words(world):
 @pytest.fixture
 def run(words):
     """Run the command; gives its exit status and what it printed."""
-
-    def run(*arguments, stdin=b"", **more):
-        return resmlp(*words(*arguments, **more), stdin=stdin)
-
-    return run
+    return lambda *arguments, stdin=b"", **more: resmlp(*words(*arguments, **more), stdin=stdin)
 
 
 def lines_of(path):
@@ -256,8 +252,7 @@ def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
         (data / path.name).symlink_to(path)
     spm = ("--spm", world.spm)
     refused("has no files such as", *words("-", "-", *spm, data=data), stdin=b"w\n")
-    index = "train.xx-yy.xx.idx"
-    (data / index).symlink_to(world.data / index)
+    (data / "train.xx-yy.xx.idx").symlink_to(world.data / "train.xx-yy.xx.idx")
     line, plain = "w01\u00ad «w02» w03\n".encode(), b'w01 "w02" w03\n'
     refused(f"data-bin has no {FILE}", *words("-", "-", data=data), stdin=line)
     as_it_is = run("-", "-", *spm, data=data, stdin=line).out
@@ -319,9 +314,8 @@ def test_scores_that_are_not_finite(words, overflowing, world, tmp_path, ensembl
 
 def test_batches_by_length():
     lengths = [3, 9, 1, 4, 4, 30]
+    assert by_length(lengths, 12) == [[5], [1, 3, 4], [0, 2]] and by_length([], 12) == []
     assert by_length(lengths[:5], 12) == [[1], [3, 4, 0], [2]]
-    assert by_length(lengths, 12) == [[5], [1, 3, 4], [0, 2]]
-    assert by_length([], 12) == []
     # no line is lost where their number is not a multiple of 8
     batches = by_length([n % 9 + 1 for n in range(103)], 8)
     assert sorted(line for batch in batches for line in batch) == list(range(103))
