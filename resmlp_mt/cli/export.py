@@ -14,6 +14,7 @@ It needs onnx and onnxruntime: pip install ".[export]".
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE
 from resmlp_mt.errors import UserError
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--data", type=Path, metavar="DIR", help=help)
     help = "SentencePiece model for data that resmlp-mt prepare did not make; nothing is normalised"
     add("--spm", **FILE, help=help)
-    stored = {"dest": "precision", "action": "store_const", "default": "float32"}
+    stored = dict[str, Any](dest="precision", action="store_const", default="float32")
     one_of = parser.add_mutually_exclusive_group().add_argument
     help = "8 bits a weight: a quarter of the size, faster; translations differ a little"
     one_of("--int8", const="int8", help=help, **stored)

@@ -48,16 +48,6 @@ def test_the_paper(pair, arch):
     assert (recipe.average_by, recipe.average_count, recipe.lenpen) == ("update", 10, [0.6])
 
 
-def test_small():
-    cfg = config("small", "resmlp_mt_tiny", "resmlp_mt", max_update=2000)
-    assert cfg.optimizer._name == "adam" and cfg.optimization.clip_norm == 1.0
-    assert cfg.checkpoint.patience == 10 and cfg.checkpoint.keep_last_epochs == 3
-    assert cfg.model.layerscale_init == 1.0
-    scheduler = cfg.lr_scheduler
-    assert (cfg.optimization.lr, scheduler._name) == ([0.002], "polynomial_decay")
-    assert (scheduler.warmup_updates, scheduler.total_num_update) == (400, 2000)
-
-
 def test_every_recipe_is_in_the_package_and_one_that_fairseq_takes():
     assert {path.stem for path in FOLDER.glob("*.toml")} == set(NAMES)
     for name in NAMES:
