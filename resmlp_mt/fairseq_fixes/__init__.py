@@ -44,7 +44,8 @@ class _StandIn(ModuleType):
     """A module whose functions import the true one when they are called."""
 
     def __getattr__(self, name: str):
-        if name.startswith("__"):  # what the import system asks of a module
+        # what the import system asks of a module
+        if name.startswith("__") or f"{self.__name__}.{name}" in SLOW:
             raise AttributeError(name)
         module = self.__name__
         return lambda *args, **kw: getattr(importlib.import_module(module), name)(*args, **kw)
@@ -52,17 +53,13 @@ class _StandIn(ModuleType):
 
 @contextlib.contextmanager
 def _stand_ins():
-    """Stand-ins for the modules in :data:`SLOW` during the block, unless one is there already."""
-    if any(name in sys.modules for name in SLOW):
-        yield
-        return
-    modules = {name: _StandIn(name) for name in SLOW}
-    vars(modules["sklearn"])["metrics"] = modules["sklearn.metrics"]
-    sys.modules |= modules
+    """Stand-ins in the block for those modules in :data:`SLOW` that are not loaded."""
+    names = [name for name in SLOW if name not in sys.modules]
+    sys.modules |= {name: _StandIn(name) for name in names}
     try:
         yield
     finally:
-        for name in SLOW:
+        for name in names:
             del sys.modules[name]
 
 
