@@ -1,16 +1,15 @@
 """The quickstart, the notebook, the study and the benchmark, each at a tiny size."""
 
 import json
-import os
 import re
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 import grammar
 import pytest
 import results
 import study
+from installed import shell
 
 from resmlp_mt.cli.terminal import run_main
 
@@ -19,16 +18,14 @@ QUICKSTART = ROOT / "examples" / "quickstart"
 SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16"
 
 
-def run(*words, **variables):
-    command = [sys.executable, *map(str, words)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+def run(*words, path=ROOT):
+    return shell(shlex.join(map(str, ("python", *words))), ROOT, PYTHONPATH=str(path))
 
 
 def test_the_quickstart(tmp_path):
     sizes = ("--sentences", 400, "--vocab-size", 500, "--max-update", 4)
     few = "import sys, run; run.HELD_OUT = 20; sys.exit(run.run_main(run.main))"
-    done = run("-c", few, *sizes, "--out", tmp_path, PYTHONPATH=f"{ROOT}:{QUICKSTART}")
+    done = run("-c", few, *sizes, "--out", tmp_path, path=f"{ROOT}:{QUICKSTART}")
     assert done.returncode == 0, done.stderr
     shown = ["Ich würde das Haus kaufen, wenn ich", "BLEU ", "(reference: ", "before_and_after.png"]
     places = [done.stdout.index(text) for text in shown]

