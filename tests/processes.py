@@ -2,15 +2,14 @@
 
 import contextlib
 import logging
-import multiprocessing
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
 from importlib import import_module
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Callable, Iterator, List, Sequence
 
@@ -18,34 +17,29 @@ from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from tqdm import tqdm
 
-LONG = 900.0  # seconds; PyTorch gives up on a silent peer after 1,800
 
-
-class Forked:
+class Forked(ForkProcess):
     """A process that calls *function*, with its output in *log*. An exception is its failure."""
 
     def __init__(self, function: Callable[[], None], log: Path):
-        def run() -> None:
-            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
-            # killed while it draws a bar, it would keep the lock that processes share
-            tqdm.set_lock(threading.RLock())
-            function()
+        super().__init__()
+        self._function, self._log = function, log
+        self.start()
 
-        self._process = multiprocessing.get_context("fork").Process(target=run)
-        self._process.start()
-        self.pid, self.kill = self._process.pid, self._process.kill
-        self.terminate = self._process.terminate
-        self.poll = lambda: self._process.exitcode
+    def run(self) -> None:
+        output = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
+        # killed while it draws a bar, it would keep the lock that processes share
+        tqdm.set_lock(threading.RLock())
+        self._function()
 
-    def wait(self, timeout: float = LONG) -> int:
-        """Its exit status. Like that of ``Popen``, it raises ``TimeoutExpired``."""
-        self._process.join(timeout)
-        if self.poll() is None:
-            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
-        return self.poll()
+    def wait(self) -> int:
+        """Its exit status."""
+        self.join(900)  # PyTorch gives up on a silent peer after 1,800
+        assert self.exitcode is not None, f"does not end:\n{self._log.read_text()}"
+        return self.exitcode
 
 
 def forked(program: str, arguments: Sequence, log: Path) -> Forked:
@@ -71,7 +65,7 @@ def wait_for_update(process: Forked, log: Path, update: int) -> None:
         made = re.findall(r'"num_updates": "(\d+)"', log.read_text() if log.exists() else "")
         if made and int(made[-1]) >= update:
             return
-        assert process.poll() is None, log.read_text()
+        assert process.exitcode is None, log.read_text()
         time.sleep(0.002)
 
 
@@ -95,4 +89,4 @@ def together(program: str, words: Sequence, folder: Path) -> Iterator[List[Forke
     finally:
         for process in processes:
             process.kill()
-            process.wait(60)
+            process.wait()

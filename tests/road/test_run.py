@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from command import refused, resmlp
-from processes import LONG, Forked
+from processes import Forked
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.train.recipe import FOLDER as RECIPES
@@ -208,13 +208,13 @@ def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
         log = tmp_path / f"{step.replace('/', '-')}.log"
         process = Forked(lambda: sys.exit(main(words)), log)
         while not log.exists() or f"{step}] " not in log.read_text(encoding="utf-8"):
-            assert process.poll() is None, log.read_text(encoding="utf-8")
+            assert process.exitcode is None, log.read_text(encoding="utf-8")
             time.sleep(0.005)
         if step == "2/5":
             os.kill(process.pid, signal.SIGSTOP)  # so that it cannot end before the second asks
             refused("another process is working in run", *words)
         process.kill()
-        assert process.wait(LONG) == -signal.SIGKILL
+        assert process.wait() == -signal.SIGKILL
     said = resmlp(*words)
     assert said.status == 0, said.err
     assert scores(tmp_path) == scores(german)
