@@ -1,9 +1,9 @@
 """What holds for every kind of mixing: no word sees the future, and decoding is exact."""
 
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Iterator, List, NamedTuple, Optional, Sequence
 
 import torch
-from helpers import gap
+from helpers import gap, pad_batch
 from torch import Tensor
 
 from resmlp_mt.decoding.memory import DecodingMemory
@@ -12,6 +12,20 @@ from resmlp_mt.decoding.memory import DecodingMemory
 def random_words(dictionary, *shape: int) -> Tensor:
     """By PyTorch's random numbers, none of them a special symbol."""
     return torch.randint(dictionary.nspecial, len(dictionary), shape)
+
+
+def at_words(model, dictionary, sources, targets, left, left_target) -> Iterator[List[Tensor]]:
+    """What a model makes of a padded batch, for each pair of sentences: the encoder's states, the
+    decoder's, the attention, if any, and the logits, without what is at padding."""
+    tokens, prev = pad_batch(sources, dictionary, left), pad_batch(targets, dictionary, left_target)
+    encoded = model.encoder(tokens, return_all_hiddens=True)
+    logits, extra = model.decoder(prev, encoded)
+    own, own_target = (batch.ne(dictionary.pad()) for batch in (tokens, prev))
+    for i, (s, t) in enumerate(zip(own, own_target)):
+        states = [x[s, i] for x in (*encoded["encoder_states"], encoded["encoder_out"][0])]
+        states += [x[t, i] for x in extra["inner_states"]]
+        attention = [x[i][t][:, s] for x in extra["attn"] if x is not None]
+        yield [*states, *attention, logits[i, t]]
 
 
 @torch.no_grad()

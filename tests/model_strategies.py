@@ -9,7 +9,7 @@ from math import gcd
 from typing import Dict, List, Sequence
 
 import torch
-from helpers import HEADED, build_model, model_options, pad_batch, random_sentences
+from helpers import HEADED, build_model, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_words
 
@@ -42,10 +42,6 @@ class Case:
         model, _ = build_model(seed=self.seed, vocabulary=VOCABULARY, std=std, **self.options)
         return model.to(dtype or self.dtype)
 
-    def args(self):
-        """The model's options as fairseq saves them."""
-        return model_options(**self.options)
-
     @cached_property
     def dictionary(self):
         return build_model(vocabulary=VOCABULARY)[1]
@@ -68,10 +64,6 @@ class Case:
 
 def _choose(draw, *values):
     return draw(st.sampled_from(values))
-
-
-def _divisors(number: int) -> List[int]:
-    return [n for n in range(1, number + 1) if number % n == 0]
 
 
 @st.composite
@@ -101,7 +93,9 @@ def options_of_a_model(draw) -> Dict[str, object]:
         "layerscale_init": _choose(draw, 0.2, 1.0, 1e-3),
     }
     if kind in HEADED:
-        options["token_mixing_heads"] = _choose(draw, *_divisors(gcd(channels, decoder_channels)))
+        both = gcd(channels, decoder_channels)
+        divisors = [n for n in range(1, both + 1) if both % n == 0]
+        options["token_mixing_heads"] = _choose(draw, *divisors)
     if kind == "conv":
         options["token_mixing_kernel_size"] = _choose(draw, 1, 3, 5, 7, 17)
     if share == "output":
@@ -152,11 +146,8 @@ def searches(draw) -> Case:
             kept = list(range(sentences))
             if sentences > 1 and _choose(draw, False, False, True):
                 kept.remove(draw(st.integers(0, sentences - 1)))
-            parents = draw(
-                st.lists(
-                    st.integers(0, beam - 1), min_size=len(kept) * later, max_size=len(kept) * later
-                )
-            )
+            size = len(kept) * later
+            parents = draw(st.lists(st.integers(0, beam - 1), min_size=size, max_size=size))
             places = [kept[i // later] * beam + parent for i, parent in enumerate(parents)]
             left = None if len(kept) == sentences else kept
             case.moves.append(Move(places, left, later))

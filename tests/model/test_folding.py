@@ -74,11 +74,11 @@ def prepared(**options):
     return model, dictionary
 
 
-def assert_runs_as_trained(model, dictionary):
+def assert_runs_as_trained(model, dictionary, name="", **options):
     """Folded and packed, it computes what a new model of the same weights does."""
-    fresh = build_model(seed=1)[0]
+    fresh = build_model(seed=1, **options)[0]
     fresh.load_state_dict(model.state_dict())
-    assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-4
+    assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-4, name
 
 
 @pytest.mark.parametrize("kind", ["linear", "gated", "conv"])
@@ -86,24 +86,20 @@ def test_every_edit_is_followed(kind):
     """Of any parameter, in place, by another tensor or by loading: nothing folded or packed is
     stale, and what is saved keeps its names."""
     model, dictionary = prepared(token_mixing=kind)
-    fresh, _ = build_model(token_mixing=kind, seed=1)
     last = logits_of(model, dictionary)
     for name, parameter in list(model.named_parameters()):
         with torch.no_grad():
             parameter.mul_(1.1).add_(0.01)
         found = logits_of(model, dictionary)
-        fresh.load_state_dict(model.state_dict())
-        assert gap(found, logits_of(fresh, dictionary)) < 1e-4, name
+        assert_runs_as_trained(model, dictionary, name, token_mixing=kind)
         # a constant added to every key changes no softmax
         assert name.endswith("k_proj.bias") or not torch.equal(found, last), name
         last = found
         place, _, own = name.rpartition(".")
         setattr(model.get_submodule(place), own, nn.Parameter(parameter * 1.01))
-    fresh.load_state_dict(model.state_dict())
-    assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-4
-    other, _ = build_model(token_mixing=kind, seed=7)
-    model.load_state_dict(other.state_dict())
-    assert gap(logits_of(model, dictionary), logits_of(other, dictionary)) < 1e-4
+    assert_runs_as_trained(model, dictionary, token_mixing=kind)
+    model.load_state_dict(build_model(token_mixing=kind, seed=7)[0].state_dict())
+    assert_runs_as_trained(model, dictionary, token_mixing=kind)
 
 
 @pytest.mark.parametrize("part", ["feed_forward.fc1", "token_mixing.mixing", "feed_forward.fc2"])

@@ -12,14 +12,13 @@ from resmlp_mt.model.branches import Dropout, compose, random_mask
 
 @pytest.mark.parametrize("p", [0.0005, 0.1, 0.5, 0.9999])
 def test_share_and_mean(p):
-    n = 400_001
-    x = torch.ones(n)
+    x = torch.ones(400_001)
     y = Dropout(p).train()(x)
     share = (y == 0).float().mean().item()
-    assert abs(share - p) < 5 * (p * (1 - p) / n) ** 0.5 + 1 / 65536
+    assert abs(share - p) < 5 * (p * (1 - p) / len(x)) ** 0.5 + 1 / 65536
     left = y[y != 0]
     assert len(left) and gap(left * (1 - p), torch.ones_like(left)) < 1e-6
-    assert torch.equal(x, torch.ones(n))
+    assert (x == 1).all()
     assert not random_mask(x, 0.999999).all()  # the threshold stays within the numbers drawn
 
 
@@ -128,3 +127,22 @@ def test_hooks_are_called():
     # six maps before a linear layer are computed again for the backward pass
     expected = {"mixing": 4, "fc1": 4, "fc2": 4, "q_proj": 2, "pre": 10 + 6, "post": 10}
     assert {name: calls.count(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("kind", ["linear", "toeplitz", "gated", "conv"])
+def test_one_graph_for_training_and_for_the_encoder(kind):
+    """To ``torch.compile``."""
+    options = dict(decoder_layers=1, encoder_layers=1, dropout=0.1, token_mixing=kind)
+    model, dictionary = build_model(token_positional_embeddings=kind == "conv", **options)
+    source = pad_batch(random_sentences(dictionary, (3, 7, 5)), dictionary, left=True)
+    prev = pad_batch(random_sentences(dictionary, (4, 2, 6), 1), dictionary)
+    torch._dynamo.reset()
+    compiled = torch.compile(model.train(), fullgraph=True, backend="eager")
+    loss = compiled(source, None, prev)[0].float().log_softmax(-1).sum()
+    loss.backward()
+    assert all(p.grad is not None for p in model.parameters())
+    model.eval()
+    encode = torch.compile(model.encoder, fullgraph=True, backend="eager")
+    with torch.no_grad():
+        (expected,), (found,) = (f(source)["encoder_out"] for f in (model.encoder, encode))
+    torch.testing.assert_close(found, expected)

@@ -18,47 +18,44 @@ SIZES = {
 # options, and the embedding tables that are left
 ONE = {"share_all_embeddings": True}
 SHARING = (({}, 3), ({"share_decoder_input_output_embed": True}, 2), (ONE, 1))
+VOCABULARY, POSITIONS = 1000, 64
 
 
-def expected_count(d, hidden, layers, vocabulary, positions, tables, mixing):
+def expected_count(d, hidden, layers, tables, mixing):
     """*tables*: embeddings of V x d; *mixing*: weights of A in an encoder and a decoder layer."""
     around = 4 * d  # alpha and beta, before and after a branch
     feed_forward = around + hidden * d + hidden + d * hidden + d
     attention = around + 4 * (d * d + d)
-    encoder = (around + mixing[0] + positions) + feed_forward
-    decoder = (around + mixing[1] + positions) + attention + feed_forward
+    encoder = (around + mixing[0] + POSITIONS) + feed_forward
+    decoder = (around + mixing[1] + POSITIONS) + attention + feed_forward
     final = 2 * 2 * d
-    return tables * vocabulary * d + layers * (encoder + decoder) + final
+    return tables * VOCABULARY * d + layers * (encoder + decoder) + final
 
 
-def build(arch, vocabulary, positions, **options):
-    """A model of the architecture's own sizes, without memory."""
-    positions = dict(max_source_positions=positions, max_target_positions=positions)
+def count(arch, **options):
+    """Of a model of the architecture's own sizes, without memory."""
+    positions = dict(max_source_positions=POSITIONS, max_target_positions=POSITIONS)
     options = dict.fromkeys(SMALL) | positions | options
     with torch.device("meta"):
-        return build_model(arch, randomize=False, vocabulary=vocabulary, **options)[0]
-
-
-def count(*args, **options):
-    return sum(parameter.numel() for parameter in build(*args, **options).parameters())
+        model, _ = build_model(arch, randomize=False, vocabulary=VOCABULARY, **options)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("arch", SIZES)
 def test_paper_model(arch):
-    mixing = (64 * 64, 64 * 64)
     for options, tables in SHARING:
-        expected = expected_count(*SIZES[arch], 1000, 64, tables, mixing)
-        assert count(arch, 1000, 64, **options) == expected
+        expected = expected_count(*SIZES[arch], tables, (64 * 64, 64 * 64))
+        assert count(arch, **options) == expected
 
 
 def test_toeplitz_and_gated():
     """A weight for each distance and head, and a bias a head, seven more than the paper has; under
     a gate also three C x C maps with a bias each."""
     size = SIZES["resmlp_mt_6"]
-    toeplitz = expected_count(*size, 1000, 64, 1, (8 * 127, 8 * 64)) + size[2] * 2 * 7 * 64
-    assert count("resmlp_mt_toeplitz_6", 1000, 64, **ONE) == toeplitz
+    toeplitz = expected_count(*size, 1, (8 * 127, 8 * 64)) + size[2] * 2 * 7 * 64
+    assert count("resmlp_mt_toeplitz_6", **ONE) == toeplitz
     maps = size[2] * 2 * 3 * (512 * 512 + 512)
-    assert count("resmlp_mt_gated_6", 1000, 64, **ONE) == toeplitz + maps
+    assert count("resmlp_mt_gated_6", **ONE) == toeplitz + maps
 
 
 def test_first_maps():

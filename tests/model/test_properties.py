@@ -6,9 +6,9 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from helpers import build_model, gap, pad_batch, random_sentences, shift
+from helpers import build_model, gap, model_options, pad_batch, random_sentences, shift
 from hypothesis import assume, given
-from model_checks import assert_causal, assert_decodes_as_in_one_pass
+from model_checks import assert_causal, assert_decodes_as_in_one_pass, at_words
 from model_strategies import Case, cases, searches
 from torch import nn
 
@@ -26,8 +26,8 @@ def tolerance_of(case: Case) -> float:
     the distance of the model from its copy in float64."""
     if case.dtype in TOLERANCES:
         return TOLERANCES[case.dtype]
-    rounded, exact = (outputs(case.model(dtype), case) for dtype in (None, torch.float64))
-    distance = max(gap(a.double(), b) for a, b in zip(rounded, exact, strict=True))
+    both = (outputs(case.model(dtype), case) for dtype in (None, torch.float64))
+    distance = max(gap(a.double(), b) for a, b in zip(*both, strict=True))
     assume(distance < 0.05)  # where rounding hides a wrong result, another example is drawn
     return 4 * distance + 0.02
 
@@ -46,61 +46,34 @@ def model_of(case: Case):
     return model
 
 
-@torch.no_grad()
-def assert_encoder_ignores_padding(model, dictionary, sentences, left, tolerance, vectors=None):
-    """Every entry of the encoder's output is the same alone and in a batch padded on one side.
-    *vectors*, B x T x C, stand for the embeddings of the batch."""
-    tokens = pad_batch(sentences, dictionary, left)
-    batch = model.encoder(tokens, return_all_hiddens=True, token_embeddings=vectors)
-    assert torch.equal(batch["encoder_padding_mask"][0], tokens.eq(dictionary.pad()))
-    assert batch["src_lengths"][0].flatten().tolist() == [len(s) for s in sentences]
-    for i, sentence in enumerate(sentences):
-        real = tokens[i].ne(dictionary.pad())
-        own = None if vectors is None else vectors[i : i + 1, real]
-        alone = model.encoder(sentence[None], return_all_hiddens=True, token_embeddings=own)
-        embedded = batch["encoder_embedding"][0][i, real]
-        assert gap(embedded, alone["encoder_embedding"][0][0]) < tolerance
-        states, expected = (
-            [*out["encoder_states"], out["encoder_out"][0]] for out in (batch, alone)
-        )
-        assert len(states) == 2 + len(model.encoder.layers)
-        for a, b in zip(states, expected, strict=True):
-            assert gap(a[real, i], b[:, 0]) < tolerance
-
-
-@torch.no_grad()
-def decoded(model, dictionary, targets, encoder_out, left) -> list[torch.Tensor]:
-    """Features, states of the layers and attention at the words of targets padded on one side."""
-    prev = pad_batch(targets, dictionary, left)
-    features, extra = model.decoder(prev, encoder_out, features_only=True)
-    states = [state.transpose(0, 1) for state in extra["inner_states"]]
-    attention = [a for a in extra["attn"] if a is not None]
-    return [x[prev.ne(dictionary.pad())] for x in (features, *states, *attention)]
-
-
 @given(case=cases())
+@torch.no_grad()
 def test_padding_never_leaks(case):
-    """A sentence's states, features and attention are the same alone and in any batch, padded on
-    either side."""
+    """A pair of sentences has the same states, attention and logits alone and in any batch, padded
+    on either side."""
     model, tolerance, dictionary = model_of(case), tolerance_of(case), case.dictionary
-    assert_encoder_ignores_padding(model, dictionary, case.sources(), case.left, tolerance)
-    encoder_out = model.encoder(case.source(left=True))
-    targets = [shift(target) for target in case.target_sentences()]
-    found = decoded(model, dictionary, targets, encoder_out, case.left)
-    for i, target in enumerate(targets):
-        own = model.encoder.reorder_encoder_out(encoder_out, torch.tensor([i]))
-        first = sum(map(len, targets[:i]))
-        alone = decoded(model, dictionary, [target], own, case.left)
+    sources, targets = case.sources(), list(map(shift, case.target_sentences()))
+    batch = at_words(model, dictionary, sources, targets, case.left, not case.left)
+    for source, target, found in zip(sources, targets, batch, strict=True):
+        (alone,) = at_words(model, dictionary, [source], [target], False, False)
         for a, b in zip(found, alone, strict=True):
-            assert gap(a[first : first + len(target)], b) < tolerance
+            assert gap(a, b) < tolerance
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
-def test_embeddings_that_are_given(left):
+@torch.no_grad()
+def test_entries_of_the_encoder_output(left):
+    """They are at the positions of the words, also if the embeddings are given."""
     model, dictionary = build_model()
-    sentences = random_sentences(dictionary, (3, 12, 1, 7))
-    vectors = torch.randn(4, 12, 16)
-    assert_encoder_ignores_padding(model, dictionary, sentences, left, 1e-4, vectors)
+    tokens = pad_batch(random_sentences(dictionary, (3, 12, 1, 7)), dictionary, left)
+    embedded = model.encoder.embed_tokens(tokens)
+    found, given = (model.encoder(tokens, token_embeddings=x) for x in (None, embedded))
+    assert torch.equal(found["encoder_padding_mask"][0], tokens.eq(dictionary.pad()))
+    assert found["src_lengths"][0].flatten().tolist() == [3, 12, 1, 7]
+    assert torch.equal(found["encoder_embedding"][0], embedded * model.encoder.embed_scale)
+    for name in ("encoder_out", "encoder_embedding"):
+        assert torch.equal(given[name][0], found[name][0])
+    assert found["encoder_states"] == []
 
 
 @torch.no_grad()
@@ -154,7 +127,7 @@ def test_saving(tmp_path_factory, case):
     model, path = case.model(), tmp_path_factory.mktemp("saved") / "checkpoint.pt"
     history = {"optimizer_name": "Adagrad", "lr_scheduler_state": {}, "num_updates": 0}
     state = {
-        "cfg": {"model": case.args()},
+        "cfg": {"model": model_options(**case.options)},
         "model": model.state_dict(),
         "optimizer_history": [history],
         "extra_state": {"train_iterator": {"epoch": 1}},

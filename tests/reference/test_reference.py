@@ -6,6 +6,7 @@ That decoding word by word is as in one pass is a property of test_properties.py
 import pytest
 import torch
 from helpers import build_model, gap, pad_batch, random_sentences, shift
+from model_checks import at_words
 from reference_model import decode, encode
 
 from resmlp_mt.decoding.search import ResMLPGenerator
@@ -45,21 +46,11 @@ class Pair:
         logits, by the reference."""
         for source, target in zip(self.sources, self.targets, strict=True):
             states = encode(self.weights, source, self.positions)
-            decoded = decode(self.weights, target, states[-1], HEADS, self.positions)
-            yield [*states, *decoded[0], *decoded[1:]]
+            more, *others = decode(self.weights, target, states[-1], HEADS, self.positions)
+            yield [*states, *more, *others]
 
-    def found(self, left_source, left_target):
-        """The same by our model, of a padded batch."""
-        tokens = pad_batch(self.sources, self.dictionary, left_source)
-        prev = pad_batch(self.targets, self.dictionary, left_target)
-        encoded = self.model.encoder(tokens, return_all_hiddens=True)
-        logits, extra = self.model.decoder(prev, encoded)
-        own, own_target = (batch.ne(self.dictionary.pad()) for batch in (tokens, prev))
-        encoder_states = [*encoded["encoder_states"], encoded["encoder_out"][0]]
-        for i, (s, t) in enumerate(zip(own, own_target)):
-            states = [state[s, i] for state in encoder_states]
-            states += [state[t, i] for state in extra["inner_states"]]
-            yield [*states, extra["attn"][0][i][t][:, s], logits[i, t]]
+    def found(self, left, left_target):
+        return at_words(self.model, self.dictionary, self.sources, self.targets, left, left_target)
 
 
 @architectures
@@ -85,7 +76,7 @@ def test_gradients(arch, training):
     """Of every parameter, for a random weighted sum of the logits."""
     pair = Pair(arch)
     pair.model.train(training)
-    ours = [found[-1] for found in pair.found(left_source=True, left_target=False)]
+    ours = [found[-1] for found in pair.found(left=True, left_target=False)]
     theirs = [expected[-1] for expected in pair.expected()]
     factors = [torch.randn_like(logits) for logits in theirs]
     for results in (ours, theirs):
