@@ -1,6 +1,7 @@
 """Processes that work on chunks of text, with results in order."""
 
 import contextlib
+import gc
 import multiprocessing
 import signal
 from typing import Callable, Iterable, Iterator
@@ -45,6 +46,7 @@ def workers(count: int, work: Callable) -> Iterator[Callable[[Iterable], Iterato
 def _start(work: Callable) -> None:
     global _work
     _work = work
+    gc.freeze()  # destructors of the parent's garbage may wait for threads that are not here
     for number in (signal.SIGINT, signal.SIGUSR1):  # the parent answers these
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 import hostile_lines
 import numpy as np
@@ -134,7 +135,7 @@ def test_lines_that_are_refused(made, monkeypatch):
             exported.translate(lines)
 
 
-def test_scores_that_are_not_finite(made, monkeypatch):
+def test_scores_that_are_not_finite(made):
     """The line is named. What comes after the end of a sentence is not looked at."""
     exported = ExportedModel(made, threads=1)
     pieces = exported.pieces(LINES[2])
@@ -151,14 +152,14 @@ def test_scores_that_are_not_finite(made, monkeypatch):
             out["end_scores"][0] = np.nan
         return out
 
-    monkeypatch.setattr(search, "run_step", overflowing)
-    first_step = end + 1
-    assert exported.search(sources, beam=1) == expected
-    first_step = end
-    assert exported.search(sources, beam=1) == [*expected[:-1], []]
-    monkeypatch.setattr(exported, "pieces", sources.__getitem__)
-    with pytest.raises(TranslationError, match="^line 9: .* NaN .* --float16"):
-        exported.translate(range(9), beam=1)
+    with mock.patch.object(search, "run_step", overflowing):
+        first_step = end + 1
+        assert exported.search(sources, beam=1) == expected
+        first_step = end
+        assert exported.search(sources, beam=1) == [*expected[:-1], []]
+        numbered = mock.patch.object(exported, "pieces", sources.__getitem__)
+        with numbered, pytest.raises(TranslationError, match="^line 9: .* NaN .* --float16"):
+            exported.translate(range(9), beam=1)
 
 
 def test_closed_streams(made, tmp_path):
