@@ -14,7 +14,6 @@ docs/results/results.jsonl, for `make tables`.
 
 import argparse
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -270,6 +269,7 @@ class Study:
         for name, prefix in self.tests().items():
             free, blocked = translate(prefix, 0), translate(prefix, chosen)
             numbers["tests"][name] = {
+                "references": round(mean(map(repeats, side(prefix, self.target))), 4),
                 "free": self._scores(free, prefix),
                 "blocked": self._scores(blocked, prefix),
                 **self._tested(free, blocked, prefix),
@@ -321,7 +321,7 @@ def joined(lines: List[str]) -> Iterator[str]:
 
 def repeats(line: str) -> bool:
     """Whether the same three words stand in it twice."""
-    words = re.findall(r"\w+", line.lower())
+    words = line.split()
     threes = list(zip(words, words[1:], words[2:]))
     return len(set(threes)) < len(threes)
 
