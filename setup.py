@@ -12,9 +12,10 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2"]
 EXPORT = ["onnx", "onnxruntime"]
+NATIVE = ["cmake", "ninja", "scikit-build-core"]  # to build the wheel of the native step
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
 TEST = ["hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-xdist"]
-TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *EXPORT]
+TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *EXPORT, *NATIVE]
 
 
 def read_readme() -> str:

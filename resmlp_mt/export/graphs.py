@@ -49,7 +49,9 @@ def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
         }
         for graph, stack, names in zip((home, step), stacks, stored)
     ]
-    return files, {**sizes, "embeddings": dict(zip(("source", "target"), places))}
+    native = {"activation": step.used_activation, "arrays": step.labelled(files["step.onnx"])}
+    embeddings = dict(zip(("source", "target"), places))
+    return files, {**sizes, "embeddings": embeddings, "native": native}
 
 
 def encoder_graph(model: nn.Module, precision: str) -> Graph:
@@ -105,12 +107,14 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord]:
     sequence = NewestWord(graph, [layer.token_mixing for layer in layers])
     x = graph.linear(graph.linear(x, decoder.quant_noise), decoder.project_in_dim)
     if decoder.embed_positions is not None:
-        x = graph.op("Add", x, sequence.at_positions(position_table(decoder)))
-    x = graph.norm(x, decoder.layernorm_embedding)
+        x = graph.op("Add", x, sequence.at_positions(position_table(decoder), "positions"))
+    x = graph.norm(x, decoder.layernorm_embedding, "first_norm")
     for number, layer in enumerate(layers):
+        graph.layer = f"{number}."
         x = mixing_branch(graph, x, layer.token_mixing, number, sequence)
         x, query = attend(graph, x, layer.cross_attention, number, shape)
         x = feed_forward(graph, x, layer.feed_forward)
+    graph.layer = ""
     if sequence.new:
         new = graph.op("Concat", *sequence.new, axis=1)
         graph.output(new, "new", "float32", ["all rows", "all channels"])
@@ -119,16 +123,16 @@ def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord]:
     if decoder.project_out_dim is not None:
         norm, project = absorb(norm, decoder.project_out_dim)
         x, norm = graph.linear(graph.norm(x, norm), project), None
-    x, weight = graph.norm(x, norm), array(layer.weight)
+    x, weight = graph.norm(x, norm, "last_norm"), array(layer.weight)
     if isinstance(norm, Affine):
         layer = before(norm, layer)
         if np.array_equal(weight, array(decoder.embed_tokens.weight)):
             # the embedding, which cannot have the scale in it
-            x = graph.op("Mul", x, graph.constant(array(norm.alpha), "float32"))
+            x = graph.op("Mul", x, graph.constant(array(norm.alpha), "float32", "alpha"))
         else:
             weight = array(layer.weight)
     bias = None if layer.bias is None else array(layer.bias)
-    logits = graph.product(x, graph.store_columns(weight.T), bias)
+    logits = graph.product(x, graph.store_columns(weight.T), bias, "last")
     scores = graph.op("LogSoftmax", logits, axis=-1)
     end = graph.op("Gather", scores, graph.constant(decoder.dictionary.eos()), axis=1)
     graph.output(end, "end_scores", "float32", ["all rows"])
@@ -146,9 +150,9 @@ def position_table(side: nn.Module) -> np.ndarray:
 
 def feed_forward(graph: Graph, x: Name, branch: nn.Module) -> Name:
     """``Y = Z + C GELU(B Z)``."""
-    h = graph.linear(graph.norm(x, branch.pre), branch.fc1)
+    h = graph.linear(graph.norm(x, branch.pre, "feed_forward_norm"), branch.fc1, "first")
     h = graph.activation(h, branch.activation_fn)
-    return graph.op("Add", x, graph.linear(h, branch.fc2))
+    return graph.op("Add", x, graph.linear(h, branch.fc2, "second"))
 
 
 def attend(graph: Graph, x: Name, branch: nn.Module, number: int, shape: Name) -> Tuple[Name, Name]:
@@ -160,7 +164,8 @@ def attend(graph: Graph, x: Name, branch: nn.Module, number: int, shape: Name) -
     scale = np.float32(attn.scaling)
     bias = None if attn.q_proj.bias is None else array(attn.q_proj.bias) * scale
     weight = array(attn.q_proj.weight).T * scale
-    query = graph.product(graph.norm(x, branch.pre), graph.store_columns(weight), bias)
+    h = graph.norm(x, branch.pre, "attention_norm")
+    query = graph.product(h, graph.store_columns(weight), bias, "query")
     y = graph.op(
         "MultiHeadAttention",
         *(graph.op("Reshape", query, shape), *read, "", "lengths"),
@@ -168,5 +173,5 @@ def attend(graph: Graph, x: Name, branch: nn.Module, number: int, shape: Name) -
         num_heads=heads,
         scale=1.0,
     )
-    y = graph.linear(graph.reshape(y, -1, heads * each), attn.out_proj)
+    y = graph.linear(graph.reshape(y, -1, heads * each), attn.out_proj, "attended")
     return graph.op("Add", x, y), query

@@ -48,17 +48,19 @@ def mixing_branch(graph: Graph, x: Name, branch: nn.Module, number: int, sequenc
     """``Z = X + Aff(A Aff(X))`` of layer *number*; *sequence* is one of the two classes below."""
     if isinstance(branch, NoTokenMixing):
         return x
-    h, mixing, matrix = graph.norm(x, branch.pre), branch.mixing, matrix_of(branch.mixing)
+    h = graph.norm(x, branch.pre, "mixing_norm")
+    mixing, matrix = branch.mixing, matrix_of(branch.mixing)
     if matrix is None:
         conv = getattr(mixing, "mixing", mixing)
-        y = graph.linear(sequence.taps(h, conv, number), conv.taps)
+        y = graph.linear(sequence.taps(h, conv, number), conv.taps, "taps")
         if conv is not mixing:
             y = graph.op("Add", y, sequence.inside_bias(array(mixing.inside_bias)))
     elif isinstance(mixing, GatedTokenMixing):
-        value, gate = graph.split(graph.linear(h, mixing.value_gate), 2, axis=1)
+        value_gate = graph.linear(h, mixing.value_gate, "value_gate")
+        value, gate = graph.split(value_gate, 2, axis=1)
         y = sequence.mix(value, matrix, number)
         y = graph.op("Mul", y, graph.activation(gate, mixing.activation))
-        y = graph.linear(y, mixing.output)
+        y = graph.linear(y, mixing.output, "output")
     else:
         y = sequence.mix(h, matrix, number)
     return graph.op("Add", x, y)
@@ -161,9 +163,9 @@ class NewestWord:
         elif mixings:
             self._begin_taps([getattr(mixing, "mixing", mixing) for mixing in mixings])
 
-    def at_positions(self, values: np.ndarray) -> Name:
+    def at_positions(self, values: np.ndarray, label: str) -> Name:
         """The row of N x ... values that the newest word has, 1 x ..."""
-        return self.graph.op("Gather", self.graph.matrix(values), self.position)
+        return self.graph.op("Gather", self.graph.matrix(values, label), self.position)
 
     def _inputs(self, groups: int, channels: int) -> tuple:
         self.memory, graph = [groups, channels], self.graph
@@ -179,22 +181,24 @@ class NewestWord:
         offset = np.concatenate([matrix.offset for matrix in matrices], axis=1)
         if isinstance(first, ToeplitzTokenMixing):
             own, places = (weights[:, :1] * scale).reshape(layers, -1), ages
-            self._own = [graph.constant(part, "float32") for part in own]
+            self._own = [graph.constant(x, "float32", f"{i}.own") for i, x in enumerate(own)]
             weights[:, 0] = 0
         else:
             # the row of each position one after the other, from its newest word back
             row, age = np.tril_indices(first.positions)
-            own = self.at_positions(np.diagonal(weights, axis1=1, axis2=2).T[..., None])
-            own = graph.op("Mul", own, graph.constant(scale, "float32"))
+            own = np.diagonal(weights, axis1=1, axis2=2).T[..., None]
+            own = self.at_positions(own, "mixing.own")
+            own = graph.op("Mul", own, graph.constant(scale, "float32", "mixing.scale"))
             self._own = graph.split(graph.reshape(own, 1, -1), layers, axis=1)
             weights = np.where(age == 0, 0, weights[:, row, row - age])
             start = graph.constant(np.flatnonzero(age == 0), "int32")
             places = graph.op("Add", ages, graph.op("Gather", start, self.position))
-        rows = graph.op("Gather", graph.matrix(weights), places, axis=1)  # G x B x J x n
+        weights = graph.matrix(weights, "mixing.weights")
+        rows = graph.op("Gather", weights, places, axis=1)  # G x B x J x n
         sums = graph.transpose(graph.op("MatMul", rows, past), 1, 2, 0, 3)
         if (scale != 1).any():
-            sums = graph.op("Mul", sums, graph.constant(scale, "float32"))
-        sums = graph.op("Add", sums, self.at_positions(offset))
+            sums = graph.op("Mul", sums, graph.constant(scale, "float32", "mixing.scale"))
+        sums = graph.op("Add", sums, self.at_positions(offset, "mixing.offset"))
         self._past = graph.split(graph.reshape(sums, -1, scale.size), layers, axis=1)
 
     def _begin_taps(self, mixings: List[ConvTokenMixing]) -> None:
@@ -229,4 +233,4 @@ class NewestWord:
         """The sum of the rows of a K x C *bias* whose taps fall into the sentence, 1 x C."""
         graph, sums = self.graph, bias[::-1].cumsum(0)
         place = graph.op("Min", self.position, graph.constant([len(bias) - 1], "int32"))
-        return graph.op("Gather", graph.matrix(sums), place)
+        return graph.op("Gather", graph.matrix(sums, "inside_bias"), place)

@@ -40,6 +40,9 @@ class Graph:
         self._outputs: List[onnx.ValueInfoProto] = []
         self._known: dict = {}
         self._renamed: Dict[Name, Name] = {}
+        # for the native step: stored arrays by a label that begins with the layer, and the function
+        self.layer, self.used_activation = "", ""
+        self._labels: Dict[str, Name] = {}
         self._count = 0
 
     def input(self, name: Name, type_: str, shape: Shape) -> Name:
@@ -60,24 +63,30 @@ class Graph:
             self._known[key] = names[0] if outputs == 1 else names
         return self._known[key]
 
-    def constant(self, value, type_: str = "int64") -> Name:
+    def constant(self, value, type_: str = "int64", label: str = "") -> Name:
         """A small array; equal ones are stored once."""
         value = np.asarray(value, type_)
         key = (type_, value.shape, value.tobytes())
         if key not in self._known:
             self._known[key] = self.store(value)
-        return self._known[key]
+        return self._labelled(label, self._known[key])
 
-    def matrix(self, value: np.ndarray) -> Name:
+    def matrix(self, value: np.ndarray, label: str = "") -> Name:
         """A large float32 array, stored as float16 in all precisions but float32."""
         if self.precision == "float32":
-            return self.store(value)
-        return self.op("Cast", self.store(value.astype(np.float16)), to=TensorProto.FLOAT)
+            return self._labelled(label, self.store(value))
+        stored = self._labelled(label, self.store(value.astype(np.float16)))
+        return self.op("Cast", stored, to=TensorProto.FLOAT)
 
     def store(self, value: np.ndarray) -> Name:
         name = self._new("weight")
         self._weights[name] = numpy_helper.from_array(np.array(value, order="C"), name)
         return name
+
+    def _labelled(self, label: str, stored: Name) -> Name:
+        if label:
+            self._labels[self.layer + label] = stored
+        return stored
 
     def _new(self, type_: str) -> Name:
         self._count += 1
@@ -99,12 +108,12 @@ class Graph:
     def concatenate(self, *parts: Name, axis: int) -> Name:
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=axis)
 
-    def linear(self, x: Name, layer: Optional[nn.Linear]) -> Name:
+    def linear(self, x: Name, layer: Optional[nn.Linear], label: str = "other") -> Name:
         """``x W' + b``, R x C to R x D; x if there is no layer."""
         if layer is None:
             return x
         bias = None if layer.bias is None else array(layer.bias)
-        return self.product(x, self.store_columns(array(layer.weight).T), bias)
+        return self.product(x, self.store_columns(array(layer.weight).T), bias, label)
 
     def store_columns(self, weight: np.ndarray) -> List[Name]:
         """Store a C x D matrix, equal ones once; with int8 it has a scale for each column."""
@@ -115,10 +124,14 @@ class Graph:
             self._known[key] = [self.store(part) for part in parts]
         return self._known[key]
 
-    def product(self, x: Name, stored: List[Name], bias: Optional[np.ndarray]) -> Name:
+    def product(
+        self, x: Name, stored: List[Name], bias: Optional[np.ndarray], label: str = "other"
+    ) -> Name:
         """``x weight + bias``, R x C to R x D."""
         weight, *scale = stored
-        bias = [] if bias is None else [self.constant(bias, "float32")]
+        for name, part in zip(stored, ("weight", "scale")):
+            self._labelled(f"{label}.{part}", name)
+        bias = [] if bias is None else [self.constant(bias, "float32", f"{label}.bias")]
         if scale and self.integers:
             inputs = (x, weight, *scale, "", *bias)
             return self.op("DynamicQuantizeMatMul", *inputs, domain="com.microsoft")
@@ -128,11 +141,12 @@ class Graph:
             weight = self.op("Mul", weight, *scale)
         return self.op("Gemm", x, weight, *bias)
 
-    def norm(self, x: Name, norm: Optional[nn.Module]) -> Name:
+    def norm(self, x: Name, norm: Optional[nn.Module], label: str = "other") -> Name:
         """A LayerNorm over channels. An affine map is folded, and has nothing left to do."""
         if not isinstance(norm, nn.LayerNorm):
             return x
-        scale, shift = (self.constant(array(p), "float32") for p in (norm.weight, norm.bias))
+        scale = self.constant(array(norm.weight), "float32", f"{label}.scale")
+        shift = self.constant(array(norm.bias), "float32", f"{label}.shift")
         return self.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=norm.eps)
 
     def activation(self, x: Name, function: Callable) -> Name:
@@ -142,6 +156,7 @@ class Graph:
                 "exported: translate with resmlp-mt translate"
             )
         type_, attributes = _ACTIVATIONS[function]
+        self.used_activation = " ".join([type_, *attributes.values()])
         return self.op(type_, x, **attributes)
 
     def build(self, metadata: Dict[str, str]) -> bytes:
@@ -156,6 +171,18 @@ class Graph:
         model.producer_name = "resmlp_mt"
         helper.set_model_props(model, metadata)
         return model.SerializeToString(deterministic=True)
+
+    def labelled(self, file: bytes) -> Dict[str, list]:
+        """Type, shape and place in the file of the stored arrays."""
+        arrays = ((label, self._weights[name]) for label, name in self._labels.items())
+        return {
+            label: [
+                helper.tensor_dtype_to_np_dtype(stored.data_type).name,
+                list(stored.dims),
+                self.offset(stored.name, file),
+            ]
+            for label, stored in arrays
+        }
 
     def offset(self, name: Name, file: bytes) -> int:
         """Where the numbers of a stored array begin in the file."""

@@ -54,9 +54,11 @@ class ExportedModel:
         limit: pieces of a source that the model reads.
     """
 
-    def __init__(self, folder, threads: Optional[int] = None):
+    def __init__(self, folder, threads: Optional[int] = None, native: bool = False):
         try:
-            self._load(Path(folder), threads)
+            self._load(Path(folder), threads, native)
+        except TranslationError as error:
+            raise TranslationError(f"{folder}: {error}") from None
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}"
             raise TranslationError(f"{reason}: give a folder of resmlp-mt export") from None
@@ -64,7 +66,7 @@ class ExportedModel:
             reason = one_line(str(error))[:200]
             raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
 
-    def _load(self, folder: Path, threads: Optional[int]) -> None:
+    def _load(self, folder: Path, threads: Optional[int], native: bool) -> None:
         self.config = config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config["format"] != FORMAT:
             raise ValueError(f"format {config['format']}, not {FORMAT}: use its own runtime.py")
@@ -76,7 +78,7 @@ class ExportedModel:
         if config["vocabulary"] != [len(self.numbers), len(self.target_pieces)]:
             raise ValueError("the dictionaries do not fit config.json")
         self.limit = config["positions"][0] - 1
-        self.search_engine = BeamSearch(data, config, threads)
+        self.search_engine = BeamSearch(data, config, threads, native)
         self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
         self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
         types = {"beam": int, "lenpen": float, "max_len_a": float, "max_len_b": int}
@@ -185,21 +187,31 @@ class BeamSearch:
     B sentences have J hypotheses each: one at the first word, later *beam*.
     """
 
-    def __init__(self, files: Dict[str, bytes], config: dict, threads: Optional[int] = None):
+    def __init__(
+        self,
+        files: Dict[str, bytes],
+        config: dict,
+        threads: Optional[int] = None,
+        native: bool = False,
+    ):
         self.config = config
         self.encoder = _session(files["encoder.onnx"], threads, spin=False)
-        self.step = _session(files["step.onnx"], threads, spin=True)
-        for session in (self.encoder, self.step):
+        self.step = None if native else _session(files["step.onnx"], threads, spin=True)
+        for session in filter(None, (self.encoder, self.step)):
             known = json.loads(session.get_modelmeta().custom_metadata_map["config"])
             if known != {name: config.get(name) for name in known}:
-                raise TranslationError("config.json does not fit the graphs")
+                raise ValueError("config.json does not fit the graphs")
         places = (config["embeddings"][side] for side in ("source", "target"))
         self._source, self._target = (
             Embedding(files[place["file"]], place, size)
             for place, size in zip(places, config["vocabulary"])
         )
         self._encoded = [output.name for output in self.encoder.get_outputs()]
-        self._outputs = [output.name for output in self.step.get_outputs()]
+        self._outputs = [output.name for output in self.step.get_outputs()] if self.step else []
+        self._native = None
+        if native:
+            self._native = _native(files["step.onnx"], config, self._target)
+            self._threads = threads or os.cpu_count() or 1
 
     def search(
         self,
@@ -212,9 +224,15 @@ class BeamSearch:
     ) -> List[list]:
         """The hypotheses of each sentence, the best first: score, words, attention or None. There
         are none if its scores are not finite. *sources* are numbers that end with EOS."""
-        memory = self.encode(sources, beam)
         count, length = len(sources), max(map(len, sources))
         limit = min(int(max_len_a * length + max_len_b), self.config["positions"][1] - 1)
+        if self._native:
+            if attention:
+                raise TranslationError("the native step has no attention weights: use the graph")
+            encoded = self._encode(sources)
+            found = self._native.search(encoded, beam, lenpen, limit, self._threads)
+            return [[(*one, None) for one in hypotheses] for hypotheses in found]
+        memory = self.encode(sources, beam)
         finished: List[list] = [[] for _ in sources]
         left, done = np.arange(count), np.zeros(count, bool)  # sentences that are not dropped yet
         newest = np.full((count, 1), EOS, np.int32)
@@ -263,6 +281,9 @@ class BeamSearch:
         return [sorted(found, key=lambda one: -one[0]) for found in finished]
 
     def encode(self, sources: Sequence[Sequence[int]], beam: int) -> "Memory":
+        return Memory(self._encode(sources), self.config, beam)
+
+    def _encode(self, sources: Sequence[Sequence[int]]) -> Dict[str, np.ndarray]:
         """What the decoder reads of B sentences."""
         lengths = np.array([len(source) for source in sources], np.int32)
         words = np.full((len(sources), lengths.max()), PAD, np.int32)
@@ -271,7 +292,7 @@ class BeamSearch:
         inside = (np.arange(words.shape[1]) < lengths[:, None]).astype(np.float32)
         feed = {"embedded": self._source.rows(words), "inside": inside[:, :, None, None]}
         encoded = dict(zip(self._encoded, self.encoder.run(self._encoded, feed)))
-        return Memory({**encoded, "lengths": lengths}, self.config, beam)
+        return {**encoded, "lengths": lengths}
 
     def run_step(self, newest: np.ndarray, memory: "Memory", step: int, count: int) -> dict:
         """The outputs of one step for the B x J newest words, which *memory* keeps: *step* words
@@ -306,14 +327,14 @@ class Embedding:
         channels, (first, *rest) = place["channels"], place["offsets"]
         values = np.frombuffer(file, place["type"], channels * vocabulary, first)
         # V x C: a column is a thousand cache lines. The copy also lets the file go
-        self._values = np.array(values.reshape(channels, vocabulary).T, order="C")
-        self._scale = np.full((vocabulary, 1), place["scale"], np.float32)
+        self.values = np.array(values.reshape(channels, vocabulary).T, order="C")
+        self.scale = np.full((vocabulary, 1), place["scale"], np.float32)
         if rest:
-            self._scale *= np.frombuffer(file, np.float32, vocabulary, rest[0])[:, None]
+            self.scale *= np.frombuffer(file, np.float32, vocabulary, rest[0])[:, None]
 
     def rows(self, words: np.ndarray) -> np.ndarray:
         """... to ... x C, float32."""
-        return self._values[words] * self._scale[words]
+        return self.values[words] * self.scale[words]
 
 
 class Memory:
@@ -431,6 +452,26 @@ def _session(graph: bytes, threads: Optional[int], spin: bool) -> onnxruntime.In
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
+def _native(file: bytes, config: dict, embedding: Embedding):
+    """The search in C++, by the arrays in the file of the step."""
+    try:
+        from resmlp_mt_native import NativeSearch
+    except ImportError as error:
+        raise TranslationError(
+            f"{error}: install the wheel resmlp-mt-native, or translate without native"
+        ) from None
+    if not config.get("native"):
+        raise TranslationError("the native step: the folder is older: export the model again")
+    tensors = {
+        name: np.frombuffer(file, type_, math.prod(shape), offset).reshape(shape)
+        for name, (type_, shape, offset) in config["native"]["arrays"].items()
+    }
+    try:
+        return NativeSearch(tensors, embedding.values, embedding.scale, config)
+    except ValueError as error:
+        raise TranslationError(f"the native step: {error}") from None
+
+
 # the program
 
 
@@ -465,10 +506,10 @@ def _main(args) -> None:
         if args.input and os.path.samefile(args.output, args.input):
             raise TranslationError(f"{args.output} is the input: choose another file to write")
     started = time.perf_counter()
-    model = ExportedModel(Path(__file__).parent, args.threads)
+    model = ExportedModel(Path(__file__).parent, args.threads, args.native)
     ready = time.perf_counter()
     lines = _read_lines(args.input)
-    used = {"input", "output", "threads"}
+    used = {"input", "output", "threads", "native"}
     options = {name: value for name, value in vars(args).items() if name not in used}
     temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
     try:
@@ -501,6 +542,7 @@ def main() -> int:
     parser.add_argument("--max-len-b", type=int, metavar="B", help="... are in a translation")
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="of a batch")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
+    parser.add_argument("--native", action="store_true", help="use the wheel resmlp-mt-native")
     parser.add_argument("--truncate", action="store_true", help="cut lines that are too long")
     if sys.stderr is None:  # print() would write messages to standard output
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115

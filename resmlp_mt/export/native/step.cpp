@@ -1,0 +1,700 @@
+// The decoding step and the beam search of a model that `resmlp-mt export` wrote.
+//
+// A row is a hypothesis, and rows never mix: a sentence has the same translations in any batch and
+// on any number of threads. Widths are padded with zeros to a multiple of 32, so that no loop over
+// channels has a rest. Weights are packed once into panels of 16 columns.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+#endif
+
+#define INLINE inline __attribute__((always_inline))
+#define TARGET(features) __attribute__((target(features)))
+
+namespace {
+
+constexpr int PAD = 1, EOS = 2;  // the first words of every fairseq dictionary
+constexpr int PANEL = 16, WIDTH = 32;
+constexpr int AHEAD = 1024;  // bytes by which weights are fetched ahead
+constexpr int TILE = 32;     // rows whose scores of all words are in the cache together
+
+int padded(int size) { return (size + WIDTH - 1) / WIDTH * WIDTH; }
+
+// Eight numbers at once. The compiler makes of them what the target of the caller has.
+
+typedef float Eight __attribute__((vector_size(32)));
+typedef int32_t Integers __attribute__((vector_size(32)));
+typedef uint8_t Bytes __attribute__((vector_size(8)));
+
+template <class V, class T>
+INLINE V load(const T* p) {
+  V v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class V, class T>
+INLINE void store(T* p, V v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+INLINE Eight all(float x) { return Eight{} + x; }
+
+INLINE float sum(Eight v) {
+  return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
+}
+
+INLINE Eight rounded(Eight v) {  // half to even, below 2^22
+  return (v + 12582912.f) - 12582912.f;
+}
+
+INLINE Eight exponential(Eight x) {
+  x = x < -87.f ? all(-87.f) : x > 88.f ? all(88.f) : x;
+  Eight n = rounded(x * 1.44269504f);
+  Eight r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Eight p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.f;
+  Integers power = (__builtin_convertvector(n, Integers) + 127) << 23;
+  return p * load<Eight>(&power);
+}
+
+INLINE Eight error_function(Eight x) {  // two polynomials, exact to the last bit or two
+  Eight t = x < 0.f ? -x : x, s = x * x;
+  Eight far = t * -1.72853470e-5f + 3.83197126e-4f;
+  far = far * s + (t * -3.88396438e-3f + 2.42546219e-2f);
+  far = far * t - 1.06777877e-1f;
+  far = far * t - 6.34846687e-1f;
+  far = far * t - 1.28717512e-1f;
+  far = 1.f - exponential(far * t - t);
+  Eight near = s * -5.96761703e-4f + 4.99119423e-3f;
+  near = near * s - 2.67681349e-2f;
+  near = near * s + 1.12819925e-1f;
+  near = near * s - 3.76125336e-1f;
+  near = near * s + 1.28379166e-1f;
+  return t > 0.927734375f ? (x < 0.f ? -far : far) : near * x + x;
+}
+
+INLINE Eight hyperbolic_tangent(Eight x) { return 1.f - 2.f / (exponential(2.f * x) + 1.f); }
+
+enum Activation : int32_t { RELU, GELU, GELU_ACCURATE, TANH };
+
+INLINE void activate(int kind, float* x, size_t size) {
+  for (size_t i = 0; i < size; i += 8) {
+    Eight v = load<Eight>(x + i);
+    if (kind == RELU)
+      v = v < 0.f ? Eight{} : v;
+    else if (kind == GELU)
+      v = 0.5f * v * (1.f + error_function(v * 0.707106781f));
+    else if (kind == GELU_ACCURATE)
+      v = 0.5f * v * (1.f + hyperbolic_tangent(0.797884561f * (v + 0.044715f * v * v * v)));
+    else
+      v = hyperbolic_tangent(v);
+    store(x + i, v);
+  }
+}
+
+INLINE void add(float* x, const float* y, size_t size) {
+  for (size_t i = 0; i < size; i += 8) store(x + i, load<Eight>(x + i) + load<Eight>(y + i));
+}
+
+INLINE float dot(const float* a, const float* b, int size) {
+  Eight sums{};
+  int i = 0;
+  for (; i + 8 <= size; i += 8) sums += load<Eight>(a + i) * load<Eight>(b + i);
+  float rest = 0;
+  for (; i < size; ++i) rest += a[i] * b[i];
+  return sum(sums) + rest;
+}
+
+// Products of integers: 1 to 4 rows of bytes with two panels. A panel has 16 columns, and the bytes
+// of four inputs lie side by side. V holds the sums of some columns; ADD adds four products to
+// each.
+
+typedef void Dot(const uint8_t* x, int inputs, const int8_t* weight, int32_t* sums);
+
+#define DOT(NAME, FEATURES, V, ADD)                                                                \
+  template <int ROWS>                                                                              \
+  FEATURES void NAME(const uint8_t* x, int inputs, const int8_t* weight, int32_t* sums) {          \
+    constexpr int COUNT = 4 * PANEL / sizeof(V), TOGETHER = COUNT == 1 ? 2 : 1;                    \
+    for (int panel = 0; panel < 2; panel += TOGETHER) {                                            \
+      V found[TOGETHER][COUNT][ROWS] = {};                                                         \
+      for (int k = 0; k < inputs; k += 4)                                                          \
+        for (int p = 0; p < TOGETHER; ++p) {                                                       \
+          const int8_t* from = weight + ((panel + p) * inputs + k) * PANEL;                        \
+          __builtin_prefetch(from + AHEAD);                                                        \
+          for (int i = 0; i < COUNT; ++i) {                                                        \
+            const V w = load<V>(from + i * sizeof(V));                                             \
+            for (int row = 0; row < ROWS; ++row)                                                   \
+              found[p][i][row] = ADD(found[p][i][row], load<int32_t>(x + row * inputs + k), w);    \
+          }                                                                                        \
+        }                                                                                          \
+      for (int row = 0; row < ROWS; ++row)                                                         \
+        for (int p = 0; p < TOGETHER; ++p)                                                         \
+          for (int i = 0; i < COUNT; ++i)                                                          \
+            store(sums + row * WIDTH + (panel + p) * PANEL + i * PANEL / COUNT, found[p][i][row]); \
+    }                                                                                              \
+  }
+
+INLINE int32_t add_plain(int32_t sum, int32_t x, int32_t w) {
+  for (int i = 0; i < 32; i += 8) sum += uint8_t(x >> i) * int8_t(w >> i);
+  return sum;
+}
+DOT(dot_plain, , int32_t, add_plain)
+
+#if defined(__x86_64__)
+TARGET("avx2") INLINE __m256i add_avx2(__m256i sums, int32_t x, __m256i w) {
+  const __m256i pairs =
+      _mm256_maddubs_epi16(_mm256_set1_epi32(x), w);  // the export keeps them small
+  return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+DOT(dot_avx2, TARGET("avx2"), __m256i, add_avx2)
+
+TARGET("avx512f,avx512vnni") INLINE __m512i add_avx512(__m512i sums, int32_t x, __m512i w) {
+  return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(x), w);
+}
+DOT(dot_avx512, TARGET("avx512f,avx512vnni"), __m512i, add_avx512)
+#elif defined(__aarch64__)
+#define DOT_PRODUCTS TARGET("arch=armv8.2-a+dotprod")
+DOT_PRODUCTS INLINE int32x4_t add_neon(int32x4_t sums, int32_t x, int32x4_t w) {
+  return vdotq_s32(sums, vreinterpretq_s8_s32(vdupq_n_s32(x)), vreinterpretq_s8_s32(w));
+}
+DOT(dot_neon, DOT_PRODUCTS, int32x4_t, add_neon)
+#endif
+
+// The model, as __init__.py lays it out; pointers are into arrays of Python.
+
+struct Linear {             // x W + b
+  int32_t inputs, outputs;  // outputs 0: there is none
+  const int8_t* integers;   // of the two, one is null
+  const float *floats, *scale, *bias;
+  const int32_t* sums;  // of the integers of each column
+};
+
+struct Norm {
+  int32_t size;  // 0: there is none
+  const float *scale, *shift;
+};
+
+struct Layer {
+  Norm mixing_norm, attention_norm, feed_forward_norm;
+  Linear mixing_in, mixing_out, query, attended, first, second;
+  // of the matrix of the mixing: (own x + (scale sum + offset)), own and offset for each position
+  const float *own, *scale, *offset;
+  const float* inside_bias;  // of convolutions, for each of the first positions
+};
+
+enum Mixing : int32_t { NO_MIXING, MATRIX, GATED, CONVOLUTION };
+
+struct Model {
+  int32_t words, channels, width;  // width: padded channels
+  int32_t mixing, heads, distances, triangular, window;
+  int32_t activation, layer_count;
+  const int8_t* embedding_integers;  // or
+  const float *embedding, *embedding_scale, *positions;
+  // of each head of each layer, over distances. Triangular: the rows of a matrix one after the
+  // other, each from its newest word back; or else *own* is the same for all positions
+  const float* weights;
+  const float* alpha;
+  const Layer* layers;
+  Norm first_norm, last_norm;
+  Linear last;
+};
+
+// Products with the rows of a step
+
+struct Kernel {
+  const char* name;
+  bool (*runs_here)();
+  Dot* dots[4];
+  int signs;  // 128 where bytes are signed
+  void (*product)(struct Search&, const Linear&, const float* x, int rows, float* y);
+  void (*step)(Search&);
+};
+
+// As DynamicQuantizeLinear of ONNX does it, a row at a time.
+INLINE void quantize(const float* x, int size, int signs, uint8_t* bytes, float& scale,
+                     int32_t& zero) {
+  Eight low{}, high{}, invalid{};
+  for (int i = 0; i < size; i += 8) {
+    const Eight v = load<Eight>(x + i);
+    low = v < low ? v : low, high = v > high ? v : high, invalid += v - v;
+  }
+  float least = 0, most = 0;
+  for (int i = 0; i < 8; ++i) least = std::min(least, low[i]), most = std::max(most, high[i]);
+  scale = most == least ? 1 : (most - least) / 255;
+  const float shift = std::nearbyint(std::min(255.f, -least / scale));
+  for (int i = 0; i < size; i += 8) {
+    Eight v = rounded(load<Eight>(x + i) / scale) + shift;
+    v = v > 255.f ? all(255) : v > 0.f ? v : Eight{};
+    const Integers n = __builtin_convertvector(v, Integers) - signs;
+    store(bytes + i, __builtin_convertvector(n, Bytes));
+  }
+  zero = std::isfinite(shift) ? int32_t(shift) - signs : 0;
+  scale += sum(invalid);  // NaN if there is a NaN or an infinity
+}
+
+template <int ROWS>
+INLINE void dot_floats(const Linear& layer, size_t column, const float* x, float* y) {
+  const float* weight = layer.floats + column * layer.inputs;
+  Eight sums[ROWS][2] = {};
+  for (int k = 0; k < layer.inputs; ++k, weight += PANEL) {
+    __builtin_prefetch(weight + AHEAD / 2);
+    for (int i = 0; i < 2; ++i) {
+      const Eight w = load<Eight>(weight + 8 * i);
+      for (int row = 0; row < ROWS; ++row) sums[row][i] += x[row * layer.inputs + k] * w;
+    }
+  }
+  for (int row = 0; row < ROWS; ++row)
+    for (int i = 0; i < 16; i += 8)
+      store(y + row * layer.outputs + i, sums[row][i / 8] + load<Eight>(layer.bias + column + i));
+}
+
+// The search
+
+struct Hypothesis {
+  float total = 0;
+  int32_t newest = EOS, slot = 0;
+  std::vector<int32_t> words, slots;  // before the newest
+};
+
+struct Sentence {
+  int number, length;
+  std::vector<Hypothesis> rows;
+  bool done = false;
+  std::vector<float> past;  // slots x L x C: what words have put into the mixing sublayers
+
+  // Give the newest words slots that no hypothesis reads any more.
+  void find_slots(size_t size) {
+    std::vector<char> used(past.size() / size);
+    for (const Hypothesis& hypothesis : rows)
+      for (int32_t slot : hypothesis.slots) used[slot] = 1;
+    int32_t free = 0;
+    for (Hypothesis& hypothesis : rows) {
+      while (free < int(used.size()) && used[free]) ++free;
+      hypothesis.slot = free++;
+    }
+    past.resize(std::max(past.size(), free * size));
+  }
+};
+
+struct Request {
+  int32_t sentences, length, beam, limit, heads;
+  double lenpen;
+  const int32_t* lengths;
+  const float* const* encoded;  // keys and values of each layer, B x H x S x D
+  int32_t* counts;              // of hypotheses
+  float* scores;                // B x beam
+  int32_t* sizes;               // B x beam
+  int32_t* words;               // B x beam x limit
+};
+
+struct Way {  // to go on
+  float score;
+  int32_t word, parent;
+};
+
+struct Row {
+  Sentence* sentence;
+  const Hypothesis* hypothesis;
+};
+
+struct Search {
+  const Kernel& kernel;
+  const Model& model;
+  const Request& request;
+  int step = 0, count = 0;  // count: best words of each row
+  std::vector<Sentence> sentences;
+  std::vector<Row> rows;
+  std::vector<float> x, h, y, mixed, wide, logits, weights;
+  std::vector<uint8_t> bytes;            // inputs of a product, with scale and zero of each row
+  std::vector<float> scale, best, ends;  // best: rows x count
+  std::vector<int32_t> zero, words;      // words: rows x count
+
+  float* past(const Row& row, size_t slot, int layer) const {
+    return &row.sentence->past[(slot * model.layer_count + layer) * model.width];
+  }
+  void product(const Linear& layer, const float* x, int rows, float* y) {
+    kernel.product(*this, layer, x, rows, y);
+  }
+  void run(int first, int last);
+  void advance(Sentence& sentence, int row);
+};
+
+// The step
+
+INLINE void product_body(Search& s, const Linear& layer, const float* x, int rows, float* y) {
+  const size_t inputs = layer.inputs, outputs = layer.outputs;
+  for (size_t c = 0; !layer.integers && c < outputs; c += PANEL) {
+    int row = 0;
+    for (; row + 4 <= rows; row += 4)
+      dot_floats<4>(layer, c, x + row * inputs, y + row * outputs + c);
+    for (; row < rows; ++row) dot_floats<1>(layer, c, x + row * inputs, y + row * outputs + c);
+  }
+  if (!layer.integers) return;
+  s.bytes.resize(rows * inputs), s.scale.resize(rows), s.zero.resize(rows);
+  for (int row = 0; row < rows; ++row)
+    quantize(x + row * inputs, inputs, s.kernel.signs, &s.bytes[row * inputs], s.scale[row],
+             s.zero[row]);
+  int32_t sums[4 * WIDTH];
+  for (size_t c = 0; c < outputs; c += WIDTH)
+    for (int first = 0; first < rows; first += 4) {
+      const int count = std::min(4, rows - first);
+      s.kernel.dots[count - 1](&s.bytes[first * inputs], inputs, layer.integers + c * inputs, sums);
+      for (int row = first; row < first + count; ++row)
+        for (int i = 0; i < WIDTH; i += 8) {
+          const Integers shift = load<Integers>(layer.sums + c + i) * s.zero[row];
+          const Integers found = load<Integers>(sums + (row - first) * WIDTH + i) - shift;
+          const Eight scale = load<Eight>(layer.scale + c + i) * s.scale[row];
+          const Eight value = __builtin_convertvector(found, Eight) * scale;
+          store(y + row * outputs + c + i, value + load<Eight>(layer.bias + c + i));
+        }
+    }
+}
+
+// What a sublayer reads. An affine map is folded, and has nothing left to do.
+INLINE const float* normed(Search& s, const Norm& norm) {
+  if (!norm.size) return &s.x[0];
+  const int width = s.model.width;
+  for (size_t row = 0; row < s.rows.size(); ++row) {
+    const float* x = &s.x[row * width];
+    Eight sums{};
+    for (int i = 0; i < width; i += 8) sums += load<Eight>(x + i);
+    const float mean = sum(sums) / norm.size;
+    float squares = 0;
+    for (int i = 0; i < norm.size; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const float scale = 1 / std::sqrt(squares / norm.size + 1e-5f);
+    for (int i = 0; i < width; i += 8) {
+      const Eight v = (load<Eight>(x + i) - mean) * scale;
+      store(&s.h[row * width + i], v * load<Eight>(norm.scale + i) + load<Eight>(norm.shift + i));
+    }
+  }
+  return &s.h[0];
+}
+
+// What the decoder reads of the newest words.
+INLINE void embed(Search& s) {
+  const Model& m = s.model;
+  std::fill(s.x.begin(), s.x.end(), 0.f);
+  for (size_t row = 0; row < s.rows.size(); ++row) {
+    const size_t word = s.rows[row].hypothesis->newest, start = word * m.channels;
+    const float scale = m.embedding_scale[word];
+    float* x = &s.x[row * m.width];
+    for (int i = 0; i < m.channels; ++i)
+      x[i] = scale * (m.embedding ? m.embedding[start + i] : m.embedding_integers[start + i]);
+    if (m.positions) add(x, &m.positions[size_t(s.step) * m.width], m.width);
+  }
+  if (normed(s, m.first_norm) != &s.x[0]) std::swap(s.x, s.h);
+}
+
+// ``A x`` for the newest word, by the weights of its distances to the words before it.
+INLINE void mix(const Search& s, int number, const Row& row, const float* x, float* y) {
+  const Model& m = s.model;
+  const Layer& layer = m.layers[number];
+  const int each = m.channels / m.heads, step = s.step;
+  const auto& slots = row.hypothesis->slots;
+  std::fill(y, y + m.width, 0.f);
+  for (int age = int(slots.size()); age > 0; --age) {
+    const int place = m.triangular ? step * (step + 1) / 2 + age : age;
+    const float* weights = m.weights + size_t(number) * m.heads * m.distances + place;
+    const float* value = s.past(row, slots[slots.size() - age], number);
+    for (int head = 0; head < m.heads; ++head, weights += m.distances)
+      for (int i = head * each; i < (head + 1) * each; ++i) y[i] += *weights * value[i];
+  }
+  const float* own = layer.own + (m.triangular ? size_t(step) * m.width : 0);
+  const float* offset = layer.offset + size_t(step) * m.width;
+  for (int i = 0; i < m.width; i += 8) {
+    const Eight past = load<Eight>(y + i) * load<Eight>(layer.scale + i) + load<Eight>(offset + i);
+    store(y + i, load<Eight>(x + i) * load<Eight>(own + i) + past);
+  }
+}
+
+INLINE void mixing_branch(Search& s, int number, const float* h) {
+  const Model& m = s.model;
+  const Layer& layer = m.layers[number];
+  const int count = int(s.rows.size()), width = m.width;
+  const float* put = h;  // what the next words read
+  int stride = width;
+  if (m.mixing == CONVOLUTION) {
+    float* taps = &s.wide[0];
+    for (int row = 0; row < count; ++row) {
+      const auto& slots = s.rows[row].hypothesis->slots;
+      for (int place = int(slots.size()) - m.window; place < int(slots.size()); ++place)
+        taps = place < 0 ? std::fill_n(taps, width, 0.f)
+                         : std::copy_n(s.past(s.rows[row], slots[place], number), width, taps);
+      taps = std::copy_n(h + size_t(row) * width, width, taps);
+    }
+    s.product(layer.mixing_in, &s.wide[0], count, &s.y[0]);
+    const size_t first = size_t(std::min(s.step, m.window)) * width;
+    for (int row = 0; layer.inside_bias && row < count; ++row)
+      add(&s.y[size_t(row) * width], layer.inside_bias + first, width);
+  } else if (m.mixing == GATED) {
+    put = &s.wide[0], stride = 2 * width;
+    s.product(layer.mixing_in, h, count, &s.wide[0]);
+    for (int row = 0; row < count; ++row) {
+      float *gate = &s.wide[size_t(row) * stride + width], *y = &s.mixed[size_t(row) * width];
+      mix(s, number, s.rows[row], put + size_t(row) * stride, y);
+      activate(m.activation, gate, width);
+      for (int i = 0; i < width; i += 8) store(y + i, load<Eight>(y + i) * load<Eight>(gate + i));
+    }
+    s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
+  } else {
+    for (int row = 0; row < count; ++row)
+      mix(s, number, s.rows[row], h + size_t(row) * width, &s.y[size_t(row) * width]);
+  }
+  for (const Row& row : s.rows) {
+    std::copy_n(put, width, s.past(row, row.hypothesis->slot, number));
+    put += stride;
+  }
+  add(&s.x[0], &s.y[0], size_t(count) * width);
+}
+
+// Cross-attention of one row; *query* is scaled.
+INLINE void attend(Search& s, int number, const Row& row, const float* query, float* y) {
+  const Request& r = s.request;
+  const int length = row.sentence->length, each = s.model.channels / r.heads;
+  for (int head = 0; head < r.heads; ++head, query += each, y += each) {
+    const size_t place = (size_t(row.sentence->number) * r.heads + head) * r.length * each;
+    const float *keys = r.encoded[2 * number] + place, *values = r.encoded[2 * number + 1] + place;
+    float most = -INFINITY, total = 0;
+    for (int i = 0; i < length; ++i) {
+      s.weights[i] = dot(query, keys + size_t(i) * each, each);
+      most = std::max(most, s.weights[i]);
+    }
+    for (int i = 0; i < length; i += 8) {
+      store(&s.weights[i], exponential(load<Eight>(&s.weights[i]) - most));
+      for (int j = i; j < std::min(length, i + 8); ++j) total += s.weights[j];
+    }
+    std::fill(y, y + each, 0.f);
+    for (int i = 0; i < length; ++i) {
+      const float weight = s.weights[i] / total, *value = values + size_t(i) * each;
+      for (int c = 0; c < each; ++c) y[c] += weight * value[c];
+    }
+  }
+}
+
+// The *count* best words of a row, the best first, and the score of the end.
+INLINE void choose(Search& s, int row, const float* logits) {
+  const int size = s.model.last.outputs, last = s.count - 1;
+  float* best = &s.best[size_t(row) * s.count];
+  int32_t* words = &s.words[size_t(row) * s.count];
+  std::fill_n(best, s.count, -INFINITY);
+  std::fill_n(words, s.count, PAD);
+  float most = -INFINITY;
+  for (int first = 0; first < size; first += WIDTH) {
+    Eight found = load<Eight>(logits + first);
+    for (int i = 8; i < WIDTH; i += 8) {
+      const Eight v = load<Eight>(logits + first + i);
+      found = v > found ? v : found;
+    }
+    float largest = -INFINITY;
+    for (int i = 0; i < 8; ++i) largest = std::max(largest, found[i]);
+    most = std::max(most, largest);
+    if (!(largest > best[last])) continue;
+    for (int word = first; word < first + WIDTH; ++word) {
+      const float score = logits[word];
+      if (!(score > best[last])) continue;
+      int place = last;
+      for (; place > 0 && best[place - 1] < score; --place)
+        best[place] = best[place - 1], words[place] = words[place - 1];
+      best[place] = score, words[place] = word;
+    }
+  }
+  Eight sums{};
+  for (int i = 0; i < size; i += 8) sums += exponential(load<Eight>(logits + i) - most);
+  const float total = std::log(sum(sums));
+  for (int i = 0; i <= last; ++i) best[i] = best[i] - most - total;
+  s.ends[row] = logits[EOS] - most - total;
+}
+
+INLINE void step_body(Search& s) {
+  const Model& m = s.model;
+  const int count = int(s.rows.size());
+  embed(s);
+  for (int i = 0; i < m.layer_count; ++i) {
+    const Layer& layer = m.layers[i];
+    if (m.mixing != NO_MIXING) mixing_branch(s, i, normed(s, layer.mixing_norm));
+    s.product(layer.query, normed(s, layer.attention_norm), count, &s.y[0]);
+    for (int row = 0; row < count; ++row) {
+      const size_t start = size_t(row) * m.width;
+      attend(s, i, s.rows[row], &s.y[start], &s.h[start]);
+    }
+    s.product(layer.attended, &s.h[0], count, &s.y[0]);
+    add(&s.x[0], &s.y[0], size_t(count) * m.width);
+    s.product(layer.first, normed(s, layer.feed_forward_norm), count, &s.wide[0]);
+    activate(m.activation, &s.wide[0], size_t(count) * layer.first.outputs);
+    s.product(layer.second, &s.wide[0], count, &s.y[0]);
+    add(&s.x[0], &s.y[0], size_t(count) * m.width);
+  }
+  const float* x = normed(s, m.last_norm);
+  const size_t width = m.width;
+  for (size_t i = 0; m.alpha && i < count * width; ++i) s.x[i] *= m.alpha[i % width];
+  for (int first = 0; first < count; first += TILE) {
+    const int some = std::min(TILE, count - first);
+    s.product(m.last, x + first * width, some, &s.logits[0]);
+    for (int row = 0; row < some; ++row)
+      choose(s, first + row, &s.logits[size_t(row) * m.last.outputs]);
+  }
+}
+
+void Search::run(int first, int last) {
+  const size_t most = size_t(last - first) * request.beam;
+  int wider = std::max(2, model.window + 1) * model.width;
+  for (int i = 0; i < model.layer_count; ++i)
+    wider = std::max(wider, model.layers[i].first.outputs);
+  for (std::vector<float>* part : {&x, &h, &y, &mixed}) part->resize(most * model.width);
+  wide.resize(most * wider);
+  logits.resize(std::min<size_t>(TILE, most) * model.last.outputs);
+  weights.resize(padded(request.length));
+  count = std::min(2 * request.beam + 2, model.words);
+  for (int i = first; i < last; ++i) sentences.push_back({i, request.lengths[i], {{}}});
+  for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
+    rows.clear();
+    for (Sentence& sentence : sentences) {
+      sentence.find_slots(size_t(model.layer_count) * model.width);
+      for (const Hypothesis& hypothesis : sentence.rows) rows.push_back({&sentence, &hypothesis});
+    }
+    best.resize(rows.size() * count), words.resize(rows.size() * count), ends.resize(rows.size());
+    kernel.step(*this);
+    int row = 0;
+    for (Sentence& sentence : sentences) {
+      const int count = int(sentence.rows.size());
+      advance(sentence, row);
+      row += count;
+    }
+    const auto done = [](const Sentence& sentence) { return sentence.done; };
+    sentences.erase(std::remove_if(sentences.begin(), sentences.end(), done), sentences.end());
+  }
+}
+
+// Finish hypotheses and choose those that go on, as the search of runtime.py does.
+void Search::advance(Sentence& sentence, int first) {
+  int32_t& found = request.counts[sentence.number];
+  std::vector<Way> ways;
+  for (int row = 0; row < int(sentence.rows.size()); ++row) {
+    const float total = sentence.rows[row].total, end = total + ends[first + row];
+    if (!std::isfinite(end)) {
+      found = 0, sentence.done = true;
+      return;
+    }
+    if (step == request.limit) ways.push_back({end, EOS, row});
+    for (int i = 0; i < count && step < request.limit; ++i) {
+      const size_t place = size_t(first + row) * count + i;
+      const bool never = words[place] == PAD || (step == 0 && words[place] == EOS);
+      ways.push_back({never ? -INFINITY : best[place] + total, words[place], row});
+    }
+  }
+  const auto better = [](const Way& a, const Way& b) { return a.score > b.score; };
+  std::stable_sort(ways.begin(), ways.end(), better);
+  if (step < request.limit) ways.resize(std::min(ways.size(), size_t(2) * request.beam));
+  const auto goes_on = [](const Way& way) { return way.word != EOS || way.score == -INFINITY; };
+  const size_t beam = std::min(ways.size(), size_t(request.beam));
+  const float length = float(std::pow(double(step + 1), request.lenpen));
+  for (size_t rank = 0; rank < beam && !sentence.done; ++rank) {
+    if (goes_on(ways[rank])) continue;
+    const size_t place = size_t(sentence.number) * request.beam + found;
+    const auto& words = sentence.rows[ways[rank].parent].words;
+    request.scores[place] = ways[rank].score / length;
+    request.sizes[place] = int32_t(words.size());
+    std::copy(words.begin(), words.end(), request.words + place * request.limit);
+    sentence.done = ++found == request.beam;
+  }
+  if (sentence.done || step == request.limit) return;
+  std::stable_partition(ways.begin(), ways.end(), goes_on);
+  std::vector<Hypothesis> next;
+  for (size_t rank = 0; rank < beam; ++rank) {
+    Hypothesis hypothesis = sentence.rows[ways[rank].parent];
+    hypothesis.total = ways[rank].score, hypothesis.newest = ways[rank].word;
+    hypothesis.words.push_back(hypothesis.newest);
+    hypothesis.slots.push_back(hypothesis.slot);
+    if (model.window && int(hypothesis.slots.size()) > model.window)
+      hypothesis.slots.erase(hypothesis.slots.begin());
+    next.push_back(std::move(hypothesis));
+  }
+  sentence.rows = std::move(next);
+}
+
+// Kernels, the fastest first
+
+#define LEVEL(NAME, FEATURES)                                                            \
+  FEATURES void product_##NAME(Search& s, const Linear& layer, const float* x, int rows, \
+                               float* y) {                                               \
+    product_body(s, layer, x, rows, y);                                                  \
+  }                                                                                      \
+  FEATURES void step_##NAME(Search& s) { step_body(s); }
+
+LEVEL(plain, )
+bool always() { return true; }
+
+#if defined(__x86_64__)
+LEVEL(avx2, TARGET("avx2,fma"))
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx512() { return has_avx2() && __builtin_cpu_supports("avx512vnni"); }
+#elif defined(__aarch64__) && defined(__linux__)
+bool has_dot_products() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
+#elif defined(__aarch64__)
+bool has_dot_products() { return true; }  // every Apple silicon
+#endif
+
+#define DOTS(name) {name<1>, name<2>, name<3>, name<4>}
+const Kernel KERNELS[] = {
+#if defined(__x86_64__)
+    {"avx512", has_avx512, DOTS(dot_avx512), 0, product_avx2, step_avx2},
+    {"avx2", has_avx2, DOTS(dot_avx2), 0, product_avx2, step_avx2},
+#elif defined(__aarch64__)
+    {"neon", has_dot_products, DOTS(dot_neon), 128, product_plain, step_plain},
+#endif
+    {"plain", always, DOTS(dot_plain), 0, product_plain, step_plain},
+};
+
+}  // namespace
+
+extern "C" {  // for ctypes
+
+// The fastest kernel of this CPU, or that of a name; null: it does not run here.
+const Kernel* resmlp_kernel(const char* name) {
+  for (const Kernel& one : KERNELS)
+    if ((!*name || !std::strcmp(one.name, name)) && one.runs_here()) return &one;
+  return nullptr;
+}
+
+// 0, or 1: out of memory
+int resmlp_search(const Kernel* kernel, const Model* model, const Request* request, int threads) {
+  const int count = request->sentences;
+  threads = std::max(1, std::min(threads, count));
+  std::vector<char> failed(threads);
+  const auto part = [&](int number) {
+    try {
+      Search{*kernel, *model, *request}.run(count * number / threads,
+                                            count * (number + 1) / threads);
+    } catch (const std::exception&) {
+      failed[number] = 1;
+    }
+  };
+  std::vector<std::thread> others;
+  try {
+    while (int(others.size()) < threads - 1) others.emplace_back(part, int(others.size()));
+  } catch (const std::exception&) {  // no more threads
+  }
+  for (int number = int(others.size()); number < threads; ++number) part(number);
+  for (std::thread& other : others) other.join();
+  return std::count(failed.begin(), failed.end(), 1) > 0;
+}
+
+}  // extern "C"
