@@ -48,6 +48,7 @@ def parse_args() -> Namespace:
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     several = {"nargs": "+", "default": [], "choices": ("float32", "int8")}
     add("--exported", **several, help="decode: our model in ONNX Runtime")
+    add("--native", action="store_true", help="decode, text: the exported models natively, too")
     add("--ctranslate2", **several, help="decode, text: the Transformer in CTranslate2")
     add("--vocabulary", **WHOLE, help="number of words (default: 32768)")
     add("--sentences", **WHOLE, help="sentences of a batch, lines of --input (default: 64)")

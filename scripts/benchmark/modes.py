@@ -19,6 +19,8 @@ def decode(args) -> List[dict]:
     batch = pair.batch(args.sentences, args.source_length)
     systems = {name: in_fairseq(pair.build(name), pair, batch) for name in pair.options}
     systems |= {f"exported {p}": exported(p, pair, batch) for p in args.exported}
+    if args.native:
+        systems |= {f"native {p}": exported(p, pair, batch, native=True) for p in args.exported}
     systems |= {f"CTranslate2 {p}": in_ctranslate2(p, pair, batch) for p in args.ctranslate2}
     lines = []
     for words in args.target_length:

@@ -29,7 +29,7 @@ def in_fairseq(model, pair: Pair, batch: dict) -> Translate:
     return translate
 
 
-def exported(precision: str, pair: Pair, batch: dict) -> Translate:
+def exported(precision: str, pair: Pair, batch: dict, native: bool = False) -> Translate:
     """Our model as ``resmlp-mt export`` writes it."""
     from resmlp_mt.export.graphs import graphs
     from resmlp_mt.export.runtime import BeamSearch
@@ -40,7 +40,8 @@ def exported(precision: str, pair: Pair, batch: dict) -> Translate:
     bias[pair.task.source_dictionary.eos()] = -1e4  # the limit ends sentences, as it does elsewhere
     output.bias = torch.nn.Parameter(bias)
     limits = [model.encoder.max_source_positions, model.decoder.max_target_positions]
-    search = BeamSearch(*graphs(model, precision, {"positions": limits}), pair.args.threads)
+    files, config = graphs(model, precision, {"positions": limits})
+    search = BeamSearch(files, config, pair.args.threads, native)
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
 
     def translate(words: int) -> Set[int]:

@@ -20,8 +20,8 @@ TOKENS = 4096  # source tokens of a batch, padding included
 Translate = Callable[[List[str]], int]  # returns the number of tokens, ends included
 
 
-def ours(folder: Path, args) -> Translate:
-    exported = ExportedModel(folder, threads=args.threads)
+def ours(folder: Path, native: bool, args) -> Translate:
+    exported = ExportedModel(folder, args.threads, native)
 
     def translate(lines: List[str]) -> int:
         found = exported.stream(lines, beam=args.beam, max_tokens=TOKENS)
@@ -62,7 +62,9 @@ def main(args) -> dict:
     if not args.folder or args.input is None:
         raise UserError("text: give --folder, an exported model, and --input, lines to translate")
     lines = [line for line in read_text(args.input) if line.strip()][: args.sentences]
-    loading = {folder: partial(ours, folder, args) for folder in args.folder}
+    loading = {folder.name: (folder, partial(ours, folder, False, args)) for folder in args.folder}
+    for folder in args.folder if args.native else ():
+        loading[f"{folder.name}, native"] = folder, partial(ours, folder, True, args)
     systems, found = {}, {}
     with tempfile.TemporaryDirectory() as name:
         if args.ctranslate2:
@@ -73,12 +75,12 @@ def main(args) -> dict:
             out = Path(name) / f"CTranslate2 {precision}"
             convert(model, cfg.model, task, precision, out)
             spm = args.folder[0] / "spm.model"
-            loading[out] = partial(theirs, out, spm, precision, args)
-        for folder, load in loading.items():
+            loading[out.name] = out, partial(theirs, out, spm, precision, args)
+        for system, (folder, load) in loading.items():
             start = time.perf_counter()
-            systems[folder.name] = load()
-            systems[folder.name](lines[:1])
-            found[folder.name] = {
+            systems[system] = load()
+            systems[system](lines[:1])
+            found[system] = {
                 "start_seconds": time.perf_counter() - start,
                 "model_mb": sum(path.stat().st_size for path in folder.rglob("*")) / 1e6,
             }
