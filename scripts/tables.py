@@ -141,6 +141,19 @@ def kinds(results: Results) -> str:
     return markdown(["", "in domain", "newstest2014"], rows)
 
 
+def repetition(results: Results) -> str:
+    """The published model as it is, and with no subwords in a row twice."""
+    n = results["repetition/en-de"]["numbers"]
+    rows = []
+    for test in sum(TESTS["en-de"], []):
+        of = n["tests"][test]
+        shares = (of["references"], of["free"]["repeats"], of["blocked"]["repeats"])
+        change = f"{round(of['difference'], 1) + 0:+.1f}{'*' * (of['p'] < 0.05)}"  # no -0.0
+        rows.append([test, *(f"{100 * share:.1f}%" for share in shares), change])
+    size = f"`--no-repeat-ngram-size {n['chosen']}`"
+    return markdown(["repeats", "references", "gated", size, "BLEU"], rows)
+
+
 # ---------------------------------------------------------------------------------- Multi30k
 
 
@@ -275,6 +288,7 @@ def quickstart(results: Results) -> str:
 
 MARKS = {
     "quality": quality,
+    "repetition": repetition,
     "front quality": front,
     "budgets": budgets,
     "kinds": kinds,
