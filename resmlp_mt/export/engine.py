@@ -11,7 +11,7 @@ TOGETHER = 256  # sentences of similar length that are searched at once
 class ExportEngine:
     """The runtime with its *search*: beam, lenpen, nbest and so on."""
 
-    def __init__(self, folder: Path, threads: Optional[int] = None, **search):
+    def __init__(self, folder: Path, threads: Optional[int] = None, native: bool = False, **search):
         try:
             from resmlp_mt.export.runtime import ExportedModel, TranslationError
         except ModuleNotFoundError as error:
@@ -21,7 +21,7 @@ class ExportEngine:
                 option = name.replace("_", "-")
                 raise UserError(f"--{option}: is for checkpoints, and {folder} is an export")
         try:
-            self._model, self._search = ExportedModel(folder, threads), search
+            self._model, self._search = ExportedModel(folder, threads, native), search
             self._model.search([], **search)  # refuses values out of range
         except TranslationError as error:
             raise UserError(str(error)) from None

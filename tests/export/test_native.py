@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from exported_models import LINES, random_model, with_model, write_checkpoint, write_data
 
+from resmlp_mt.cli.main import main
 from resmlp_mt.export.folder import write_model
 from resmlp_mt.export.runtime import ExportedModel, TranslationError
 from resmlp_mt.translate.translator import Translator
@@ -17,7 +18,7 @@ from resmlp_mt.translate.translator import Translator
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
 # heads of 10 channels, and more than 32 of them in all
 WIDE = {"encoder_embed_dim": 40, "decoder_embed_dim": 40, "normalization": "layernorm"}
-NATIVE = "resmlp_mt/export/native"
+NATIVE = "native"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -138,7 +139,7 @@ def test_scores_that_are_not_finite(plain, tmp_path, precision):
     assert native.search(sentences(native)) == [[]] * len(sentences(native))
 
 
-def test_the_program(int8, tmp_path):
+def test_the_program(plain, int8, tmp_path):
     (tmp_path / "in").write_text("\n".join(LINES) + "\n\n")
     words = [int8 / "runtime.py", "--native", "--threads", "1", "--input", tmp_path / "in"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -146,6 +147,11 @@ def test_the_program(int8, tmp_path):
     assert done.returncode == 0, done.stderr
     expected = ExportedModel(int8, 1, native=True).translate([*LINES, ""])
     assert done.stdout.decode() == "".join(f"{line}\n" for line in expected)
+    words = ["translate", "--path", int8, "--input", tmp_path / "in", "--output", tmp_path / "out"]
+    assert main([*map(str, words), "--native", "--threads", "1"]) == 0
+    assert (tmp_path / "out").read_bytes() == done.stdout
+    checkpoint = plain.options.paths[0]
+    assert main(["translate", "--path", str(checkpoint), "--native"]) == 1
 
 
 def refused(folder, message):
