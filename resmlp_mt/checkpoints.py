@@ -8,7 +8,7 @@ import warnings
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Dict, Iterator, List, Optional, Union
+from typing import Dict, Iterator, List, Union
 
 import numpy as np
 import torch
@@ -225,25 +225,16 @@ def writing(path: Path, remedy: str) -> Iterator[Path]:
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
-def last_checkpoints(
-    save_dir: Path, count: int, by: str, upper_bound: Optional[int] = None
-) -> List[Path]:
+def last_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
     """The *count* newest checkpoints by "epoch" or "update", newest first, or all of a short
-    training. With *upper_bound* there must be *count* of at most that number. fairseq numbers none
-    where a training ends within an epoch, so ``checkpoint_last.pt`` counts where it's newer."""
+    training. fairseq numbers none where a training ends within an epoch, so ``checkpoint_last.pt``
+    counts where it's newer."""
     numbers = {}
     for path in Path(save_dir).glob("checkpoint*.pt"):
         match = re.fullmatch(_NUMBERED[by], path.name)
-        if match and (upper_bound is None or int(match[1]) <= upper_bound):
+        if match:
             numbers[int(match[1])] = path
     found = [numbers[number] for number in sorted(numbers, reverse=True)][:count]
-    if upper_bound is not None:
-        if len(found) < count:
-            raise UserError(
-                f"{save_dir} has {len(found)} {by} checkpoints up to {upper_bound}, fewer than the "
-                f"{count} to average: average fewer or train longer"
-            )
-        return found
     last = Path(save_dir) / "checkpoint_last.pt"
     if last.is_file() and (not found or _updates(last) > _updates(found[0])):
         found = [last, *found]

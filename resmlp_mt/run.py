@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Dict, List, Optional
 
@@ -16,14 +16,13 @@ import torch
 
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints, read_checkpoint
-from resmlp_mt.errors import UserError
 from resmlp_mt.files import Steps, make_folder, read_json, write_json
 from resmlp_mt.model_folder import SEARCH
 from resmlp_mt.prepare.preparation import Preparation
 from resmlp_mt.score.sacre import score
 from resmlp_mt.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.text.lines import read_text, without_region
-from resmlp_mt.text.settings import FILE, MODEL, TextSettings
+from resmlp_mt.text.settings import FILE, MODEL
 from resmlp_mt.train.log import read_curve
 from resmlp_mt.train.recipe import Recipe
 from resmlp_mt.train.training import Training
@@ -38,9 +37,8 @@ class Run:
 
     out: Path
     recipe: Recipe
+    preparation: Preparation  # makes OUT/data
     arch: str = "resmlp_mt_6"
-    preparation: Optional[Preparation] = None  # makes OUT/data
-    data: Optional[Path] = None  # what `resmlp-mt prepare` has made, in place of a preparation
     max_update: Optional[int] = None
     training: dict = field(default_factory=dict)  # further arguments of Training
     beam: Optional[int] = None
@@ -48,11 +46,9 @@ class Run:
     search: dict = field(default_factory=dict)  # further arguments of SearchOptions
 
     def __post_init__(self):
-        if self.data is not None and not (Path(self.data) / "data-bin").is_dir():
-            message = f"--data {self.data}: has no data-bin: give a folder of resmlp-mt prepare"
-            raise UserError(message)
         self.out = Path(self.out)
-        self.data = self.out / "data" if self.data is None else Path(self.data)
+        self.data = self.out / "data"
+        self.source_lang, self.target_lang = self.preparation.languages
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)
         self.max_update = self.max_update or self.recipe.max_update
@@ -65,11 +61,6 @@ class Run:
     def data_bin(self) -> Path:
         return self.data / "data-bin"
 
-    @cached_property
-    def settings(self) -> TextSettings:
-        """The languages and subwords of the data, which must be there."""
-        return TextSettings.load(self.data_bin)
-
     def run(self) -> dict:
         """Make what is not there yet; gives what is in ``OUT/scores.json``."""
         averaged = f"the last {self.recipe.average_count} checkpoints by {self.recipe.average_by}"
@@ -77,8 +68,7 @@ class Run:
             averaged = "the last checkpoint"
         with Steps(self.out, self._options(), 5) as steps:
             steps.announce("prepare")
-            if self.preparation is not None:
-                self.preparation.run(indent="    ")
+            self.preparation.run(indent="    ")
             done = ": done before" if self.model.exists() else ""
             steps.announce(f"train {self.arch} for {self.max_update:,} updates{done}")
             if not done:
@@ -98,15 +88,11 @@ class Run:
 
     def _options(self) -> dict:
         """Everything that the results depend on."""
-        if self.preparation is not None:
-            data = self.preparation.identity
-        else:
-            data = read_json(self.data / "manifest.json")
         recipe = {name: value for name, value in asdict(self.recipe).items() if name != "name"}
         training = {**self.training, "tokens": self.training.get("tokens") or self.recipe.tokens}
         words = [word for word in training.get("fairseq_options", []) if word != "--cpu"]
         return {
-            **{f"data {name}": value for name, value in data.items()},
+            **{f"data {name}": value for name, value in self.preparation.identity.items()},
             **{name: training.get(name) for name in ("seed", "precision", "tokens", "max_tokens")},
             "recipe": recipe,
             "fairseq_options": words,
@@ -114,15 +100,14 @@ class Run:
         }
 
     def _training(self, planned: bool = False) -> Training:
-        known = self.settings if self.preparation is None else self.preparation.options
         return Training(
             self.data_bin,
             self.checkpoints,
             self.arch,
             self.recipe,
             max_update=self.max_update,
-            source_lang=known.source_lang,
-            target_lang=known.target_lang,
+            source_lang=self.source_lang,
+            target_lang=self.target_lang,
             planned=planned,
             **self.training,
         )
@@ -139,8 +124,8 @@ class Run:
     @property
     def tests(self) -> List[str]:
         """Names of the test sets: ``test``, ``test1`` ..."""
-        source = self.settings.source_lang
-        found = {path.name.partition(".")[0] for path in (self.data / "text").glob(f"*.{source}")}
+        there = (self.data / "text").glob(f"*.{self.source_lang}")
+        found = {path.name.partition(".")[0] for path in there}
         names = [name for name in found if re.fullmatch(r"test\d*", name)]
         return sorted(names, key=lambda name: int(name[4:] or 0))
 
@@ -149,28 +134,27 @@ class Run:
         bleu = {}
         for lenpen in self.lenpen if len(self.lenpen) > 1 else ():
             lines = self._translated("valid", lenpen, f"valid.lenpen-{lenpen:g}")
-            references, language = self._references("valid"), self.settings.target_lang
-            bleu[f"{lenpen:g}"] = score(lines, references, language, ("bleu",))["bleu"]
+            references = self._references("valid")
+            bleu[f"{lenpen:g}"] = score(lines, references, self.target_lang, ("bleu",))["bleu"]
         return bleu
 
     def _translated(self, split: str, lenpen: float, name: str) -> List[str]:
         """Translations of a split; what an earlier call has made stays."""
-        settings = self.settings
-        output = self.translations / f"{name}.{settings.target_lang}"
+        output = self.translations / f"{name}.{self.target_lang}"
         if not output.exists():
             self.scores.unlink(missing_ok=True)
         print(f"    {split}, length penalty {lenpen:g}", file=sys.stderr)
         paths = (self.model / "model.pt",)
         options = SearchOptions(paths, self.model, beam=self.beam, lenpen=lenpen, **self.search)
-        source = self.data / "text" / f"{split}.{settings.source_lang}"
+        source = self.data / "text" / f"{split}.{self.source_lang}"
         translate(partial(Translator, options), source, output, resume=True, title=f"    {split}")
         return read_text(output)
 
     def _references(self, split: str) -> List[str]:
-        return read_text(self.data / "text" / f"{split}.{self.settings.target_lang}")
+        return read_text(self.data / "text" / f"{split}.{self.target_lang}")
 
     def _score(self, split: str, name: str) -> Dict[str, object]:
-        language, references = self.settings.target_lang, self._references(split)
+        language, references = self.target_lang, self._references(split)
         hypotheses = read_text(self.translations / f"{name}.{language}")
         scores = score(hypotheses, references, language)
         language = without_region(language)

@@ -26,8 +26,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--num-epoch-checkpoints", **WHOLE, help="the last N of checkpointEPOCH.pt")
     help = "the last N of checkpoint_EPOCH_UPDATE.pt (--save-interval-updates)"
     add("--num-update-checkpoints", **WHOLE, help=help)
-    help = "the highest epoch or update to take"
-    parser.add_argument("--checkpoint-upper-bound", **WHOLE, help=help)
     help = "write weights of float16, half the size, to share a model"
     parser.add_argument("--float16", action="store_true", help=help)
 
@@ -40,16 +38,17 @@ def run(args: Namespace) -> None:
     last = args.num_epoch_checkpoints or args.num_update_checkpoints
     by = None if last is None else "epoch" if args.num_epoch_checkpoints else "update"
     folders = [path for path in args.inputs if path.is_dir()]
-    if by is None and (folders or args.checkpoint_upper_bound is not None):
-        where = folders[0] if folders else "--checkpoint-upper-bound"
-        raise UserError(f"{where}: add --num-epoch-checkpoints N or --num-update-checkpoints N")
+    if by is None and folders:
+        raise UserError(
+            f"{folders[0]}: add --num-epoch-checkpoints N or --num-update-checkpoints N"
+        )
     if by is not None and args.inputs != folders[:1]:
         raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
     from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints
 
     paths = args.inputs
     if by is not None:
-        paths = last_checkpoints(folders[0], last, by, args.checkpoint_upper_bound)
+        paths = last_checkpoints(folders[0], last, by)
         if len(paths) < last:
             print(f"note: {folders[0]} has fewer than {last} {by} checkpoints", file=sys.stderr)
     average_checkpoints(paths, args.output, args.float16)

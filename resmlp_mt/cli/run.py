@@ -13,19 +13,16 @@ result take --arch resmlp_mt_conv_6 --recipe conv from 30,000 pairs, --arch resm
 """
 
 import argparse
-from pathlib import Path
 
 from resmlp_mt.cli.arguments import LENPEN, OUT_FOLDER, SEED, WHOLE
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
 from resmlp_mt.cli.train import add_training_options
-from resmlp_mt.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", **OUT_FOLDER, help="folder for all results")
     add_text_arguments(parser, "of the recipe, or what the text allows")
-    add("--data", type=Path, metavar="DIR", help="folder of resmlp-mt prepare, in place of text")
     add_training_options(parser)
     add("--seed", **SEED, help="seed of the training (default: 1)")
     add("--beam", **WHOLE, help="beam size (default: of the recipe)")
@@ -34,24 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cpu", action="store_true", help="do not use a GPU")
 
 
-def _check_data_only(args: argparse.Namespace) -> None:
-    parser = argparse.ArgumentParser(add_help=False)
-    add_text_arguments(parser, "")
-    for action in parser._actions:
-        if getattr(args, action.dest) != action.default:
-            raise UserError(f"--data and {action.option_strings[-1]}: give one or the other")
-
-
 def run(args: argparse.Namespace) -> None:
     from resmlp_mt.train.recipe import load_recipe
 
-    recipe, preparation = load_recipe(args.recipe), None
-    if args.data is not None:
-        _check_data_only(args)
-    else:
-        # without --seed: the data are the same whatever the seed of the training
-        size = recipe.vocab_size
-        preparation = preparation_of(args, args.out / "data", default_vocab_size=size)
+    recipe = load_recipe(args.recipe)
+    # without --seed: the data are the same whatever the seed of the training
+    size = recipe.vocab_size
+    preparation = preparation_of(args, args.out / "data", default_vocab_size=size)
     from resmlp_mt.run import Run
     from resmlp_mt.train.command import Devices
 
@@ -59,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     training = {name: getattr(args, name) for name in names}
     training["devices"] = Devices(args.gpus)
     training["fairseq_options"] = [*(["--cpu"] if args.cpu else []), *args.fairseq_options]
-    same = {name: getattr(args, name) for name in ("arch", "data", "max_update", "beam", "lenpen")}
+    same = {name: getattr(args, name) for name in ("arch", "max_update", "beam", "lenpen")}
     search = {"cpu": args.cpu, "threads": args.threads}
     work = Run(args.out, recipe, preparation=preparation, training=training, search=search, **same)
     result = work.run()

@@ -139,8 +139,6 @@ _TOO_LONG = re.compile(
     r"Size of sample #(\S+) is invalid \(=(.+?)\) since max_positions=(.+?), skip this example"
 )
 _NUMPY = re.compile(r"np\.\w+\((.+?)\)")
-# gloo, which joins processes on CPUs, has lost one of them
-_GONE = re.compile(r"Connection \w+ by peer|Broken pipe")
 
 
 def explain(error: BaseException) -> Optional[str]:
@@ -154,12 +152,6 @@ def explain(error: BaseException) -> Optional[str]:
             f"sentence {number} has more tokens ({size}) than the model has positions ({limit}): "
             "train with a higher --max-source-positions and --max-target-positions, or leave such "
             "sentences out with --skip-invalid-size-inputs-valid-test"
-        )
-    if isinstance(error, RuntimeError) and "gloo/transport" in text:
-        gone = _GONE.search(text)
-        return gone and (  # type: ignore[return-value]
-            f"another process of this run has ended ({gone[0]}): its own output says why. Start "
-            "all of them again with the same command"
         )
     return in_one_line(error)
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Optional
 
 import torch
 from fairseq import checkpoint_utils
@@ -23,7 +22,6 @@ from torch.utils._pytree import tree_leaves
 from resmlp_mt.checkpoints import check_finite, naming, write_checkpoint, writing
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace, running
-from resmlp_mt.model.model import ResMLPModel
 
 logger = logging.getLogger(__name__)
 program = running(imported)
@@ -69,13 +67,9 @@ def load_checkpoint(
     # the count starts anew where fairseq forgets the best validation, and from another's file
     another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
     if "patience" in extra_state and not (reset_optimizer or reset_meters or another):
-        try:
+        with naming(filename, "has an invalid count for --patience"):
             count = extra_state["patience"]
             count = {"best": float(count["best"]), "num_runs": int(count["num_runs"])}
-        except (LookupError, TypeError, ValueError):
-            raise UserError(
-                f"{filename} has an invalid count for --patience: give an earlier checkpoint"
-            ) from None
         vars(program.should_stop_early).update(count)
     return extra_state
 
@@ -256,13 +250,6 @@ def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
 
 # ---- divergence -----------------------------------------------------------------------------
 
-# without warm-up 6 + 6 layers of 512 channels end in NaN at 0.02; at 0.01 the loss rises far above
-# its first value before it falls (test_learning_rates.py)
-WARN_FROM = 0.01
-# Adagrad's step after a warm-up is about rate / sqrt(warm-up updates): 0.2 / sqrt(300) held in 6 to
-# 24 layers, 0.2 / sqrt(100) did not
-LARGEST_STEP = 0.011
-
 
 @replace(NanDetector, "add_hooks")
 def add_hooks(original, detector, module: nn.Module) -> None:
@@ -302,32 +289,6 @@ def train_step(original, trainer, *args, **kwargs):
         raise UserError(
             f"training has diverged: {what}: lower --lr, raise --warmup-updates, or set --clip-norm"
         ) from error
-
-
-@replace(Trainer, "_build_optimizer")
-def build_optimizer(original, trainer) -> None:
-    """Without this, nothing warns of Adagrad with little or no warm-up (test_stability.py)."""
-    original(trainer)
-    message = warning(trainer.cfg)
-    ours = any(isinstance(module, ResMLPModel) for module in trainer.model.modules())
-    if message is not None and ours and trainer.is_data_parallel_master:
-        logger.warning(message)
-
-
-def warning(cfg) -> Optional[str]:
-    """What to say of a configuration under which a ResMLP is likely to diverge, or None."""
-    rate, warm_up = cfg.optimization.lr[0], getattr(cfg.lr_scheduler, "warmup_updates", None)
-    if getattr(cfg.optimizer, "_name", None) != "adagrad" or warm_up is None or rate < WARN_FROM:
-        return None
-    enough = rate * rate / LARGEST_STEP**2
-    if warm_up >= enough:
-        return None
-    given = f"with --warmup-updates {warm_up}" if warm_up else "without --warmup-updates"
-    return (
-        f"--optimizer adagrad --lr {rate:g} {given}: the first updates move every weight so far "
-        "that training is likely to diverge: give --warmup-updates of at least "
-        f"{enough // 1 + 1:.0f} (the paper: 32000 for --lr 0.2) or lower --lr"
-    )
 
 
 # ---- precision ------------------------------------------------------------------------------

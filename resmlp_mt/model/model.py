@@ -1,9 +1,8 @@
 """The model: an encoder, a decoder, and how fairseq builds, prepares and loads them."""
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
-from typing import Set
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerModelBase
@@ -77,21 +76,4 @@ class ResMLPModel(TransformerModelBase):
         languages = (hub.task.cfg.source_lang, hub.task.cfg.target_lang)
         for name in names:
             check_dictionaries(folder / name, data_folder, languages)
-        unknown = sorted(set(kwargs) - _known_options(hub.cfg))
-        if unknown:  # fairseq ignores them
-            raise UserError(f"{unknown[0]}: no such option in {folder}: check its name")
         return hub
-
-
-def _known_options(cfg) -> Set[str]:
-    """What overrides may name, given the configuration of a checkpoint loaded with them."""
-    parser = ArgumentParser(add_help=False)
-    ResMLPModel.add_args(parser)
-    options = parser.parse_args([])
-    set_defaults(options)
-    parts = [cfg[name] for name in cfg]
-    # not those that are a Namespace: fairseq puts every override into it
-    known = {name for part in parts if OmegaConf.is_config(part) for name in part}
-    if isinstance(cfg.task, Namespace):  # of an older task: nothing else has its options
-        known.update(vars(cfg.task))
-    return known | {*vars(options), *cfg, "generation_args"}

@@ -5,29 +5,24 @@ Its log says nowhere that it is whole: it is complete if every sentence of the t
 
 import re
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import name_of, read_text
 from resmlp_mt.text.subwords import SPACE
 
-# the two forms in which fairseq's loggers write: after a date, or without one
-LOGGED = re.compile(
-    r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| [A-Z]+ \| |[A-Z]+:)(?:fairseq|resmlp_mt)[\w.]*(?: \| |:)"
-)
-
 
 def read_system(path: Path, sentences: int) -> List[str]:
     """The lines of a text, or the best translations in a log, which has all *sentences*.
 
-    Standard error may be in the log. A file is a log if a line ``H-7 SCORE ...`` is followed by a
+    A file is a log if a line ``H-7 SCORE ...`` is followed by a
     line ``D-7 SCORE ...``: a translation that looks like one of them does not make it one.
     """
     lines, name = read_text(path), name_of(path)
     best = _best_translations(lines)
     if best is None:
         return lines
-    again = "run fairseq-generate again, or give the references of its test set"
+    again = "run fairseq-generate again, without 2>&1, or give the references of its test set"
     missing = next((number for number in range(sentences) if number not in best), None)
     if missing is not None:
         raise UserError(
@@ -47,27 +42,15 @@ def _best_translations(lines: Sequence[str]) -> Optional[Dict[int, str]]:
     """The first complete translation of each sentence, if the lines are a log."""
     best: Dict[int, str] = {}
     is_log, before = False, ("", "", "", "")
-    for line in _standard_output(lines):
-        match = re.match(r"([HDP])-(\d+)\t([^\t]*)\t?(.*)", line)
-        kind, number, score, _ = found = match.groups() if match else ("", "", "", "")
+    kinds = ""  # of the lines about a sentence, ? for any other line
+    for line in lines:
+        match = re.match(r"([STHDP])-(\d+)\t([^\t]*)\t?(.*)", line)
+        kind, number, score, _ = found = match.groups() if match else ("?", before[1], "", "")
+        kinds = kind if kind == "S" or number != before[1] else kinds + kind
         if kind == "D" and before[:3] == ("H", number, score):
             is_log = True
-        # P-7 directly after D-7 shows that the translation is complete
-        if kind == "P" and before[:2] == ("D", number):
+        # the first is the best, and complete if no message came between or divided a line
+        if kinds.lstrip("ST") == "HDP":
             best.setdefault(int(number), before[3])
         before = found
     return best if is_log else None
-
-
-def _standard_output(lines: Sequence[str]) -> Iterator[str]:
-    """The lines without what loggers wrote, which may stand in the middle of a line."""
-    begun = ""
-    for line in lines:
-        logged = LOGGED.search(line)
-        if logged:
-            begun += line[: logged.start()]
-        else:
-            yield begun + line
-            begun = ""
-    if begun:
-        yield begun

@@ -41,19 +41,9 @@ _APOSTROPHE = {ord("’"): "'"}
 def tokenized_scores(
     hypotheses: Sequence[str], references: Sequence[str], language: str
 ) -> Dict[str, object]:
-    """``multi-bleu.perl`` of detokenized text: 0 to 100, case-sensitive, not smoothed.
-
-    Args:
-        hypotheses, references: a sentence each, detokenized.
-        language: of both, as Moses calls it (``de``).
-
-    Returns:
-        ``tokenized_bleu``, rounded to two digits, and for German ``compound_split_bleu``, each with
-        its signature in the form of sacreBLEU, ``NAME_signature``.
-
-    Raises:
-        UserError: what :func:`tokenize` raises; no sentences, or different numbers of them.
-    """
+    """``multi-bleu.perl`` of detokenized text: case-sensitive, not smoothed, 0 to 100 in two
+    digits. ``tokenized_bleu`` and for German ``compound_split_bleu``, each with ``NAME_signature``
+    as of sacreBLEU. *language* is a code of Moses (``de``)."""
     check_counts(hypotheses, references)
     quotes = {"de": "ascii", "fr": "apostrophe"}.get(language, "raw")
     hyphens = {"tokenized_bleu": "aggressive" if language == "fr" else "whole"}
@@ -73,11 +63,7 @@ def tokenized_scores(
 
 
 def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False) -> List[str]:
-    """The tokens of each line, with a space between them: see the head of this file.
-
-    Raises:
-        UserError: if Moses has no tokenizer for *language*.
-    """
+    """The tokens of each line, with a space between them: see the head of this file."""
     if language not in LANGUAGES:
         raise UserError(
             f"no Moses tokenizer for language {language!r}: sacremoses has {' '.join(LANGUAGES)}"

@@ -87,12 +87,11 @@ def test_the_command(tmp_path):
     for name in ("1", "2", "3", "_1_10", "_1_20"):
         save(tmp_path / f"checkpoint{name}.pt", len(name))
     out = tmp_path / "out.pt"
-    by_epoch, bound = "--num-epoch-checkpoints", "--checkpoint-upper-bound"
+    by_epoch = "--num-epoch-checkpoints"
     for words, names in (
         ((tmp_path / "checkpoint3.pt", tmp_path / "checkpoint1.pt"), "checkpoint3.pt, checkpoint1"),
         ((tmp_path, by_epoch, 9), "checkpoint3.pt, checkpoint2.pt, checkpoint1.pt"),
         ((tmp_path, "--num-update-checkpoints", 2), "checkpoint_1_20.pt, checkpoint_1_10.pt"),
-        ((tmp_path, by_epoch, 1, bound, 2), "checkpoint2.pt"),
     ):
         said = resmlp("average", "--inputs", *words, "--output", out)
         assert said.status == 0 and said.out.startswith(f"{out}: mean of {names}")
@@ -107,10 +106,8 @@ def test_refusals_of_the_command(tmp_path):
     epochs, out = "--num-epoch-checkpoints", tmp_path / "out.pt"
     for words, said in (
         ((tmp_path,), f"{tmp_path}: add --num-epoch-checkpoints N or --num-update-checkpoints N"),
-        ((path, "--checkpoint-upper-bound", 1), "--checkpoint-upper-bound: add --num-epoch"),
         ((path, epochs, 1), "--inputs: give one folder with --num-epoch-checkpoints"),
         ((tmp_path, epochs, 0), "--num-epoch-checkpoints: must be at least 1"),
-        ((tmp_path, epochs, 2, "--checkpoint-upper-bound", 9), "fewer than the 2 to average"),
         ((path, other), "different parameters"),
         ((path, tmp_path / "no.pt"), "no.pt: No such file or directory: give a checkpoint"),
     ):

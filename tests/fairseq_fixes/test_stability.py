@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq.nan_detector import NanDetector
 from fairseq.tasks.fairseq_task import FairseqTask
-from fairseq_programs import refusal, train, training
+from fairseq_programs import refusal, training
 from helpers import SMALL, build_model, pad_batch, random_sentences, shift
 
 from resmlp_mt.errors import UserError
@@ -28,32 +28,6 @@ def test_named_architectures_begin_small(arch):
     source = pad_batch(random_sentences(dictionary, (20, 20)), dictionary, left=True)
     targets = pad_batch([shift(s) for s in random_sentences(dictionary, (20, 18))], dictionary)
     assert 0.5 < model(source, None, targets, features_only=True)[0].std() < 2
-
-
-def warning(name="adagrad", rate=0.2, warm_up=0):
-    return trainings.warning(
-        SimpleNamespace(
-            optimization=SimpleNamespace(lr=[rate]),
-            optimizer=SimpleNamespace(_name=name),
-            lr_scheduler=SimpleNamespace(warmup_updates=warm_up),
-        )
-    )
-
-
-def test_which_recipes_are_warned_of(corpus, tmp_path):
-    assert "--lr 0.2 without --warmup-updates: " in warning()
-    short = warning(warm_up=330)
-    assert "--lr 0.2 with --warmup-updates 330: " in short and "\n" not in short
-    assert "give --warmup-updates of at least 331 " in short
-    # the paper's, others that hold, and none of Adagrad's
-    for other in (dict(warm_up=32000), dict(warm_up=331), dict(rate=0.001), dict(warm_up=None)):
-        assert warning(**other) is None and warning("adam") is None
-    # the shortest warm-up and the lowest rates that have been seen to diverge
-    for rate, warm_up in ((0.2, 100), (0.05, 0), (0.02, 0), (trainings.WARN_FROM, 0)):
-        assert warning(rate=rate, warm_up=warm_up) is not None
-    for options, times in (((), 1), (TRANSFORMER, 0)):
-        log = train(corpus.data, tmp_path, *SHORT, *options).log
-        assert log.count("training is likely to diverge: give --warmup-updates") == times
 
 
 def test_divergence_ends_in_one_line(corpus, tmp_path):

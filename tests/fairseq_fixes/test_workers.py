@@ -10,8 +10,6 @@ from fairseq_programs import assert_same_hypotheses, generate, hypotheses, train
 from interrupting import LAST, unlike
 from processes import forked, together, wait_for_update
 
-from resmlp_mt.fairseq_fixes.errors_and_noise import explain
-
 MEASURED = Path(__file__).with_name("measured")  # a --user-dir
 UPDATES = 12
 
@@ -67,9 +65,6 @@ def test_a_worker_that_dies(corpus, two, tmp_path):
         wait_for_update(processes[0], logs / "0.log", 7)
         processes[1].kill()
         assert processes[0].wait() == 1
-    said = (logs / "0.log").read_text().strip().splitlines()[-1]
-    message = explain(RuntimeError(said.partition("RuntimeError: ")[2]))
-    assert message.startswith("another process of this run has ended (Connection ")
     both_end("fairseq-train", options, tmp_path / "again")
     assert "Loaded checkpoint" in (tmp_path / "again" / "0.log").read_text()
     assert unlike(two / LAST, tmp_path / LAST) == []

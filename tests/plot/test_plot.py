@@ -35,17 +35,12 @@ def images(figure):
     return [axes.images[0].get_array() for axes in figure.axes if axes.images]
 
 
-def test_matrices_before_and_after_training(trained, tmp_path):
-    before = mixing_matrices(trained.path, 12, before_training=True)
+def test_matrices(trained, tmp_path):
     after = mixing_matrices(trained.path, 12)
-    assert set(before) == set(after) == {(s, i) for s in ("encoder", "decoder") for i in (0, 1)}
-    for (side, layer), matrix in after.items():
+    assert set(after) == {(s, i) for s in ("encoder", "decoder") for i in (0, 1)}
+    for (side, _), matrix in after.items():
         assert matrix.shape == (1, 12, 12)
-        assert not torch.equal(matrix, before[side, layer])
         assert (side == "encoder") == bool(matrix.triu(1).count_nonzero())
-    # what training began from is drawn from the seed in the checkpoint: the same every time
-    again = mixing_matrices(trained.path, 12, before_training=True)
-    assert all(torch.equal(before[key], again[key]) for key in before)
     # the file of pretrained embeddings may be gone
     state = load(trained.path)
     state["cfg"]["model"].encoder_embed_path = str(tmp_path / "gone.vec")

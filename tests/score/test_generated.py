@@ -21,48 +21,26 @@ NUMBER = 61  # sentences of the training text
 
 @pytest.fixture(scope="module")
 def logs(trained, tmp_path_factory):
-    """A folder with ``both`` (what a shell wrote: standard output and error) and ``out`` (without
-    the messages), and the translations that are in them."""
+    """A folder with ``out``, what fairseq-generate printed, and the translations in it."""
     folder = tmp_path_factory.mktemp("logs")
-    program = [
-        Path(sys.executable).with_name("fairseq-generate"),
-        trained.data,
-        "--user-dir",
-        PACKAGE,
-    ]
-    program += [
-        "--user-dir",
-        PACKAGE,
-        "--path",
-        trained.path,
-        "--cpu",
-        "--num-workers",
-        0,
-        "--log-interval",
-        3,
-        *OPTIONS,
-    ]
-    command = f"{shlex.join(map(str, program))} > both 2>&1"
+    program = [Path(sys.executable).with_name("fairseq-generate"), trained.data]
+    program += ["--user-dir", PACKAGE, "--path", trained.path, "--cpu", "--num-workers", 0]
+    command = f"{shlex.join(map(str, [*program, *OPTIONS]))} > out"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     subprocess.run(command, shell=True, check=True, cwd=folder, env=environment, timeout=300)
-    both = (folder / "both").read_text(encoding="utf-8").splitlines(keepends=True)
-    assert any("Translated 61 sentences" in line for line in both)
-    out = "".join(line for line in both if re.match("[STHDP]-|Generate ", line))
-    (folder / "out").write_text(out, encoding="utf-8")
     printed = lines_of((folder / "out").read_text(encoding="utf-8"), "D")
     texts = [printed[number][0][1] for number in sorted(printed)]
     assert len(texts) == NUMBER and sorted(printed) == list(range(NUMBER))
     return folder, texts
 
 
-@pytest.mark.parametrize("name", ["out", "both"])
-def test_the_best_of_a_log_that_is_whole(logs, name, tmp_path):
+def test_the_best_of_a_log_that_is_whole(logs, tmp_path):
     """Also in gzip; a log that is cut off is refused, at some 200 places."""
     folder, texts = logs
-    content = (folder / name).read_text(encoding="utf-8")
+    content = (folder / "out").read_text(encoding="utf-8")
     zipped, cut, whole = tmp_path / "log.gz", tmp_path / "cut.log", 0
     zipped.write_bytes(gzip.compress(content.encode()))
-    assert read_system(folder / name, NUMBER) == read_system(zipped, NUMBER) == texts
+    assert read_system(folder / "out", NUMBER) == read_system(zipped, NUMBER) == texts
     for end in range(content.index("\nP-"), len(content), max(1, len(content) // 200)):
         cut.write_text(content[:end], encoding="utf-8")
         if all(f"\nP-{number}\t" in content[:end] for number in range(NUMBER)):
@@ -93,22 +71,25 @@ def test_a_log_that_is_refused(logs, kind, tmp_path):
             read_system(tmp_path / "log", sentences)
 
 
+MESSAGE = "2026-01-01 00:00:00 | INFO | fairseq_cli.generate | Translated 61 sentences\n"
+
+
 def test_messages_and_what_looks_like_them(logs, tmp_path):
-    """Standard output is written in blocks, whose ends the lines of standard error can divide."""
+    """Standard output is written in blocks, whose ends the lines of standard error can divide: no
+    part of a translation is taken for the whole."""
     folder, texts = logs
-    both, log = (folder / "both").read_text(encoding="utf-8"), tmp_path / "log"
-    message = re.search(r"[^\n]*Translated 61 sentences[^\n]*\n", both)[0]
-    others = both.replace(message, "")
+    content, log = (folder / "out").read_text(encoding="utf-8"), tmp_path / "log"
     for number in (0, 30):
-        line = re.search(rf"\nD-{number}\t[^\n]+\n", others)
+        line = re.search(rf"\nD-{number}\t[^\n]+\n", content)
         for place in (line.end() - 1, line.end() - 3, line.start() + 3):
-            log.write_text(others[:place] + message + others[place:], encoding="utf-8")
-            assert read_system(log, NUMBER) == texts
-    # a sentence that reads like a message is none
-    said = "Translated 3 sentences INFO: done"
-    log.write_text(re.sub(r"(\nD-0\t\S+\t)[^\n]*", rf"\1{said}", both, count=1), encoding="utf-8")
-    assert read_system(log, NUMBER) == [said, *texts[1:]]
-    # and a text that reads like a log is a text
+            log.write_text(content[:place] + MESSAGE + content[place:], encoding="utf-8")
+            with pytest.raises(UserError, match="is missing: run fairseq-generate .* without 2>&1"):
+                read_system(log, NUMBER)
+    # a message between the sentences changes nothing
+    start = content.index("\nS-") + 1
+    log.write_text(content[:start] + MESSAGE + content[start:] + MESSAGE, encoding="utf-8")
+    assert read_system(log, NUMBER) == texts
+    # a text that reads like a log is a text
     lines = ["D-0\t-0.5\ta", "P-0\t-0.5", "H-0\t-0.5\ta", "H-1\t-0.5\tb", "D-2\t-0.5\tb"]
     for text in ([*lines, "Translated 1 sentences"], texts):
         log.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")

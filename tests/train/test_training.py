@@ -59,11 +59,11 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     """The count reaches the end, validations and warnings get lines, each warning once."""
     lines = (whole.out / "train.log").read_text().splitlines()
     with TrainingProgress(UPDATES) as progress:
-        for line in [*lines, *lines]:
+        for line in ["| WARNING | fairseq.trainer | a warning", *lines] * 2:
             progress.show(line)
         assert progress.n == UPDATES
     shown = capsys.readouterr().err
-    assert shown.count("training is likely to diverge: give --warmup-updates") == 1
+    assert shown.count("    a warning\n") == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
 
     train, _ = last_records(whole)
