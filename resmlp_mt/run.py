@@ -48,6 +48,7 @@ class Run:
     def __post_init__(self):
         self.out = Path(self.out)
         self.data = self.out / "data"
+        self.data_bin = self.data / "data-bin"
         self.source_lang, self.target_lang = self.preparation.languages
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)
@@ -56,10 +57,6 @@ class Run:
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
         if not self.model.exists():  # a bad option is refused before hours of preparing
             self._training(planned=True)
-
-    @property
-    def data_bin(self) -> Path:
-        return self.data / "data-bin"
 
     def run(self) -> dict:
         """Make what is not there yet; gives what is in ``OUT/scores.json``."""

@@ -1,7 +1,7 @@
 """Draw a checkpoint or its training, at the size of a printed column (8 cm).
 
   resmlp-mt plot matrices run/model/model.pt -o A.png
-  resmlp-mt plot curves run/checkpoints/train.log other.json -o curves.png
+  resmlp-mt plot curves run/checkpoints/train.log other/train.log -o curves.png
 
 Each kind has options of its own: resmlp-mt plot KIND --help.
 """
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add("--length", **WHOLE, default=32, help="positions of A to draw (default: 32)")
             add("--head", **WHOLE, nargs="+", help="heads, from 1 (default: the first 8)")
         else:
-            help = "log of fairseq-train --log-format json, or result file with valid_curve (.json)"
+            help = "log of fairseq-train --log-format json"
             add("curves", nargs="+", metavar="[LABEL=]FILE", help=help)
 
 

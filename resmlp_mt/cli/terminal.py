@@ -37,12 +37,6 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
     if sys.stderr is None:  # print() would take standard output in its place
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it stays open as long as the process)
-    if sys.stdout is None:  # the result would be lost
-        print(
-            f"{program}: error: standard output is closed: send it to a file, or to {os.devnull}",
-            file=sys.stderr,
-        )
-        return 1
     before = {}
     if threading.current_thread() is threading.main_thread():  # others may not handle signals
         before = {each: signal.getsignal(each) for each in ENDING}

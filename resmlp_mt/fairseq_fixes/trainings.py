@@ -12,11 +12,10 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.nan_detector import NanDetector
-from fairseq.optim import FairseqOptimizer
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
-from torch import Tensor, nn
+from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from resmlp_mt.checkpoints import check_finite, naming, write_checkpoint, writing
@@ -27,12 +26,6 @@ logger = logging.getLogger(__name__)
 program = running(imported)
 
 # ---- resuming -------------------------------------------------------------------------------
-
-# what optimizers keep in the shape of each weight
-_LIKE_THE_WEIGHTS = {
-    *("sum", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf"),
-    *("momentum_buffer", "square_avg", "acc_delta"),
-}
 
 
 @replace(Trainer, "load_checkpoint")
@@ -59,7 +52,10 @@ def load_checkpoint(
                     "--finetune-from-model takes its weights alone (and --reset-optimizer its "
                     "place in the data, too)"
                 )
-            _check_optimizer(self.optimizer, filename)
+            states = getattr(self.optimizer.optimizer, "state", {})  # a composite one has none
+            for number, values in enumerate(states.values()):
+                named = {f"optimizer state {number}.{name}": v for name, v in values.items()}
+                check_finite(named, filename)
     before, now = extra_state.pop("processes", None), self.data_parallel_world_size
     if isinstance(before, int) and before != now:  # the place is in batches of each process
         place["iterations_in_epoch"] = place.get("iterations_in_epoch", 0) * before // now
@@ -72,19 +68,6 @@ def load_checkpoint(
             count = {"best": float(count["best"]), "num_runs": int(count["num_runs"])}
         vars(program.should_stop_early).update(count)
     return extra_state
-
-
-def _check_optimizer(optimizer: FairseqOptimizer, path: str) -> None:
-    of_parameters = getattr(optimizer.optimizer, "state", {})  # a composite one has none
-    for number, (parameter, values) in enumerate(of_parameters.items()):
-        check_finite({f"optimizer state {number}.{name}": v for name, v in values.items()}, path)
-        for name, value in values.items():
-            alike = isinstance(value, Tensor) and name in _LIKE_THE_WEIGHTS
-            if alike and value.shape != parameter.shape:
-                raise UserError(
-                    f"{path}: optimizer state {number}.{name} has shape {tuple(value.shape)}, its "
-                    f"parameter {tuple(parameter.shape)}: give an earlier checkpoint"
-                )
 
 
 @replace(Trainer, "get_train_iterator")

@@ -11,7 +11,6 @@ from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
 from fairseq_cli import interactive
 from omegaconf import OmegaConf
@@ -36,21 +35,6 @@ def batch_by_size(original, indices, *args, **kwargs):
     batched = sum(len(batch) for batch in batches)
     # the batches are consecutive pieces of indices
     return batches if batched == len(indices) else [*batches, indices[batched:]]
-
-
-@replace(DiverseBeamSearch, "step")
-def diverse_step(
-    original, self, number, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
-):
-    """fairseq 0.12 keeps the overlaps of ``--diverse-beam-groups`` by row of the batch but looks
-    them up by the sentence's number in the data. It can go with ``original_batch_idxs``
-    (test_cli_generate.py)."""
-    if original_batch_idxs is not None:
-        if number == 0:
-            self.first_batch_idxs = original_batch_idxs
-        same = original_batch_idxs.unsqueeze(1) == self.first_batch_idxs
-        original_batch_idxs = same.int().argmax(dim=1)
-    return original(self, number, lprobs, scores, prev_output_tokens, original_batch_idxs)
 
 
 @replace(NGramRepeatBlock, "forward")

@@ -19,6 +19,3 @@ class Affine(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.addcmul(self.beta, self.alpha, x)
-
-    def extra_repr(self) -> str:
-        return f"channels={self.alpha.numel()}"

@@ -14,31 +14,7 @@ TOKEN_MIXING: Dict[str, Type[nn.Module]] = {}
 
 
 def register_mixing(name: str, cls: Type[nn.Module]) -> None:
-    """Make *cls* a choice of ``--token-mixing``. A kind of your own is one file::
-
-        # my_plugin/__init__.py: fairseq-train --user-dir my_plugin --token-mixing shift ...
-        import torch
-        from resmlp_mt import ResMLPModel, register_mixing
-
-        class ShiftMixing(torch.nn.Module):
-            def __init__(self, cfg, channels, positions, causal):
-                super().__init__()
-                self.weight = torch.nn.Parameter(torch.full((2, channels), 0.5))
-
-            def forward(self, x, history=None, padding_mask=None):
-                if history is None:
-                    before = torch.nn.functional.pad(x, (0, 0, 0, 0, 1, 0))[:-1]
-                else:
-                    before = history.recent(id(self), x, 2)[:, 0]
-                return self.weight[0] * x + self.weight[1] * before
-
-        register_mixing("shift", ShiftMixing)
-
-    x is T x B x C, zero at padding, or R x C with *history*, which remembers earlier inputs. If the
-    weights depend on positions alone, subclass :class:`TokenMixing` and override ``matrix``.
-    ``has_heads = True`` allows ``--token-mixing-heads``; a method ``folded(pre, post)``, as
-    :class:`TokenMixing` has, lets it absorb the affine maps in inference.
-    """
+    """Make *cls* a choice of ``--token-mixing``. docs/options.md shows a kind of your own."""
     if TOKEN_MIXING.setdefault(name, cls) is not cls:
         raise UserError(f"register_mixing: there is another {name} already: choose another name")
 

@@ -90,9 +90,6 @@ class TokenMixing(nn.Module):
         """``post(A pre(x) + b)``, with the maps absorbed; *pre* is None if it stays outside."""
         return FoldedTokenMixing(self, pre, post)
 
-    def extra_repr(self) -> str:
-        return f"channels={self.channels}, positions={self.positions}, heads={self.heads}"
-
 
 class ToeplitzTokenMixing(TokenMixing):
     """A whose entries depend on the distance alone: ``A[t, s] = w[t - s]``.

@@ -1,4 +1,4 @@
-"""Learning curves from logs and result files: of one training, or of several to compare."""
+"""Learning curves from logs: of one training, or of several to compare."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json
 from resmlp_mt.plot.style import CM, COLUMN, GREY, in_style, look, new_figure
 from resmlp_mt.train.log import read_curve
 
@@ -18,22 +17,18 @@ Curve = Dict[str, List[Tuple[int, float]]]
 
 
 def read_curves(files: Sequence[str]) -> Dict[str, Curve]:
-    """Curves by label, out of logs of fairseq-train and result files (``.json``).
-
-    ``LABEL=FILE`` names one. Otherwise it has the ``label`` in a result file, the name of the file
-    or, for a ``train.log``, that of its folder.
-    """
+    """Curves by label, out of logs of fairseq-train. ``LABEL=FILE`` names one. Otherwise it has
+    the name of the file or, for a ``train.log``, that of its folder."""
     curves: Dict[str, Curve] = {}
     for given in files:
         label, equals, path = str(given).partition("=")
         if not equals or os.path.exists(given):
             label, path = "", given
         path = Path(path)
-        found, name = _read_result(path) if path.suffix == ".json" else _read_log(path)
+        found, name = _read_log(path)
         if not found["valid"] and not found["train"]:
             raise UserError(
-                f"{path}: no learning curve in it: give a log of fairseq-train --log-format json, "
-                "or a result file with valid_curve"
+                f"{path}: no learning curve in it: give a log of fairseq-train --log-format json"
             )
         name = label or name
         if name in curves:
@@ -55,18 +50,6 @@ def _read_log(path: Path) -> Tuple[Curve, str]:
     # resmlp-mt run trains in the folder "checkpoints" of its own
     named = folder.parent if folder.name == "checkpoints" else folder
     return curve, named.name if path.name == "train.log" else path.stem
-
-
-def _read_result(path: Path) -> Tuple[Curve, str]:
-    result = read_json(path)
-    points = result.get("valid_curve") if isinstance(result, dict) else None
-    try:
-        valid = [(int(update), float(nll)) for update, nll in points]
-    except (TypeError, ValueError):
-        raise UserError(
-            f"{path}: no valid_curve of [update, nll] in it: give a result file"
-        ) from None
-    return {"train": [], "valid": valid}, str(result.get("label") or path.stem)
 
 
 @in_style

@@ -20,7 +20,6 @@ def score(
 ) -> Dict[str, Any]:
     """Scores of detokenized sentences: by metric the value, rounded to two digits, and
     ``METRIC_signature``. Language and tokenizer are those of :func:`bleu_metric`."""
-    check_counts(hypotheses, references)
     result: Dict[str, object] = {}
     for name in metrics:
         metric = CHRF() if name == "chrf" else bleu_metric(target_lang, tokenize)
@@ -48,12 +47,3 @@ def bleu_metric(target_lang: Optional[str] = None, tokenize: Optional[str] = Non
         raise UserError(
             f"-tok {tokenize}: its model could not be fetched ({error}): choose another tokenizer"
         ) from None
-
-
-def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Refuse no sentences, or not one reference for each hypothesis."""
-    if len(hypotheses) != len(references):
-        counts = f"{len(hypotheses)} hypotheses but {len(references)} references"
-        raise UserError(f"{counts}: both need one line a sentence")
-    if not hypotheses:
-        raise UserError("nothing to score: no hypotheses and no references")

@@ -1,20 +1,10 @@
 """Tokenized BLEU as ``multi-bleu.perl`` of Moses computes it, on tokens as in the literature.
 
-BLEU of tokenized text depends on the tokens. The papers of Table 5 tokenize by language, hypotheses
-and references alike:
-
-- **German**: typographic quotes become ASCII quotes, other Unicode punctuation is replaced as by
-  ``replace-unicode-punctuation.perl``. Then ``tokenizer.perl -l de``. Then, if asked, compounds are
-  split. This is ``get_ende_bleu.sh`` of tensor2tensor. Every quote of its reference is an ASCII
-  quote, the low ones too (tensor2tensor issue 317).
-- **French**: a typographic apostrophe (U+2019) becomes an ASCII apostrophe. Then ``tokenizer.perl
-  -a -l fr``. This is ``prepare-wmt14en2fr.sh`` of fairseq. Its ``-a`` (``12-year`` to ``12 @-@
-  year``) splits compounds (fairseq issue 2009). They must not be split again: both together give
-  ``12 @ ##AT##-##AT## @ year`` and a higher BLEU than in the papers.
-- **Others**: ``tokenizer.perl`` with the language. Then, if asked, compounds are split.
-
-The escaping of Moses (``&apos;`` for an apostrophe) is left out. It renames tokens and never makes
-two of them equal, so BLEU does not change.
+German as ``get_ende_bleu.sh`` of tensor2tensor: typographic quotes become ASCII, the low ones too
+(its issue 317), then other punctuation, then comes Moses' tokenizer, then, if asked, compounds are
+split. French as ``prepare-wmt14en2fr.sh`` of fairseq: the apostrophe becomes ASCII, and the
+tokenizer's ``-a`` splits compounds, which must not be split again (fairseq issue 2009).
+Moses' escaping is left out: it makes no two tokens equal, so that BLEU does not change.
 """
 
 import re
@@ -26,7 +16,6 @@ from sacrebleu.metrics import BLEU
 from sacremoses.corpus import NonbreakingPrefixes
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.score.sacre import check_counts
 
 # Moses does not split Chinese into words
 LANGUAGES = sorted({*NonbreakingPrefixes().available_langs.values()} - {"zh", "yue"})
@@ -44,7 +33,6 @@ def tokenized_scores(
     """``multi-bleu.perl`` of detokenized text: case-sensitive, not smoothed, 0 to 100 in two
     digits. ``tokenized_bleu`` and for German ``compound_split_bleu``, each with ``NAME_signature``
     as of sacreBLEU. *language* is a code of Moses (``de``)."""
-    check_counts(hypotheses, references)
     quotes = {"de": "ascii", "fr": "apostrophe"}.get(language, "raw")
     hyphens = {"tokenized_bleu": "aggressive" if language == "fr" else "whole"}
     if language == "de":

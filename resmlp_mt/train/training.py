@@ -194,12 +194,6 @@ class Training:
             run_command("fairseq-train", words, log, environment=environment)
             return
         with lock(self.out), TrainingProgress(self.max_update) as progress:
-            warm_up = int(self.options.get("--warmup-updates", ["0"])[0])
-            if warm_up >= self.max_update:
-                progress.say(
-                    f"    the warm-up ({warm_up} updates) does not end before the training "
-                    f"({self.max_update} updates): shorten it with -- --warmup-updates N"
-                )
             read_own(self.out / TRAINING, "settings")  # refuses a file of another program
             settings = {**self.options, "--tokens": [str(self.tokens)]}
             settings["--precision"] = [self.precision]

@@ -7,7 +7,7 @@ from typing import Optional, Tuple
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_colon
-from resmlp_mt.model_folder import LENPEN, LENPEN_RANGE, is_length_penalty
+from resmlp_mt.model_folder import LENPEN
 from resmlp_mt.text.settings import FILE, TextSettings
 
 
@@ -40,10 +40,6 @@ class SearchOptions:
                 raise UserError(f"--{option} {getattr(self, name)}: must be at least 0")
         if self.max_len_a > 1000:
             raise UserError(f"--max-len-a {self.max_len_a:g}: must be at most 1000")
-        if not is_length_penalty(self.lenpen):
-            raise UserError(
-                "--lenpen {:g}: must be from {} to {}".format(self.lenpen, *LENPEN_RANGE)
-            )
         if self.nbest > self.beam:
             raise UserError(
                 f"--nbest {self.nbest}: a search with --beam {self.beam} has no more: raise --beam"

@@ -38,15 +38,13 @@ def test_a_table_of_refusals(trained, transformer, corpus, tmp_path):
 
     runs = ("--model-overrides", "{'encoder_layers': \"open('x')\"}")
     would_run = f"{transformer}: its option encoder_layers is \"open('x')\", which fairseq would"
-    too_long = "sentence 0 has more tokens (5001, 0) than the model has positions (32, 32): train "
-    too_long += "with a higher --max-source-positions and --max-target-positions"
     no_dictionary = model(trained.path, "-s", "xx", "-t", "yy", data=tmp_path)
     pieces, wider = ("--bpe", "sentencepiece"), ("--encoder-embed-dim", 24)
     for name, given, said, *text in (
         ("generate", model(none), f"Model file not found: {none}: give a checkpoint that is there"),
         ("generate", no_dictionary, f"{tmp_path}/dict.xx.txt: No such file or directory"),
         ("generate", model(transformer, *runs), would_run),
-        ("interactive", model(), too_long, " ".join(["w01"] * 5000) + "\n"),
+        ("interactive", model(), "Size of sample #0 is invalid", " ".join(["w01"] * 5000) + "\n"),
         ("interactive", model(trained.path, *pieces), "--bpe sentencepiece: give --sen", "w01\n"),
         ("train", words(data=bare), f"Dataset not found: train ({bare})"),
         ("train", words(save=below), f"{below}: Not a directory"),

@@ -1,12 +1,12 @@
 """A fifth kind of token mixing, from a user's own file: decoded, folded, not exported."""
 
-import textwrap
 from argparse import Namespace
 
 import pytest
 import torch
 from fairseq import options
 from fairseq.utils import import_user_module
+from fairseq_programs import ROOT
 from helpers import build_model, gap, pad_batch, random_sentences
 from model_checks import Move, assert_causal, assert_decodes_as_in_one_pass
 from torch import nn
@@ -31,11 +31,12 @@ class FadingMixing(TokenMixing):
 
 @pytest.fixture(scope="module", autouse=True)
 def plugin(tmp_path_factory):
-    """The example of register_mixing as a --user-dir of fairseq, and a class of ours."""
+    """The example of docs/options.md as a --user-dir of fairseq, and a class of ours."""
     folder = tmp_path_factory.mktemp("own") / "my_plugin"
     folder.mkdir()
-    example = register_mixing.__doc__.split("::\n\n")[1].split("\n\n    x is")[0]
-    (folder / "__init__.py").write_text(textwrap.dedent(example))
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    example = page.split("```python\n")[1].split("```")[0]
+    (folder / "__init__.py").write_text(example)
     import_user_module(Namespace(user_dir=str(folder)))
     register_mixing("fading", FadingMixing)
     register_mixing("fading", FadingMixing)  # twice is once

@@ -49,25 +49,6 @@ def test_alignment(trained, corpus, plain, kind):
             assert sum(rows, []) == pytest.approx(sum(first[number], []), abs=1e-3)
 
 
-def test_diverse_beam(trained):
-    """Two groups of two: a penalty for words of the other group makes more of them differ, and in
-    one batch or several alike (fairseq by itself takes a sentence's number for its row)."""
-
-    def search(strength, batch_size):
-        options = ("--diverse-beam-groups", 2, "--nbest", 4, "--batch-size", batch_size)
-        options = (*options, "--diverse-beam-strength", strength)
-        return hypotheses(generate(trained.data, trained.path, *options))
-
-    same, diverse = search(0, 64), search(2, 64)
-
-    def distinct(found):
-        assert len(found) == 11 and all(len(four) == 4 for four in found.values())
-        return sum(len({tuple(words) for _, words in four}) for four in found.values())
-
-    assert distinct(diverse) > distinct(same)
-    assert_same_hypotheses(search(2, 4), diverse)
-
-
 def test_ensemble(trained, trained2, plain):
     """The probabilities of two models are averaged; two copies decode like one."""
     paths = (trained.path, trained2.path, f"{trained.path}:{trained2.path}")

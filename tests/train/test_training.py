@@ -71,10 +71,6 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
         progress.show(train)
         assert progress.n == UPDATES and ", ? left, epoch 3, loss " in str(progress)
 
-    monkeypatch.setattr("resmlp_mt.train.training.run_command", lambda *_, **__: None)
-    training(corpus, tmp_path, max_update=5).run()
-    assert "the warm-up (5 updates) does not end before the training" in capsys.readouterr().err
-
 
 def test_the_printed_command_is_resumed(whole, corpus, tmp_path):
     """Pasted into a shell, it trains with the same losses; from there ours goes on, bit by bit."""
