@@ -45,9 +45,6 @@ def test_which_checkpoints_are_averaged(tmp_path):
     save(last, 5)  # the training ended within an epoch
     assert found(3, "epoch") == [last.name, *epochs] and found(1, "epoch") == [last.name]
     assert found(9, "update") == [last.name, *updates]
-    assert found(1, "epoch", 9) == epochs[1:] and found(2, "update", 1000) == updates[1:]
-    with pytest.raises(UserError, match="2 update checkpoints up to 1050, fewer than the 4"):
-        found(4, "update", 1050)
     for path in tmp_path.glob("*[0-9].pt"):
         path.unlink()
     assert found(3, "epoch") == [last.name]
