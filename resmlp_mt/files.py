@@ -111,13 +111,6 @@ def check_output(path: Path, *inputs: Path) -> None:
     raise UserError(f"{path} {wrong}: name a file in a folder that is there")
 
 
-def check_colon(folder: Path) -> None:
-    """Refuse a folder of data that fairseq would take for several."""
-    if os.pathsep in str(folder):
-        end = f"fairseq takes a {os.pathsep} for the end of a folder"
-        raise UserError(f"{folder}: {end}: choose another name")
-
-
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
     """Make a folder and keep other processes out. One process may hold it several times."""

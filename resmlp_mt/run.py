@@ -4,7 +4,6 @@ OUT/data is what ``resmlp-mt prepare`` writes, OUT/checkpoints the training, OUT
 translates. OUT/translations and OUT/scores.json are the results.
 """
 
-import re
 import shutil
 import sys
 from dataclasses import asdict, dataclass, field
@@ -50,6 +49,7 @@ class Run:
         self.data = self.out / "data"
         self.data_bin = self.data / "data-bin"
         self.source_lang, self.target_lang = self.preparation.languages
+        self.tests = [split for split in self.preparation.held_out if split != "valid"]
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)
         self.max_update = self.max_update or self.recipe.max_update
@@ -117,14 +117,6 @@ class Run:
         average_checkpoints(paths, folder / "model.pt")
         for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), FILE, MODEL):
             shutil.copyfile(self.data_bin / name, folder / name)
-
-    @property
-    def tests(self) -> List[str]:
-        """Names of the test sets: ``test``, ``test1`` ..."""
-        there = (self.data / "text").glob(f"*.{self.source_lang}")
-        found = {path.name.partition(".")[0] for path in there}
-        names = [name for name in found if re.fullmatch(r"test\d*", name)]
-        return sorted(names, key=lambda name: int(name[4:] or 0))
 
     def _validated(self) -> Dict[str, float]:
         """BLEU of the validation set by length penalty; nothing where there is no choice."""

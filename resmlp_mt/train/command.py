@@ -62,13 +62,11 @@ class Devices:
         return self.gpus * self.nodes
 
 
-def share_tokens(
-    tokens: int, devices: Devices, max_tokens: Optional[int], positions: int
-) -> Tuple[int, int]:
+def share_tokens(tokens: int, devices: Devices, max_tokens: Optional[int]) -> Tuple[int, int]:
     """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of processes.
 
     With the same *max_tokens* every update sees the same batches, whatever the number of GPUs.
-    None takes 4,096, or the share of a GPU if that is less. A batch must hold *positions*.
+    None takes 4,096, or the share of a GPU if that is less.
     """
     count = devices.processes
     processes = f"{count} process{'es' * (count > 1)}"
@@ -83,11 +81,6 @@ def share_tokens(
         raise UserError(
             f"{each} tokens an update on each of {processes} are no multiple of the {max_tokens} "
             "of a batch: take another number of GPUs, or in a new folder other --max-tokens"
-        )
-    if max_tokens < positions:
-        raise UserError(
-            f"batches of {max_tokens} tokens do not hold a sentence of {positions}: take fewer "
-            "GPUs, more --tokens or --max-tokens, or fewer positions (-- --max-source-positions N)"
         )
     return max_tokens, each // max_tokens
 

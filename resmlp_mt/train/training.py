@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_colon, lock, make_folder, read_own, write_json
+from resmlp_mt.files import lock, make_folder, read_own, write_json
 from resmlp_mt.text.settings import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.train.command import (
     PRECISIONS,
@@ -62,7 +62,6 @@ class Training:
 
     def __post_init__(self):
         self.data, self.out = Path(self.data), Path(self.out)
-        check_colon(self.data)
         self.max_update = self.max_update or self.recipe.max_update
         self.tokens = self.tokens or self.recipe.tokens
         if not self.planned:
@@ -78,10 +77,7 @@ class Training:
             self._check_start(languages, begun)
         if self.max_tokens is None and begun:
             self.max_tokens = int(begun["settings"]["--max-tokens"][0])
-        positions = [self.options.get(f"--max-{side}-positions") for side in ("source", "target")]
-        # fairseq's parser refuses other words than numbers below
-        longest = max(int(w[0]) if w and w[0].isdecimal() else 1 for w in positions)
-        share = share_tokens(self.tokens, self.devices, self.max_tokens, longest)
+        share = share_tokens(self.tokens, self.devices, self.max_tokens)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
             self.options[name] = [str(value)]
         self._parse()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Optional, Tuple
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_colon
 from resmlp_mt.model_folder import LENPEN
 from resmlp_mt.text.settings import FILE, TextSettings
 
@@ -33,7 +32,6 @@ class SearchOptions:
     threads: Optional[int] = None
 
     def __post_init__(self):
-        check_colon(self.data)
         for name in ("max_len_a", "no_repeat_ngram_size"):
             if getattr(self, name) < 0:
                 option = name.replace("_", "-")

@@ -42,11 +42,12 @@ def test_help_of_each_subcommand_imports_nothing_heavy():
 def test_what_needs_no_model_does_not_wait_for_one(tmp_path):
     """Scores, curves, and files that are not there or empty load neither PyTorch nor fairseq."""
     (tmp_path / "text").write_text("a line of words\n")
-    (tmp_path / "result.json").write_text('{"valid_curve": [[1, 2.5], [2, 2.0]]}')
+    record = '{"epoch": 1, "valid_nll_loss": "2.5", "valid_num_updates": "1"}'
+    (tmp_path / "train.log").write_text(f"| INFO | valid | {record}\n")
     program = "import json, sys\nfrom resmlp_mt.cli.main import main\n"
     program += "status = [main(words.split()) for words in json.loads(sys.argv[1])]\n"
     program += "print(status, *({'torch', 'fairseq'} & set(sys.modules)), file=sys.stderr)"
-    commands = ["score -i text --references text", "plot curves result.json -o curves.png"]
+    commands = ["score -i text --references text", "plot curves train.log -o curves.png"]
     (tmp_path / "empty").touch()
     commands.append("translate --input empty --output out")
     commands += ["translate --input gone", "translate --input text --output no/out"]
