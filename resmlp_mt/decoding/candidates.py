@@ -54,16 +54,11 @@ def top_words(logits: Tensor, k: int) -> Tuple[Tensor, Tensor]:
 def best_continuations(
     logits: Tensor, scores: Tensor, first_candidates: Tensor, count: int
 ) -> Tuple[Tensor, Tensor]:
-    """The best ways for the hypotheses of B sentences to go on.
+    """The best ways for the hypotheses of B sentences to go on: their scores, the highest first,
+    and candidates, ``row * V + word``, B x *count* both.
 
-    Args:
-        logits: R x V, grouped by sentence; changed.
-        scores: R x 1; added to those of each row.
-        first_candidates: B x 1; of each sentence, its first row with word 0.
-        count: how many for each sentence.
-
-    Returns:
-        scores, the highest first, and candidates, ``row * V + word``, B x *count* both.
+    *logits*, R x V grouped by sentence, are changed; *scores*, R x 1, are added to those of each
+    row; *first_candidates*, B x 1, are each sentence's first row with word 0.
     """
     sentences = len(first_candidates)
     if not in_chunks(logits):

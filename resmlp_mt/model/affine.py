@@ -5,12 +5,9 @@ from torch import Tensor, nn
 
 
 class Affine(nn.Module):
-    """``Aff(x) = Diag(alpha) x + beta``, eq. 1 of the ResMLP paper.
-
-    It computes no statistic of its input, so a token is mapped alike whatever stands beside it.
-    Before a residual branch it starts as the identity; after one, alpha starts at the LayerScale
-    value *init*, so that a deep model begins close to the identity.
-    """
+    """``Aff(x) = Diag(alpha) x + beta``, eq. 1 of the ResMLP paper. Before a residual branch it
+    starts as the identity; after one, alpha starts at the LayerScale value *init*, so that a deep
+    model begins close to the identity."""
 
     def __init__(self, channels: int, init: float = 1.0):
         super().__init__()

@@ -54,7 +54,6 @@ class TrainingProgress(Progress):
     def __init__(self, updates: int):
         super().__init__("    train", updates, "updates")
         self.messages: set = set()
-        self.resumed = False
 
     def show(self, line: str) -> None:
         """Take a line of the log."""
@@ -80,8 +79,7 @@ class TrainingProgress(Progress):
                 self.say(said)
 
     def _made(self, update: int) -> None:
-        if self.resumed:
+        if self.n:
             self.update(update - self.n)
         else:  # how fast, is not known yet
             self.resume(update)
-        self.resumed = True
