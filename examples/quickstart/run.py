@@ -81,16 +81,26 @@ def show(run: Path, text: Path) -> None:
 
 def draw(checkpoint: Path, picture: Path) -> None:
     """The first matrix A of both sides, before and after training."""
-    from resmlp_mt.plot.matrices import SIDES, Panel, draw_matrices, mixing_matrices
+    from fairseq import tasks
+    from fairseq.utils import set_torch_seed
+    from omegaconf import OmegaConf
+
+    from resmlp_mt.checkpoints import read_checkpoint, rebuild
+    from resmlp_mt.plot.matrices import SIDES, Panel, draw_matrices
     from resmlp_mt.plot.style import save
 
-    before, after = (mixing_matrices(checkpoint, POSITIONS, first) for first in (True, False))
+    state = read_checkpoint(checkpoint)
+    cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+    set_torch_seed(cfg.common.seed)  # the first weights, in the order in which fairseq drew them
+    before = tasks.setup_task(cfg.task).build_model(cfg.model)
+
+    def panel(model, side: str, when: str) -> Panel:
+        matrix = getattr(model, side).layers[0].token_mixing.mixing.matrix(POSITIONS)[0]
+        return Panel(matrix.detach().numpy(), side == "decoder", f"{side}, {when}")
+
+    models = (("before", before), ("after training", rebuild(state)))
     rows: List[List[Panel]] = [
-        [
-            Panel(matrices[side, 0][0].numpy(), side == "decoder", f"{side}, {when}")
-            for when, matrices in (("before", before), ("after training", after))
-        ]
-        for side in SIDES
+        [panel(model, side, when) for when, model in models] for side in SIDES
     ]
     save(draw_matrices(rows, "Training turns the noise of A into bands"), picture)
     print(f"The matrices A before and after training: {picture}")
