@@ -1,9 +1,12 @@
-"""The command ``resmlp-mt``, called in this process."""
+"""The command ``resmlp-mt``, called in this process, and any command in a shell."""
 
 import contextlib
 import io
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
@@ -40,3 +43,17 @@ def refused(said: str, *words, stdin: bytes = b"") -> None:
     assert status == 1 and not out, (words, out)
     assert err.count("\n") == 1 and err.startswith(f"resmlp-mt {words[0]}: error: "), err
     assert said in err, err
+
+
+def shell(command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
+    """Run a command line through bash, with the programs of this Python's environment."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=cwd,
+        env={**os.environ, "PATH": path, **variables, "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )

@@ -8,7 +8,7 @@ import torch
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["trained_models", "installed"]
+pytest_plugins = ["trained_models"]
 os.environ["no_proxy"] = "*"  # servers of tests are on this machine
 # at once, because fixtures of a module or a session are made before those of a test
 torch.set_num_threads(1)

@@ -5,10 +5,9 @@ import importlib
 import io
 import json
 import logging
-import os
 import re
+import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +15,10 @@ from unittest import mock
 
 import pytest
 import torch
+from command import shell
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
+from torch.utils._pytree import keystr, tree_leaves_with_path
 
 from resmlp_mt.fairseq_fixes import trainings
 from resmlp_mt.fairseq_fixes.errors_and_noise import explain
@@ -35,6 +36,7 @@ RECIPE = (
     *("--log-format", "json", "--log-interval", 1, "--no-epoch-checkpoints"),
 )
 
+LAST = "checkpoint_last.pt"
 CRITERION = ("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1)
 
 
@@ -94,15 +96,10 @@ def refusal(name, *arguments, stdin=""):
     return " ".join(line.split())
 
 
-def process(*command, cwd=ROOT, path=None):
+def process(*command, cwd=ROOT, path=ROOT):
     """Run Python with *command* in a process of its own; *path* is its PYTHONPATH."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    environment.update(OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-    if path is not None:
-        environment["PYTHONPATH"] = str(path)
-    how = {"cwd": cwd, "env": environment, "stdin": subprocess.DEVNULL, "timeout": 300}
-    words = [sys.executable, *map(str, command)]
-    return subprocess.run(words, capture_output=True, text=True, **how)
+    words = shlex.join(["python", *map(str, command)])
+    return shell(words, cwd, PYTHONPATH=str(path), PYTHONWARNINGS="ignore")
 
 
 def preprocess(destdir, *, source="xx", target="yy", **prefs):
@@ -174,3 +171,25 @@ def assert_same_hypotheses(some, others, tolerance=1e-3):
         assert [words for _, words in some[number]] == [words for _, words in others[number]]
         for (a, _), (b, _) in zip(some[number], others[number]):
             assert abs(a - b) < tolerance
+
+
+def unlike(one, other) -> list[str]:
+    """The values that differ, bit for bit: weights, optimizer, place in the data. What depends on
+    the clock, the name of the folder or the number of starts is left out."""
+    some, others = (_values(load(path)) for path in (one, other))
+    names = sorted(some.keys() | others.keys())
+    return [name for name in names if not _equal(some.get(name), others.get(name))]
+
+
+def _values(state: dict) -> dict:
+    kept = {name: state[name] for name in ("model", "last_optimizer_state")}
+    for name in ("train_iterator", "val_loss", "best"):
+        kept[name] = state["extra_state"][name]
+    kept["history"] = state["optimizer_history"][-1]  # one entry for each start
+    return {keystr(place): value for place, value in tree_leaves_with_path(kept)}
+
+
+def _equal(one, other) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return type(one) is type(other) and one == other

@@ -48,23 +48,13 @@ def corpus(shared):
     return SimpleNamespace(text=folder / "text", data=folder / "bin", sizes=SIZES)
 
 
-def trained_with(seed):
-    """A fixture: a small trained model's ``folder``, ``path``, ``log``, and its ``data``."""
-
-    @pytest.fixture(scope="session")
-    def trained(corpus, shared):
-        def make(folder):
-            options = ("--batch-size", 8, "--max-epoch", 12, "--save-interval", 12, "--seed", seed)
-            (folder / "log").write_text(train(corpus.data, folder, *options).log, "utf-8")
-
-        folder = shared(f"trained {seed}", make)
-        path, log = folder / "checkpoint_last.pt", (folder / "log").read_text("utf-8")
-        return SimpleNamespace(folder=folder, path=path, log=log, data=corpus.data)
-
-    return trained
-
-
-trained, trained2 = trained_with(1), trained_with(2)
+@pytest.fixture(scope="session")
+def trained(corpus, shared):
+    """A small trained model's ``folder``, ``path``, and its ``data``."""
+    options = ("--batch-size", 8, "--max-epoch", 12, "--save-interval", 12)
+    folder = shared("trained", lambda folder: train(corpus.data, folder, *options))
+    path = folder / "checkpoint_last.pt"
+    return SimpleNamespace(folder=folder, path=path, data=corpus.data)
 
 
 def make_world(folder: Path) -> None:

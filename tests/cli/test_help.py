@@ -1,12 +1,9 @@
 """What ``--help`` of each subcommand prints, without any of the heavy packages."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from fairseq_programs import ROOT
+from fairseq_programs import ROOT, process
 
 from resmlp_mt import __version__
 from resmlp_mt.cli.main import SUBCOMMANDS, main
@@ -27,10 +24,13 @@ print(json.dumps([helps, sorted(sys.modules)]))
 """
 
 
+def python(program, folder, *words):
+    return process("-c", program, *words, cwd=folder, path=ROOT)
+
+
 def test_help_of_each_subcommand_imports_nothing_heavy():
     commands = [[], *([name] for name in SUBCOMMANDS), *(["plot", kind] for kind in KINDS)]
-    command = [sys.executable, "-c", PROGRAM, json.dumps(commands)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    done = python(PROGRAM, ROOT, json.dumps(commands))
     helps, modules = json.loads(done.stdout)
     assert "argparse" in modules and not HEAVY & set(modules)
     for name, text in helps.items():
@@ -52,13 +52,7 @@ def test_what_needs_no_model_does_not_wait_for_one(tmp_path):
     commands.append("translate --input empty --output out")
     commands += ["translate --input gone", "translate --input text --output no/out"]
     commands += ["translate --input text --path gone.pt", "translate --input text --output text"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(commands)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    done = python(program, tmp_path, json.dumps(commands))
     assert done.stderr.splitlines()[-1] == "[0, 0, 0, 1, 1, 1, 1]", done.stderr
     assert (tmp_path / "curves.png").exists() and not (tmp_path / "out").read_text()
 
@@ -87,9 +81,7 @@ sys.exit(10 * main("plot curves log -o a.png".split()) + main("export model --ou
 
 def test_packages_that_are_not_installed(tmp_path):
     """Each command says what to install, in one line, and writes nothing."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-c", BARE]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = python(BARE, tmp_path)
     plot, export = done.stderr.splitlines()
     assert done.returncode == 11 and not list(tmp_path.iterdir())
     assert "pip install '.[plot]'" in plot and 'pip install ".[export]"' in export

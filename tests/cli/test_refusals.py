@@ -7,6 +7,7 @@ import pytest
 import torch
 from command import refused
 from fairseq_programs import load
+from hostile_checkpoint_cases import GONE, MATRIX, VECTOR, altered
 from picture_inputs import save_model
 from score_text import sentences
 
@@ -43,21 +44,17 @@ def folder(world, tmp_path_factory):
 def write_checkpoints(folder, world):
     (folder / "cut.pt").write_bytes(world.checkpoint.read_bytes()[:5000])
     state = load(world.checkpoint)
-    state["cfg"]["task"].update(source_lang="xx", target_lang="zz")
-    torch.save(state, folder / "zz.pt")
-    state["cfg"]["task"]["_name"] = "language_modeling"
-    torch.save(state, folder / "lm.pt")
-    state["cfg"]["task"] = []
-    torch.save(state, folder / "no_task.pt")
-    state = load(world.checkpoint)
-    state["cfg"]["model"].max_source_positions = 12
-    torch.save(state, folder / "size.pt")
-    state = load(world.checkpoint)
-    state["model"]["encoder.layers.1.token_mixing.mixing.weight"][0, 3, 3] = float("nan")
-    torch.save(state, folder / "nan.pt")
-    state["model"].popitem()
-    state["model"]["encoder.layers.1.token_mixing.mixing.weight"][0, 3, 3] = 0
-    torch.save(state, folder / "unfit.pt")
+    diverged = state["model"][MATRIX].clone()
+    diverged[0, 3, 3] = float("nan")
+    for name, place, value in (
+        ("zz", "cfg/task", {**state["cfg"]["task"], "source_lang": "xx", "target_lang": "zz"}),
+        ("lm", "cfg/task/_name", "language_modeling"),
+        ("no_task", "cfg/task", []),
+        ("size", "cfg/model/max_source_positions", 12),
+        ("nan", f"model/{MATRIX}", diverged),
+        ("unfit", f"model/{VECTOR}", GONE),
+    ):
+        torch.save(altered(state, place, value), folder / f"{name}.pt")
     torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, folder / "other.pt")
     (folder / "other").mkdir()
     words = (world.data / "dict.xx.txt").read_text().splitlines()

@@ -2,39 +2,28 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from command import shell
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.files import whole_file
 from resmlp_mt.text.lines import read_text
 
-PRINTS = """
-import sys
-from resmlp_mt.cli.terminal import run_main
-sys.exit(run_main(lambda: print("a score"), "score"))
-"""
 
-
-def test_nobody_can_take_the_little_that_is_printed():
+def test_nobody_can_take_the_little_that_is_printed(tmp_path):
     """It stays in the buffer until the end."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = [sys.executable, "-c", PRINTS]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True
-        )
+    (tmp_path / "text").write_text("a line of words\n")
+    score = "resmlp-mt score --references text -i text"
+    done = shell(f"{score} > /dev/full", tmp_path, PYTHONUNBUFFERED="")
     assert done.stderr == "resmlp-mt score: error: No space left on device\n"
     assert done.returncode == 1
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    process.stdout.close()
-    assert process.stderr.read() == b"" and process.wait() == 141
+    pipe = f"set +e; {score} | true; exit ${{PIPESTATUS[0]}}"
+    done = shell(pipe, tmp_path, PYTHONUNBUFFERED="")
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_signals(tmp_path):

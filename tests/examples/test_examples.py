@@ -1,31 +1,35 @@
 """The quickstart, the notebook, the study and the benchmark, each at a tiny size."""
 
 import json
+import random
 import re
-import shlex
 from pathlib import Path
 
 import grammar
 import pytest
 import results
 import study
-from installed import shell
+from fairseq_programs import ROOT, process
+from prepare_text import write_pairs
 
 from resmlp_mt.cli.terminal import run_main
 
-ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart"
+SENTENCES = {
+    "Because this aunt found these doors, the young teacher slept.": (
+        "Weil diese Tante diese Türen fand, schlief der junge Lehrer."
+    ),
+    "Every famous son brings a bed while this king calls a daughter.": (
+        "Jeder berühmte Sohn bringt ein Bett mit, während dieser König eine Tochter anruft."
+    ),
+}
 SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16"
-
-
-def run(*words, path=ROOT):
-    return shell(shlex.join(map(str, ("python", *words))), ROOT, PYTHONPATH=str(path))
 
 
 def test_the_quickstart(tmp_path):
     sizes = ("--sentences", 400, "--vocab-size", 500, "--max-update", 4)
     few = "import sys, run; run.HELD_OUT = 20; sys.exit(run.run_main(run.main))"
-    done = run("-c", few, *sizes, "--out", tmp_path, path=f"{ROOT}:{QUICKSTART}")
+    done = process("-c", few, *sizes, "--out", tmp_path, path=f"{ROOT}:{QUICKSTART}")
     assert done.returncode == 0, done.stderr
     shown = ["Ich würde das Haus kaufen, wenn ich", "BLEU ", "(reference: ", "before_and_after.png"]
     places = [done.stdout.index(text) for text in shown]
@@ -51,9 +55,7 @@ def small_study(tmp_path, monkeypatch):
     """The study on 200 sentences, with layers of 16 channels and results of its own."""
     sizes = {"train": 200, "valid.a": 10, "test.a": 12, "test.b": 10}
     for split, pairs in grammar.generate(1, sizes).items():
-        for language, side in zip(("en", "fr"), zip(*pairs)):
-            text = "".join(f"{line}\n" for line in side)
-            (tmp_path / f"{split}.{language}").write_text(text, encoding="utf-8")
+        write_pairs(tmp_path, split, ("en", "fr"), pairs)
     recipe = (ROOT / "resmlp_mt/train/recipes/mixed.toml").read_text(encoding="utf-8")
     recipe = re.sub(r"(embed-dim|ffn-embed-dim) = \d+", r"\1 = 16", recipe)
     recipe = re.sub(r"(-layers|updates) = \d+", r"\1 = 1", recipe)
@@ -116,7 +118,7 @@ def test_what_the_study_counts():
 )
 def test_the_benchmark(mode, rows):
     words = (*mode.split(), "--quick", "--repeats", 1, f"--arch-options={SMALL}")
-    done = run("scripts/benchmark", *words)
+    done = process("scripts/benchmark", *words)
     assert done.returncode == 0 and "resmlp_mt_tiny" in done.stdout, done.stderr
     assert all(re.search(rf"^{row} .*\d", done.stdout, re.M) for row in rows)
 
@@ -130,3 +132,16 @@ def test_a_result_is_appended(tmp_path, monkeypatch):
     assert found["numbers"] == {"speed": 2} and found["seed"] == 7
     assert found["command"] == "python scripts/benchmark decode --beam 4"
     assert found["commit"] and found["machine"]
+
+
+def test_sentences_of_the_quickstart():
+    rng = random.Random(1)
+    found = dict(grammar.sentence(rng) for _ in range(400))
+    assert {en: found.get(en) for en in SENTENCES} == SENTENCES
+
+
+def test_each_sentence_stands_once():
+    corpus = grammar.generate(1, {"test": 500, "train": 3000})
+    assert corpus == grammar.generate(1, {"test": 500, "train": 3000})
+    pairs = corpus["test"] + corpus["train"]
+    assert len({en for en, _ in pairs}) == len({de for _, de in pairs}) == len(pairs) == 3500

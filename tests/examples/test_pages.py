@@ -7,7 +7,7 @@ from typing import Iterator, NamedTuple
 
 import pytest
 import tables
-from installed import shell
+from command import shell
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLLOWED = ["README.md", *(f"docs/{x}.md" for x in ("getting-started", "training", "translating"))]

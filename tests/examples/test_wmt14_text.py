@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from installed import shell
+from command import shell
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "wmt14_text.sh"
 SEGMENTS = '<doc>\n<seg id="1">A test.</seg>\n<seg id="2"> Two. </seg>\n</doc>\n'

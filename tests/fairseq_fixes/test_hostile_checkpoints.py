@@ -51,7 +51,6 @@ def good(ways, state, tmp_path):
     [
         (cases.same, 1, QUICK),
         (cases.code, 1, ("average",)),
-        (cases.code, 6, ("hub",)),
         (cases.code, 99, ALL),
         (cases.arrays, 1, QUICK),
         (cases.evaluated, 2, ("hub",)),
@@ -59,10 +58,9 @@ def good(ways, state, tmp_path):
         (cases.weights, 2, ("hub",)),
         (cases.weights, 6, ("plot", "average")),
         (cases.optimizers, 1, ("resume", "finetune")),
-        (cases.misfits, 10, ("hub", "plot", "translate")),
-        (cases.misfits, 40, ("resume",)),
+        (cases.misfits, 16, ("hub", "plot", "translate")),
+        (cases.misfits, 120, ("resume",)),
         (cases.damaged, 1, QUICK),
-        (cases.mutated, 1, ("hub",)),
     ],
 )
 def test_hostile_files(ways, good, tmp_path, group, step, by):

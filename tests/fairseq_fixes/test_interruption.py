@@ -10,11 +10,10 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
+from fairseq_programs import LAST
 from processes import Forked
 
 from resmlp_mt.errors import UserError
-
-LAST = "checkpoint_last.pt"
 
 
 def save(source, target):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from fairseq.trainer import Trainer
 from fairseq_programs import (
+    LAST,
     PACKAGE,
     call,
     load,
@@ -19,9 +20,9 @@ from fairseq_programs import (
     refusal,
     train,
     training,
+    unlike,
     values,
 )
-from interrupting import LAST, unlike
 
 from resmlp_mt.fairseq_fixes import trainings
 

@@ -1,13 +1,11 @@
-"""Two processes that train, or translate, together: the same as one, and neither waits for the
-dead."""
+"""Two processes that train together: the same as one, and neither waits for the dead."""
 
 import re
 import signal
 from pathlib import Path
 
 import pytest
-from fairseq_programs import assert_same_hypotheses, generate, hypotheses, training, values
-from interrupting import LAST, unlike
+from fairseq_programs import LAST, training, unlike, values
 from processes import forked, together, wait_for_update
 
 MEASURED = Path(__file__).with_name("measured")  # a --user-dir
@@ -87,13 +85,3 @@ def test_another_number_of_processes(corpus, two, tmp_path, after):
     assert f"@ {stopped} updates" in log.read_text()
     for found, expected in zip(losses(log), losses(two / "logs" / "0.log")):
         assert found == pytest.approx(expected[-len(found) :], abs=1e-4)
-
-
-def test_two_processes_translate_like_one(corpus, trained, tmp_path):
-    """Each takes its share of the sentences."""
-    whole = hypotheses(generate(corpus.data, trained.path, "--batch-size", 2))
-    options = ("--path", trained.path, "--beam", 4, "--cpu", "--num-workers", 0, "--batch-size", 2)
-    both_end("fairseq-generate", (corpus.data, *options), tmp_path / "logs")
-    parts = [hypotheses((tmp_path / "logs" / f"{rank}.log").read_text()) for rank in range(2)]
-    assert all(parts) and not parts[0].keys() & parts[1].keys()
-    assert_same_hypotheses(parts[0] | parts[1], whole)

@@ -1,12 +1,12 @@
 """What fairseq does wrong without our repairs: lost sentences, memory that grows, a loud start."""
 
 import gc
-import subprocess
-import sys
+import shlex
 
 import numpy as np
 import pytest
 import torch
+from command import shell
 from fairseq.data import LanguagePairDataset, data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq_cli import interactive
@@ -84,10 +84,6 @@ print(sentence_prediction.f1_score([1, 0], [1, 0]), "sklearn" in sys.modules)
 @pytest.mark.parametrize("first", ["model.model", "train.training"])
 def test_quiet_start(first, tmp_path):
     """On a fresh machine, where matplotlib would log each font that it finds."""
-    done = subprocess.run(
-        [sys.executable, "-c", CODE.format(first=first)],
-        capture_output=True,
-        text=True,
-        env={"HOME": str(tmp_path), "MPLCONFIGDIR": str(tmp_path), "OMP_NUM_THREADS": "1"},
-    )
+    fresh = {"HOME": str(tmp_path), "MPLCONFIGDIR": str(tmp_path)}
+    done = shell(shlex.join(["python", "-c", CODE.format(first=first)]), tmp_path, **fresh)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1.0 True\n", "")

@@ -198,7 +198,7 @@ def test_words_out_of_turn():
 
 
 @pytest.mark.parametrize(
-    "stored", ['{"lenpen": "x"}', '{"lenpen": NaN}', '{"lenpen": true}', "[1]"]
+    "stored", ['{"lenpen": "x"}', '{"lenpen": 300}', '{"lenpen": NaN}', '{"lenpen": true}', "[1]"]
 )
 def test_a_stored_length_penalty(stored, tmp_path):
     assert length_penalty(None, tmp_path) == LENPEN

@@ -4,10 +4,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import reference_model
 import torch
-from command import refused, resmlp
+from command import refused, resmlp, shell
 from fairseq_programs import load
-from installed import shell
 from picture_inputs import COLUMN, assert_legible, drawn, labelled, save_model
 
 from resmlp_mt.plot.curves import draw_curves, read_curves
@@ -19,15 +19,6 @@ HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
 SAYS = "2020-01-01 00:00:00 | INFO | "
 TRAIN = SAYS + 'train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
 VALID = SAYS + 'valid | {{"valid_num_updates": "{}", "valid_nll_loss": "{}"}}\n'
-
-# as the demo, which calls the command and draws by itself afterwards
-DRAWS = """
-import logging
-from resmlp_mt.cli.main import main
-from resmlp_mt.cli.terminal import run_main
-logging.basicConfig(level=logging.DEBUG)  # as modules of fairseq do
-run_main(lambda: [main(["plot", "matrices", "a.pt", "-o", "a.png"]), logging.info("of a library")])
-"""
 
 
 def images(figure):
@@ -65,8 +56,8 @@ def test_heat_maps_are_the_matrices(tmp_path, kind):
     figure = drawn("matrices", path, "--length", 10)
     layers = [("encoder", 0), ("encoder", 1), ("encoder", 2), ("decoder", 0), ("decoder", 1)]
     for key, image in zip(layers, images(figure), strict=True):
-        matrix = matrices[key][0].numpy()
-        np.testing.assert_allclose(image.filled(0), matrix / np.abs(matrix).max(), atol=1e-6)
+        values = matrices[key][0].numpy()
+        np.testing.assert_allclose(image.filled(0), values / np.abs(values).max(), atol=1e-6)
         future = np.triu(np.ones((10, 10), dtype=bool), 1)
         hidden = np.ma.getmaskarray(image)
         assert (hidden == (future if key[0] == "decoder" else False)).all()
@@ -77,16 +68,10 @@ def test_heat_maps_are_the_matrices(tmp_path, kind):
 
 
 def by_hand(path, kind, side, length):
-    """The first layer's matrix out of its parameter, weight by weight."""
+    """The first layer's matrix out of its parameter."""
     name = "toeplitz.weight" if kind == "gated" else "weight"
     weight = torch.load(path)["model"][f"{side}.layers.0.token_mixing.mixing.{name}"]
-    centre = weight.size(1) // 2 if side == "encoder" else 0
-    matrix = torch.zeros(len(weight), length, length)
-    for t in range(length):
-        for s in range(t + 1 if side == "decoder" else length):
-            place = (t, s) if kind == "linear" else (centre + t - s,)
-            matrix[:, t, s] = weight[(slice(None), *place)]
-    return matrix
+    return torch.stack([reference_model.matrix(head, length, side == "decoder") for head in weight])
 
 
 def test_heads_are_rows_of_panels(tmp_path):
@@ -128,8 +113,7 @@ def test_a_fresh_machine_prints_nothing_but_the_file(tmp_path):
     """No cache of fonts is there yet, whose making is logged in hundreds of lines."""
     save_model(tmp_path / "a.pt")
     fresh = {"HOME": str(tmp_path / "home"), "MPLCONFIGDIR": str(tmp_path / "fonts")}
-    (tmp_path / "draws.py").write_text(DRAWS)
-    done = shell("python draws.py", tmp_path, **fresh)
+    done = shell("resmlp-mt plot matrices a.pt -o a.png", tmp_path, **fresh)
     assert (done.returncode, done.stdout, done.stderr) == (0, "a.png\n", "")
 
 

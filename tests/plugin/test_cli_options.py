@@ -1,30 +1,52 @@
-"""fairseq's options of training and of the model's parts do to a ResMLP what they say."""
+"""fairseq's options and its hydra program: a ResMLP trains, loads and scores like its models."""
 
+import math
 import re
 
+import pytest
 import torch
-from fairseq.checkpoint_utils import load_ema_from_checkpoint
-from fairseq_programs import call, generate, hypotheses, load, train, values, weights
-from reference_scores import assert_scores_are
+from fairseq import checkpoint_utils
+from fairseq_programs import (
+    LAST,
+    PACKAGE,
+    generate,
+    hypotheses,
+    lines,
+    load,
+    process,
+    train,
+    values,
+    weights,
+)
 
-LAST = "checkpoint_last.pt"
+
+@torch.no_grad()
+def reference_scores(data, path):
+    """Log-probability in base 2 of each target word of the test set, by sentence number."""
+    overrides = {"data": str(data)}
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], overrides)
+    model.eval()
+    task.load_dataset("test")
+    test, scores = task.dataset("test"), {}
+    for number in range(len(test)):
+        sample = test.collater([test[number]])
+        output = model(**sample["net_input"])
+        log_probabilities = model.get_normalized_probs(output, True, sample)[0]
+        target = sample["target"][0]
+        chosen = log_probabilities.gather(1, target.unsqueeze(1)).squeeze(1)
+        scores[number] = (chosen / math.log(2)).tolist()
+    return scores
 
 
-def test_ema(corpus, tmp_path):
-    """--store-ema keeps the moving average, and what it keeps can be translated with."""
-    options = ("--max-update", 3, "--save-interval-updates", 1)
-    options += ("--store-ema", "--ema-decay", 0.75, "--ema-fp32")
-    train(corpus.data, tmp_path, "--batch-size", 8, *options)
-    states = [load(tmp_path / f"checkpoint_1_{update}.pt") for update in (2, 3)]
-    before, after = (state["extra_state"]["ema"] for state in states)
-    assert any("token_mixing.mixing.weight" in name for name in after)
-    for name, weight in states[1]["model"].items():
-        if name in after and "version" not in name:
-            torch.testing.assert_close(after[name], 0.75 * before[name] + 0.25 * weight)
-    average = load_ema_from_checkpoint(str(tmp_path / LAST))["model"]
-    torch.save({**load(tmp_path / LAST), "model": average}, tmp_path / "average.pt")
-    out, out_last = (generate(corpus.data, tmp_path / name) for name in ("average.pt", LAST))
-    assert out.count("\nH-") == 11 and out != out_last
+def assert_scores_are(data, path):
+    """fairseq-generate --score-reference, folded and in batches, prints what the model itself
+    says."""
+    printed = lines(generate(data, path, "--score-reference"), "P")
+    expected = reference_scores(data, path)
+    assert printed.keys() == expected.keys() != set()
+    for number, [[scores]] in printed.items():
+        found = list(map(float, scores.split()))
+        assert found == pytest.approx(expected[number], abs=1e-3)
 
 
 def test_eval_bleu(corpus, tmp_path):
@@ -51,16 +73,6 @@ def test_eval_bleu(corpus, tmp_path):
     assert len(values(log, "train_bleu")) == 1
 
 
-def test_validate(trained):
-    """fairseq-validate computes the loss of the last validation in training."""
-    result = call(
-        *("validate", trained.data, "--path", trained.path, "--batch-size", 8, "--cpu"),
-        *("--task", "translation", "--log-format", "json"),
-    )
-    (loss,) = re.findall(r'"valid_loss": "([\d.]+)"', result.out)
-    assert float(loss) == values(trained.log, "valid_loss")[-1]
-
-
 def test_shared_embeddings(world):
     """One for source, target and output: trained, they are loaded as one and score the same."""
     assert_scores_are(world.data, world.checkpoint)
@@ -73,3 +85,31 @@ def test_adaptive_softmax(corpus, tmp_path):
     assert losses[-1] < 0.8 * losses[0]
     assert_scores_are(corpus.data, tmp_path / LAST)
     assert len(hypotheses(generate(corpus.data, tmp_path / LAST))) == corpus.sizes["test"]
+
+
+def test_trained_by_hydra(corpus, tmp_path):
+    result = process(
+        *("-m", "fairseq_cli.hydra_train"),
+        *(f"common.user_dir={PACKAGE}", "common.cpu=true", "common.log_interval=1"),
+        *("common.log_format=json", "task=translation", f"task.data={corpus.data}"),
+        *("+model._name=resmlp_mt_tiny", "+model.encoder_layers=2", "+model.decoder_layers=2"),
+        *("+model.encoder_embed_dim=16", "+model.encoder_ffn_embed_dim=32"),
+        *("+model.decoder_attention_heads=2", "+model.max_source_positions=32"),
+        *("+model.max_target_positions=32", "+model.token_mixing_heads=2"),
+        # fairseq has Adagrad for hydra only by its bare name
+        *("+optimizer._name=adagrad", "+optimizer.lr=[0.05]", "+optimizer.weight_decay=0"),
+        *("optimization.lr=[0.05]", "optimization.max_epoch=2", "lr_scheduler.warmup_updates=5"),
+        *("dataset.batch_size=8", "dataset.num_workers=0"),
+        *("criterion=cross_entropy", f"checkpoint.save_dir={tmp_path / 'save'}"),
+        cwd=tmp_path,
+    )
+    assert result.returncode == 0, (result.stdout + result.stderr)[-2000:]
+    losses = [float(x) for x in re.findall(r'"train_loss": "([\d.]+)"', result.stdout)]
+    assert len(losses) == 2 and losses[1] < losses[0]
+
+    path = tmp_path / "save" / "checkpoint_last.pt"
+    state = load(path)
+    assert isinstance(state["cfg"]["model"], dict)
+    matrix = "encoder.layers.{}.token_mixing.mixing.weight".format
+    assert state["model"][matrix(1)].shape == (2, 32, 32) and matrix(2) not in state["model"]
+    assert_scores_are(corpus.data, path)

@@ -55,14 +55,6 @@ def prepare(*words):
     return said
 
 
-def fails(said, *words):
-    """It ends with an error of one line, behind the names of the steps that it has made."""
-    found = resmlp(*words)
-    assert found.status == 1 and not found.out
-    last = found.err.splitlines()[-1]
-    assert last.startswith("resmlp-mt prepare: error: ") and said in last, found.err
-
-
 def data(folder):
     """Every file of the results but the reports."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
@@ -130,11 +122,11 @@ def test_lines_that_are_not_utf8(tmp_path, own):
     train, valid = tmp_path / "own" / "t.xb", tmp_path / "own" / "v.xb"
     lines = train.read_bytes().splitlines()
     write_side(train, [b"\xff", "a \ufffd".encode(), *lines[2:]])
-    fails("t.xb, line 1: invalid UTF-8", *own, "--out", tmp_path / "out")
+    refused("t.xb, line 1: invalid UTF-8", *own, "--out", tmp_path / "out")
     said = prepare(*own, "--skip-invalid", "--out", tmp_path / "out")
     assert "155 pairs read, dropped: 2 invalid-utf8, 1 empty" in said.out
     write_side(valid, [b"\xff", *valid.read_bytes().splitlines()[1:]])
-    fails("v.xb, line 1: invalid UTF-8", *own, "--skip-invalid", "--out", tmp_path / "other")
+    refused("v.xb, line 1: invalid UTF-8", *own, "--skip-invalid", "--out", tmp_path / "other")
 
 
 def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
@@ -226,7 +218,7 @@ def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(steps, name, limited)
-            fails(said, *own, "--out", tmp_path / "out")
+            refused(said, *own, "--out", tmp_path / "out")
         assert there(tmp_path / "out") == sorted(made)
         made.append(step)
     for out in ("out", "whole"):
@@ -239,8 +231,10 @@ def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
     size = own.index("--vocab-size")
     large, none = [*own[: size + 1], 9000, *own[size + 2 :]], own[:size]
     said = "--vocab-size 9000 is more than this corpus allows: at most "
-    fails(said, *large, "--out", tmp_path / "out")
+    refused(said, *large, "--out", tmp_path / "out")
     prepare(*own, "--out", tmp_path / "out")
+    found = resmlp(*none, "--max-pieces", 1, "--out", tmp_path / "short")
+    assert found.status == 1 and "error: no training pair is left (" in found.err
     found = prepare(*none, "--out", tmp_path / "default")
     most = int(found.err.partition("note: ")[2].partition(" subwords: the text has none more")[0])
     model = Subwords(tmp_path / "default" / "data-bin" / "spm.model")
@@ -265,14 +259,13 @@ def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
         ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "give a prefix, such as text/valid"),
         ("{text} --source-lang xb", "--source-lang and --target-lang are both xb"),
         ("--source-lang xa --target-lang xb", "--trainpref is missing"),
-        ("{text} --max-pieces 1", "no training pair is left"),
     ],
 )
 def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):
     own = " ".join(map(str, own[1:]))
     text = own.partition(" --vocab-size")[0]
     words = words.format(own=own, text=text, tmp=tmp_path).split()
-    fails(said, "prepare", "--out", tmp_path / "out", *words)
+    refused(said, "prepare", "--out", tmp_path / "out", *words)
     assert not (tmp_path / "out").exists() or there(tmp_path / "out") == ["manifest.json"]
 
 
@@ -286,14 +279,14 @@ def test_text_that_is_refused(tmp_path, own):
         ("t.xb", b"\n" * 155, "no training pair is left"),
     ):
         (folder / name).write_bytes(content)
-        fails(said, *own, "--out", tmp_path / "out")
+        refused(said, *own, "--out", tmp_path / "out")
         (folder / name).write_bytes(whole[name])
     (folder / "v.xa.gz").touch()
-    fails("two files of one corpus: remove one", *own, "--out", tmp_path / "out")
+    refused("two files of one corpus: remove one", *own, "--out", tmp_path / "out")
     (folder / "v.xa.gz").unlink()
     (folder / "documents").mkdir()
     (folder / "documents" / "letter").touch()
-    fails("holds folders of something else", *own, "--out", folder)
+    refused("holds folders of something else", *own, "--out", folder)
 
 
 def test_languages(tmp_path):

@@ -1,10 +1,9 @@
 """The scripts of WMT14, from corpora that are there to BLEU, at a small size."""
 
 import os
-import subprocess
 from pathlib import Path
 
-from command import resmlp
+from command import resmlp, shell
 from prepare_text import pairs_of, write_pairs
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -23,14 +22,11 @@ def commands(folder, name):
     (folder / "corpora" / "train.en").touch()  # nothing is to be fetched
     program.write_text('#!/bin/sh\nprintf "%s\\t" "$@" && echo\n')
     program.chmod(0o755)
-    environment = {
-        **{**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
-        **{"OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny"},
-        **{"VOCAB_SIZE": "90", "MAX_UPDATE": "3"},
-    }
-    command = ["bash", SCRIPTS / name, *SMALL.split()]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=True)
-    return [line.split("\t")[:-1] for line in done.stdout.decode().splitlines()]
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    variables = {"PATH": path, "OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny"}
+    command = f"bash '{SCRIPTS / name}' {SMALL}"
+    done = shell(command, folder, **variables, VOCAB_SIZE="90", MAX_UPDATE="3")
+    return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
 
 
 def test_from_corpora_to_bleu(tmp_path, monkeypatch):

@@ -1,14 +1,11 @@
 """Translations out of what the real fairseq-generate prints, whole and cut off."""
 
 import gzip
-import os
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from command import shell
 from fairseq_programs import PACKAGE, ROOT
 from fairseq_programs import lines as lines_of
 
@@ -23,11 +20,10 @@ NUMBER = 61  # sentences of the training text
 def logs(trained, tmp_path_factory):
     """A folder with ``out``, what fairseq-generate printed, and the translations in it."""
     folder = tmp_path_factory.mktemp("logs")
-    program = [Path(sys.executable).with_name("fairseq-generate"), trained.data]
-    program += ["--user-dir", PACKAGE, "--path", trained.path, "--cpu", "--num-workers", 0]
-    command = f"{shlex.join(map(str, [*program, *OPTIONS]))} > out"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, shell=True, check=True, cwd=folder, env=environment, timeout=300)
+    words = ("fairseq-generate", trained.data, "--user-dir", PACKAGE, "--path", trained.path)
+    words += ("--cpu", "--num-workers", 0, *OPTIONS)
+    done = shell(f"{shlex.join(map(str, words))} > out", folder, PYTHONPATH=str(ROOT))
+    assert done.returncode == 0
     printed = lines_of((folder / "out").read_text(encoding="utf-8"), "D")
     texts = [printed[number][0][1] for number in sorted(printed)]
     assert len(texts) == NUMBER and sorted(printed) == list(range(NUMBER))

@@ -2,28 +2,17 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
-from fairseq_programs import ROOT
+from processes import Forked
 
+from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes.trainings import AUTOCAST, MATMUL
 from resmlp_mt.files import read_json
 from resmlp_mt.train.command import OF_PRECISION, cost_added_to, run_command
-
-PARENT = """
-import signal, sys
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.train.command import run_command
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-command = [sys.executable, "-c", child]
-said = lambda line: print(line, flush=True)
-sys.exit(run_main(lambda: run_command("sleeper", command, sys.argv[1], said)))
-"""
 
 
 def gone(number, patience=10):
@@ -48,18 +37,21 @@ def gone(number, patience=10):
         (signal.SIGKILL, -signal.SIGKILL),
     ],
 )
-def test_the_child_ends_with_its_parent(tmp_path, monkeypatch, number, status):
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, tmp_path / "log"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-    )
-    child = int(parent.stdout.readline())
-    parent.send_signal(number)
-    assert parent.wait(timeout=60) == status
+def test_the_child_ends_with_its_parent(tmp_path, number, status):
+    said = tmp_path / "said"
+
+    def sleep():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+        child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+        command = [sys.executable, "-c", child]
+        sys.exit(run_main(lambda: run_command("sleeper", command, tmp_path / "log", print)))
+
+    parent = Forked(sleep, said)
+    while not (said.exists() and said.read_text().endswith("\n")):
+        time.sleep(0.01)
+    child = int(said.read_text())
+    os.kill(parent.pid, number)
+    assert parent.wait() == status
     assert gone(child)
 
 

@@ -4,11 +4,10 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from command import refused, resmlp
+from command import refused, resmlp, shell
 from fairseq_programs import ROOT
 
 
@@ -151,18 +150,11 @@ def test_the_slurm_file(tmp_path):
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)
     slurm = {"JOB_NODELIST": "alpha,beta", "JOB_ID": "12345", "NNODES": "2", "GPUS_ON_NODE": "8"}
-    environment = {
-        **{f"SLURM_{name}": value for name, value in slurm.items()},
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "PYTHON": str(tmp_path / "fake-python"),
-    }
+    variables = {f"SLURM_{name}": value for name, value in slurm.items()}
+    variables["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
     arguments = ["data bin", "--out", "x", "--", "--adam-betas", "(0.9, 0.98)"]
-    process = subprocess.run(
-        ["bash", ROOT / "scripts" / "slurm" / "train.sbatch", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    words = shlex.join(["bash", str(ROOT / "scripts/slurm/train.sbatch"), *arguments])
+    process = shell(words, tmp_path, **variables, PYTHON=str(tmp_path / "fake-python"))
     assert process.returncode == 0, process.stderr
     for rank, line in enumerate(process.stdout.splitlines()):
         words = line.split("|")

@@ -200,17 +200,6 @@ def test_where_long_lines_are_cut(pieces):
     assert found == ["▁ab", "▁cde", "f▁g"]
 
 
-def test_a_long_line_is_translated_in_parts(run):
-    """Its parts are translated as they are alone."""
-    part = " ".join(["w01"] * 15)
-    long = " ".join([part] * 5)
-    said = run("-", "-", stdin=f"w02\n{long}\nw03\n{long}\n{part}\n".encode())
-    text = "standard input, line 2 and 1 more: more than the 31 pieces that the model reads"
-    assert said.status == 0 and said.err == f"warning: {text}: translated in parts\n"
-    _, second, _, fourth, alone, _ = said.out.split("\n")
-    assert second == fourth == " ".join([alone] * 5)
-
-
 def test_by_an_export(world, run, tmp_path):
     """The same lines, and no PyTorch beside it."""
     folder = tmp_path / "exported"
@@ -220,7 +209,9 @@ def test_by_an_export(world, run, tmp_path):
     text = "\n".join([*ODD, long, "w05"]).encode()
     by_checkpoint = run("-", "-", stdin=text)
     by_export = resmlp("translate", "--path", folder, *SHORT, stdin=text)
-    assert by_export == by_checkpoint
+    assert by_export == by_checkpoint and by_export.status == 0
+    said = "line 11: more than the 31 pieces that the model reads: translated in parts"
+    assert f"warning: standard input, {said}\n" in by_export.err
     nbest = ("--nbest", 2, "--beam", 3)
     expected = run("-", "-", *nbest, stdin=text).out
     assert resmlp("translate", "--path", folder, *SHORT, *nbest, stdin=text).out == expected
