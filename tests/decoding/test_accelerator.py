@@ -5,12 +5,11 @@ them on the host raises an error. It needs a process of its own, because it stay
 autograd asks for the devices once, before the first gradient.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
 import torch
+from fairseq_programs import process
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import backend_registration
@@ -19,8 +18,7 @@ DEVICE = "madeup"
 
 
 def test_on_a_made_up_device():
-    tests = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, __file__], cwd=tests, capture_output=True, text=True)
+    done = process(__file__, path=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr
 
 
@@ -54,7 +52,6 @@ def train_fold_and_decode(kind):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path.cwd()))
     from helpers import TOKEN_MIXING, build_model
 
     from resmlp_mt.decoding.search import ResMLPGenerator

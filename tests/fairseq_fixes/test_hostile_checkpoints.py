@@ -58,7 +58,7 @@ def good(ways, state, tmp_path):
         (cases.weights, 2, ("hub",)),
         (cases.weights, 6, ("plot", "average")),
         (cases.optimizers, 1, ("resume", "finetune")),
-        (cases.misfits, 16, ("hub", "plot", "translate")),
+        (cases.misfits, 31, ("hub", "plot", "translate")),
         (cases.misfits, 120, ("resume",)),
         (cases.damaged, 1, QUICK),
     ],
