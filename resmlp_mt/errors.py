@@ -17,7 +17,8 @@ class OptionError(UserError):
 def in_one_line(error: BaseException) -> Optional[str]:
     """What programs print of what a user can mend, or of an exception with a note about a
     checkpoint; None for any other."""
-    if isinstance(error, UserError):
+    # fairseq's is of a sentence with more tokens than positions
+    if isinstance(error, UserError) or "Size of sample #" in str(error):
         return str(error)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

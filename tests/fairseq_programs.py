@@ -20,8 +20,8 @@ from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from torch.utils._pytree import keystr, tree_leaves_with_path
 
+from resmlp_mt.errors import in_one_line
 from resmlp_mt.fairseq_fixes import trainings
-from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "resmlp_mt"
@@ -91,7 +91,7 @@ def refusal(name, *arguments, stdin=""):
     if isinstance(caught.value, SystemExit):  # argparse prints the usage above it
         assert caught.value.code not in (0, None)
         return error.getvalue().splitlines()[-1]
-    line = explain(caught.value)
+    line = in_one_line(caught.value)
     assert line is not None, repr(caught.value)
     return " ".join(line.split())
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from resmlp_mt.cli.arguments import FILE, WHOLE
 from resmlp_mt.errors import UserError
 
+MOST_HEADS = 8  # of a layer, in a picture
 KINDS = {
     "matrices": "the mixing matrix A of every layer as a heat map, by depth",
     "curves": "learning curves of one training or several",
@@ -29,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if kind == "matrices":
             add("checkpoint", type=Path, help="checkpoint of a resmlp_mt model")
             add("--length", **WHOLE, default=32, help="positions of A to draw (default: 32)")
-            add("--head", **WHOLE, nargs="+", help="heads, from 1 (default: the first 8)")
         else:
             help = "log of fairseq-train --log-format json"
             add("curves", nargs="+", metavar="[LABEL=]FILE", help=help)
@@ -41,12 +41,12 @@ def figure_of(args: argparse.Namespace):
 
         title = "Learning curves" if args.title is None else args.title
         return draw_curves(read_curves(args.curves), title)
-    from resmlp_mt.plot.matrices import arrange, choose_heads, draw_matrices, mixing_matrices
+    from resmlp_mt.plot.matrices import arrange, draw_matrices, mixing_matrices
 
     matrices = mixing_matrices(args.checkpoint, args.length)
     there_are = len(next(iter(matrices.values())))
-    heads = choose_heads(there_are, args.head)
-    some = "" if len(heads) == there_are else f", heads {' '.join(map(str, heads))} of {there_are}"
+    heads = range(1, min(there_are, MOST_HEADS) + 1)
+    some = f", heads 1 to {MOST_HEADS} of {there_are}" if there_are > MOST_HEADS else ""
     title = f"Mixing matrices A by depth{some}" if args.title is None else args.title
     return draw_matrices(arrange(matrices, heads), title)
 

@@ -40,8 +40,7 @@ def add_training_options(parser: ArgumentParser) -> None:
     help = f"per batch on one GPU; lower it if memory is too small (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
     add("--gpus", **WHOLE, help="GPUs on each machine (default: all, or the CPU)")
-    help = "fp32, tf32 (products in TF32: A100 and later), bf16-products (products in bfloat16: "
-    help += "CPUs with AMX), bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"
+    help = "fp32, bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"
     add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
     add("--threads", **WHOLE, help="CPU threads")
 

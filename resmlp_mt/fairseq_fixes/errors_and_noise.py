@@ -1,15 +1,14 @@
 """Errors take one line, options in a checkpoint are not run, memory stays flat.
 
-Without this, a user reads the reason below forty lines of traceback, and a checkpoint can run code,
-hide a flipped bit or fetch files. test_one_line_errors.py and test_hostile_checkpoints.py show what
-can go.
+Without this, the reason stands below forty lines of traceback, and a checkpoint can run code, hide
+a flipped bit or fetch files (test_one_line_errors.py, test_hostile_checkpoints.py).
 """
 
 import argparse
 import ast
 import os
 import sys
-from typing import Any, Dict, Iterator, Optional, Tuple, cast
+from typing import Any, Dict, Iterator, Tuple, cast
 
 from fairseq import checkpoint_utils, hub_utils
 from fairseq.tasks import FairseqTask
@@ -134,13 +133,6 @@ def can_reuse_epoch_itr(original, self, dataset) -> bool:
     return loaded and original(self, dataset)
 
 
-def explain(error: BaseException) -> Optional[str]:
-    """One line for what the user can mend, or None for any other error."""
-    if "Size of sample #" in str(error):  # a sentence has more tokens than the model positions
-        return str(error)
-    return in_one_line(error)
-
-
 def _shorten_errors() -> None:
     """If this process is one of fairseq's programs, errors that are recognised take one line there.
     ``RESMLP_MT_TRACEBACK=1`` shows all of them in full."""
@@ -153,7 +145,7 @@ def _shorten_errors() -> None:
     show = sys.excepthook
 
     def hook(kind, error, traceback):
-        message = explain(error)
+        message = in_one_line(error)
         if message is None:
             show(kind, error, traceback)
         else:

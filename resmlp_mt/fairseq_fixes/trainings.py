@@ -276,7 +276,7 @@ def train_step(original, trainer, *args, **kwargs):
 
 # ---- precision ------------------------------------------------------------------------------
 
-AUTOCAST, MATMUL = "RESMLP_MT_AUTOCAST", "RESMLP_MT_MATMUL_PRECISION"
+AUTOCAST = "RESMLP_MT_AUTOCAST"
 
 
 @replace(FairseqTask, "train_step")
@@ -296,15 +296,3 @@ def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
             return criterion(model, sample)
 
     return original(self, sample, model, loss_of, *args, **kwargs)
-
-
-def set_matmul_precision() -> None:
-    """``RESMLP_MT_MATMUL_PRECISION=medium`` multiplies float32 in bfloat16 on CPUs with AMX, and
-    adds in float32. It can go when fairseq-train has an option for it."""
-    precision = os.environ.get(MATMUL) or torch.get_float32_matmul_precision()
-    if precision not in ("highest", "high", "medium"):
-        raise UserError(f"{MATMUL}={precision}: choose one of highest, high, medium")
-    torch.set_float32_matmul_precision(precision)
-
-
-set_matmul_precision()

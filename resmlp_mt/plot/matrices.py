@@ -15,7 +15,6 @@ from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 SIDES = ("encoder", "decoder")
 Layer = Tuple[str, int]  # "encoder" or "decoder", and the number of the layer from 0
 ROWS = 16  # more rows of panels than that take the width of a page
-MOST_HEADS = 8  # unless more are asked for
 
 
 def mixing_matrices(path: Path, length: int) -> Dict[Layer, Tensor]:
@@ -76,13 +75,6 @@ def _blocks(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]:
     """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
     sides = [[layer for layer in matrices if layer[0] == side] for side in SIDES]
     return [some[i : i + columns] for some in sides for i in range(0, len(some), columns)]
-
-
-def choose_heads(there_are: int, asked: Optional[Sequence[int]]) -> Sequence[int]:
-    """The heads to draw, from 1: those *asked* for, or the first 8."""
-    if asked and max(asked) > there_are:
-        raise UserError(f"--head {max(asked)}: this model has {there_are}")
-    return asked or range(1, min(there_are, MOST_HEADS) + 1)
 
 
 @in_style

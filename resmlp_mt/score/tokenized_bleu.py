@@ -1,10 +1,20 @@
 """Tokenized BLEU as ``multi-bleu.perl`` of Moses computes it, on tokens as in the literature.
 
-German as ``get_ende_bleu.sh`` of tensor2tensor: typographic quotes become ASCII, the low ones too
-(its issue 317), then other punctuation, then comes Moses' tokenizer, then, if asked, compounds are
-split. French as ``prepare-wmt14en2fr.sh`` of fairseq: the apostrophe becomes ASCII, and the
-tokenizer's ``-a`` splits compounds, which must not be split again (fairseq issue 2009).
-Moses' escaping is left out: it makes no two tokens equal, so that BLEU does not change.
+BLEU of tokenized text depends on the tokens. The papers of Table 5 tokenize by language, hypotheses
+and references alike:
+
+- **German**: typographic quotes become ASCII quotes, other Unicode punctuation is replaced as by
+  ``replace-unicode-punctuation.perl``. Then ``tokenizer.perl -l de``. Then, if asked, compounds are
+  split. This is ``get_ende_bleu.sh`` of tensor2tensor. Every quote of its reference is an ASCII
+  quote, the low ones too (tensor2tensor issue 317).
+- **French**: a typographic apostrophe (U+2019) becomes an ASCII apostrophe. Then ``tokenizer.perl
+  -a -l fr``. This is ``prepare-wmt14en2fr.sh`` of fairseq. Its ``-a`` (``12-year`` to ``12 @-@
+  year``) splits compounds (fairseq issue 2009). They must not be split again: both together give
+  ``12 @ ##AT##-##AT## @ year`` and a higher BLEU than in the papers.
+- **Others**: ``tokenizer.perl`` with the language. Then, if asked, compounds are split.
+
+The escaping of Moses (``&apos;`` for an apostrophe) is left out. It renames tokens and never makes
+two of them equal, so BLEU does not change.
 """
 
 import re

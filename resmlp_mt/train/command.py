@@ -25,22 +25,14 @@ USER_DIR = Path(resmlp_mt.__file__).parent
 MAX_TOKENS = 4096  # of a batch, unless each GPU's share is smaller
 PORT = 29500  # torchrun's default
 
-# fp32 is float32. The next two are float32 with products in TF32 (GPUs) or bfloat16 (CPUs with
-# AMX). bf16 is torch.autocast. fp16 keeps weights in 16 bits: --fp16 alone makes one flat copy of
-# all weights, which Adagrad cannot work on.
+# bf16 is torch.autocast. fp16 keeps weights in 16 bits: --fp16 alone makes one flat copy of all
+# weights, which Adagrad cannot work on.
 PRECISIONS: Dict[str, Options] = {
-    **{name: {} for name in ("fp32", "tf32", "bf16-products", "bf16")},
+    "fp32": {},
+    "bf16": {},
     "fp16": {"--fp16": [], "--fp16-no-flatten-grads": []},
 }
-# environment variables that a precision needs
-VARIABLES = {
-    "tf32": {"RESMLP_MT_MATMUL_PRECISION": "high"},
-    "bf16-products": {"RESMLP_MT_MATMUL_PRECISION": "medium"},
-    "bf16": {"RESMLP_MT_AUTOCAST": "bfloat16"},
-}
-
-# --precision decides these, whatever the shell has
-OF_PRECISION = {name for variables in VARIABLES.values() for name in variables}
+AUTOCAST = "RESMLP_MT_AUTOCAST"  # --precision decides it, whatever the shell has
 STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
 _PR_SET_PDEATHSIG = 1
@@ -178,7 +170,7 @@ def run_command(
 def _environment(more: Dict[str, str]) -> Dict[str, str]:
     # the child finds the same package that runs here
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    inherited = {name: value for name, value in os.environ.items() if name not in OF_PRECISION}
+    inherited = {name: value for name, value in os.environ.items() if name != AUTOCAST}
     return {
         # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of
         # a training step on a CPU

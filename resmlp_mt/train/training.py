@@ -17,8 +17,8 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import lock, make_folder, read_own, write_json
 from resmlp_mt.text.settings import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.train.command import (
+    AUTOCAST,
     PRECISIONS,
-    VARIABLES,
     Devices,
     cost_added_to,
     run_command,
@@ -178,7 +178,7 @@ class Training:
 
     def environment(self) -> Dict[str, str]:
         """The variables that the command needs."""
-        variables = dict(VARIABLES.get(self.precision, {}))
+        variables = {AUTOCAST: "bfloat16"} if self.precision == "bf16" else {}
         return {**variables, "OMP_NUM_THREADS": str(self.threads)} if self.threads else variables
 
     def run(self) -> None:

@@ -22,7 +22,6 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.decoding.search import NotFinite
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 from resmlp_mt.text.settings import TextSettings, check_dictionaries
 from resmlp_mt.translate.options import SearchOptions
 
@@ -49,13 +48,7 @@ class Translator:
             torch.set_num_threads(options.threads)
         self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
         settings = options.text_settings()
-        try:
-            self.models, self.task = _load_models(options)
-        except Exception as error:
-            message = explain(error)
-            if message is None:
-                raise
-            raise UserError(" ".join(message.split())) from None
+        self.models, self.task = _load_models(options)
         self._settings = settings.reading(self.task.cfg.source_lang)
         _check_subwords(settings, self.task.source_dictionary, options)
         names = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")

@@ -124,7 +124,6 @@ REFUSED = {
     f"{MATRICES} ours.pt -o no/a.svg": "has no folder",
     f"{MATRICES} ours.pt -o folder.svg": "is a folder",
     f"{MATRICES} ours.pt --length 0": "--length: must be at least 1",
-    f"{MATRICES} ours.pt --head 2": "--head 2: this model has 1",
     f"{CURVES} words.log": "words.log: no learning curve",
     f"{CURVES} no_nll.log": "no_nll.log: no learning curve",
     f"{CURVES} binary.log": "binary.log: not a log",

@@ -10,7 +10,7 @@ from fairseq_programs import call, load, refusal, train, training
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints import naming
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.fairseq_fixes.errors_and_noise import explain
+from resmlp_mt.errors import in_one_line
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)
 
@@ -87,8 +87,12 @@ def test_errors_that_no_file_is_to_blame_for(
         else:
             call("train", *training(trained.data, tmp_path, *SHORT, "--restore-file", trained.path))
     assert caught.value is error
-    assert explain(error).startswith(f"{trained.path} {said}") and "damaged" not in explain(error)
-    assert type(error).__name__ in explain(error) and explain(type(error)("no note")) is None
+    assert in_one_line(error).startswith(f"{trained.path} {said}") and "damaged" not in in_one_line(
+        error
+    )
+    assert (
+        type(error).__name__ in in_one_line(error) and in_one_line(type(error)("no note")) is None
+    )
 
 
 def test_our_commands_say_it_too(capsys, monkeypatch):

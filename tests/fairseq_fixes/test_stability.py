@@ -12,7 +12,7 @@ from helpers import SMALL, build_model, pad_batch, random_sentences, shift
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import trainings
-from resmlp_mt.fairseq_fixes.trainings import AUTOCAST, MATMUL, set_matmul_precision
+from resmlp_mt.fairseq_fixes.trainings import AUTOCAST
 from resmlp_mt.model.architectures import ARCHITECTURES
 
 SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
@@ -116,14 +116,3 @@ def test_products_are_bfloat16_and_gradients_float32(kind, monkeypatch):
     assert torch.cosine_similarity(*gradients, dim=0) > 0.99
     with pytest.raises(UserError, match=f"{AUTOCAST}=float16: only bfloat16"):
         step("float16")
-
-
-def test_matmul_precision(monkeypatch):
-    before = torch.get_float32_matmul_precision()
-    for given, found in (("medium", "medium"), ("", "medium"), ("high", "high"), (before, before)):
-        monkeypatch.setenv(MATMUL, given)
-        set_matmul_precision()
-        assert torch.get_float32_matmul_precision() == found
-    monkeypatch.setenv(MATMUL, "half")
-    with pytest.raises(UserError, match=f"{MATMUL}=half: choose one of highest"):
-        set_matmul_precision()

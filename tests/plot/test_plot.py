@@ -83,7 +83,6 @@ def test_heads_are_rows_of_panels(tmp_path):
         f"{side}\nlayer {layer}" for side in ("encoder", "decoder") for layer in (1, 2)
     ]
     assert (rows[1][2].matrix == matrices["decoder", 0][6].numpy()).all()
-    assert len(images(drawn("matrices", path, "--length", 10, "--head", 2, 7))) == 2 * 4
     # where the two sides have no room beside each other, they stand below each other
     matrices = mixing_matrices(save_model(tmp_path / "b.pt", **SIX, **HEADS), 10)
     assert [len(row) for row in arrange(matrices, range(1, 9))] == [6] * 16
@@ -91,7 +90,7 @@ def test_heads_are_rows_of_panels(tmp_path):
     path = save_model(tmp_path / "c.pt", token_mixing_heads=16)
     figure = drawn("matrices", path, "--length", 10)
     assert len(images(figure)) == 8 * 4
-    assert figure.get_suptitle().endswith(", heads 1 2 3 4 5 6 7 8\nof 16")
+    assert figure.get_suptitle().endswith(", heads 1 to 8 of 16")
 
 
 def test_files(tmp_path):

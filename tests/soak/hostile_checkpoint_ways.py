@@ -13,8 +13,8 @@ from hostile_checkpoint_cases import Case
 from trained_models import EPOCHS, World
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.errors import in_one_line
 from resmlp_mt.fairseq_fixes import logging_as_before
-from resmlp_mt.fairseq_fixes.errors_and_noise import explain
 from resmlp_mt.plot.matrices import mixing_matrices
 
 
@@ -61,7 +61,7 @@ class Ways:
         except Exception as error:
             left = [path.name for path in self.out.rglob("*.pt*")]
             assert not left, f"half-written: {left}"
-            message = explain(error)
+            message = in_one_line(error)
             if isinstance(error, Refused) or message is None:
                 raise
             raise Refused(" ".join(message.split())) from None
