@@ -1,10 +1,12 @@
 """Nothing in a checkpoint is run; it is refused with one line or loaded exactly, by every way of
-loading one. The soak tries all of them by every way."""
+loading one. The soak tries all files by every way."""
 
 import copy
 import io
+import logging
 import pickle
 import re
+import shutil
 from argparse import Namespace
 from itertools import islice
 from pathlib import Path
@@ -14,35 +16,121 @@ import hostile_checkpoint_cases as cases
 import numpy as np
 import pytest
 import torch
+from command import resmlp
 from fairseq import file_utils
 from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
-from fairseq_programs import load
-from hostile_checkpoint_cases import saved
-from hostile_checkpoint_ways import Ways
+from fairseq_programs import call, hypotheses, load, train, values
 from omegaconf import OmegaConf
+from trained_models import EPOCHS, World
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints import check_finite
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, in_one_line
+from resmlp_mt.fairseq_fixes import logging_as_before
 from resmlp_mt.fairseq_fixes.errors_and_noise import EVALUATED, check_options
+from resmlp_mt.plot.matrices import mixing_matrices
 
 QUICK = ("hub", "average")
-ALL = None
+
+
+class Loading:
+    """Loads files in place of the untouched checkpoint of *world*; *folder* is an empty one."""
+
+    def __init__(self, world: World, folder: Path):
+        self.world, self.out = world, folder / "out"
+        self.path = folder / "in" / "checkpoint1.pt"
+        self.path.parent.mkdir()
+        self.right: dict = {}  # what the untouched checkpoint gives
+
+    def check(self, case: cases.Case, way: str):
+        """Load a case: it is what was saved, or one line names the file."""
+        if way not in self.right:
+            shutil.copy(self.world.checkpoint, self.path)
+            self.right[way] = self._load(way)
+        self.path.write_bytes(case.content)
+        where = f"{way}, {case.name}"
+        try:
+            found = self._load(way)
+        except Exception as error:
+            said = in_one_line(error)
+            assert said is not None, f"{where}: {error!r} instead of one line"
+            assert str(self.path) in said or str(self.world.data) in said, f"{where}: {said}"
+            assert case.expected != "loaded", f"{where}: {said}"
+            assert not [*self.out.rglob("*.pt*")], f"{where}: half-written"
+        else:
+            if way not in case.other:
+                assert case.expected != "refused", where
+                assert same(found, self.right[way]), f"{where}: {str(found)[:100]}"
+
+    def _load(self, way: str):
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir()
+        return getattr(self, way)()
+
+    def generate(self):
+        options = ("--path", self.path, "--beam", 2, "--cpu", "--num-workers", 0)
+        return hypotheses(call("generate", self.world.data, *options).out)
+
+    def hub(self):
+        where = (str(self.path.parent), self.path.name, str(self.world.data))
+        with logging_as_before():
+            hub = ResMLPModel.from_pretrained(*where)
+        return hub.translate(["▁ w 01", ""], beam=2), dict(hub.models[0].state_dict())
+
+    def resume(self):
+        return self._loss("--restore-file", 8 * EPOCHS + 1)
+
+    def finetune(self):
+        return self._loss("--finetune-from-model", 1)
+
+    def _loss(self, option: str, updates: int):
+        """That of one update from the checkpoint."""
+        options = ("--batch-size", 8, "--no-save", "--disable-validation", "--share-all-embeddings")
+        more = ("--max-update", updates, option, self.path)
+        logging.disable(logging.NOTSET)  # the loss is in the log, which run_main switches off
+        losses = values(train(self.world.data, self.out / "save", *options, *more).log, "loss")
+        assert len(losses) == 1, losses
+        return losses
+
+    def average(self):
+        self._command("average", "--inputs", self.path, "--output", self.out / "out.pt")
+        return dict(load(self.out / "out.pt")["model"])
+
+    def plot(self):
+        with logging_as_before():
+            return mixing_matrices(self.path, 8)
+
+    def translate(self):
+        files = ("--path", self.path, "--data", self.world.data)
+        short = ("--beam", 2, "--max-len-b", 20, "--cpu", "--threads", 1)
+        return self._command("translate", *files, *short, stdin=b"w01 w02 w03\n\nw30 w31\n")
+
+    def _command(self, *words, **more) -> str:
+        said = resmlp(*words, **more)
+        if said.status:
+            assert said.err.count("\n") == 1, said.err
+            raise UserError(said.err)
+        return said.out
+
+
+def same(found, right) -> bool:
+    """Whether two results are equal; numbers and tensors bit for bit."""
+    if isinstance(right, dict):
+        return found.keys() == right.keys() and all(same(found[key], right[key]) for key in right)
+    if isinstance(right, (list, tuple)):
+        return len(found) == len(right) and all(map(same, found, right))
+    return torch.equal(found, right) if isinstance(right, torch.Tensor) else found == right
 
 
 @pytest.fixture(scope="module")
-def ways(world, tmp_path_factory):
-    return Ways(world, tmp_path_factory.mktemp("checkpoints"))
-
-
-@pytest.fixture(scope="module")
-def state(ways):
-    return load(ways.world.checkpoint)
+def loading(world, tmp_path_factory):
+    return Loading(world, tmp_path_factory.mktemp("checkpoints"))
 
 
 @pytest.fixture
-def good(ways, state, tmp_path):
-    return cases.Good(ways.world.checkpoint.read_bytes(), state, tmp_path / "marker", 4)
+def good(world, tmp_path):
+    content, state = world.checkpoint.read_bytes(), load(world.checkpoint)
+    return cases.Good(content, state, tmp_path / "marker", 4)
 
 
 # a group of files, every so many of them, and the ways of loading that try them
@@ -50,46 +138,41 @@ def good(ways, state, tmp_path):
     "group, step, by",
     [
         (cases.same, 1, QUICK),
-        (cases.code, 1, ("average",)),
-        (cases.code, 99, ALL),
+        (cases.code, 1, ["average"]),
+        (cases.code, 99, cases.ANY),
         (cases.arrays, 1, QUICK),
-        (cases.evaluated, 2, ("hub",)),
+        (cases.evaluated, 1, ["hub"]),
         (cases.foreign, 1, QUICK),
-        (cases.weights, 2, ("hub",)),
-        (cases.weights, 6, ("plot", "average")),
-        (cases.optimizers, 1, ("resume", "finetune")),
-        (cases.misfits, 31, ("hub", "plot", "translate")),
-        (cases.misfits, 120, ("resume",)),
+        (cases.weights, 2, ["hub"]),
+        (cases.weights, 6, ["plot", "average"]),
+        (cases.optimizers, 1, ["resume", "finetune"]),
+        (cases.misfits, 31, ["hub", "plot", "translate"]),
+        (cases.misfits, 120, ["resume"]),
         (cases.damaged, 1, QUICK),
+        (cases.flipped, 1, ["generate", "resume", *QUICK]),
+        *(pytest.param(group, 1, cases.ANY, marks=pytest.mark.soak) for group in cases.GROUPS),
     ],
 )
-def test_hostile_files(ways, good, tmp_path, group, step, by):
+def test_hostile_files(loading, good, tmp_path, group, step, by):
+    if by == cases.ANY and step == 1:
+        good = good._replace(files=50)
     for case in islice(group(good), 0, None, step):
-        assert list(ways.problems(case, by)) == []
+        for way in by:
+            loading.check(case, way)
         assert not list(tmp_path.iterdir()), f"{case.name}: was run"
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("group", cases.GROUPS)
-def test_all_hostile_files(group, ways, good, tmp_path):
-    lost = []
-    for case in group(good._replace(files=50)):
-        lost += ways.problems(case)
-        assert not list(tmp_path.iterdir()), f"{case.name}: was run"
-    assert lost == []
 
 
 def test_counts_of_ngrams_stay_plain_arrays():
     for saved_array in (np.arange(4), np.asfortranarray(np.arange(6).reshape(2, 3)), np.array(7)):
-        array = torch.load(io.BytesIO(saved({"a": saved_array})), weights_only=True)["a"]
+        array = torch.load(io.BytesIO(cases.saved({"a": saved_array})), weights_only=True)["a"]
         assert np.array_equal(array, saved_array) and array.dtype == np.int64
         again = pickle.loads(pickle.dumps(copy.deepcopy(array)))
         assert type(again) is np.ndarray and np.array_equal(again, saved_array)
         assert type(array + 0) is type(saved_array + 0) and type(array.sum()) is np.int64
 
 
-def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
-    fetched, local = [], file_utils.cached_path
+def test_nothing_is_fetched(world, monkeypatch, tmp_path):
+    state, fetched, local = load(world.checkpoint), [], file_utils.cached_path
 
     def fetch(address, *args, **kwargs):
         if "://" not in str(address):
@@ -100,26 +183,17 @@ def test_nothing_is_fetched(state, ways, monkeypatch, tmp_path):
     monkeypatch.setattr(file_utils, "cached_path", fetch)
     address = "http://localhost:9/encoder.json"
     options = {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}
-    (tmp_path / "spm.model").symlink_to(ways.world.spm)  # takes the place of none
+    (tmp_path / "spm.model").symlink_to(world.spm)  # takes the place of none
     for kind in ("bpe", "tokenizer"):
         path = tmp_path / f"{kind}.pt"
         torch.save({**state, "cfg": {**state["cfg"], kind: options}}, path)
         with pytest.raises(UserError, match=f"^{path}: its option gpt2_encoder_json is an address"):
-            ResMLPModel.from_pretrained(tmp_path, path.name, ways.world.data)
+            ResMLPModel.from_pretrained(tmp_path, path.name, world.data)
         assert not fetched
     asked = {"bpe": "gpt2", "gpt2_encoder_json": address}  # by the caller
     with pytest.raises(OSError, match="no network"):
-        ResMLPModel.from_pretrained(tmp_path, "bpe.pt", ways.world.data, **asked)
+        ResMLPModel.from_pretrained(tmp_path, "bpe.pt", world.data, **asked)
     assert fetched == [address]
-
-
-def test_a_bit_of_a_weight(ways, state):
-    """PyTorch loads it, and the model still translates: only the checksum can tell."""
-    content = bytearray(ways.world.checkpoint.read_bytes())
-    weight = state["model"]["encoder.layers.0.token_mixing.mixing.weight"]
-    content[content.index(weight.numpy().tobytes()) + 2] ^= 1
-    case = cases.Case("a bit", bytes(content), "refused")
-    assert list(ways.problems(case, ("generate", "resume", *QUICK), "damaged")) == []
 
 
 def test_tensors_that_claim_more_than_they_hold(tmp_path):

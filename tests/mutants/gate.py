@@ -192,8 +192,7 @@ def main() -> int:
                 survivors.append(mutant)
             elif sample:
                 file.write(json.dumps(mutant.key, ensure_ascii=False) + "\n")
-    print(*survivors, sep="\n")
-    print(f"of {len(mutants)} mutants {len(survivors)} survive; {len(keys)} were caught before")
+    print(*survivors, f"{len(survivors)} of {len(mutants)} mutants survive", sep="\n")
     return bool(survivors) and not sample
 
 

@@ -1,12 +1,19 @@
-"""What a search asks of a GPU: few launches in a step, and one transfer at the end."""
+"""On a GPU, without one: no operation mixes two devices, a step of a search has few launches, and
+there is one transfer at the end."""
 
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
-from helpers import build_model
+from fairseq_programs import process
+from helpers import TOKEN_MIXING, build_model
 from test_search import batch_of
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -47,7 +54,7 @@ def operations_of(words: int, kind: str) -> Counter:
     fold_(model)
     # no sentence ends before it has to
     bias = torch.zeros(len(dictionary)).index_fill_(0, torch.tensor(dictionary.eos()), -1e4)
-    model.decoder.output_projection.bias = torch.nn.Parameter(bias)
+    model.decoder.output_projection.bias = nn.Parameter(bias)
     generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=words)
     with Operations() as counted:
         generator.generate([model], batch_of(dictionary, (10, 2, 5, 12)))
@@ -74,3 +81,51 @@ def test_results_by_one_transfer(monkeypatch):
     with Operations() as counted:
         found.fetch()
     assert counted.counts.total() <= 20, counted.counts
+
+
+DEVICE = "madeup"
+
+
+def test_on_a_made_up_device():
+    """Its tensors have a shape, a type and a place but no values: reading one on the host raises an
+    error. It stays registered, and autograd asks for the devices only once, before the first
+    gradient, so it needs a process of its own."""
+    done = process(__file__, path=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr
+
+
+def double(module):
+    """PyTorch's own way does not know made-up tensors."""
+    for part in module.modules():
+        for name, parameter in part._parameters.items():
+            if parameter is not None:
+                part._parameters[name] = nn.Parameter(parameter.double())
+    return module
+
+
+def train_fold_and_decode(kind):
+    torch.set_default_dtype(torch.float16)
+    with torch.device(DEVICE):
+        model, dictionary = build_model(
+            token_mixing=kind, randomize=False, dropout=0.1, encoder_layers=1, decoder_layers=1
+        )
+    torch.set_default_dtype(torch.float32)
+    source, prev = (torch.randint(4, 50, (3, n), device=DEVICE) for n in (7, 6))
+    logits, _ = model.train()(source, None, prev)
+    logits.float().log_softmax(-1).sum().backward()
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        assert (gradient.device.type, gradient.dtype) == (DEVICE, torch.float16), name
+    fold_(model.eval())
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=3)
+    with torch.inference_mode():
+        found = generator._beam_search({"src_tokens": source}, dictionary.eos())
+    assert (found.words.device.type, found.words.shape) == (DEVICE, (9,))
+
+
+if __name__ == "__main__":
+    backend_registration._setup_privateuseone_for_python_backend(DEVICE)
+    FakeTensorMode.__deepcopy__ = lambda self, memo: self
+    with mock.patch.object(nn.Module, "double", double), FakeTensorMode():
+        for kind in TOKEN_MIXING:
+            train_fold_and_decode(kind)
