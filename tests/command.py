@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -37,12 +38,30 @@ def resmlp(*words, stdin: bytes = b"") -> Said:
     return Said(status, out.buffer.getvalue().decode(), "".join(lines))
 
 
+def ran(*words) -> Said:
+    """Assert that ``resmlp-mt WORDS`` ends well; gives what it printed."""
+    said = resmlp(*words)
+    assert said.status == 0, said.err
+    return said
+
+
 def refused(said: str, *words, stdin: bytes = b"") -> None:
     """Assert that ``resmlp-mt WORDS`` ends with a one-line error that has *said* in it."""
     status, out, err = resmlp(*words, stdin=stdin)
     assert status == 1 and not out, (words, out)
     assert err.count("\n") == 1 and err.startswith(f"resmlp-mt {words[0]}: error: "), err
     assert said in err, err
+
+
+@contextlib.contextmanager
+def files_up_to(size: int):
+    """No file may grow past *size* bytes in the block, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def shell(command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:

@@ -29,8 +29,7 @@ def same_random_numbers():
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
-    """``shared(name, make)``: a folder that ``make(folder)`` fills once for all of pytest's
-    processes. No test may write to it."""
+    """``shared(name, make)``: a read-only folder that *make* fills once for all processes."""
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent

@@ -6,16 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from helpers import model_options, randomize_
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
 from resmlp_mt.translate.options import SearchOptions
 from resmlp_mt.translate.translator import Translator
 
+SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
 LINES = [
     "the red dog runs in the park and the cat sits on the old wall",
     "A man, who sings; walks home with 12 green bags - slowly!",
@@ -67,3 +70,21 @@ def write_checkpoint(data: Path, path: Path, **options) -> SearchOptions:
     state = {"args": args, "model": model.state_dict(), "extra_state": {"epoch": 1}}
     torch.save({**state, "optimizer_history": [{**history, "num_updates": 1}]}, path)
     return SearchOptions(paths=(path,), data=data, max_len_b=20, cpu=True)
+
+
+def sentences(model):
+    """Subwords of many lengths, one past the first slots, and one of nothing but unknown words."""
+    found = [model.pieces(line) for line in LINES]
+    return [*found, found[0][:1], found[1][:7], found[2][3:12], ["?!"] * 3]
+
+
+def apart(ours, theirs):
+    """How many sentences have other hypotheses, and how far scores are apart in the rest."""
+    other, gaps = 0, [0.0]
+    for some, others in zip(ours, theirs, strict=True):
+        assert len(some) == len(others)
+        if [a.text for a in some] == [one_line(b.text) for b in others]:
+            gaps += [abs(a.score - b.score) for a, b in zip(some, others)]
+        else:
+            other += 1
+    return other, np.max(gaps)

@@ -60,8 +60,7 @@ def own_handlers(stream):
 
 
 def call(name, *arguments, stdin="", log=None):
-    """Call ``fairseq-NAME`` in this process; gives what it printed (``out``) and logged (``log``).
-    A *log* that is given has it after an exception, too."""
+    """Call ``fairseq-NAME``; gives its ``out`` and ``log`` (in *log* after an exception, too)."""
     module = importlib.import_module(f"fairseq_cli.{name}")
     out, log = io.StringIO(), log or io.StringIO()
     # what a fresh process would not have
@@ -129,16 +128,10 @@ def generate(data, path, *options):
 
 
 def values(log, name):
-    """A number from each record of a log that has it: ``loss`` is that of every update,
-    ``valid_loss`` that of every validation."""
+    """A number from each record that has it: ``loss`` of updates, ``valid_loss`` of validations."""
     records = re.findall(r"\{\"epoch\".*\}$", log, flags=re.MULTILINE)
     found = [json.loads(record).get(name) for record in records]
     return [float(value) for value in found if value is not None]
-
-
-def weights(path):
-    """The parameters in a checkpoint by name."""
-    return load(path)["model"]
 
 
 def load(path):
@@ -174,8 +167,7 @@ def assert_same_hypotheses(some, others, tolerance=1e-3):
 
 
 def unlike(one, other) -> list[str]:
-    """The values that differ, bit for bit: weights, optimizer, place in the data. What depends on
-    the clock, the name of the folder or the number of starts is left out."""
+    """The values that differ by a bit, but for those of the clock or the number of starts."""
     some, others = (_values(load(path)) for path in (one, other))
     names = sorted(some.keys() | others.keys())
     return [name for name in names if not _equal(some.get(name), others.get(name))]

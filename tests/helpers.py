@@ -52,8 +52,7 @@ def model_options(arch="resmlp_mt_tiny", **options):
 
 
 def build_model(arch="resmlp_mt_tiny", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
-    """A model in evaluation mode, and its dictionary; *arch* and *options* as of
-    :func:`model_options`."""
+    """A model in evaluation mode, and its dictionary; options as of :func:`model_options`."""
     torch.manual_seed(seed)
     dictionary = synthetic_dictionary(vocabulary)
     args = model_options(arch, **options)
@@ -62,6 +61,14 @@ def build_model(arch="resmlp_mt_tiny", seed=0, randomize=True, vocabulary=50, st
     if randomize:
         randomize_(model, std)
     return model.eval(), dictionary
+
+
+def save_model(path, **options):
+    """A checkpoint of a model with random weights; returns its path."""
+    model, _ = build_model(**options)
+    values = Namespace(arch="resmlp_mt_tiny", **{**SMALL, **options})
+    torch.save({"cfg": {"model": values}, "model": model.state_dict()}, path)
+    return path
 
 
 def random_sentences(dictionary, lengths, seed=0):

@@ -30,8 +30,7 @@ def at_words(model, dictionary, sources, targets, left, left_target) -> Iterator
 
 @torch.no_grad()
 def assert_causal(model, dictionary, source: Tensor, prev: Tensor, moves: bool = True) -> None:
-    """A later word of *prev* (B x T) moves no earlier logit by a single bit; the word itself moves
-    its own if *moves*."""
+    """A later word of *prev* (B x T) moves no earlier logit by a bit, but its own if *moves*."""
     logits, _ = model(source, None, prev)
     for position in range(prev.size(1)):
         changed = prev.clone()

@@ -71,8 +71,7 @@ def wait_for_update(process: Forked, log: Path, update: int) -> None:
 
 @contextlib.contextmanager
 def together(program: str, words: Sequence, folder: Path) -> Iterator[List[Forked]]:
-    """Two processes of a program, each started by hand with its rank. Their logs are ``0.log`` and
-    ``1.log`` in *folder*. Those that have not ended are killed at the end."""
+    """Two processes of a program by rank, killed at the end; logs are ``0.log`` and ``1.log``."""
     folder.mkdir(parents=True)
     with socket.socket() as found:
         found.bind(("localhost", 0))

@@ -12,8 +12,7 @@ from resmlp_mt.progress import Progress
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Call with a terminal or not, the seconds that each step of ten takes, and what was done
-    before; gives all that was written."""
+    """Call with a terminal or not, the seconds of each step and what was done; gives the output."""
 
     def watch(terminal, seconds, done=0):
         now, stream = [0.0], io.StringIO()

@@ -7,8 +7,8 @@ import pytest
 import torch
 from command import refused
 from fairseq_programs import load
+from helpers import save_model
 from hostile_checkpoint_cases import GONE, MATRIX, VECTOR, altered
-from picture_inputs import save_model
 from score_text import sentences
 
 from resmlp_mt.text.subwords import train_subwords

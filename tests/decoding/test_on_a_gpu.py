@@ -1,5 +1,4 @@
-"""On a GPU, without one: no operation mixes two devices, a step of a search has few launches, and
-there is one transfer at the end."""
+"""What a GPU would be asked for, seen without one: tensors in one place, few launches, one wait."""
 
 from collections import Counter
 from pathlib import Path
@@ -27,8 +26,7 @@ WAITS = ("_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero
 
 
 class Operations(TorchDispatchMode):
-    """Counts what PyTorch dispatches while it is entered, each a launch on a GPU or a wait for one.
-    Views of the same memory are neither."""
+    """Counts launches on a GPU and waits for one; views of the same memory are neither."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -105,8 +105,7 @@ def test_as_fairseq(number, way):
 
 
 def test_finished_sentences_are_cleared_away(way, monkeypatch):
-    """Sentences end at different steps. Their rows are dropped, on a GPU half of them at once, and
-    the memory of the source is given up."""
+    """Their rows are dropped, on a GPU half at once, and the source's memory is given up."""
     rows, stored = [], []
     keep_rows, keep_sources = Hypotheses.keep, SourceMemory.keep
 

@@ -10,7 +10,16 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from exported_models import LINES, random_model, with_model, write_checkpoint, write_data
+from exported_models import (
+    LINES,
+    SHARED,
+    apart,
+    random_model,
+    sentences,
+    with_model,
+    write_checkpoint,
+    write_data,
+)
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import export, export_model, substitutions
@@ -22,7 +31,6 @@ from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.normalise import Normaliser
 from resmlp_mt.translate.translator import Translator
 
-SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
 TYPOGRAPHY = ["„Ja“ – sagt ‚er‘ …", "12 %", "5\u00a0000\u00a0; « oui »", "a\u00adb (c ) ``d''"]
 TYPOGRAPHY += ['Er sagte: "Ja."', "„Ja.“ Dann", "«\u00a0Oui\u00a0»"]
 
@@ -30,25 +38,6 @@ TYPOGRAPHY += ['Er sagte: "Ja."', "„Ja.“ Dann", "«\u00a0Oui\u00a0»"]
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     return write_data(tmp_path_factory.mktemp("export") / "data")
-
-
-def sentences(translator):
-    """Subwords of the lines and parts of them: many lengths, one past the first slots, and one of
-    nothing but unknown words."""
-    found = [translator.pieces(line) for line in LINES]
-    return [*found, found[0][:1], found[1][:7], found[2][3:12], ["?!"] * 3]
-
-
-def apart(ours, theirs):
-    """How many sentences have other hypotheses, and how far scores are apart in the rest."""
-    other, gaps = 0, [0.0]
-    for some, others in zip(ours, theirs, strict=True):
-        assert len(some) == len(others)
-        if [a.text for a in some] == [one_line(b.text) for b in others]:
-            gaps += [abs(a.score - b.score) for a, b in zip(some, others)]
-        else:
-            other += 1
-    return other, max(gaps)
 
 
 # the norm, and whether embeddings are shared, alternate over the kinds of mixing

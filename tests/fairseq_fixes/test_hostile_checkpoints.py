@@ -1,5 +1,4 @@
-"""Nothing in a checkpoint is run; it is refused with one line or loaded exactly, by every way of
-loading one. The soak tries all files by every way."""
+"""No code in a checkpoint is run: every loader reads it exactly or refuses it in one line."""
 
 import copy
 import io

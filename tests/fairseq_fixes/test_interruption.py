@@ -2,12 +2,12 @@
 
 import errno
 import os
-import resource
 import shutil
 import signal
 
 import pytest
 import torch
+from command import files_up_to
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from fairseq_programs import LAST
@@ -69,11 +69,9 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replaced):
 
 def test_no_room_for_a_checkpoint(tmp_path):
     """Files may grow to half of it. PyTorch raises an error of its own over the system's."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
-    try:
-        with pytest.raises(UserError, match="could not be written .File too large.: make room"):
-            checkpoint_utils.torch_persistent_save({"w": torch.ones(1 << 19)}, f"{tmp_path}/a.pt")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with (
+        files_up_to(1 << 20),
+        pytest.raises(UserError, match="File too large.: make room"),
+    ):
+        checkpoint_utils.torch_persistent_save({"w": torch.ones(1 << 19)}, f"{tmp_path}/a.pt")
     assert not list(tmp_path.iterdir())

@@ -64,8 +64,7 @@ def test_what_is_explained(text, said):
 
 
 def test_detector_watches_gradients_of_the_encoders_output(caplog):
-    """It names the module that is broken, and finds what is finite on the way up but not on the
-    way down: the root's slope at 0, times 0."""
+    """It names the broken module, on the way up or down (the root's slope at 0, times 0)."""
     model, dictionary = build_model()
     source = pad_batch(random_sentences(dictionary, (3, 5)), dictionary, left=True)
     broken = model.encoder.layers[1].feed_forward.fc1

@@ -1,5 +1,4 @@
-"""A training that is asked to stop finishes its update, saves, and resumes as if never stopped. One
-that has ended, by ``--patience`` too, stays so."""
+"""A training that is stopped saves and resumes as if never stopped; one that has ended stays so."""
 
 import contextlib
 import io
@@ -119,8 +118,7 @@ PATIENT = ("--batch-size", 8, "--lr", 0, "--patience", 3, "--max-update", 96)
 
 @pytest.fixture(scope="module")
 def ended(corpus, tmp_path_factory):
-    """Its folder: it was stopped twice, and the validations of epochs 2, 3 and 4 were no better
-    than the first."""
+    """Its folder: stopped twice; validations 2, 3 and 4 were no better than the first."""
     folder = tmp_path_factory.mktemp("ended")
     for more in (("--max-epoch", 1), ("--max-epoch", 3), ()):
         train(corpus.data, folder, *PATIENT, *more)

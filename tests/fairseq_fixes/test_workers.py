@@ -13,10 +13,7 @@ UPDATES = 12
 
 
 def words(data, save_dir, *more):
-    """A training of 13 batches an epoch: the second process has one less.
-
-    Without dropout: processes that train together draw the same random numbers.
-    """
+    """13 batches an epoch, one of the two has one less; no dropout: both draw the same numbers."""
     return training(
         *(data, save_dir, "--user-dir", MEASURED, "--batch-size", 5, "--max-update", UPDATES),
         *("--required-batch-size-multiple", 1, "--save-interval-updates", 5, *more),

@@ -83,8 +83,7 @@ def assert_runs_as_trained(model, dictionary, name="", **options):
 
 @pytest.mark.parametrize("kind", ["linear", "gated", "conv"])
 def test_every_edit_is_followed(kind):
-    """Of any parameter, in place, by another tensor or by loading: nothing folded or packed is
-    stale, and what is saved keeps its names."""
+    """In place, by another tensor or by loading: nothing folded or packed is stale."""
     model, dictionary = prepared(token_mixing=kind)
     last = logits_of(model, dictionary)
     for name, parameter in list(model.named_parameters()):

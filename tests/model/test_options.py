@@ -28,8 +28,7 @@ def loss_of(model, dictionary):
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_what_the_paper_leaves_out(arch):
-    """No self-attention, no LayerNorm or other statistic, no positional embedding (but where
-    convolutions are, which know no positions)."""
+    """No self-attention, no norm, and positional embeddings only where convolutions need them."""
     model, _ = build_model(arch)
     placed = "conv" in arch
     for name, module in model.named_modules():

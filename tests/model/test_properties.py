@@ -48,8 +48,7 @@ def model_of(case: Case):
 @given(case=cases())
 @torch.no_grad()
 def test_padding_never_leaks(case):
-    """A pair of sentences has the same states, attention and logits alone and in any batch, padded
-    on either side."""
+    """Sentences have the same states, attention and logits alone and padded in any batch."""
     model, tolerance, dictionary = model_of(case), tolerance_of(case), case.dictionary
     sources, targets = case.sources(), list(map(shift, case.target_sentences()))
     batch = at_words(model, dictionary, sources, targets, case.left, not case.left)
@@ -61,8 +60,7 @@ def test_padding_never_leaks(case):
 
 @torch.no_grad()
 def test_entries_of_the_encoder_output():
-    """They are at the positions of the words, whichever side each row is padded on, also if the
-    embeddings are given."""
+    """They stand at the words, whichever side is padded, also if the embeddings are given."""
     model, dictionary = build_model()
     long, short = random_sentences(dictionary, (9, 5))
     pads = torch.full((4,), dictionary.pad())

@@ -1,5 +1,6 @@
 """Pictures of matrices and curves: what is in them, that they are legible, what is refused."""
 
+from itertools import combinations
 from unittest import mock
 
 import numpy as np
@@ -8,17 +9,55 @@ import reference_model
 import torch
 from command import refused, resmlp, shell
 from fairseq_programs import load
-from picture_inputs import COLUMN, assert_legible, drawn, labelled, save_model
+from helpers import save_model
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
+from resmlp_mt.cli.main import build_parser
+from resmlp_mt.cli.plot import figure_of
 from resmlp_mt.plot.curves import draw_curves, read_curves
 from resmlp_mt.plot.matrices import arrange, draw_matrices, mixing_matrices
 from resmlp_mt.plot.style import PAGE
 
+COLUMN = 8 / 2.54  # inches
 SIX, MANY = {"encoder_layers": 6, "decoder_layers": 6}, {"encoder_layers": 12, "decoder_layers": 12}
 HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
 SAYS = "2020-01-01 00:00:00 | INFO | "
 TRAIN = SAYS + 'train_inner | {{"num_updates": "{}", "nll_loss": "{}"}}\n'
 VALID = SAYS + 'valid | {{"valid_num_updates": "{}", "valid_nll_loss": "{}"}}\n'
+
+
+def drawn(kind, *words):
+    """The figure that ``resmlp-mt plot KIND WORDS`` would write."""
+    return figure_of(build_parser("plot").parse_args([kind, *map(str, words), "-o", "no.png"]))
+
+
+def labelled(figure):
+    """The labels in the legend."""
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def assert_legible(figure, width=COLUMN):
+    """As wide as a column; no letter below 6 points, none cut off, none upon another."""
+    assert abs(figure.get_figwidth() - width) < 0.01
+    boxes, draw = [], Text.draw
+
+    def record(text, renderer):
+        draw(text, renderer)
+        if text.get_visible() and text.get_text().strip():
+            boxes.append((text, text.get_window_extent(renderer)))
+
+    with mock.patch.object(Text, "draw", record):
+        FigureCanvasAgg(figure).draw()
+    assert boxes
+    for text, box in boxes:
+        assert text.get_fontsize() >= 6, text
+        assert min(box.x0, box.y0) >= -1, (text, box)
+        assert box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1, (text, box)
+    for (one, a), (other, b) in combinations(boxes, 2):
+        shared = Bbox.intersection(a, b)
+        assert shared is None or min(shared.size) < 2, (one, other)
 
 
 def images(figure):

@@ -25,8 +25,7 @@ ODD_LINES = ["w01 w02 w03", "", "   ", "😀", "w03 zzz w05", "\t", "w07"]
 
 
 def test_one_answer_to_each_line(trained, corpus):
-    """Empty, blank and unknown too; the same one by one, in batches, without a last end, and by
-    fairseq-generate."""
+    """Blank and unknown ones too; the same one by one, in batches, and by fairseq-generate."""
     text = "\n".join(ODD_LINES)
     alone = hypotheses(interactive(trained, text))
     assert sorted(alone) == list(range(len(ODD_LINES)))
@@ -43,8 +42,7 @@ def test_subwords_as_some_tasks_of_fairseq_make_them(tmp_path):
 
 
 def test_constraints(trained):
-    """Words after a tab have to appear, by default in their order; in a batch each sentence has
-    its own, whichever are reordered or finished first."""
+    """Words after a tab appear, by default in order; in a batch each sentence has its own."""
     text = "w11 w12\tw20\nw13\tw30 w33\tw31\nw14 w15 w16 w17\tw05\n"
     free = hypotheses(interactive(trained, re.sub(r"\t.*", "", text)))
     for order in ("ordered", "unordered"):

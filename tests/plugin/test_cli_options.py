@@ -16,7 +16,6 @@ from fairseq_programs import (
     process,
     train,
     values,
-    weights,
 )
 
 
@@ -39,8 +38,7 @@ def reference_scores(data, path):
 
 
 def assert_scores_are(data, path):
-    """fairseq-generate --score-reference, folded and in batches, prints what the model itself
-    says."""
+    """fairseq-generate --score-reference, folded, in batches, prints what the model itself says."""
     printed = lines(generate(data, path, "--score-reference"), "P")
     expected = reference_scores(data, path)
     assert printed.keys() == expected.keys() != set()
@@ -58,7 +56,7 @@ def test_eval_bleu(corpus, tmp_path):
     watching += ("--eval-bleu-remove-bpe",)
     log = train(corpus.data, watched, *options, *watching).log
     train(corpus.data, plain, *options)
-    some, others = weights(watched / LAST), weights(plain / LAST)
+    some, others = (load(folder / LAST)["model"] for folder in (watched, plain))
     assert all(torch.equal(some[name], others[name]) for name in others)
     bleu = values(log, "train_bleu")  # the name of the subset
     assert len(bleu) == 2 and bleu[-1] > 1

@@ -37,8 +37,7 @@ cli_main()
 
 
 def test_imported_before_fairseq(trained, tmp_path):
-    """Importing the package loads nothing heavy. Then each name of its folder, also the one by
-    which fairseq finds it beside itself, registers the model once."""
+    """Importing loads nothing heavy; every name of the folder registers the model once."""
     user_dir = tmp_path / "resmlp_mt"  # away from the checkout
     shutil.copytree(PACKAGE, user_dir, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "site").mkdir()

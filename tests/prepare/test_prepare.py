@@ -3,13 +3,12 @@
 import gzip
 import os
 import re
-import resource
 import shutil
 import signal
 import time
 
 import pytest
-from command import refused, resmlp
+from command import files_up_to, ran, refused, resmlp
 from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
@@ -49,12 +48,6 @@ def own(tmp_path):
     ]
 
 
-def prepare(*words):
-    said = resmlp(*words)
-    assert said.status == 0, said.err
-    return said
-
-
 def data(folder):
     """Every file of the results but the reports."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
@@ -75,7 +68,7 @@ def lines_of(data_bin, split, side):
 
 def test_text_of_a_user(tmp_path, own):
     """Nothing is changed, and nothing left out but what cannot be trained on."""
-    said = prepare(*own, "--out", tmp_path / "out", "--max-pieces", 100)
+    said = ran(*own, "--out", tmp_path / "out", "--max-pieces", 100)
     name = tmp_path / "own" / "t"
     assert f"{name}: 155 pairs read, dropped: 1 empty\n" in said.out
     assert "all: 154 pairs encoded, dropped: 1 too-long\n" in said.out
@@ -88,7 +81,7 @@ def test_text_of_a_user(tmp_path, own):
     assert there(tmp_path / "out") == ["data-bin", "manifest.json", "subwords", "text"]
     # nothing is made twice
     before = (data_bin / "spm.model").stat().st_mtime_ns
-    assert prepare(*own, "--out", tmp_path / "out", "--max-pieces", 100).out == said.out
+    assert ran(*own, "--out", tmp_path / "out", "--max-pieces", 100).out == said.out
     assert (data_bin / "spm.model").stat().st_mtime_ns == before
 
 
@@ -97,17 +90,17 @@ def test_a_corpus_that_is_given_twice(tmp_path, own):
     other = [(f"{source} 漢字", f"{target} 漢字") for source, target in pairs_of(40, 5)]
     write_pairs(tmp_path / "own", "z", SIDES, other)
     own[6] = ",".join(str(tmp_path / "own" / name) for name in ("t", "t", "z"))
-    said = prepare(*own, "--out", tmp_path / "out", "--max-pieces", 100)
+    said = ran(*own, "--out", tmp_path / "out", "--max-pieces", 100)
     assert f"train {2 * 153 + 40}, valid" in said.out and "t (again): 155 pairs read" in said.out
     assert "漢" in (tmp_path / "out" / "data-bin" / "dict.xa.txt").read_text(encoding="utf-8")
-    said = prepare(*own, "--out", tmp_path / "once", "--limit", 30, "--drop-duplicates")
+    said = ran(*own, "--out", tmp_path / "once", "--limit", 30, "--drop-duplicates")
     assert "t (again): 30 pairs read, dropped: 30 duplicate" in said.out
     assert "train 60, valid 25" in said.out
 
 
 def test_what_the_options_change(tmp_path, own):
     options = ("--normalise", "--drop-duplicates", "--max-ratio", 2)
-    said = prepare(*own, *options, "--out", tmp_path / "out")
+    said = ran(*own, *options, "--out", tmp_path / "out")
     assert "155 pairs read, dropped: 1 empty, 1 duplicate\n" in said.out
     assert "all: 153 pairs encoded, dropped: 1 length-ratio\n" in said.out
     data_bin, text = tmp_path / "out" / "data-bin", tmp_path / "out" / "text"
@@ -123,7 +116,7 @@ def test_lines_that_are_not_utf8(tmp_path, own):
     lines = train.read_bytes().splitlines()
     write_side(train, [b"\xff", "a \ufffd".encode(), *lines[2:]])
     refused("t.xb, line 1: invalid UTF-8", *own, "--out", tmp_path / "out")
-    said = prepare(*own, "--skip-invalid", "--out", tmp_path / "out")
+    said = ran(*own, "--skip-invalid", "--out", tmp_path / "out")
     assert "155 pairs read, dropped: 2 invalid-utf8, 1 empty" in said.out
     write_side(valid, [b"\xff", *valid.read_bytes().splitlines()[1:]])
     refused("v.xb, line 1: invalid UTF-8", *own, "--skip-invalid", "--out", tmp_path / "other")
@@ -131,14 +124,14 @@ def test_lines_that_are_not_utf8(tmp_path, own):
 
 def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
     """A model of the first data reads the second: each number is the same word."""
-    prepare(*own, "--out", tmp_path / "first")
+    ran(*own, "--out", tmp_path / "first")
     first = tmp_path / "first" / "data-bin"
     write_pairs(tmp_path, "few", SIDES, pairs_of(150, 1)[:9] * 40)
     again = [*own[:6], tmp_path / "few", *own[7:11]]
     alone, found = shutil.copy(first / "spm.model", tmp_path), {}
     for name, model in (("kept", first / "spm.model"), ("new", alone)):
         out = tmp_path / name
-        prepare(*again, "--workers", 1, "--subword-model", model, "--out", out)
+        ran(*again, "--workers", 1, "--subword-model", model, "--out", out)
         found[name] = (out / "data-bin" / "dict.xa.txt").read_bytes()
         trained_on = lines_of(out / "data-bin", "train", "xa")
         assert trained_on[:9] == lines_of(first, "train", "xa")[:9]
@@ -147,10 +140,10 @@ def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
 
 
 def test_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):
-    prepare(*own, "--out", tmp_path / "1")
+    ran(*own, "--out", tmp_path / "1")
     monkeypatch.setattr(corpora, "CHUNK_LINES", 20)
     monkeypatch.setattr(encoding, "FEW", 1)
-    prepare(*own, "--workers", 3, "--out", tmp_path / "3")
+    ran(*own, "--workers", 3, "--out", tmp_path / "3")
     assert data(tmp_path / "1") == data(tmp_path / "3")
 
 
@@ -184,7 +177,7 @@ def test_everything_is_what_fairseq_preprocess_makes(tmp_path, own):
     each run of others, which are unknown to SentencePiece and to us."""
     write_pairs(tmp_path / "own", "t", SIDES, pairs_of(150, 1) + [("<unk> ka", "</s> lo")] * 2)
     out, its = tmp_path / "out", tmp_path / "its"
-    prepare(*own, "--out", out)
+    ran(*own, "--out", out)
     its.mkdir()
     subwords = Subwords(out / "data-bin" / "spm.model")
     for split in ("train", "valid", "test", "test1"):
@@ -201,7 +194,7 @@ def test_everything_is_what_fairseq_preprocess_makes(tmp_path, own):
 
 def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
     """The system's own limit on the size of files, in a step that has begun."""
-    unlimited, made = resource.getrlimit(resource.RLIMIT_FSIZE), ["manifest.json"]
+    made = ["manifest.json"]
     for step, name, allowed, said in (
         ("text", "clean", 5000, "text.partial: File too large"),
         ("subwords", "learn_subwords", 900, "is the disk full?"),
@@ -210,11 +203,8 @@ def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
         make = getattr(steps, name)
 
         def limited(*arguments, make=make, allowed=allowed):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, unlimited[1]))
-            try:
+            with files_up_to(allowed):
                 return make(*arguments)
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
         with monkeypatch.context() as patch:
             patch.setattr(steps, name, limited)
@@ -222,7 +212,7 @@ def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
         assert there(tmp_path / "out") == sorted(made)
         made.append(step)
     for out in ("out", "whole"):
-        prepare(*own, "--out", tmp_path / out)
+        ran(*own, "--out", tmp_path / out)
     assert data(tmp_path / "out") == data(tmp_path / "whole")
 
 
@@ -232,10 +222,10 @@ def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
     large, none = [*own[: size + 1], 9000, *own[size + 2 :]], own[:size]
     said = "--vocab-size 9000 is more than this corpus allows: at most "
     refused(said, *large, "--out", tmp_path / "out")
-    prepare(*own, "--out", tmp_path / "out")
+    ran(*own, "--out", tmp_path / "out")
     found = resmlp(*none, "--max-pieces", 1, "--out", tmp_path / "short")
     assert found.status == 1 and "error: no training pair is left (" in found.err
-    found = prepare(*none, "--out", tmp_path / "default")
+    found = ran(*none, "--out", tmp_path / "default")
     most = int(found.err.partition("note: ")[2].partition(" subwords: the text has none more")[0])
     model = Subwords(tmp_path / "default" / "data-bin" / "spm.model")
     assert model.processor.get_piece_size() == most > 110

@@ -1,7 +1,4 @@
-"""The model against the plain one in reference_model.py: states, logits, gradients, searches.
-
-That decoding word by word is as in one pass is a property of test_properties.py.
-"""
+"""The model against the plain one in reference_model.py: states, logits, gradients, searches."""
 
 import pytest
 import torch
@@ -42,8 +39,7 @@ class Pair:
         self.targets = [shift(s) for s in random_sentences(self.dictionary, TARGETS, seed=1)]
 
     def expected(self):
-        """For each pair of sentences the encoder's and the decoder's states, the attention, and the
-        logits, by the reference."""
+        """By the reference, for each pair: states of both sides, the attention, and the logits."""
         for source, target in zip(self.sources, self.targets, strict=True):
             states = encode(self.weights, source, self.positions)
             more, *others = decode(self.weights, target, states[-1], HEADS, self.positions)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import refused, resmlp, shell
+from command import ran, refused, shell
 from fairseq_programs import ROOT
 from prepare_text import pairs_of, write_pairs
 from processes import Forked
@@ -61,8 +61,7 @@ def german(tmp_path_factory):
     folder = tmp_path_factory.mktemp("german")
     write_corpus(folder / "text", "de", "en")
     with contextlib.chdir(folder):
-        said = resmlp(*words_of("de", "en").split())
-    assert said.status == 0, said.err
+        said = ran(*words_of("de", "en").split())
     found = scores(folder)
     assert set(found) == {"test"}
     assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in said.out
@@ -96,16 +95,14 @@ def test_an_installed_package_makes_the_same(german, tmp_path):
 
 
 def test_a_second_call_makes_nothing_again(copy, monkeypatch):
-    """Without the checkpoints, which take most of the room, and on a machine without a GPU or with
-    too few."""
+    """Also without the checkpoints, and on a machine with no GPU or too few."""
     shutil.rmtree("run/checkpoints")
     monkeypatch.setattr("resmlp_mt.__version__", "99")
     made = Path("run/model/model.pt").stat().st_mtime_ns
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     words = words_of("de", "en")
     for again in (words, words.replace(" --cpu", ""), words.replace(" -- ", " --gpus 64 -- ")):
-        said = resmlp(*again.split())
-        assert said.status == 0, said.err
+        ran(*again.split())
         assert {
             path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()
         } == before
@@ -118,8 +115,7 @@ def test_what_is_made_again_is_scored_again(gone, german, copy):
     shutil.rmtree(Path("run", gone))
     Path("run/scores.json").write_text('{"scores": {}, "lenpen": {"chosen": 9}}')
     shutil.copy(RECIPES / "small.toml", "mine.toml")
-    said = resmlp(*words_of("de", "en").replace("--recipe small", "--recipe mine.toml").split())
-    assert said.status == 0, said.err
+    ran(*words_of("de", "en").replace("--recipe small", "--recipe mine.toml").split())
     assert scores(copy) == scores(german)
     assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": 1}
 
@@ -149,8 +145,7 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
     monkeypatch.chdir(german)
     shutil.copytree("run/model", tmp_path / "model")
     command = ("translate", "--cpu", "--path", tmp_path / "model", "--input", "text/test.de")
-    said = resmlp(*command, "--output", tmp_path / "same")
-    assert said.status == 0, said.err
+    ran(*command, "--output", tmp_path / "same")
     expected = Path("run/translations/test.en").read_text(encoding="utf-8")
     assert (tmp_path / "same").read_text(encoding="utf-8") == expected
 
@@ -181,8 +176,7 @@ def test_other_pairs(source, target, packed, tmp_path, monkeypatch):
     write_corpus(tmp_path / "text", source, target, packed)
     words = words_of(source, target).replace("text/test", "text/test,text/more")
     words += " --disable-validation" * packed
-    said = resmlp(*words.split())
-    assert said.status == 0, said.err
+    ran(*words.split())
     assert set(scores(tmp_path)) == {"test", "test1"}
     result = json.loads((tmp_path / "run" / "scores.json").read_text(encoding="utf-8"))
     assert (result["valid_nll"] is None) == packed
@@ -207,8 +201,7 @@ def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
             refused("another process is working in run", *words)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    said = resmlp(*words)
-    assert said.status == 0, said.err
+    ran(*words)
     assert scores(tmp_path) == scores(german)
     for name in ("data-bin/train.de-en.de.bin", "data-bin/dict.en.txt", "subwords/spm.model"):
         same = [folder / "run" / "data" / name for folder in (german, tmp_path)]

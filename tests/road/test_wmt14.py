@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from command import resmlp, shell
+from command import ran, shell
 from prepare_text import pairs_of, write_pairs
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -36,8 +36,7 @@ def test_from_corpora_to_bleu(tmp_path, monkeypatch):
     for number, (split, count) in enumerate({"train": 1700, "valid": 20, "test": 20}.items()):
         write_pairs(tmp_path / "corpora", split, ("en", "de"), pairs_of(count, number))
     for words in commands(tmp_path, "wmt14_en_de.sh"):
-        said = resmlp(*words)
-        assert said.status == 0, said.err
+        said = ran(*words)
     run = tmp_path / "out" / "resmlp_mt_tiny"
     assert "compound" in said.out and "BLEU" in said.out
     translated = (run / "test.de").read_text(encoding="utf-8").splitlines()

@@ -71,8 +71,7 @@ MESSAGE = "2026-01-01 00:00:00 | INFO | fairseq_cli.generate | Translated 61 sen
 
 
 def test_messages_and_what_looks_like_them(logs, tmp_path):
-    """Standard output is written in blocks, whose ends the lines of standard error can divide: no
-    part of a translation is taken for the whole."""
+    """Lines of standard error can cut those of standard output: no part is taken for the whole."""
     folder, texts = logs
     content, log = (folder / "out").read_text(encoding="utf-8"), tmp_path / "log"
     for number in (0, 30):

@@ -1,6 +1,4 @@
-"""Files that an attacker, a bad disk or another version may hand over as a checkpoint.
-
-Each is a good checkpoint with one change: of a value at some place in it, or of its bytes."""
+"""Good checkpoints with one change, as an attacker, a bad disk or another version may make it."""
 
 import copy
 import io

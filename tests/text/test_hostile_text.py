@@ -126,10 +126,7 @@ def pair_is_kept_or_dropped(source, target):
 
 @given(line=hostile_lines.lines(), target=hostile_lines.lines())
 def test_lines(subwords, line, target):
-    """A line of pieces, which fairseq takes for text and nothing else; no letter is lost.
-
-    A training pair is kept, each side one line, or there is a reason.
-    """
+    """No letter of a line is lost in subwords; a training pair is kept, one line a side, or not."""
     pieces_are_right(subwords, line)
     pair_is_kept_or_dropped(line, target)
 

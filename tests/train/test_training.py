@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import torch
-from fairseq_programs import values, weights
+from fairseq_programs import load, values
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
@@ -83,7 +83,7 @@ def test_the_printed_command_is_resumed(whole, corpus, tmp_path):
     assert "epoch 2 @ 13 updates" in log and '"epoch": 3' in log
     first = values(done.stdout + done.stderr, "loss")
     assert first + values(log, "loss") == values(expected, "loss")
-    ends = [weights(run.out / "checkpoint_last.pt") for run in (rest, whole)]
+    ends = [load(run.out / "checkpoint_last.pt")["model"] for run in (rest, whole)]
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
 
 

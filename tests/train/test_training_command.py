@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command import refused, resmlp, shell
+from command import ran, refused, shell
 from fairseq_programs import ROOT
 
 
@@ -34,8 +34,7 @@ def started(monkeypatch):
         run = []
         keep = lambda name, command, log, *_, environment=None: run.extend(command)  # noqa: E731
         monkeypatch.setattr("resmlp_mt.train.training.run_command", keep)
-        said = resmlp("train", data, "--out", out, *words)
-        assert said.status == 0, said.err
+        said = ran("train", data, "--out", out, *words)
         (printed,) = [line for line in said.err.splitlines() if "--user-dir" in line]
         assert shlex.split(printed)[-len(run) :] == run
         return shlex.split(printed)

@@ -3,7 +3,6 @@
 import gzip
 import io
 import os
-import resource
 from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
-from command import refused, resmlp
+from command import files_up_to, refused, resmlp
 from fairseq_programs import ROOT, call, lines, load, train
 from hypothesis import given
 from hypothesis import strategies as st
@@ -258,13 +257,9 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch):
     (tmp_path / "in").write_text("a b\n" * 11)
     translate = partial(driver.translate, Engine, tmp_path / "in", tmp_path / "out")
     monkeypatch.setattr(driver, "CHUNK", 4)
-    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (21, unlimited[1]))
-    try:
-        with pytest.raises(UserError, match="out could not be written: File too large: --resume"):
-            translate()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    said = "out could not be written: File too large: --resume"
+    with files_up_to(21), pytest.raises(UserError, match=said):
+        translate()
     assert (tmp_path / "out").read_text() == "b a\n" * 5 + "b"
     translate(resume=True)
     assert (tmp_path / "out").read_text() == "b a\n" * 11
