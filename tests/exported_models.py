@@ -27,7 +27,7 @@ LINES = [
 ]
 
 
-def write_data(folder: Path, normalise: bool = False) -> Path:
+def write_data(folder: Path, normalise: bool) -> Path:
     """Subwords, their dictionary for both sides, and what was decided about the text."""
     folder.mkdir()
     spm = train_subwords(LINES, folder / "spm", 90)
@@ -62,8 +62,9 @@ def with_model(translator: Translator, model, beam: int, lenpen: float = 0.6) ->
     return other
 
 
-def write_checkpoint(data: Path, path: Path, **options) -> SearchOptions:
-    """A checkpoint of a random model; how to search with it."""
+def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptions:
+    """A random model in a folder, its data beside it; how to search with it."""
+    data, path = write_data(folder / "data", normalise), folder / "model.pt"
     model, args = random_model(data, **options)
     args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}

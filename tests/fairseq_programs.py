@@ -167,18 +167,26 @@ def assert_same_hypotheses(some, others, tolerance=1e-3):
 
 
 def unlike(one, other) -> list[str]:
-    """The values that differ by a bit, but for those of the clock or the number of starts."""
-    some, others = (_values(load(path)) for path in (one, other))
+    """The values of two checkpoints that differ, but for those of the clock or number of starts."""
+    return differing(*(_kept(load(path)) for path in (one, other)))
+
+
+def differing(one, other) -> list[str]:
+    """The places where nested values differ, bit for bit."""
+    some, others = (
+        {keystr(place): value for place, value in tree_leaves_with_path(nested)}
+        for nested in (one, other)
+    )
     names = sorted(some.keys() | others.keys())
     return [name for name in names if not _equal(some.get(name), others.get(name))]
 
 
-def _values(state: dict) -> dict:
+def _kept(state: dict) -> dict:
     kept = {name: state[name] for name in ("model", "last_optimizer_state")}
     for name in ("train_iterator", "val_loss", "best"):
         kept[name] = state["extra_state"][name]
     kept["history"] = state["optimizer_history"][-1]  # one entry for each start
-    return {keystr(place): value for place, value in tree_leaves_with_path(kept)}
+    return kept
 
 
 def _equal(one, other) -> bool:

@@ -1,9 +1,7 @@
-"""The paper's translation model in plain PyTorch, to compare ours with.
+"""The paper's translation model in plain PyTorch, written from the paper alone.
 
-It is written from the paper and imports nothing of resmlp_mt or fairseq. ``weights`` is a state
-dict, or the part of it below a name. States are T x C, one sentence at a time: the zeros that pad a
-sentence in a batch would add nothing to any sum. A word is mapped to its embedding times sqrt(C),
-as in fairseq.
+``weights`` is a state dict, or its part below a name. States are T x C, one sentence at a time. A
+word is mapped to its embedding times sqrt(C), as in fairseq.
 """
 
 import math
@@ -42,8 +40,7 @@ def matrix(a, length, causal):
 
 
 def mix(weights, x, causal):
-    """``A x + b``, with a matrix for each group of neighbouring channels, under a gate or not; or a
-    convolution."""
+    """``A x + b`` with a matrix for each group of channels, or the same under a gate; or taps."""
     if "value_gate.weight" in weights:
         return gate(weights, x, causal)
     if "taps.weight" in weights:

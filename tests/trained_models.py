@@ -57,6 +57,13 @@ def trained(corpus, shared):
     return SimpleNamespace(folder=folder, path=path, data=corpus.data)
 
 
+def write_other_dictionaries(data: Path, folder: Path) -> None:
+    """The words of *data* in another order."""
+    words = (data / "dict.xx.txt").read_text().splitlines()
+    for language in ("xx", "yy"):
+        (folder / f"dict.{language}.txt").write_text("\n".join([*words[::-1], ""]))
+
+
 def make_world(folder: Path) -> None:
     text, pieces = folder / "text", folder / "pieces"
     for made in (text, pieces):

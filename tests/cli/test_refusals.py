@@ -10,6 +10,7 @@ from fairseq_programs import load
 from helpers import save_model
 from hostile_checkpoint_cases import GONE, MATRIX, VECTOR, altered
 from score_text import sentences
+from trained_models import write_other_dictionaries
 
 from resmlp_mt.text.subwords import train_subwords
 
@@ -57,9 +58,7 @@ def write_checkpoints(folder, world):
         torch.save(altered(state, place, value), folder / f"{name}.pt")
     torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, folder / "other.pt")
     (folder / "other").mkdir()
-    words = (world.data / "dict.xx.txt").read_text().splitlines()
-    for language in ("xx", "yy"):
-        (folder / "other" / f"dict.{language}.txt").write_text("\n".join([*words[::-1], ""]))
+    write_other_dictionaries(world.data, folder / "other")
     shutil.copy(world.checkpoint, folder / "other" / "model.pt")
     train_subwords([f"quick brown foxes {x}" for x in "abcdefgh"], folder / "foreign", 30)
 

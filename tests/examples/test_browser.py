@@ -13,7 +13,7 @@ from pathlib import Path
 import hostile_lines
 import pytest
 import sentencepiece
-from exported_models import LINES, write_checkpoint, write_data
+from exported_models import LINES, saved_model
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.export.folder import substitutions
@@ -94,7 +94,7 @@ def test_damaged_subwords(damage, tmp_path):
 )
 def test_the_page(tmp_path):
     """The check of the page itself, with a small model, fails where a translation differs."""
-    options = write_checkpoint(write_data(tmp_path / "data"), tmp_path / "model.pt")
+    options = saved_model(tmp_path)
     lines = tmp_path / "lines"
     lines.write_text("".join(f"{line}\n" for line in LINES))
     words = ["export", options.paths[0], "--data", options.data, "--out", tmp_path / "out"]

@@ -10,16 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from exported_models import (
-    LINES,
-    SHARED,
-    apart,
-    random_model,
-    sentences,
-    with_model,
-    write_checkpoint,
-    write_data,
-)
+from exported_models import LINES, SHARED, apart, random_model, saved_model, sentences, with_model
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import export, export_model, substitutions
@@ -36,8 +27,8 @@ TYPOGRAPHY += ['Er sagte: "Ja."', "„Ja.“ Dann", "«\u00a0Oui\u00a0»"]
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data(tmp_path_factory.mktemp("export") / "data")
+def data(plain):
+    return plain.options.data
 
 
 # the norm, and whether embeddings are shared, alternate over the kinds of mixing
@@ -78,9 +69,9 @@ def test_same_translations(data, plain, tmp_path, kind, heads, norm, tied):
 
 
 @pytest.fixture(scope="module")
-def plain(data, tmp_path_factory):
+def plain(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
-    options = write_checkpoint(data, folder / "model.pt", token_mixing_heads=2)
+    options = saved_model(folder, token_mixing_heads=2)
     translator = Translator(options)
     export_model(translator, folder / "out", "float32", LINES)
     return SimpleNamespace(options=options, translator=translator, out=folder / "out")
@@ -174,7 +165,7 @@ def test_a_step_is_lean(data, precision, nodes):
 
 def test_normalised_text(tmp_path):
     """Lines with what the normaliser changes are split as `resmlp-mt translate` splits them."""
-    options = write_checkpoint(write_data(tmp_path / "data", normalise=True), tmp_path / "model.pt")
+    options = saved_model(tmp_path, normalise=True)
     export(options, tmp_path / "out", "float32", None)
     exported, settings = ExportedModel(tmp_path / "out"), options.text_settings()
     lines = [*TYPOGRAPHY, *hostile_lines.FIXED]

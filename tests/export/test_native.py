@@ -7,16 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from exported_models import (
-    LINES,
-    SHARED,
-    apart,
-    random_model,
-    sentences,
-    with_model,
-    write_checkpoint,
-    write_data,
-)
+from exported_models import LINES, SHARED, apart, random_model, saved_model, sentences, with_model
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.export.folder import write_model
@@ -47,9 +38,7 @@ def installed(shared, request):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("native")
-    data = write_data(folder / "data")
-    return Translator(write_checkpoint(data, folder / "model.pt", token_mixing="gated"))
+    return Translator(saved_model(tmp_path_factory.mktemp("native"), token_mixing="gated"))
 
 
 def exported(plain, out, precision="float32", **options):

@@ -17,7 +17,7 @@ import hostile_lines
 import numpy as np
 import onnx
 import pytest
-from exported_models import LINES, write_checkpoint, write_data
+from exported_models import LINES, saved_model
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.export import runtime
@@ -40,7 +40,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def made(tmp_path_factory):
     """An exported folder, written by the command, and the options of its search."""
     folder = tmp_path_factory.mktemp("runtime")
-    options = write_checkpoint(write_data(folder / "data"), folder / "model.pt")
+    options = saved_model(folder)
     (folder / "lines").write_text("\n".join(LINES) + "\n")
     out = io.StringIO()
     with redirect_stdout(out):

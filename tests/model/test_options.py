@@ -6,14 +6,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from fairseq.modules import MultiheadAttention
 from helpers import build_model, gap, model_options, pad_batch, random_sentences, shift
 from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints import synthetic_dictionary
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.architectures import ARCHITECTURES
 from resmlp_mt.model.config import GONE_KINDS
 from resmlp_mt.model_folder import LENPEN, length_penalty
 
@@ -24,21 +22,6 @@ def loss_of(model, dictionary):
     logits, _ = model(source, None, pad_batch([shift(s) for s in targets], dictionary))
     target = pad_batch(targets, dictionary).flatten()
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target, ignore_index=1)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_what_the_paper_leaves_out(arch):
-    """No self-attention, no norm, and positional embeddings only where convolutions need them."""
-    model, _ = build_model(arch)
-    placed = "conv" in arch
-    for name, module in model.named_modules():
-        assert "Norm" not in type(module).__name__, name
-        assert placed or "Positional" not in type(module).__name__, name
-        assert not isinstance(module, torch.nn.MultiheadAttention), name
-        if isinstance(module, MultiheadAttention):
-            assert name.startswith("decoder.") and module.encoder_decoder_attention, name
-    for side in (model.encoder, model.decoder):
-        assert (side.embed_positions is not None) == placed
 
 
 def test_command_line_options():

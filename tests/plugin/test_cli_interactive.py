@@ -9,6 +9,7 @@ import torch
 from fairseq.data.encoders import build_bpe
 from fairseq_programs import assert_same_hypotheses, call, generate, hypotheses, load
 from helpers import FIXTURES
+from trained_models import write_other_dictionaries
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError
@@ -88,9 +89,7 @@ def test_the_hub_refuses_other_dictionaries(world, tmp_path):
     for folder in ("model", "other"):
         shutil.copytree(world.data, tmp_path / folder)
     shutil.copy(world.checkpoint, tmp_path / "model" / "model.pt")
-    words = (world.data / "dict.xx.txt").read_text().splitlines()
-    for language in ("xx", "yy"):
-        (tmp_path / "other" / f"dict.{language}.txt").write_text("\n".join([*words[::-1], ""]))
+    write_other_dictionaries(world.data, tmp_path / "other")
     assert ResMLPModel.from_pretrained(tmp_path / "model")
     with pytest.raises(UserError, match="model.pt was trained with other dictionaries"):
         ResMLPModel.from_pretrained(tmp_path / "model", data_name_or_path="../other")

@@ -6,17 +6,7 @@ import re
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq_programs import (
-    LAST,
-    PACKAGE,
-    generate,
-    hypotheses,
-    lines,
-    load,
-    process,
-    train,
-    values,
-)
+from fairseq_programs import LAST, PACKAGE, generate, lines, load, process, train, values
 
 
 @torch.no_grad()
@@ -82,7 +72,7 @@ def test_adaptive_softmax(corpus, tmp_path):
     losses = values(train(corpus.data, tmp_path, *options, criterion=criterion).log, "train_loss")
     assert losses[-1] < 0.8 * losses[0]
     assert_scores_are(corpus.data, tmp_path / LAST)
-    assert len(hypotheses(generate(corpus.data, tmp_path / LAST))) == corpus.sizes["test"]
+    assert len(lines(generate(corpus.data, tmp_path / LAST), "H")) == corpus.sizes["test"]
 
 
 def test_trained_by_hydra(corpus, tmp_path):
@@ -125,10 +115,10 @@ def test_alignment(trained, corpus, kind):
         }
 
     out, first = aligned("--batch-size", 64)
-    words, sources = hypotheses(out), lines(out, "S")
+    words, sources = lines(out, "H"), lines(out, "S")
     assert len(first) == corpus.sizes["test"]
     for number, rows in first.items():
-        length, width = len(words[number][0][1]), len(sources[number][0][0].split())
+        length, width = len(words[number][0][1].split()), len(sources[number][0][0].split())
         if kind == "hard":
             assert [target for _, target in rows] == list(range(length))
             assert all(0 <= source < width for source, _ in rows)

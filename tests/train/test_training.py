@@ -7,6 +7,7 @@ import subprocess
 import pytest
 import torch
 from fairseq_programs import load, values
+from trained_models import write_other_dictionaries
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
@@ -161,9 +162,7 @@ def test_a_start_from_a_model_of_other_dictionaries_is_refused(whole, corpus, tm
             shutil.copy(path, tmp_path)
     begin = ("--finetune-from-model", start)
     training(other, tmp_path / "same", *begin)
-    words = (other.data / "dict.xx.txt").read_text().splitlines()
-    for language in ("xx", "yy"):
-        (other.data / f"dict.{language}.txt").write_text("\n".join([*words[::-1], ""]))
+    write_other_dictionaries(corpus.data, other.data)
     with pytest.raises(UserError, match="was trained with other dictionaries than those of"):
         training(other, tmp_path / "new", *begin)
 
