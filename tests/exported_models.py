@@ -27,19 +27,6 @@ LINES = [
 ]
 
 
-def write_data(folder: Path, normalise: bool) -> Path:
-    """Subwords, their dictionary for both sides, and what was decided about the text."""
-    folder.mkdir()
-    spm = train_subwords(LINES, folder / "spm", 90)
-    dictionary = Dictionary()
-    for line in Path(spm).with_suffix(".vocab").read_text(encoding="utf-8").splitlines()[1:]:
-        dictionary.add_symbol(line.split("\t")[0])
-    for language in ("en", "de"):
-        dictionary.save(str(folder / f"dict.{language}.txt"))
-    TextSettings("en", "de", normalise, spm).save(folder)
-    return folder
-
-
 def random_model(data: Path, **options):
     """A model with random weights, and its complete options."""
     torch.manual_seed(0)
@@ -63,8 +50,16 @@ def with_model(translator: Translator, model, beam: int, lenpen: float = 0.6) ->
 
 
 def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptions:
-    """A random model in a folder, its data beside it; how to search with it."""
-    data, path = write_data(folder / "data", normalise), folder / "model.pt"
+    """A random model in a folder, with its data beside it; how to search with it."""
+    data, path = folder / "data", folder / "model.pt"
+    data.mkdir()
+    spm = train_subwords(LINES, data / "spm", 90)
+    dictionary = Dictionary()
+    for line in Path(spm).with_suffix(".vocab").read_text(encoding="utf-8").splitlines()[1:]:
+        dictionary.add_symbol(line.split("\t")[0])
+    for language in ("en", "de"):
+        dictionary.save(str(data / f"dict.{language}.txt"))
+    TextSettings("en", "de", normalise, spm).save(data)
     model, args = random_model(data, **options)
     args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}

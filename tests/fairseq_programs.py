@@ -167,7 +167,7 @@ def assert_same_hypotheses(some, others, tolerance=1e-3):
 
 
 def unlike(one, other) -> list[str]:
-    """The values of two checkpoints that differ, but for those of the clock or number of starts."""
+    """The values of two checkpoints that differ, but for the clock's and the number of starts."""
     return differing(*(_kept(load(path)) for path in (one, other)))
 
 

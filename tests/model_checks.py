@@ -15,8 +15,7 @@ def random_words(dictionary, *shape: int) -> Tensor:
 
 
 def at_words(model, dictionary, sources, targets, left, left_target) -> Iterator[List[Tensor]]:
-    """What a model makes of a padded batch, for each pair of sentences: the encoder's states, the
-    decoder's, the attention, if any, and the logits, without what is at padding."""
+    """For each pair: states of both sides, any attention, and logits, without the padding."""
     tokens, prev = pad_batch(sources, dictionary, left), pad_batch(targets, dictionary, left_target)
     encoded = model.encoder(tokens, return_all_hiddens=True)
     logits, extra = model.decoder(prev, encoded)

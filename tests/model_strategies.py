@@ -1,7 +1,4 @@
-"""What Hypothesis draws: a model's options, its dtype, sentences, and moves of a beam search.
-
-The first of each choice is the plainest: Hypothesis makes a failing example as plain as it can.
-"""
+"""What Hypothesis draws: models, sentences, moves of a beam search; the plainest comes first."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -131,8 +128,7 @@ def cases(draw, most_sentences: int = 4) -> Case:
 
 @st.composite
 def searches(draw) -> Case:
-    """A case with the moves of a beam search: hypotheses repeated and dropped within their
-    sentence, finished sentences taken out; or rows moved in any way, as fairseq's interface may."""
+    """A case with the moves of a beam search: within its sentences, or any, as in fairseq."""
     case = draw(cases(most_sentences=3))
     case.beam = draw(st.integers(1, 4))
     case.own = draw(st.booleans())

@@ -132,8 +132,7 @@ def encode(weights, words, positions=False):
 
 
 def decode(weights, words, memory, heads, positions=False):
-    """The states before and after each layer; the attention of the last layer, averaged over the
-    heads, T x S; the logits of the next words, T x V."""
+    """The states of all layers, the last attention as mean of the heads (T x S), logits (T x V)."""
     decoder = below(weights, "decoder")
     states = [embed(decoder, words, positions)]
     while layer := below(decoder, f"layers.{len(states) - 1}"):

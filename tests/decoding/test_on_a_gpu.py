@@ -85,9 +85,8 @@ DEVICE = "madeup"
 
 
 def test_on_a_made_up_device():
-    """Its tensors have a shape, a type and a place but no values: reading one on the host raises an
-    error. It stays registered, and autograd asks for the devices only once, before the first
-    gradient, so it needs a process of its own."""
+    """Reading one of its tensors on the host is an error, as they have no values. It stays
+    registered, and autograd asks for devices only once, so it needs a process of its own."""
     done = process(__file__, path=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr
 

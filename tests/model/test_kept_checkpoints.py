@@ -23,8 +23,7 @@ TARGETS = ["c a", "b e d a", "d"]
 
 @torch.no_grad()
 def answers(path: Path):
-    """Log-probabilities of all words at every position of the targets, and the best four
-    translations of each source by the model as it is prepared for inference."""
+    """Log-probabilities at every target position, and the best four translations of each source."""
     (model,), cfg, task = load_model_ensemble_and_task([str(path)], {"data": str(FIXTURES)})
     model.eval()
     words = task.source_dictionary

@@ -71,8 +71,7 @@ def test_retained_in_generation():
 
 
 def test_in_a_branch():
-    """What is dropped comes from the branch, after its last map; its input stays whole. A branch
-    keeps its input, B's output, C's output and a mask of bytes: not GELU's result, nor Aff's."""
+    """Dropout is last; for the backward pass stay the input, B's and C's output and a byte mask."""
     model, _ = build_model(encoder_embed_dim=32, encoder_ffn_embed_dim=128, dropout=0.1)
     branch = model.encoder.layers[0].feed_forward.train()
     x = torch.randn(20, 16, 32, requires_grad=True)

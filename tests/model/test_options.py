@@ -37,8 +37,7 @@ def test_command_line_options():
 
 
 def test_hydra_options():
-    """A DictConfig builds what the Namespace builds, also from what is saved; fairseq's option
-    switches the positional embeddings of an architecture off."""
+    """A DictConfig builds what the Namespace builds; fairseq's option switches positions off."""
     dictionary = synthetic_dictionary(50)
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     args = model_options("resmlp_mt_conv_6", no_token_positional_embeddings=True)

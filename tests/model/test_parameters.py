@@ -49,8 +49,7 @@ def test_paper_model(arch):
 
 
 def test_toeplitz_and_gated():
-    """A weight for each distance and head, and a bias a head, seven more than the paper has; under
-    a gate also three C x C maps with a bias each."""
+    """A weight for each distance and head, a bias a head; under a gate three C x C maps more."""
     size = SIZES["resmlp_mt_6"]
     toeplitz = expected_count(*size, 1, (8 * 127, 8 * 64)) + size[2] * 2 * 7 * 64
     assert count("resmlp_mt_toeplitz_6", **ONE) == toeplitz

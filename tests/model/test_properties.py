@@ -21,8 +21,7 @@ TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
 
 @torch.no_grad()
 def tolerance_of(case: Case) -> float:
-    """The gap that rounding may make. In 16 bits it depends on the weights, so it is measured as
-    the distance of the model from its copy in float64."""
+    """The gap that rounding may make; in 16 bits it is measured against a float64 copy."""
     if case.dtype in TOLERANCES:
         return TOLERANCES[case.dtype]
     both = (outputs(case.model(dtype), case) for dtype in (None, torch.float64))

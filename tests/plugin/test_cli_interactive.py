@@ -131,8 +131,7 @@ def test_options_of_the_hub(tmp_path, layout):
 
 
 def test_text_is_made_as_it_was_prepared(world, tmp_path):
-    """The decision to normalise is read beside the SentencePiece model; without one nothing is
-    changed. The model translates from xx: where that was the target when the data were made, the
+    """Normalised where the data say so. The model translates from xx: where xx was the target, the
     text is not English, of which alone a comma moves."""
     line, encode = 'w01 "w02", w03 %', Subwords(world.spm).encode
     for pair, expected in (

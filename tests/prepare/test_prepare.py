@@ -173,8 +173,7 @@ def test_a_worker_that_is_killed(tmp_path, monkeypatch):
 
 
 def test_everything_is_what_fairseq_preprocess_makes(tmp_path, own):
-    """The dictionary too, where all characters of the text are pieces. fairseq would make a word of
-    each run of others, which are unknown to SentencePiece and to us."""
+    """The dictionary too, where all characters of the text are pieces."""
     write_pairs(tmp_path / "own", "t", SIDES, pairs_of(150, 1) + [("<unk> ka", "</s> lo")] * 2)
     out, its = tmp_path / "out", tmp_path / "its"
     ran(*own, "--out", out)

@@ -86,8 +86,7 @@ def test_gradients(arch, training):
 @pytest.mark.parametrize("beam, vocabulary, length_penalty", [(3, 12, 0.6), (40, 90, 0.0)])
 @torch.no_grad()
 def test_beam_search_scores(beam, vocabulary, length_penalty):
-    """Each hypothesis has the log-probabilities that the reference gives its words (the search
-    adds them up in float32). Sums over the past of 40 beams share what beams have in common."""
+    """Each has the log-probabilities of the reference. Sums of 40 beams share what is common."""
     pair = Pair("resmlp_mt_tiny", vocabulary=vocabulary)
     batch = {"src_tokens": pad_batch(pair.sources, pair.dictionary, left=True)}
     options = dict(beam_size=beam, max_len_b=8, len_penalty=length_penalty)

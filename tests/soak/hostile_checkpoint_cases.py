@@ -229,8 +229,7 @@ def changed_bytes(content: bytes, seed: int, number: int) -> bytes:
 
 
 def damaged(good: Good) -> Iterator[Case]:
-    """Cut off anywhere; one byte or 200 changed; three of the pickled part, with checksums that go
-    with them: then anything may have been meant, but it must be read as data."""
+    """Cut off or with wrong bytes; a wrong pickle with right checksums must be read as data."""
     content = good.content
     for seed in range(good.files):
         offset = random.Random(seed).randrange(len(content))
