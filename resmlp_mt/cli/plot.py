@@ -1,7 +1,9 @@
 """Draw a checkpoint or its training, at the size of a printed column (8 cm).
 
-resmlp-mt plot matrices run/model/model.pt -o A.png
-resmlp-mt plot curves run/checkpoints/train.log other/train.log -o curves.png
+  resmlp-mt plot matrices run/model/model.pt -o A.png
+  resmlp-mt plot curves run/checkpoints/train.log other/train.log -o curves.png
+
+Each kind has options of its own: resmlp-mt plot KIND --help.
 """
 
 import argparse

@@ -18,8 +18,8 @@ class ExportEngine:
             raise UserError(f'{error}: pip install ".[export]"') from None
         for name in ("data", "spm", "no_repeat_ngram_size", "fp16"):
             if name in search:
-                option = name.replace("_", "-")
-                raise UserError(f"--{option}: is for checkpoints, and {folder} is an export")
+                name = name.replace("_", "-")
+                raise UserError(f"--{name}: is for checkpoints, and {folder} is an export")
         try:
             self._model, self._search = ExportedModel(folder, threads, native), search
             self._model.search([], **search)  # refuses values out of range

@@ -76,8 +76,9 @@ class _QuietImport:
             execute = spec.loader.exec_module
 
             def exec_module(module):
-                # about functions that fairseq compiles: no user can mend it
+                # about code of fairseq: no user can mend it
                 warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
+                warnings.filterwarnings("ignore", ".*invalid escape", SyntaxWarning)
                 with logging_as_before(), _stand_ins():
                     execute(module)
 

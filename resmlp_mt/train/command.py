@@ -27,11 +27,8 @@ PORT = 29500  # torchrun's default
 
 # bf16 is torch.autocast. fp16 keeps weights in 16 bits: --fp16 alone makes one flat copy of all
 # weights, which Adagrad cannot work on.
-PRECISIONS: Dict[str, Options] = {
-    "fp32": {},
-    "bf16": {},
-    "fp16": {"--fp16": [], "--fp16-no-flatten-grads": []},
-}
+PRECISIONS: Dict[str, Options] = {"fp32": {}, "bf16": {}}
+PRECISIONS["fp16"] = {"--fp16": [], "--fp16-no-flatten-grads": []}
 AUTOCAST = "RESMLP_MT_AUTOCAST"  # --precision decides it, whatever the shell has
 STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
