@@ -10,6 +10,7 @@ A mark is <!-- NAME --> before the text and <!-- /NAME --> behind it.
 import argparse
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Dict, List
@@ -204,8 +205,8 @@ def speed(results: Results) -> str:
             found = columns(results, f"speed/{machine}/decode/{size}/25")
             rows.append([f"{heading}, {sentences}", *times(found, "transformer", "resmlp_mt_6")])
     found = columns(results, "speed/amd/exported/512/1x4")
-    cells = times(found, "CTranslate2 int8", "exported int8")
-    rows.append(["AMD EPYC, 1 sentence, int8: CTranslate2, exported", *cells])
+    cells = times(found, "CTranslate2 int8", "native int8")
+    rows.append(["AMD EPYC, 1 sentence, int8: CTranslate2, native", *cells])
     return markdown(["ms a decoding step", "Transformer", "ResMLP", "speed-up"], rows)
 
 
@@ -237,15 +238,19 @@ def exported(results: Results) -> str:
     sizes["256/64x4"] = "3 + 3 layers, 256, 64x4"
     for size, heading in sizes.items():
         found = columns(results, f"speed/amd/exported/{size}")
-        rows.append([heading, *times(found, "CTranslate2 int8", "exported int8")])
-    return markdown(["int8, ms a step", "CTranslate2", "exported", "speed-up"], rows)
+        graph = number(found["exported int8"]["ms_a_step"]["median"])
+        theirs, ours, speed_up = times(found, "CTranslate2 int8", "native int8")
+        rows.append([heading, theirs, graph, ours, speed_up])
+    return markdown(["int8, ms a step", "CTranslate2", "graph", "native", "speed-up"], rows)
 
 
 def text_to_text(results: Results) -> str:
     """Milliseconds of a sentence of a test set, the published shape."""
     found = results["speed/amd/text/256"]["numbers"]["text"]
-    rows = [[name, number(n["p50"]), number(n["tokens_per_second"])] for name, n in found.items()]
-    return markdown(["", "ms a sentence", "tokens/s in batches"], rows)
+    shown = ("p50", "p95", "tokens_per_second", "start_seconds", "model_mb")
+    rows = [[name, *(number(n[key]) for key in shown)] for name, n in found.items()]
+    head = ["", "ms a sentence", "95%", "tokens/s in batches", "start, s", "MB"]
+    return markdown(head, rows)
 
 
 def memory(results: Results) -> str:
@@ -288,6 +293,7 @@ def quickstart(results: Results) -> str:
 
 MARKS = {
     "quality": quality,
+    "quality en-fr": partial(quality, pair="en-fr"),
     "repetition": repetition,
     "front quality": front,
     "budgets": budgets,
