@@ -253,18 +253,6 @@ def text_to_text(results: Results) -> str:
     return markdown(head, rows)
 
 
-def memory(results: Results) -> str:
-    """MB by words of both sides: activations of training, what decoding remembers."""
-    found = results["speed/amd/memory"]["numbers"]["memory"]
-    both = found["transformer"], found["resmlp_mt_6"]
-    rows = [
-        [f"{part}, {words} words", *(f"{of[part][words] / 1e6:,.0f}" for of in both)]
-        for part in ("training", "decoding")
-        for words in ("200",)
-    ]
-    return markdown(["MB", "Transformer", "ResMLP"], rows)
-
-
 # ------------------------------------------------------------------------- published models
 
 
@@ -305,7 +293,6 @@ MARKS = {
     "training": training,
     "exported": exported,
     "text to text": text_to_text,
-    "memory": memory,
     "model scores": model_scores,
     "model training": model_training,
     "model sentences": model_sentences,
