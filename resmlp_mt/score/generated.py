@@ -15,8 +15,8 @@ from resmlp_mt.text.subwords import SPACE
 def read_system(path: Path, sentences: int) -> List[str]:
     """The lines of a text, or the best translations in a log, which has all *sentences*.
 
-    A file is a log if a line ``H-7 SCORE ...`` is followed by a
-    line ``D-7 SCORE ...``: a translation that looks like one of them does not make it one.
+    A file is a log if a line ``H-7 SCORE ...`` is followed by a line ``D-7 SCORE ...``: a
+    translation that looks like one of them does not make it one.
     """
     lines, name = read_text(path), name_of(path)
     best = _best_translations(lines)
