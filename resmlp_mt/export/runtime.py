@@ -486,10 +486,8 @@ def _read_lines(path: Optional[str]) -> List[str]:
         except (EOFError, OSError, zlib.error):
             raise TranslationError(f"{name}: cut off or damaged: copy it again") from None
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if not data:
-        raise TranslationError(f"{name}: empty file: give one sentence a line")
     try:
-        return data.decode("utf-8").removesuffix("\n").split("\n")
+        return data.decode("utf-8").removesuffix("\n").split("\n") if data else []
     except UnicodeDecodeError as error:
         number = data.count(b"\n", 0, error.start) + 1
         raise TranslationError(
@@ -518,7 +516,7 @@ def _main(args) -> None:
                 texts = [translation.text for translation in found]
                 output.writelines(f"{text}\n" for text in texts + [""] * (args.nbest - len(texts)))
                 if number % 100 == 0 or number == len(lines):
-                    end = "\n" if number == len(lines) else "\r"
+                    end = "\r" if sys.stderr.isatty() and number < len(lines) else "\n"
                     print(f"{number} of {len(lines)} lines", end=end, file=sys.stderr, flush=True)
         if temporary:
             os.replace(temporary, args.output)

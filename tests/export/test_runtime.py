@@ -77,20 +77,20 @@ def test_without_torch(made, tmp_path):
     words = ("--max-len-b", 10, "--beam", 2, "--nbest", 2)
     status, out, err = bare(made, "--input", source, "--output", output, *words)
     assert (status, out) == (0, b"") and "Traceback" not in err
-    assert f"{len(lines)} of {len(lines)} lines" in err
+    assert f"{len(lines)} of {len(lines)} lines\n" in err and "\r" not in err
     found = output.read_text(encoding="utf-8").split("\n")[:-1]
     expected = ExportedModel(made).translate(lines, max_len_b=10, beam=2, nbest=2)
     flat = [text for one in expected for text in one + [""] * (2 - len(one))]
     assert found == flat and len(found) == 2 * len(lines)
     assert not list(tmp_path.glob("*.tmp"))
     assert bare(made, "--input", "-", "--output", "-", *words, text=text)[1] == output.read_bytes()
+    assert bare(made, text=b"")[:2] == (0, b"")
 
 
 @pytest.mark.parametrize(
     "text, words, message",
     [
         (b"red\ndog \xff cat\n", "", "standard input, line 2: invalid UTF-8"),
-        (b"", "", "standard input: empty file"),
         (b"red " * 99, "", r"line 1: \d+ pieces, but the model reads 39"),
         (b"red\n", "--beam 0", "beam 0, nbest 1"),
         (b"red\n", "--max-len-b -1", "max_len_b -1: give a lenpen"),
