@@ -26,11 +26,12 @@ def resmlp(*words, stdin: bytes = b"") -> Said:
     """Call ``resmlp-mt WORDS``, as a shell would. Progress is left out of what it printed."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
     with (
+        mock.patch.object(sys, "argv", ["resmlp-mt", *map(str, words)]),
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        status = main(list(map(str, words)))
+        status = main()
         out.flush()
     # a bar goes back to the start of its line, a step has its number in front and ends with a time
     lines = [line for line in err.getvalue().split("\n") if line.strip() and "\r" not in line]
