@@ -79,6 +79,7 @@ class _QuietImport:
                 # about code of fairseq: no user can mend it
                 warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
                 warnings.filterwarnings("ignore", ".*invalid escape", SyntaxWarning)
+                warnings.filterwarnings("ignore", "'pin_memory' argument", UserWarning)
                 with logging_as_before(), _stand_ins():
                     execute(module)
 

@@ -100,9 +100,9 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
             image = _show(axes, panel)
             axes.tick_params(labelleft=not column, labelbottom=column >= len(below))
             if not column:
-                axes.set_ylabel(f"{panel.row}\nwritten t".strip())
+                axes.set_ylabel(f"{panel.row}\nto t".strip())
             if column >= len(below):
-                axes.set_xlabel("read s")
+                axes.set_xlabel("from s")
     place: Dict[str, Any] = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
     scale = figure.colorbar(image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], **place)
     scale.set_label("weight A[t, s], divided by the largest of its matrix")
