@@ -37,6 +37,17 @@ def append(name: str, numbers: dict, seed: Optional[int] = None, path: Path = FI
         file.write(json.dumps(result, ensure_ascii=False) + "\n")
 
 
+def number(value: float) -> str:
+    """Three significant digits, two decimals at most."""
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def spread(value: dict) -> str:
+    return f"{number(value['median'])} ({number(value['low'])} .. {number(value['high'])})"
+
+
 def commit() -> str:
     """The short hash of HEAD, with a plus sign if a tracked .py file differs from it."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*"]

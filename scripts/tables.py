@@ -16,7 +16,7 @@ from statistics import mean
 from typing import Dict, List
 
 from pictures import draw
-from results import ROOT, load
+from results import ROOT, load, number, spread
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
@@ -45,17 +45,6 @@ Results = Dict[str, dict]
 def markdown(head: List[str], rows: List[List[str]]) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in [head, *rows]]
     return "\n".join(["", lines[0], "|" + "---|" * len(head), *lines[1:], ""])
-
-
-def number(value: float) -> str:
-    """Three significant digits."""
-    if value >= 99.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
-
-
-def spread(value: dict) -> str:
-    return f"{number(value['median'])} ({number(value['low'])} .. {number(value['high'])})"
 
 
 # ------------------------------------------------------------------ quality at equal CPU time

@@ -19,13 +19,8 @@ from torch import Tensor
 from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.train.recipe import command_line, load_recipe
 
-# section 3 of the paper
-RECIPE = (
-    "--optimizer adagrad --lr 0.2 --lr-scheduler fixed --warmup-updates 32000 "
-    "--layerscale-init 0.2 --dropout 0.15 --criterion label_smoothed_cross_entropy "
-    "--label-smoothing 0.1 --clip-norm 0 --share-all-embeddings"
-)
 TOLERANCE = 1e-3  # how far float32 on two devices may be apart
 SMALL = (
     "--encoder-layers 2 --decoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 64 "
@@ -84,7 +79,8 @@ def train(args, precision: str) -> List[float]:
     """The losses of ``--updates`` updates with the paper's recipe, without skipped ones."""
     pair = Pair(Namespace(**{**vars(args), "dtype": "float32", "device": "cpu"}))
     switches = {"float16": ["--fp16"]}.get(precision, []) + ["--cpu"] * (args.device == "cpu")
-    options = complete(args.arch, [*args.arch_options.split(), *RECIPE.split(), *switches])
+    recipe = command_line(load_recipe("paper").options_for("resmlp_mt", "en-de", args.updates))
+    options = complete(args.arch, [*args.arch_options.split(), *recipe, *switches])
     warnings.simplefilter("ignore")  # hydra's, about fairseq's use of it
     cfg = convert_namespace_to_omegaconf(options)
     criterion = pair.task.build_criterion(cfg.criterion)

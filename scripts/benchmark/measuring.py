@@ -5,10 +5,7 @@ from statistics import median
 from typing import Callable, Dict, List
 
 import torch
-
-
-def spread(values: List[float]) -> dict:
-    return {"median": median(values), "low": min(values), "high": max(values)}
+from results import number, spread
 
 
 def alternate(runs: Dict[str, Callable[[], object]], repeats: int) -> Dict[str, List[float]]:
@@ -37,24 +34,17 @@ def timed(title: str, runs: Dict[str, Callable[[], object]], args, tokens: int, 
     for name, taken in seconds.items():
         of = found[name] = {
             "tokens_per_second": tokens / median(taken),
-            "ms_a_step": spread([1000 * value / steps for value in taken]),
-            "speed": spread([theirs / ours for theirs, ours in zip(seconds["transformer"], taken)]),
+            "ms_a_step": middle([1000 * value / steps for value in taken]),
+            "speed": middle([theirs / ours for theirs, ours in zip(seconds["transformer"], taken)]),
         }
-        cells = [spread_text(of["ms_a_step"]), spread_text(of["speed"])]
+        cells = [spread(of["ms_a_step"]), spread(of["speed"])]
         rows.append([name, number(of["tokens_per_second"]), *cells])
     show(title, ["", "tokens/s", "ms a step", "speed-up"], rows)
     return found
 
 
-def number(value: float) -> str:
-    """Three significant digits."""
-    if value >= 99.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
-
-
-def spread_text(value: dict) -> str:
-    return f"{number(value['median'])} ({number(value['low'])} .. {number(value['high'])})"
+def middle(values: List[float]) -> dict:
+    return {"median": median(values), "low": min(values), "high": max(values)}
 
 
 def show(title: str, head: List[str], rows: List[List[str]]) -> None:

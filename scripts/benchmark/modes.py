@@ -6,8 +6,9 @@ from functools import partial
 from typing import Dict, List
 
 import torch
-from measuring import number, show, timed
+from measuring import show, timed
 from models import Pair, loss_of
+from results import number
 from systems import exported, in_ctranslate2, in_fairseq
 
 from resmlp_mt.errors import UserError

@@ -9,7 +9,8 @@ from typing import Callable, Dict, List
 
 import sentencepiece
 from fairseq import checkpoint_utils
-from measuring import alternate, number, show
+from measuring import alternate, show
+from results import number
 from systems import convert, load_converted
 
 from resmlp_mt.errors import UserError
@@ -17,13 +18,14 @@ from resmlp_mt.export.runtime import ExportedModel
 from resmlp_mt.text.lines import read_text
 
 TOKENS = 4096  # source tokens of a batch, padding included
-Translate = Callable[[List[str]], int]  # returns the number of tokens, ends included
+# gives the number of tokens, ends included; 0 words: as many as the model wants
+Translate = Callable[[List[str], int], int]
 
 
 def ours(folder: Path, native: bool, args) -> Translate:
     exported = ExportedModel(folder, args.threads, native)
 
-    def translate(lines: List[str]) -> int:
+    def translate(lines: List[str], words: int) -> int:
         found = exported.stream(lines, beam=args.beam, max_tokens=TOKENS)
         return sum(len(one[0].pieces) + 1 for one in found)
 
@@ -33,12 +35,12 @@ def ours(folder: Path, native: bool, args) -> Translate:
 def theirs(folder: Path, spm: Path, precision: str, args) -> Translate:
     translator = load_converted(folder, precision, args)
     subwords = sentencepiece.SentencePieceProcessor(model_file=str(spm))
-    search = {"beam_size": args.beam, "max_decoding_length": 200}
 
-    def translate(lines: List[str]) -> int:
+    def translate(lines: List[str], words: int) -> int:
+        search = {"min_decoding_length": words or 1, "max_decoding_length": words or 200}
         pieces = subwords.encode(lines, out_type=str)
         found = translator.translate_batch(
-            pieces, **search, max_batch_size=TOKENS, batch_type="tokens"
+            pieces, **search, beam_size=args.beam, max_batch_size=TOKENS, batch_type="tokens"
         )
         best = [one.hypotheses[0] for one in found]
         subwords.decode(best)
@@ -48,10 +50,13 @@ def theirs(folder: Path, spm: Path, precision: str, args) -> Translate:
 
 
 def one_by_one(systems: Dict[str, Translate], lines: List[str]) -> Dict[str, dict]:
-    """Milliseconds of a line: all systems in turn, the median of three times."""
+    """Milliseconds of a line: all systems in turn, the median of three times. CTranslate2 writes
+    as many words as the first of ours."""
     taken: Dict[str, List[float]] = {system: [] for system in systems}
+    first, *_ = systems.values()
     for line in lines:
-        runs = {system: partial(translate, [line]) for system, translate in systems.items()}
+        words = first([line], 0) - 1
+        runs = {system: partial(translate, [line], words) for system, translate in systems.items()}
         for system, seconds in alternate(runs, 3).items():
             taken[system].append(1000 * median(seconds))
     late = len(lines) * 95 // 100
@@ -79,12 +84,12 @@ def main(args) -> dict:
         for system, (folder, load) in loading.items():
             start = time.perf_counter()
             systems[system] = load()
-            systems[system](lines[:1])
+            systems[system](lines[:1], 0)
             found[system] = {
                 "start_seconds": time.perf_counter() - start,
                 "model_mb": sum(path.stat().st_size for path in folder.rglob("*")) / 1e6,
             }
-        runs = {system: partial(translate, lines) for system, translate in systems.items()}
+        runs = {system: partial(translate, lines, 0) for system, translate in systems.items()}
         tokens = {system: run() for system, run in runs.items()}
         seconds = alternate(runs, args.repeats)
         each = one_by_one(systems, lines)
