@@ -104,19 +104,20 @@ def front(results: Results) -> str:
 
 def budgets(results: Results) -> str:
     """Mean BLEU of the test sets in the domains, by minutes."""
+    some = [n for pair in TESTS for n in runs(results, pair=pair, joined_lines=True)]
     rows = []
-    for minutes in sorted({n["minutes"] for n in runs(results, pair="en-de", joined_lines=True)}):
-        some = runs(results, pair="en-de", minutes=minutes, joined_lines=True)
+    for pair, minutes in sorted({(n["pair"], n["minutes"]) for n in some}):
+        alike = [n for n in some if (n["pair"], n["minutes"]) == (pair, minutes)]
         bleu = {
-            name: [in_domain(n) for n in some if n["system"] == name]
+            name: [in_domain(n) for n in alike if n["system"] == name]
             for name in ("transformer", "conv", "gated")
         }
         if bleu["transformer"]:
             cells = [", ".join(f"{value:.1f}" for value in values) for values in bleu.values()]
-            decayed = ", rate to 0" * some[0]["decayed"]
+            decayed = ", rate to 0" * alike[0]["decayed"]
             lead = f"{mean(bleu['gated']) - mean(bleu['transformer']):+.1f}"
-            rows.append([f"{minutes:g}{decayed}", *(cell or "-" for cell in cells), lead])
-    head = ["CPU minutes", "Transformer", "convolutions", "gated", "lead"]
+            rows.append([pair, f"{minutes:g}{decayed}", *(cell or "-" for cell in cells), lead])
+    head = ["", "CPU minutes", "Transformer", "convolutions", "gated", "lead"]
     return markdown(head, rows)
 
 
