@@ -90,7 +90,7 @@ def read_checkpoint(path: Union[str, Path], mapped: bool = False) -> dict:
     except (UserError, MemoryError):
         raise
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: give a checkpoint that is there") from None
+        raise UserError(f"{path}: {error.strerror}: check the path") from None
     except pickle.UnpicklingError as error:
         raise UserError(
             f"{path} is no checkpoint, or one that carries more than data (such as code): "
@@ -178,7 +178,7 @@ def naming(path, what: str) -> Iterator[None]:
         raise UserError(f"{path}: {error}") from error
     except OSError as error:
         if str(error).startswith("Model file not found"):
-            raise UserError(f"{error}: give a checkpoint that is there") from error
+            raise UserError(f"{error}: check the path") from error
         if not error.strerror or error.filename in (None, path, str(path)):
             raise
         raise UserError(

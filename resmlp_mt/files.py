@@ -68,7 +68,7 @@ def read_json(path: Path):
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: give a file that is there") from None
+        raise UserError(f"{path}: {error.strerror}: check the path") from None
     except ValueError as error:
         raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
 
@@ -108,7 +108,7 @@ def check_output(path: Path, *inputs: Path) -> None:
         wrong = f"has no folder {path.parent} to be in"
     else:
         return
-    raise UserError(f"{path} {wrong}: name a file in a folder that is there")
+    raise UserError(f"{path} {wrong}: choose a file in an existing folder")
 
 
 @contextlib.contextmanager
@@ -162,9 +162,10 @@ class Steps:
         for name in sorted(set(made_with) | set(self.options)):
             old, new = made_with.get(name), self.options.get(name)
             if old != new:
+                what = f"{name} = {json.dumps(old)}, not {json.dumps(new)}"
+                what = f"another {name}" if "text of " in name else what
                 raise UserError(
-                    f"{self.root} holds results made with {name} = {json.dumps(old)}, not "
-                    f"{json.dumps(new)}: choose another folder or delete this one"
+                    f"{self.root} holds results made with {what}: choose another or delete it"
                 )
 
     def _begun(self) -> bool:

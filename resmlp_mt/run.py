@@ -49,6 +49,8 @@ class Run:
         self.data = self.out / "data"
         self.data_bin = self.data / "data-bin"
         self.source_lang, self.target_lang = self.preparation.languages
+        # what messages call the splits
+        self.names = {split: Path(c.name).name for split, c in self.preparation.corpora.items()}
         self.tests = [split for split in self.preparation.held_out if split != "valid"]
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)
@@ -132,11 +134,12 @@ class Run:
         output = self.translations / f"{name}.{self.target_lang}"
         if not output.exists():
             self.scores.unlink(missing_ok=True)
-        print(f"    {split}, length penalty {lenpen:g}", file=sys.stderr)
+        title = f"    {self.names[split]}"
+        print(f"{title}, length penalty {lenpen:g}", file=sys.stderr)
         paths = (self.model / "model.pt",)
         options = SearchOptions(paths, self.model, beam=self.beam, lenpen=lenpen, **self.search)
         source = self.data / "text" / f"{split}.{self.source_lang}"
-        translate(partial(Translator, options), source, output, resume=True, title=f"    {split}")
+        translate(partial(Translator, options), source, output, resume=True, title=title)
         return read_text(output)
 
     def _references(self, split: str) -> List[str]:

@@ -67,7 +67,6 @@ def run(args: argparse.Namespace) -> None:
     size = sum(path.stat().st_size for path in args.out.iterdir()) / 1e6
     print(f"{args.out}: {size:.1f} MB, {args.precision}")
     print(
-        f"beside PyTorch: the scores of ten steps differ by {found['steps']:.1e}. {found['same']} "
-        f"of {found['lines']} translations are the same, their scores differ by "
-        f"{found['scores']:.1e}"
+        f"{found['same']} of {found['lines']} translations of "
+        f"{'random subwords' if lines is None else args.verify} are those of PyTorch"
     )

@@ -58,7 +58,7 @@ def preparation_of(
     """The preparation that the options of :func:`add_text_arguments` ask for."""
     for name in ("source_lang", "target_lang", "trainpref", "validpref"):
         if getattr(args, name) is None:
-            raise UserError(f"--{name.replace('_', '-')} is missing: give it")
+            raise UserError(f"--{name.replace('_', '-')} is required")
     if args.max_ratio is not None and args.max_ratio != 0 and args.max_ratio < 1:
         raise UserError(f"--max-ratio {args.max_ratio:g}: must be 0 or at least 1")
     if args.character_coverage is not None and not 0.98 <= args.character_coverage <= 1:

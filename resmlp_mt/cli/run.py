@@ -51,5 +51,5 @@ def run(args: argparse.Namespace) -> None:
     result = work.run()
     print(f"model: {args.out / 'model'}, length penalty {result['lenpen']['chosen']:g}")
     for split, scores in result["scores"].items():
-        print(f"{split}: BLEU {scores['bleu']:.2f} {scores['bleu_signature']}")
-        print(f"{split}: chrF {scores['chrf']:.2f} {scores['chrf_signature']}")
+        print(f"{work.names[split]}: BLEU {scores['bleu']:.2f} {scores['bleu_signature']}")
+        print(f"{work.names[split]}: chrF {scores['chrf']:.2f} {scores['chrf_signature']}")

@@ -29,7 +29,7 @@ def export(options: SearchOptions, out: Path, precision: str, lines: Optional[Li
     made-up sentences. The search of *options* is the default of the folder.
     """
     if out.exists() or not out.absolute().parent.is_dir():
-        raise UserError(f"{out}: name a folder that is not there, in one that is")
+        raise UserError(f"{out}: choose a new folder in an existing one")
     if len(options.paths) > 1:
         raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
     return export_model(Translator(options), out, precision, lines)

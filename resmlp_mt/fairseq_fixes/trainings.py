@@ -199,9 +199,7 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
         return losses, ended
     number = stop.received or signal.SIGTERM  # another process was asked to stop
     if trainer.is_data_parallel_master:
-        logger.warning(
-            f"stopped by {signal.Signals(number).name} at update {trainer.get_num_updates()}"
-        )
+        logger.warning(f"stopped at update {trainer.get_num_updates()}")
     if trainer.data_parallel_world_size > 1:
         torch.distributed.barrier()  # the first to end would end the one that saves
     raise SystemExit(128 + number)

@@ -41,7 +41,7 @@ def _read_log(path: Path) -> Tuple[Curve, str]:
     try:
         curve = read_curve(path)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: give a file that is there") from None
+        raise UserError(f"{path}: {error.strerror}: check the path") from None
     except ValueError:
         raise UserError(
             f"{path}: not a log of fairseq-train with losses, or damaged: give another"

@@ -39,7 +39,7 @@ def find_corpora(
     for split, value in (("train", trainpref), ("valid", validpref), ("test", testpref)):
         prefixes = [] if value is None else str(value).split(",")
         if not all(prefixes) or (split == "valid" and len(prefixes) > 1):
-            several = "a prefix" if split == "valid" else "prefixes separated by commas"
+            several = "one prefix" if split == "valid" else "prefixes separated by commas"
             raise UserError(f"--{split}pref {value}: give {several}, such as text/{split}")
         for number, prefix in enumerate(prefixes):
             sides = (_find_side(prefix, language) for language in languages)
@@ -51,7 +51,7 @@ def _find_side(prefix: str, language: str) -> Path:
     paths = [Path(f"{prefix}.{language}{packed}") for packed in ("", ".gz")]
     found = [path for path in paths if path.is_file()]
     if not found:
-        raise UserError(f"{prefix}.{language} is missing: give both sides, plain or .gz")
+        raise UserError(f"no {prefix}.{language}[.gz]: give a prefix of both languages")
     if len(found) == 2:
         raise UserError(f"{found[0]} and {found[1]}: two files of one corpus: remove one")
     return found[0]

@@ -33,7 +33,7 @@ def reading(path: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: damaged gzip file ({error}): fetch it again") from None
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}: give a file that is there") from None
+        raise UserError(f"{path}: {error.strerror or error}: check the path") from None
 
 
 def open_bytes(path: Path) -> BinaryIO:

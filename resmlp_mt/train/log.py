@@ -9,7 +9,7 @@ from typing import Dict, List, Tuple
 from resmlp_mt.progress import Progress
 
 _RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})$")
-_ENDS = r"early stop since|no update is left|no time is left"
+_ENDS = r"early stop since|no update is left|no time is left|Loaded checkpoint"
 _MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_ENDS}).*)$")
 
 

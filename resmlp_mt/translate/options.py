@@ -71,6 +71,7 @@ class SearchOptions:
 def checkpoint_paths(given: str) -> Tuple[Path, ...]:
     """The checkpoints of ``--path A:B``. A folder is that of a run or of a published model."""
     paths = map(Path, [given] if os.path.exists(given) else given.split(os.pathsep))
+    paths = (path / "model" if (path / "model/model.pt").is_file() else path for path in paths)
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
 
 

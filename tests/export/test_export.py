@@ -203,4 +203,4 @@ def test_what_cannot_be_exported(data, plain, tmp_path):
     two = replace(plain.options, paths=plain.options.paths * 2)
     refused("an ensemble cannot be exported", two, export)
     (tmp_path / "out").mkdir()
-    refused("name a folder that is not there", plain.options, export)
+    refused("choose a new folder", plain.options, export)

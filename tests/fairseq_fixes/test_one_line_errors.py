@@ -41,7 +41,7 @@ def test_a_table_of_refusals(trained, transformer, corpus, tmp_path):
     no_dictionary = model(trained.path, "-s", "xx", "-t", "yy", data=tmp_path)
     pieces, wider = ("--bpe", "sentencepiece"), ("--encoder-embed-dim", 24)
     for name, given, said, *text in (
-        ("generate", model(none), f"Model file not found: {none}: give a checkpoint that is there"),
+        ("generate", model(none), f"Model file not found: {none}: check the path"),
         ("generate", no_dictionary, f"{tmp_path}/dict.xx.txt: No such file or directory"),
         ("generate", model(transformer, *runs), would_run),
         ("interactive", model(), "Size of sample #0 is invalid", " ".join(["w01"] * 5000) + "\n"),

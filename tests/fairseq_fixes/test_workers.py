@@ -73,7 +73,7 @@ def test_another_number_of_processes(corpus, two, tmp_path, after):
         wait_for_update(processes[0], logs / "0.log", 7)
         processes[1].terminate()
         assert {process.wait() for process in processes} == {128 + signal.SIGTERM}
-    (stopped,) = re.findall(r"stopped by SIGTERM at update (\d+)", (logs / "0.log").read_text())
+    (stopped,) = re.findall(r"stopped at update (\d+)", (logs / "0.log").read_text())
     if after == 2:
         both_end("fairseq-train", words(corpus.data, tmp_path), log.parent)
         assert unlike(two / LAST, tmp_path / LAST) == []

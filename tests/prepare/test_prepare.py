@@ -243,11 +243,11 @@ def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
         ("{text} --source-lang xa.b", "xa.b: the name of a language has no dot"),
         ("{own} --subword-model no", "--subword-model and --vocab-size: give one or the other"),
         ("{text} --subword-model no", "no is not a SentencePiece model"),
-        ("{text} --validpref no", "no.xa is missing: give both sides"),
+        ("{text} --validpref no", "no.xa[.gz]: give a prefix"),
         ("{text} --testpref {tmp}/own/one,", "give prefixes separated by commas"),
-        ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "give a prefix, such as text/valid"),
+        ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "give one prefix, such as text/valid"),
         ("{text} --source-lang xb", "--source-lang and --target-lang are both xb"),
-        ("--source-lang xa --target-lang xb", "--trainpref is missing"),
+        ("--source-lang xa --target-lang xb", "--trainpref is required"),
     ],
 )
 def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):

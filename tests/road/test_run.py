@@ -137,7 +137,7 @@ def test_other_text_is_refused_where_its_data_are_gone(german, copy):
     shutil.rmtree("run/data")
     lines = Path("text/test.en").read_text(encoding="utf-8").splitlines(True)
     Path("text/test.en").write_text("".join(lines[::-1]), encoding="utf-8")
-    refused("made with data text of test = ", *words_of("de", "en").split())
+    refused("made with another data text of test", *words_of("de", "en").split())
 
 
 def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         ("-- --token-mixing conv --token-mixing-kernel-size 4", "kernel-size 4: must be odd"),
         ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),
-        ("--recipe smal", "--recipe smal: No such file or directory: choose trial, small, conv"),
+        ("--recipe smal", "--recipe smal: no such recipe or file: choose trial, small, conv"),
     ],
 )
 def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_path, monkeypatch):

@@ -83,7 +83,7 @@ REFUSED = [
     (["--nodes", 2, "--node-rank", 2], "--node-rank 2"),
     (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
     (["--recipe", "paper", "--arch", "lstm"], "recipe paper has no options for the model lstm"),
-    (["--recipe", "gone.toml"], "--recipe gone.toml: No such file or directory: choose trial"),
+    (["--recipe", "gone.toml"], "--recipe gone.toml: no such recipe or file: choose trial"),
     (["--target-lang", "zz"], "has no train.SOURCE-zz.*.idx"),
     (["--", "--update-freq", 2], "--update-freq after --: our own options set it"),
     (["--", "--amp"], "--amp after --: our own options set it"),
