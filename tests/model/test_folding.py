@@ -78,7 +78,7 @@ def assert_runs_as_trained(model, dictionary, name="", **options):
     """Folded and packed, it computes what a new model of the same weights does."""
     fresh = build_model(seed=1, **options)[0]
     fresh.load_state_dict(model.state_dict())
-    assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-4, name
+    assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-3, name
 
 
 @pytest.mark.parametrize("kind", ["linear", "gated", "conv"])
