@@ -68,5 +68,5 @@ def run(args: argparse.Namespace) -> None:
     print(f"{args.out}: {size:.1f} MB, {args.precision}")
     print(
         f"{found['same']} of {found['lines']} translations of "
-        f"{'random subwords' if lines is None else args.verify} are those of PyTorch"
+        f"{'random subwords' if lines is None else args.verify} match PyTorch's"
     )

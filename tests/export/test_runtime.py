@@ -47,7 +47,7 @@ def made(tmp_path_factory):
         words = [options.paths[0], "--data", options.data, "--out", folder / "out"]
         search = ["--beam", "3", "--lenpen", "1.2"]
         assert main(["export", *map(str, words), *search, "--verify", str(folder / "lines")]) == 0
-    assert re.search(r"0\.\d MB, float32\n4 of 4 translations of .*lines are those", out.getvalue())
+    assert re.search(r"0\.\d MB, float32\n4 of 4 translations of .*lines match", out.getvalue())
     return folder / "out"
 
 
