@@ -226,6 +226,8 @@ def exported(results: Results) -> str:
     rows = []
     sizes = {"512/1x4": "6 + 6 layers, 512, 1x4", "256/1x4": "3 + 3 layers, 256, 1x4"}
     sizes["256/64x4"] = "3 + 3 layers, 256, 64x4"
+    # for one sentence CTranslate2 is fastest with one thread
+    sizes["256/64x4/2"] = "3 + 3 layers, 256, 64x4, two threads"
     for size, heading in sizes.items():
         found = columns(results, f"speed/amd/exported/{size}")
         graph = number(found["exported int8"]["ms_a_step"]["median"])
