@@ -72,6 +72,7 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
         assert progress.n == UPDATES and ", ? left, epoch 3, loss " in str(progress)
 
 
+@pytest.mark.soak
 def test_the_printed_command_is_resumed(whole, corpus, tmp_path):
     """Pasted into a shell, it trains with the same losses; from there ours goes on, bit by bit."""
     started = training(corpus, tmp_path / "a b", max_update=13)
