@@ -49,8 +49,12 @@ class Run:
         self.data = self.out / "data"
         self.data_bin = self.data / "data-bin"
         self.source_lang, self.target_lang = self.preparation.languages
-        # what messages call the splits
-        self.names = {split: Path(c.name).name for split, c in self.preparation.corpora.items()}
+        # what messages call the splits: by their files, if these have different names
+        self.names = {
+            x: Path(self.preparation.corpora[x].name).name for x in self.preparation.held_out
+        }
+        if len(set(self.names.values())) < len(self.names):
+            self.names = {split: split for split in self.names}
         self.tests = [split for split in self.preparation.held_out if split != "valid"]
         self.beam = self.beam or self.recipe.beam
         self.lenpen = self.lenpen or list(self.recipe.lenpen)

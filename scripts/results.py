@@ -1,4 +1,4 @@
-"""docs/results/results.jsonl: one line for each result, which the tables and pictures read."""
+"""docs/results/results.jsonl: a line for each result of the tables, and how numbers are written."""
 
 import json
 import platform

@@ -9,8 +9,8 @@ from typing import Dict, List, Tuple
 from resmlp_mt.progress import Progress
 
 _RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})$")
-_ENDS = r"early stop since|no update is left|no time is left|Loaded checkpoint"
-_MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_ENDS}).*)$")
+_SHOWN = r"early stop since|no update is left|no time is left|Loaded checkpoint"
+_MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_SHOWN}).*)$")
 
 
 def parse_record(line: str) -> Tuple[str, Dict[str, float]]:
@@ -49,7 +49,7 @@ def read_curve(log: Path) -> Dict[str, List[tuple]]:
 
 
 class TrainingProgress(Progress):
-    """Counts the updates in a log. Validations, warnings and an early end get their own lines."""
+    """Counts the updates in a log. Validations, warnings, a resume and an early end get lines."""
 
     def __init__(self, updates: int):
         super().__init__("    train", updates, "updates")

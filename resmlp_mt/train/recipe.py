@@ -80,11 +80,10 @@ def load_recipe(name: Union[str, Path]) -> Recipe:
     path = FOLDER / f"{name}.toml" if str(name) in NAMES else Path(name)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError:
-        known = ", ".join(NAMES)
-        raise UserError(
-            f"--recipe {name}: no such recipe or file: choose {known}, or give a TOML file"
-        ) from None
+    except OSError as error:
+        known, missing = ", ".join(NAMES), isinstance(error, FileNotFoundError)
+        wrong = "no such recipe or file" if missing else error.strerror
+        raise UserError(f"--recipe {name}: {wrong}: choose {known}, or give a TOML file") from None
     except ValueError as error:  # tomllib names the line
         raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None
     for key in {**values, **_KEYS}:

@@ -87,12 +87,9 @@ def test_errors_that_no_file_is_to_blame_for(
         else:
             call("train", *training(trained.data, tmp_path, *SHORT, "--restore-file", trained.path))
     assert caught.value is error
-    assert in_one_line(error).startswith(f"{trained.path} {said}") and "damaged" not in in_one_line(
-        error
-    )
-    assert (
-        type(error).__name__ in in_one_line(error) and in_one_line(type(error)("no note")) is None
-    )
+    line = in_one_line(error)
+    assert line.startswith(f"{trained.path} {said}") and "damaged" not in line
+    assert type(error).__name__ in line and in_one_line(type(error)("no note")) is None
 
 
 def test_our_commands_say_it_too(capsys, monkeypatch):

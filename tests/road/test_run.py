@@ -174,14 +174,17 @@ def test_other_pairs(source, target, packed, tmp_path, monkeypatch):
     """Gzip files, and a pair in another script."""
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", source, target, packed)
-    words = words_of(source, target).replace("text/test", "text/test,text/more")
+    shutil.copytree("text", "b")
+    # two of one name go by fairseq's
+    more, name, size = ("text/more", "more", 5) if packed else ("b/test", "test1", 7)
+    words = words_of(source, target).replace("text/test", f"text/test,{more}")
     words += " --disable-validation" * packed
-    ran(*words.split())
+    assert re.findall(r"(?m)^(\w+): BLEU", ran(*words.split()).out)[-2:] == ["test", name]
     assert set(scores(tmp_path)) == {"test", "test1"}
     result = json.loads((tmp_path / "run" / "scores.json").read_text(encoding="utf-8"))
     assert (result["valid_nll"] is None) == packed
     lines = (tmp_path / "run" / "translations" / f"test1.{target}").read_text(encoding="utf-8")
-    assert len(lines.splitlines()) == 5
+    assert len(lines.splitlines()) == size
 
 
 def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
