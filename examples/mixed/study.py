@@ -35,6 +35,7 @@ from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
 from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
+from resmlp_mt.text.subwords import Subwords  # noqa: E402
 from resmlp_mt.train.log import read_curve  # noqa: E402
 
 ARCHITECTURES = {
@@ -48,8 +49,14 @@ RECIPE, VOCABULARY = "mixed", 8000
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
 NO_REPEAT = (3, 4, 5)  # so many subwords in a row at most once: the validation set chooses
 JOINED = 0.25  # lines of two sentences that are added to the training text
+SYMBOLS = 0.04  # lines with a symbol to copy that are added with --bytes
+COVERAGE = 0.999  # of the characters; then the rest is spelled in bytes
+# pictographs, Greek, Cyrillic, arrows, signs, Chinese
+RARE = [*range(0x1F300, 0x1F650), *range(0x391, 0x3CA), *range(0x410, 0x450)]
+RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
 DECAY = 0.1  # last part of the minutes, in which the learning rate falls to 0
 STAGE = 500  # updates between two looks at the CPU minutes
+COPIED = 200  # lines of the test of copying
 EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
 EVERYDAY = HERE / "everyday"  # a hundred sentences that are in no corpus
 
@@ -92,12 +99,19 @@ class Study:
                 lines = side(folder / f"test.{name}", language)
                 write_lines(self.text / f"test.{name}.{language}", lines)
             lines = side(folder / "train", language)
-            write_lines(self.text / f"train.{language}", [*lines, *joined(lines)])
+            more = list(joined(lines))
+            if self.args.bytes:
+                some = random.Random(3).sample(range(len(lines)), int(SYMBOLS * len(lines)))
+                more += with_symbols([lines[i] for i in some], seed=1)
+            write_lines(self.text / f"train.{language}", [*lines, *more])
+            copied = with_symbols(side(folder / f"test.{tests[-1]}", language)[:COPIED], seed=2)
+            write_lines(self.text / f"copied.{language}", copied)
+        bytes = ("--character-coverage", COVERAGE) if self.args.bytes else ()
         resmlp_mt(
             *("prepare", "-s", self.source, "-t", self.target, "--vocab-size", VOCABULARY),
             *("--trainpref", self.text / "train", "--validpref", self.text / "valid"),
             *("--testpref", ",".join(str(self.text / f"test.{name}") for name in tests)),
-            *("--out", self.out / "data"),
+            *("--out", self.out / "data", *bytes),
         )
 
     def tests(self) -> Dict[str, Path]:
@@ -114,6 +128,13 @@ class Study:
     def final(self, system: str) -> Path:
         """The folder of the model of these minutes, with ``model.pt`` and ``stage.json``."""
         return self.folder(system) / f"{self.args.cpu_minutes:g}"
+
+    def label(self, system: str) -> str:
+        return f"{system}, bytes" if Subwords(self.data / "spm.model").bytes else system
+
+    def result(self, system: str) -> str:
+        """The name in results.jsonl."""
+        return f"{self.args.pair}/{self.label(system)}/{self.args.seed}/{self.args.cpu_minutes:g}"
 
     def train(self, system: str) -> None:
         """Nine tenths of the minutes with the recipe, the last one with a rate that falls to 0."""
@@ -191,21 +212,22 @@ class Study:
             prefixes = {**self.tests(), "valid": valid}
             log = self.folder(system) / "checkpoints" / "train.log"
             numbers = {
-                **{"pair": self.args.pair, "system": system, "minutes": self.args.cpu_minutes},
+                **{"pair": self.args.pair, "system": self.label(system)},
+                "minutes": self.args.cpu_minutes,
                 **{"joined_lines": True, "decayed": True, **read_json(stage_file)},
                 "parameters": count_parameters(read_checkpoint(model)["model"]),
                 "lenpen": chosen,
                 "scores": {n: self._scores(some, prefixes[n]) for n, some in lines.items()},
                 "signatures": {m.__name__.lower(): signature(m) for m in (BLEU, CHRF)},
                 "by_length": self._by_length(lines),
+                "copied": self._copied(model, chosen),
                 "against": {
                     other: {n: self._tested(theirs[n], lines[n], prefixes[n]) for n in lines}
                     for other, theirs in before.items()
                 },
                 "valid_curve": read_curve(log)["valid"][::4],
             }
-            name = f"{self.args.pair}/{system}/{self.args.seed}/{self.args.cpu_minutes:g}"
-            results.append(name, numbers, self.args.seed)
+            results.append(self.result(system), numbers, self.args.seed)
             before[system] = lines
 
     def _scores(self, lines: List[str], prefix: Path) -> dict:
@@ -234,6 +256,14 @@ class Study:
             bucket = {"from": low, "to": high and high - 1, "sentences": len(some)}
             buckets.append({**bucket, "bleu": round(bleu, 2)})
         return buckets
+
+    def _copied(self, model: Path, lenpen: float) -> float:
+        """The share of lines whose rare characters are in the translation."""
+        prefix = self.text / "copied"
+        given, found = side(prefix, self.source), self.translate(model, prefix, lenpen)
+        rare = set(map(chr, RARE))
+        symbols = ["".join(character for character in line if character in rare) for line in given]
+        return round(mean(symbol in line for symbol, line in zip(symbols, found)), 4)
 
     def _tested(self, theirs: List[str], ours: List[str], prefix: Path) -> dict:
         """Paired bootstrap: the difference in BLEU, and the chance of it."""
@@ -280,7 +310,7 @@ class Study:
 
     def publish(self, system: str) -> None:
         """``model/``: the scored weights in float16, and all else that translates."""
-        name = f"{self.args.pair}/{system}/{self.args.seed}/{self.args.cpu_minutes:g}"
+        name = self.result(system)
         scored = results.load().get(name)
         if scored is None:
             raise UserError(f"results.jsonl has no {name}: score it first")
@@ -319,6 +349,21 @@ def joined(lines: List[str]) -> Iterator[str]:
         yield f"{lines[first]} {lines[second]}"
 
 
+def with_symbols(lines: List[str], seed: int) -> List[str]:
+    """*lines* with one to three rare characters each, in the same place in both languages: before
+    the first word, behind the last, or behind the first or second third."""
+    draw = random.Random(seed)
+    found = []
+    for line in lines:
+        words, symbol = (
+            line.split(),
+            "".join(map(chr, draw.choices(RARE, k=draw.choice((1, 1, 3))))),
+        )
+        at = len(words) * draw.choice((0, 3, 3, 1, 2)) // 3
+        found.append(" ".join([*words[:at], symbol, *words[at:]]))
+    return found
+
+
 def repeats(line: str) -> bool:
     """Whether the same three words stand in it twice."""
     words = line.split()
@@ -354,6 +399,7 @@ def parse_args() -> argparse.Namespace:
     actions = parser.add_subparsers(dest="action", required=True)
     making = actions.add_parser("corpus")
     making.add_argument("--from", type=Path, dest="folder", metavar="DIR", required=True)
+    making.add_argument("--bytes", action="store_true", help="spell rare characters in bytes")
     for name, systems in (("train", "+"), ("score", "+"), ("publish", 1)):
         action = actions.add_parser(name)
         action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")

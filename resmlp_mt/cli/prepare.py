@@ -37,7 +37,8 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
     help = "SentencePiece model to use; in a folder data-bin its dictionary is used too"
     add("--subword-model", type=Path, metavar="FILE", help=help)
-    help = "characters in the vocabulary, 0.98 to 1 (default: 1; Chinese, Japanese: 0.9995)"
+    help = "share of the characters in the vocabulary, 0.98 to 1; below 1 others are spelled in "
+    help += "bytes instead of unknown (default: 1; Chinese, Japanese: 0.9995)"
     add("--character-coverage", type=number, metavar="X", help=help)
     help = "normalise punctuation as Moses does, here and in translate"
     add("--normalise", action=switch, help=help)

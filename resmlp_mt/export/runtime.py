@@ -28,6 +28,7 @@ FORMAT = 2
 BOS, PAD, EOS, UNKNOWN = range(4)  # the first words of every fairseq dictionary
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word, in SentencePiece
+BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")  # spell a rare character
 FILES = ("encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt")
 CHUNK = 2048  # lines that are sorted by length together
 ROOM = 8  # positions by which the memory of past words grows
@@ -177,8 +178,9 @@ class ExportedModel:
     def _translation(self, score: float, words: np.ndarray, attention) -> Translation:
         pieces = [self.target_pieces[word] for word in words]
         # fairseq prints no <s>
-        shown = (piece for piece, word in zip(pieces, words) if word != BOS)
-        return Translation(one_line("".join(shown).replace(SPACE, " ")), score, pieces, attention)
+        shown = " ".join(piece for piece, word in zip(pieces, words) if word != BOS)
+        text = one_line(BYTES.sub(_spelled, shown).replace(" ", "").replace(SPACE, " "))
+        return Translation(text, score, pieces, attention)
 
 
 class BeamSearch:
@@ -412,6 +414,11 @@ class Memory:
 def one_line(text: str) -> str:
     """Every run of white space, line breaks of any kind and NUL as one space."""
     return " ".join(text.replace("\0", " ").split())
+
+
+def _spelled(run: re.Match) -> str:
+    """The text of pieces such as ``<0xC3> <0xA9>``."""
+    return one_line(bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="replace"))
 
 
 def _append(history: np.ndarray, newest: np.ndarray) -> np.ndarray:

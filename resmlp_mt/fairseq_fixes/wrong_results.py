@@ -71,6 +71,21 @@ def buffered_read(original, input: str, buffer_size: int) -> Iterator[List[str]]
         yield buffer
 
 
+@replace(data_utils, "post_process")
+def post_process(original, sentence: str, symbol):
+    """``--remove-bpe sentencepiece`` leaves pieces that spell bytes in the text. It can go when the
+    original passes test_subwords.py, ``test_characters_that_are_spelled_in_bytes``."""
+    from resmlp_mt.text.subwords import without_bytes
+
+    return original(without_bytes(sentence) if symbol == "sentencepiece" else sentence, symbol)
+
+
+@replace(SentencepieceBPE, "decode")
+def decode_pieces(original, self, pieces: str) -> str:
+    """As :func:`post_process`, for the hub."""
+    return data_utils.post_process(pieces, "sentencepiece")
+
+
 # Without the next four, fairseq-interactive and the hub do not normalise text as ``prepare`` did,
 # and let "</s>" through, a piece that ends the sentence. They can go when fairseq takes the
 # encoding of a line from the data (test_cli_interactive.py, test_text_...).

@@ -136,6 +136,7 @@ def encode(
         )
     if dictionary is None:
         words, processor = Dictionary(), encoder.subwords.processor
+        counts.update(dict.fromkeys(encoder.subwords.bytes, 0))  # the text may lack some
         for piece, count in counts.items():
             if processor.piece_to_id(piece) != processor.unk_id():
                 words.add_symbol(piece, n=count)

@@ -16,6 +16,8 @@ MAX_BYTES = 4192  # SentencePiece learns nothing from a longer line
 RESERVED = "\N{LOWER FIVE EIGHTHS BLOCK}"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word
 
+BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
+
 # fairseq's own symbols, which no piece of text may be taken for
 SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))
 
@@ -26,7 +28,8 @@ def train_subwords(
     """Train ``prefix.model`` for the *lines* of both languages.
 
     Standard error says how many lines SentencePiece does not learn from. The rarest characters,
-    beyond the share *character_coverage*, are unknown words.
+    beyond the share *character_coverage*, and all others are spelled in bytes; with 1 all that
+    are not in the text are unknown words.
     """
     counted, unread = Counter(), []
 
@@ -48,6 +51,7 @@ def train_subwords(
             vocab_size=vocab_size,
             model_type="bpe",
             character_coverage=character_coverage,
+            byte_fallback=character_coverage < 1,
             # fairseq has these symbols itself
             bos_id=-1,
             eos_id=-1,
@@ -93,13 +97,26 @@ class Subwords:
         except (OSError, RuntimeError):
             message = f"{model} is not a SentencePiece model: give the one of the data"
             raise UserError(message) from None
-        if any(map(self.processor.is_byte, range(self.processor.get_piece_size()))):
-            raise UserError(f"{model} has byte fallback, which fairseq cannot undo: train without")
+
+    @property
+    def bytes(self) -> List[str]:
+        """The pieces that spell a byte, such as ``<0x0A>``."""
+        numbers = range(self.processor.get_piece_size())
+        return [self.processor.id_to_piece(n) for n in numbers if self.processor.is_byte(n)]
 
     def encode(self, line: str) -> str:
         """Pieces separated by spaces, as fairseq reads them."""
         pieces = self.processor.encode(one_line_of_text(line), out_type=str)
         return " ".join(plain_pieces(pieces, self.processor))
+
+
+def without_bytes(pieces: str) -> str:
+    """*pieces*, separated by spaces, with a piece of text for each run of those that spell a byte.
+    What is no UTF-8 becomes U+FFFD."""
+    return BYTES.sub(
+        lambda run: one_line(bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="replace")),
+        pieces,
+    )
 
 
 def one_line_of_text(line: str) -> str:

@@ -110,6 +110,13 @@ def test_what_the_options_change(tmp_path, own):
     assert TextSettings.load(data_bin).normalise
 
 
+def test_rare_characters_are_spelled_in_bytes(tmp_path, own):
+    ran(*own, "--vocab-size", 320, "--character-coverage", 0.999, "--out", tmp_path / "out")
+    words = Dictionary.load(str(tmp_path / "out/data-bin/dict.xa.txt"))
+    assert {f"<0x{byte:02X}>" for byte in range(256)} <= set(words.symbols)
+    assert lines_of(tmp_path / "out/data-bin", "train", "xa")[-1] == "漢 ka"
+
+
 def test_lines_that_are_not_utf8(tmp_path, own):
     """In the training text they are left out if that was asked for; a held-out set is refused."""
     train, valid = tmp_path / "own" / "t.xb", tmp_path / "own" / "v.xb"

@@ -4,12 +4,19 @@ import json
 import pickle
 
 import pytest
-import sentencepiece
-from fairseq.data.data_utils import post_process
+from fairseq.data import data_utils
 
+from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
+from resmlp_mt.export.runtime import BYTES, _spelled
 from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import MAX_BYTES, Subwords, one_line_of_text, train_subwords
+from resmlp_mt.text.subwords import (
+    MAX_BYTES,
+    Subwords,
+    one_line_of_text,
+    train_subwords,
+    without_bytes,
+)
 
 LINE = "\N{LEFT DOUBLE QUOTATION MARK}a man\N{RIGHT DOUBLE QUOTATION MARK}, a dog"
 
@@ -35,7 +42,7 @@ def test_they_are_read_as_they_were_saved(model, tmp_path, normalise):
     for found in (settings, stored, pickle.loads(pickle.dumps(stored))):
         assert found.plain("en")(LINE) == english
         assert found.encode_source(LINE) == encode(german)
-    assert post_process(encode(german), "sentencepiece") == german
+    assert data_utils.post_process(encode(german), "sentencepiece") == german
 
 
 def test_in_the_other_direction(model):
@@ -93,10 +100,20 @@ def test_what_is_refused(tmp_path):
         train_subwords(TEXT, tmp_path / "none" / "spm", 45)
     with pytest.raises(UserError, match=r"'w01 \\udcff': invalid UTF-8"):
         one_line_of_text("w01\n\udcff")
-    # the bytes of byte fallback would stay in the text that is read from pieces
-    options = dict(vocab_size=276, byte_fallback=True, minloglevel=2)
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT * 3), model_prefix=str(tmp_path / "bytes"), **options
-    )
-    with pytest.raises(UserError, match="bytes.model has byte fallback"):
-        Subwords(tmp_path / "bytes.model")
+
+
+@pytest.mark.parametrize("line", ["a cat 😀 sees Ω", "😀👍🏽", "<0xE2> <0x41>x", "é<0x0A>"])
+def test_characters_that_are_spelled_in_bytes(tmp_path, line):
+    """None is unknown, and each comes back, by fairseq's own way from pieces to text too."""
+    fairseq_fixes.apply()
+    subwords = Subwords(train_subwords(TEXT * 99 + ["é"], tmp_path / "spm", 300, 0.999))
+    pieces = subwords.encode(line)
+    assert len(subwords.bytes) == 256 and subwords.processor.piece_to_id("é") == 0
+    assert all(subwords.processor.piece_to_id(piece) for piece in pieces.split())
+    assert data_utils.post_process(pieces, "sentencepiece") == line
+
+
+def test_bytes_that_are_no_text():
+    assert without_bytes("<0xC3> a <0xF0> <0x9F>") == "\ufffd a \ufffd"
+    pieces = "<0x61> <0x0A> <0x62> b<0x63> <0x0a>"
+    assert without_bytes(pieces) == "a b b<0x63> <0x0a>" == BYTES.sub(_spelled, pieces)

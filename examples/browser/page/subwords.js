@@ -5,7 +5,8 @@ import { oneLine, splitWords } from "./text.js";
 
 export const SPACE = "\u2581"; // begins a word
 const SPECIAL = new Set(["<s>", "<pad>", "</s>", "<unk>"]); // the symbols of fairseq
-const NORMAL = 1, UNKNOWN = 2, CONTROL = 3; // kinds of pieces
+const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6; // kinds of pieces
+const BYTES = /(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)/g; // spell a rare character
 const UNKNOWN_PENALTY = 10; // as in SentencePiece
 
 export class Subwords {
@@ -18,9 +19,11 @@ export class Subwords {
     this.normalise = normaliser(model);
     this.scores = new Map();
     this.controls = new Set();
+    this.spells = false; // whether unknown characters are spelled in bytes
     for (const { piece, score, type } of model.pieces) {
       if (type === NORMAL) this.scores.set(piece, score);
       else if (type === CONTROL) this.controls.add(piece);
+      else if (type === BYTE) this.spells = true;
       else if (type !== UNKNOWN) {
         throw new Error(`spm.model has pieces of kind ${type}, which this page does not know`);
       }
@@ -36,8 +39,9 @@ export class Subwords {
     let afterUnknown = false;
     for (const piece of this.cut([...this.normalise(oneLine(line))])) {
       const unknown = !this.scores.has(piece);
+      if (unknown && this.spells) pieces.push(...spelled(piece));
       // neighbours that are unknown are one piece
-      if (unknown && afterUnknown) pieces.push(pieces.pop() + piece);
+      else if (unknown && afterUnknown) pieces.push(pieces.pop() + piece);
       else pieces.push(piece);
       afterUnknown = unknown;
     }
@@ -53,7 +57,16 @@ export class Subwords {
 
 /** The text of pieces. */
 export function decode(pieces) {
-  return oneLine(pieces.join("").replaceAll(SPACE, " "));
+  const shown = pieces.join(" ").replace(BYTES, (run) => {
+    const bytes = run.match(/[0-9A-F]{2}/g).map((byte) => parseInt(byte, 16));
+    return oneLine(new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(bytes)));
+  });
+  return oneLine(shown.replaceAll(" ", "").replaceAll(SPACE, " "));
+}
+
+function spelled(text) {
+  const hex = (byte) => byte.toString(16).toUpperCase().padStart(2, "0");
+  return Array.from(new TextEncoder().encode(text), (byte) => `<0x${hex(byte)}>`);
 }
 
 /**
