@@ -121,6 +121,17 @@ def budgets(results: Results) -> str:
     return markdown(head, rows)
 
 
+def curves(results: Results) -> str:
+    """Loss on the validation set of the longest English-French trainings, by updates."""
+    systems = {name: some[0] for name, some in longest(results, "en-fr").items()}
+    losses = {name: dict(n["valid_curve"]) for name, n in systems.items()}
+    shared = sorted(set.intersection(*map(set, losses.values())))
+    rows = [[f"{update:,}", *(f"{of[update]:.2f}" for of in losses.values())] for update in shared]
+    costs = [60 * n["cpu_minutes"] / n["updates"] for n in systems.values()]
+    rows.append(["CPU seconds an update", *map(number, costs)])
+    return markdown(["updates", *(SYSTEMS[name] for name in systems)], rows)
+
+
 def kinds(results: Results) -> str:
     """Every kind of token mixing after 48 minutes on single lines."""
     by_system = {n["system"]: n for n in runs(results, minutes=48, joined_lines=False)}
@@ -248,22 +259,27 @@ def text_to_text(results: Results) -> str:
 # ------------------------------------------------------------------------- published models
 
 
-def model_scores(results: Results) -> str:
-    model = results["model/en-de"]["numbers"]
-    rows = [[name, f"{s['bleu']:.1f}", f"{s['chrf']:.1f}"] for name, s in model["scores"].items()]
-    return markdown(["test set", "sacreBLEU", "chrF"], rows)
+def model_scores(results: Results, pair: str) -> str:
+    """Of the checkpoint, and BLEU of what it was exported to."""
+    model = results[f"model/{pair}"]["numbers"]
+    rows = []
+    for name, s in model["scores"].items():
+        exported = [f"{bleu[name]:.2f}" for bleu in model["exports"].values()]
+        rows.append([name, f"{s['chrf']:.1f}", f"{s['bleu']:.2f}", *exported])
+    return markdown(["test set", "chrF", "sacreBLEU", *model["exports"]], rows)
 
 
-def model_training(results: Results) -> str:
-    n = results["model/en-de"]["numbers"]
+def model_training(results: Results, pair: str) -> str:
+    n = results[f"model/{pair}"]["numbers"]
     return (
         f"{n['updates']:,} updates in {n['cpu_minutes']:.0f} CPU minutes of one core, "
         f"{n['parameters'] / 1e6:.2f} million parameters"
     )
 
 
-def model_sentences(results: Results) -> str:
-    return markdown(["English", "German"], results["model/en-de"]["numbers"]["sentences"])
+def model_sentences(results: Results, pair: str) -> str:
+    target = {"de": "German", "fr": "French"}[pair.split("-")[1]]
+    return markdown(["English", target], results[f"model/{pair}"]["numbers"]["sentences"])
 
 
 def quickstart(results: Results) -> str:
@@ -277,6 +293,7 @@ MARKS = {
     "repetition": repetition,
     "front quality": front,
     "budgets": budgets,
+    "curves": curves,
     "kinds": kinds,
     "multi30k": multi30k,
     "ablations": ablations,
@@ -285,9 +302,9 @@ MARKS = {
     "training": training,
     "exported": exported,
     "text to text": text_to_text,
-    "model scores": model_scores,
-    "model training": model_training,
-    "model sentences": model_sentences,
+    **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in TESTS},
+    **{f"model {pair} training": partial(model_training, pair=pair) for pair in TESTS},
+    **{f"model {pair} sentences": partial(model_sentences, pair=pair) for pair in TESTS},
     "quickstart": quickstart,
 }
 

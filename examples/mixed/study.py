@@ -5,6 +5,7 @@
     python examples/mixed/study.py train gated --pair en-de --cpu-minutes 120
     python examples/mixed/study.py score transformer gated --pair en-de --cpu-minutes 120
     python examples/mixed/study.py publish gated --pair en-de --cpu-minutes 360
+    python examples/mixed/study.py card --pair en-de
     python examples/mixed/study.py repetition --pair en-de --model examples/mixed/model
 
 DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz. All is kept in --out: a
@@ -19,6 +20,7 @@ import subprocess
 import sys
 from pathlib import Path
 from statistics import mean
+from tempfile import TemporaryDirectory
 from typing import Dict, Iterator, List
 
 HERE = Path(__file__).resolve().parent
@@ -55,6 +57,7 @@ COVERAGE = 0.999  # of the characters; then the rest is spelled in bytes
 RARE = [*range(0x1F300, 0x1F650), *range(0x391, 0x3CA), *range(0x410, 0x450)]
 RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
 DECAY = 0.1  # last part of the minutes, in which the learning rate falls to 0
+SHOWN = 12  # sentences in the card
 STAGE = 500  # updates between two looks at the CPU minutes
 COPIED = 200  # lines of the test of copying
 EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
@@ -225,7 +228,7 @@ class Study:
                     other: {n: self._tested(theirs[n], lines[n], prefixes[n]) for n in lines}
                     for other, theirs in before.items()
                 },
-                "valid_curve": read_curve(log)["valid"][::4],
+                "valid_curve": read_curve(log)["valid"][3::4],
             }
             results.append(self.result(system), numbers, self.args.seed)
             before[system] = lines
@@ -327,15 +330,40 @@ class Study:
             "text.json",
         ):
             shutil.copyfile(self.data / file, out / file)
-        shutil.rmtree(out / "translations", ignore_errors=True)
-        lines = {n: self.translate(out / "model.pt", p, lenpen) for n, p in self.tests().items()}
-        shutil.rmtree(out / "translations")
-        kept = ("updates", "cpu_minutes", "parameters", "lenpen", "signatures")
-        shown = list(zip(side(EVERYDAY, self.source), lines.get("everyday", [])))[:12]
-        files = [path for path in sorted(out.iterdir()) if path.suffix != ".md"]
+        self.card({"system": system, **scored["numbers"]})
+
+    def card(self, training: dict) -> None:
+        """Scores of the published model by its checkpoint and by its exports, and sentences."""
+        model, tests = self.args.model, {**self.tests(), "everyday": EVERYDAY}
+        found: Dict[str, Dict[str, List[str]]] = {}
+        with TemporaryDirectory() as temporary:
+            exported, int8 = (Path(temporary, name) for name in ("exported", "int8"))
+            resmlp_mt("export", model, "--out", exported)
+            resmlp_mt("export", model, "--out", int8, "--int8")
+            engines = {
+                "checkpoint": (model, "--cpu"),
+                "exported": (exported,),
+                "int8": (int8,),
+                "int8, native": (int8, "--native"),
+            }
+            for name, engine in engines.items():
+                found[name] = {}
+                for test, prefix in tests.items():
+                    output = Path(temporary, f"{name}.{test}")
+                    files = ("--input", f"{prefix}.{self.source}", "--output", output)
+                    resmlp_mt("translate", "--threads", 1, *files, "--path", *engine)
+                    found[name][test] = read_text(output)
+        shown = list(zip(side(EVERYDAY, self.source), found["checkpoint"]["everyday"]))[:SHOWN]
+        scores = {
+            name: {test: self._scores(some[test], prefix) for test, prefix in self.tests().items()}
+            for name, some in found.items()
+        }
+        kept = ("system", "updates", "cpu_minutes", "parameters", "lenpen", "signatures")
+        files = [path for path in sorted(model.iterdir()) if path.suffix != ".md"]
         numbers = {
-            **{"system": system, **{key: scored["numbers"][key] for key in kept}},
-            "scores": {n: self._scores(some, self.tests()[n]) for n, some in lines.items()},
+            **{key: training[key] for key in kept},
+            "scores": scores.pop("checkpoint"),
+            "exports": {n: {test: s["bleu"] for test, s in of.items()} for n, of in scores.items()},
             "sentences": shown,
             "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
         }
@@ -409,13 +437,17 @@ def parse_args() -> argparse.Namespace:
     actions.choices["train"].add_argument(
         "--precision", **precision, help="bf16 is slower than fp32 on a CPU without AVX-512"
     )
-    actions.add_parser("repetition")
-    for name in ("publish", "repetition"):
-        actions.choices[name].add_argument("--model", type=Path, default=HERE / "model")
+    for name in ("card", "repetition"):
+        actions.add_parser(name)
+    for name in ("publish", "card", "repetition"):
+        actions.choices[name].add_argument("--model", type=Path, metavar="DIR")
     for action in actions.choices.values():
         action.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
         action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if getattr(args, "model", "") is None:
+        args.model = HERE / ("model" if args.pair == "en-de" else f"model-{args.pair}")
+    return args
 
 
 def main() -> None:
@@ -427,6 +459,8 @@ def main() -> None:
         study.score(args.systems)
     elif args.action == "repetition":
         study.repetition()
+    elif args.action == "card":
+        study.card(results.load()[f"model/{args.pair}"]["numbers"])
     else:
         for system in args.systems:
             study.train(system) if args.action == "train" else study.publish(system)

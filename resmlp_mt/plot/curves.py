@@ -2,10 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.errors import UserError
@@ -56,26 +55,17 @@ def _read_log(path: Path) -> Tuple[Curve, str]:
 def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure:
     """Validation nll by update, and for a single curve the nll of training too."""
     several = len(curves) > 1
-    short = len(curves) > 3 and max(map(len, curves)) <= 20
-    columns = 2 if short or not several else 1
-    legend_rows = -(-len(curves) // columns) + several
-    figure = new_figure(COLUMN, (5.2 + 0.32 * legend_rows) * CM, title)
-    axes = figure.subplots()
-    handles: Dict[str, Line2D] = {}
-    if several:
-        for number, (name, curve) in enumerate(curves.items()):
+    figure = new_figure(COLUMN, (5.5 + 0.32 * len(curves)) * CM, title)
+    axes, names = figure.subplots(), []
+    for number, (name, curve) in enumerate(curves.items()):
+        if not several and curve["train"]:
+            names.append("training")
+            axes.plot(*zip(*curve["train"]), color=GREY, linewidth=0.6)
+        if several or curve["valid"]:
             points = curve["valid"] or curve["train"]
-            label = f"{name} ({points[-1][1]:.2f})"
-            (handles[label],) = axes.plot(*zip(*points), **look(number))
-            if not curve["valid"]:  # too many points for markers
-                handles[label].set_marker("")
-    else:
-        (curve,) = curves.values()
-        if curve["train"]:
-            (handles["training"],) = axes.plot(*zip(*curve["train"]), color=GREY, linewidth=0.6)
-        if curve["valid"]:
-            (handles["validation"],) = axes.plot(*zip(*curve["valid"]), **look(0))
-        if curve["train"] and curve["valid"]:
+            names.append(f"{name} ({points[-1][1]:.2f})" if several else "validation")
+            axes.plot(*zip(*points), **look(number))
+        if not several and curve["train"] and curve["valid"]:
             # the training loss of the first updates is far above all others: it is cut off
             low = min(nll for points in curve.values() for _, nll in points)
             axes.set_ylim(0.9 * low, 1.3 * max(nll for _, nll in curve["valid"]))
@@ -85,7 +75,6 @@ def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure
     axes.margins(x=0.02)
     axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    place: Dict[str, Any] = {"loc": "outside lower center", "ncols": columns}
-    place["title"] = "last value in brackets" if several else None
-    figure.legend(handles.values(), handles, **place)
+    heading = "last value in brackets" if several else None
+    figure.legend(axes.lines, names, loc="outside lower center", title=heading)
     return figure

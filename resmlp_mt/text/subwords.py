@@ -1,8 +1,6 @@
 """Joint SentencePiece BPE for both languages."""
 
 import re
-import sys
-from collections import Counter
 from pathlib import Path
 from typing import Iterable, Iterator, List, Optional
 
@@ -11,9 +9,6 @@ import sentencepiece
 from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.text.lines import one_line
 
-MAX_BYTES = 4192  # SentencePiece learns nothing from a longer line
-# nor from one with the character that it marks unknown words with
-RESERVED = "\N{LOWER FIVE EIGHTHS BLOCK}"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word
 
 BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
@@ -27,26 +22,22 @@ def train_subwords(
 ) -> Path:
     """Train ``prefix.model`` for the *lines* of both languages.
 
-    Standard error says how many lines SentencePiece does not learn from. The rarest characters,
-    beyond the share *character_coverage*, and all others are spelled in bytes; with 1 all that
-    are not in the text are unknown words.
+    SentencePiece leaves out lines of more than 4192 bytes. The rarest characters, beyond the share
+    *character_coverage*, and all others are spelled in bytes; with 1 all that are not in the text
+    are unknown words.
     """
-    counted, unread = Counter(), []
+    unread = []
 
-    def learnable() -> Iterator[str]:
+    def readable() -> Iterator[str]:
         try:
-            for line in map(one_line, lines):
-                unfit = len(line.encode()) > MAX_BYTES or RESERVED in line
-                counted["left out" if unfit else "learnt"] += bool(line)
-                if line and not unfit:
-                    yield line
+            yield from filter(None, map(one_line, lines))
         except Exception as error:
             unread.append(error)
             raise
 
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=learnable(),
+            sentence_iterator=readable(),
             model_prefix=str(prefix),
             vocab_size=vocab_size,
             model_type="bpe",
@@ -61,16 +52,7 @@ def train_subwords(
     except RuntimeError as error:
         if unread:  # SentencePiece has wrapped it in its own
             raise unread[0] from None
-        if not counted["learnt"]:
-            long = f"{counted['left out']} that are too long"
-            raise UserError(f"no line to learn subwords from ({long}): give text") from None
         raise (_explained(str(error), prefix, vocab_size) or error) from None
-    if counted["left out"]:
-        print(
-            f"note: subwords are learnt without {counted['left out']} lines, longer than "
-            f"{MAX_BYTES:,} bytes or with {RESERVED} in them",
-            file=sys.stderr,
-        )
     return Path(f"{prefix}.model")
 
 
@@ -78,6 +60,8 @@ def _explained(said: str, prefix: Path, vocab_size: int) -> Optional[UserError]:
     """What SentencePiece said in one line, if it is known."""
     if unwritable := re.search(rf'"{re.escape(str(prefix))}\.\w+": (.*)', said):
         return UserError(f"{prefix}.model could not be written: {unwritable[1]}")
+    if "sentences_.empty()" in said:
+        return UserError("no line of 1 to 4192 bytes to learn subwords from: give text")
     size = f"--vocab-size {vocab_size} is"
     if limit := re.search(r"value <= (\d+)", said):
         error = OptionError(f"{size} more than this corpus allows: at most {limit[1]}")

@@ -94,8 +94,9 @@ def test_the_study(small_study, monkeypatch):
     assert set(numbers["against"]) == {"transformer"} and numbers["updates"] == 2
     assert sum(bucket["sentences"] for bucket in numbers["by_length"]) == 22
     assert call("publish", "gated", *minutes, "--model", folder / "model") == 0
-    files = results.load()["model/en-fr"]["numbers"]["files"]
-    assert {"model.pt", "spm.model", "search.json", "text.json"} < set(files)
+    published = results.load()["model/en-fr"]["numbers"]
+    assert {"model.pt", "spm.model", "search.json", "text.json"} < set(published["files"])
+    assert all(set(bleu) == {"a", "b"} for bleu in published["exports"].values())
     assert str(folder).encode() not in (folder / "model" / "model.pt").read_bytes()
     assert call("repetition", "--model", folder / "model") == 0
     assert set(results.load()["repetition/en-fr"]["numbers"]["tests"]) == {"a", "b"}
@@ -106,6 +107,13 @@ def test_what_the_study_counts():
     lines = [f"{number}" for number in range(8)]
     pairs = list(study.joined(lines))
     assert len(pairs) == 2 and pairs == list(study.joined(lines))
+    english, german = (study.with_symbols([text] * 99, 1) for text in ("a b c", "d e f g"))
+    kept = [list(filter(str.isascii, line.split())) for line in english]
+    assert kept == [["a", "b", "c"]] * 99
+    places = [[word.isascii() for word in line.split()].index(False) for line in english]
+    assert set(places) == {0, 1, 2, 3} and len(set(english)) > 90
+    rare = [[w for w in line.split() if not w.isascii()] for line in english + german]
+    assert rare[:99] == rare[99:]
     assert study.signature(study.CHRF).startswith("nrefs:1|")
 
 
