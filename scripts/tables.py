@@ -121,6 +121,16 @@ def budgets(results: Results) -> str:
     return markdown(head, rows)
 
 
+def copying(results: Results) -> str:
+    """English-French with every character of the text in the vocabulary, and without the rarest."""
+    rows = []
+    for heading, system in (("unknown", "gated"), ("in bytes", "gated, bytes")):
+        (n,) = runs(results, pair="en-fr", system=system, minutes=30)
+        news = n["scores"]["newstest2014"]["bleu"]
+        rows.append([heading, *(f"{x:.1f}" for x in (in_domain(n), news, 100 * n["copied"]))])
+    return markdown(["other characters", "in domain", "newstest2014", "copied, %"], rows)
+
+
 def curves(results: Results) -> str:
     """Loss on the validation set of the longest English-French trainings, by updates."""
     systems = {name: some[0] for name, some in longest(results, "en-fr").items()}
@@ -294,6 +304,7 @@ MARKS = {
     "front quality": front,
     "budgets": budgets,
     "curves": curves,
+    "copying": copying,
     "kinds": kinds,
     "multi30k": multi30k,
     "ablations": ablations,

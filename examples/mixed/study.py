@@ -330,9 +330,9 @@ class Study:
             "text.json",
         ):
             shutil.copyfile(self.data / file, out / file)
-        self.card({"system": system, **scored["numbers"]})
+        self.card({"system": system, **scored["numbers"]}, scored["seed"])
 
-    def card(self, training: dict) -> None:
+    def card(self, training: dict, seed: int) -> None:
         """Scores of the published model by its checkpoint and by its exports, and sentences."""
         model, tests = self.args.model, {**self.tests(), "everyday": EVERYDAY}
         found: Dict[str, Dict[str, List[str]]] = {}
@@ -367,7 +367,7 @@ class Study:
             "sentences": shown,
             "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
         }
-        results.append(f"model/{self.args.pair}", numbers, self.args.seed)
+        results.append(f"model/{self.args.pair}", numbers, seed)
 
 
 def joined(lines: List[str]) -> Iterator[str]:
@@ -460,7 +460,8 @@ def main() -> None:
     elif args.action == "repetition":
         study.repetition()
     elif args.action == "card":
-        study.card(results.load()[f"model/{args.pair}"]["numbers"])
+        published = results.load()[f"model/{args.pair}"]
+        study.card(published["numbers"], published["seed"])
     else:
         for system in args.systems:
             study.train(system) if args.action == "train" else study.publish(system)

@@ -6,6 +6,7 @@ import { test } from "node:test";
 
 import { FILES, readChecked, readConfig } from "../../examples/browser/page/folder.js";
 import { beamSearch } from "../../examples/browser/page/search.js";
+import { decode } from "../../examples/browser/page/subwords.js";
 
 const PAD = 1, EOS = 2;
 const WORDS = 9; // in the dictionary
@@ -142,6 +143,11 @@ for (const [name, [answer, message]] of Object.entries(REFUSED)) {
     });
   });
 }
+
+test("bytes are text again", () => {
+  const pieces = ["\u2581a", "<0xC3>", "<0xA9>", "\u2581<0x41>", "<0x0A>", "<0xC3>"];
+  assert.equal(decode(pieces), "a\u00e9 <0x41>\ufffd");
+});
 
 test("a file is what config.json lists", async () => {
   serving(() => Response.json(GOOD));

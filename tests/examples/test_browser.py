@@ -42,6 +42,11 @@ def bpe_model(folder):
     return train_subwords(LINES, folder / "bpe", 90)
 
 
+def byte_model(folder):
+    """It spells characters in bytes that are not in the text."""
+    return train_subwords(LINES, folder / "bytes", 320, 0.9999)
+
+
 def unigram_model(folder):
     """A kind of subwords that `resmlp-mt prepare` does not make, but --spm takes."""
     prefix = folder / "unigram"
@@ -61,7 +66,7 @@ def mixed_lines():
 
 
 @need_node
-@pytest.mark.parametrize("make", [bpe_model, unigram_model])
+@pytest.mark.parametrize("make", [bpe_model, byte_model, unigram_model])
 def test_subwords_are_those_of_sentencepiece(make, tmp_path):
     model = make(tmp_path)
     lines = mixed_lines()

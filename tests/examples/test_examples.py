@@ -98,6 +98,7 @@ def test_the_study(small_study, monkeypatch):
     assert {"model.pt", "spm.model", "search.json", "text.json"} < set(published["files"])
     assert all(set(bleu) == {"a", "b"} for bleu in published["exports"].values())
     assert str(folder).encode() not in (folder / "model" / "model.pt").read_bytes()
+    assert call("card", "--model", folder / "model") == 0
     assert call("repetition", "--model", folder / "model") == 0
     assert set(results.load()["repetition/en-fr"]["numbers"]["tests"]) == {"a", "b"}
 

@@ -226,6 +226,8 @@ def test_the_published_model(tmp_path):
     assert tea.status == 0 and tea.out.count("\n") == 1 and len(tea.out) > 5 and not tea.err
     path = ROOT / "examples" / "mixed" / "model"
     assert tea == resmlp("translate", "--path", path, "--cpu", stdin=b"I like tea.")
+    french = resmlp("translate", "--path", f"{path}-en-fr", "--cpu", stdin=b"I like tea.\n")
+    assert french.status == 0 and len(french.out) > 5 and french.out != tea.out and not french.err
     with mock.patch("resmlp_mt.export.folder.export", side_effect=UserError("so far")) as export:
         refused("so far", "export", "--out", tmp_path / "out")
     assert export.call_args[0][0].paths == (path / "model.pt",)
