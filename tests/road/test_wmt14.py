@@ -30,7 +30,7 @@ def commands(folder, name):
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     variables = {"PATH": path, "OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny"}
     command = f"bash '{SCRIPTS / name}' {SMALL}"
-    done = shell(command, folder, **variables, VOCAB_SIZE="90", MAX_UPDATE="3")
+    done = shell(command, folder, **variables, VOCAB_SIZE="346", MAX_UPDATE="3")
     return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
 
 
