@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Optional
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -109,12 +109,12 @@ class Study:
             write_lines(self.text / f"train.{language}", [*lines, *more])
             copied = with_symbols(side(folder / f"test.{tests[-1]}", language)[:COPIED], seed=2)
             write_lines(self.text / f"copied.{language}", copied)
-        bytes = ("--character-coverage", COVERAGE) if self.args.bytes else ()
+        coverage = ("--character-coverage", COVERAGE) if self.args.bytes else ()
         resmlp_mt(
             *("prepare", "-s", self.source, "-t", self.target, "--vocab-size", VOCABULARY),
             *("--trainpref", self.text / "train", "--validpref", self.text / "valid"),
             *("--testpref", ",".join(str(self.text / f"test.{name}") for name in tests)),
-            *("--out", self.out / "data", *bytes),
+            *("--out", self.out / "data", *coverage),
         )
 
     def tests(self) -> Dict[str, Path]:
@@ -228,7 +228,7 @@ class Study:
                     other: {n: self._tested(theirs[n], lines[n], prefixes[n]) for n in lines}
                     for other, theirs in before.items()
                 },
-                "valid_curve": read_curve(log)["valid"][3::4],
+                "valid_curve": read_curve(log)["valid"][3::4],  # every 1,000 updates
             }
             results.append(self.result(system), numbers, self.args.seed)
             before[system] = lines
@@ -330,10 +330,13 @@ class Study:
             "text.json",
         ):
             shutil.copyfile(self.data / file, out / file)
-        self.card({"system": system, **scored["numbers"]}, scored["seed"])
+        self.card(scored)
 
-    def card(self, training: dict, seed: int) -> None:
-        """Scores of the published model by its checkpoint and by its exports, and sentences."""
+    def card(self, published: Optional[dict]) -> None:
+        """Scores of the published model by its checkpoint and by its exports, and sentences.
+        *published*: a result that says how it was trained."""
+        if published is None:
+            raise UserError(f"results.jsonl has no model/{self.args.pair}: publish it first")
         model, tests = self.args.model, {**self.tests(), "everyday": EVERYDAY}
         found: Dict[str, Dict[str, List[str]]] = {}
         with TemporaryDirectory() as temporary:
@@ -361,13 +364,13 @@ class Study:
         kept = ("system", "updates", "cpu_minutes", "parameters", "lenpen", "signatures")
         files = [path for path in sorted(model.iterdir()) if path.suffix != ".md"]
         numbers = {
-            **{key: training[key] for key in kept},
+            **{key: published["numbers"][key] for key in kept},
             "scores": scores.pop("checkpoint"),
             "exports": {n: {test: s["bleu"] for test, s in of.items()} for n, of in scores.items()},
             "sentences": shown,
             "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
         }
-        results.append(f"model/{self.args.pair}", numbers, seed)
+        results.append(f"model/{self.args.pair}", numbers, published["seed"])
 
 
 def joined(lines: List[str]) -> Iterator[str]:
@@ -460,8 +463,7 @@ def main() -> None:
     elif args.action == "repetition":
         study.repetition()
     elif args.action == "card":
-        published = results.load()[f"model/{args.pair}"]
-        study.card(published["numbers"], published["seed"])
+        study.card(results.load().get(f"model/{args.pair}"))
     else:
         for system in args.systems:
             study.train(system) if args.action == "train" else study.publish(system)

@@ -64,7 +64,9 @@ def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure
         if several or curve["valid"]:
             points = curve["valid"] or curve["train"]
             names.append(f"{name} ({points[-1][1]:.2f})" if several else "validation")
-            axes.plot(*zip(*points), **look(number))
+            (line,) = axes.plot(*zip(*points), **look(number))
+            if not curve["valid"]:  # too many points for markers
+                line.set_marker("")
         if not several and curve["train"] and curve["valid"]:
             # the training loss of the first updates is far above all others: it is cut off
             low = min(nll for points in curve.values() for _, nll in points)

@@ -85,6 +85,7 @@ def test_the_study(small_study, monkeypatch):
     assert len(train) == 250 and f"{train[0]} " not in train[0]
     minutes = ("--cpu-minutes", "0.01")
     assert call("score", "gated", *minutes) == 1  # nothing is trained yet
+    assert call("card", "--model", folder / "model") == 1  # nor published
     assert call("train", "transformer", "gated", *minutes) == 0
     assert call("score", "transformer", "gated", *minutes) == 0
     found = results.load()
