@@ -104,19 +104,20 @@ def front(results: Results) -> str:
 
 def budgets(results: Results) -> str:
     """Mean BLEU of the test sets in the domains, by minutes."""
-    some = [n for pair in TESTS for n in runs(results, pair=pair, joined_lines=True)]
     rows = []
+    some = [n for pair in TESTS for n in runs(results, pair=pair, joined_lines=True)]
     for pair, minutes in sorted({(n["pair"], n["minutes"]) for n in some}):
-        alike = [n for n in some if (n["pair"], n["minutes"]) == (pair, minutes)]
-        bleu = {
-            name: [in_domain(n) for n in alike if n["system"] == name]
-            for name in ("transformer", "conv", "gated")
-        }
-        if bleu["transformer"]:
-            cells = [", ".join(f"{value:.1f}" for value in values) for values in bleu.values()]
-            decayed = ", rate to 0" * alike[0]["decayed"]
-            lead = f"{mean(bleu['gated']) - mean(bleu['transformer']):+.1f}"
-            rows.append([pair, f"{minutes:g}{decayed}", *(cell or "-" for cell in cells), lead])
+        for tuned in ("", ", tuned"):
+            alike = [n for n in some if (n["pair"], n["minutes"]) == (pair, minutes)]
+            bleu = {
+                name: [in_domain(n) for n in alike if n["system"] == name + tuned]
+                for name in ("transformer", "conv", "gated")
+            }
+            if bleu["transformer"]:
+                cells = [", ".join(f"{value:.1f}" for value in values) for values in bleu.values()]
+                budget = f"{minutes:g}{tuned}{', rate to 0' * alike[0]['decayed']}"
+                lead = f"{mean(bleu['gated']) - mean(bleu['transformer']):+.1f}"
+                rows.append([pair, budget, *(cell or "-" for cell in cells), lead])
     head = ["", "CPU minutes", "Transformer", "convolutions", "gated", "lead"]
     return markdown(head, rows)
 
@@ -140,6 +141,37 @@ def curves(results: Results) -> str:
     costs = [60 * n["cpu_minutes"] / n["updates"] for n in systems.values()]
     rows.append(["CPU seconds an update", *map(number, costs)])
     return markdown(["updates", *(SYSTEMS[name] for name in systems)], rows)
+
+
+def trials(results: Results) -> str:
+    """Validation loss of short trainings with other options, by system."""
+    some = [r["numbers"] for name, r in results.items() if name.startswith("trial/")]
+    rows = []
+    for tokens, *options in sorted({(n["tokens"], *n["set"]) for n in some}):
+        alike = {n["system"]: n for n in some if [n["tokens"], *n["set"]] == [tokens, *options]}
+        changed = [word.strip("-").replace("=", " ") for word in options]
+        cells = [
+            f"{alike[name]['valid']:.2f} ({alike[name]['cpu_minutes']:.0f})"
+            if name in alike
+            else "-"
+            for name in ("transformer", "gated")
+        ]
+        rows.append([f"{tokens:,}", ", ".join(changed), *cells])
+    return markdown(["tokens an update", "options", "Transformer", "gated"], rows)
+
+
+def long_sentences(results: Results) -> str:
+    """BLEU and repeats by the length of the source, of the longest English-French trainings."""
+    systems = [some[0]["by_length"] for some in longest(results, "en-fr").values()]
+    rows = []
+    for alike in zip(*systems):
+        (low, high, count), *_ = [(b["from"], b["to"], b["sentences"]) for b in alike]
+        words = f"{max(1, low)} to {high}" if high else f"{low} or more"
+        bleu = " / ".join(f"{bucket['bleu']:.1f}" for bucket in alike)
+        shares = [alike[0]["repeats_in_references"], *(bucket["repeats"] for bucket in alike)]
+        rows.append([words, f"{count:,}", bleu, *(f"{100 * share:.1f}%" for share in shares)])
+    head = ["words", "sentences", "BLEU", "references repeat", "Transformer", "gated"]
+    return markdown(head, rows)
 
 
 def kinds(results: Results) -> str:
@@ -305,6 +337,8 @@ MARKS = {
     "budgets": budgets,
     "curves": curves,
     "copying": copying,
+    "trials": trials,
+    "long sentences": long_sentences,
     "kinds": kinds,
     "multi30k": multi30k,
     "ablations": ablations,

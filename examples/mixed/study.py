@@ -3,6 +3,7 @@
 
     python examples/mixed/study.py corpus --pair en-de --from DIR
     python examples/mixed/study.py train gated --pair en-de --cpu-minutes 120
+    python examples/mixed/study.py trial gated --pair en-de --updates 800 --set lr=0.004 dropout=0
     python examples/mixed/study.py score transformer gated --pair en-de --cpu-minutes 120
     python examples/mixed/study.py publish gated --pair en-de --cpu-minutes 360
     python examples/mixed/study.py card --pair en-de
@@ -39,6 +40,7 @@ from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
 from resmlp_mt.text.subwords import Subwords  # noqa: E402
 from resmlp_mt.train.log import read_curve  # noqa: E402
+from resmlp_mt.train.recipe import load_recipe  # noqa: E402
 
 ARCHITECTURES = {
     "transformer": "transformer",
@@ -59,6 +61,7 @@ RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
 DECAY = 0.1  # last part of the minutes, in which the learning rate falls to 0
 SHOWN = 12  # sentences in the card
 STAGE = 500  # updates between two looks at the CPU minutes
+MAX_TOKENS = 1024  # of a batch
 COPIED = 200  # lines of the test of copying
 EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
 EVERYDAY = HERE / "everyday"  # a hundred sentences that are in no corpus
@@ -85,6 +88,7 @@ class Study:
         self.out = args.out / args.pair
         self.data = self.out / "data" / "data-bin"
         self.text = self.out / "text"
+        self.tokens = getattr(args, "tokens", None) or load_recipe(RECIPE).tokens
 
     # ----------------------------------------------------------------------------- corpus
 
@@ -133,7 +137,8 @@ class Study:
         return self.folder(system) / f"{self.args.cpu_minutes:g}"
 
     def label(self, system: str) -> str:
-        return f"{system}, bytes" if Subwords(self.data / "spm.model").bytes else system
+        spelled = "bytes" if Subwords(self.data / "spm.model").bytes else ""
+        return ", ".join(filter(None, [system, spelled, self.args.label]))
 
     def result(self, system: str) -> str:
         """The name in results.jsonl."""
@@ -153,32 +158,56 @@ class Study:
             done.append({"updates": updates, "cpu_minutes": minutes})
             write_json(stages, done)
         stage = next(stage for stage in done if stage["cpu_minutes"] >= most)
-        starts = list(checkpoints.glob(f"checkpoint_*_{stage['updates']}.pt"))
-        if not starts:
-            raise UserError(
-                f"{checkpoints}: the checkpoint of update {stage['updates']} is gone, because the "
-                "training went on: give more --cpu-minutes or another --out"
-            )
-        (optimizer,) = read_checkpoint(starts[0])["last_optimizer_state"]["param_groups"]
         end = max(stage["updates"] + 1, round(stage["updates"] / (1 - DECAY)))
-        minutes = self._train(
-            *(system, final / "checkpoints", end, "--continue-once", starts[0]),
-            *("--reset-lr-scheduler", "--lr-scheduler", "polynomial_decay"),
-            *("--lr", optimizer["lr"], "--warmup-updates", stage["updates"]),
-            *("--total-num-update", end),
-        )
+        minutes = self._decay(system, checkpoints, stage["updates"], final / "checkpoints", end)
         inputs = ("average", "--inputs", final / "checkpoints", "--num-update-checkpoints", 3)
         resmlp_mt(*inputs, "--output", final / "model.pt")
         minutes += stage["cpu_minutes"]
         stage = {"updates": end, "cpu_minutes": minutes, "precision": self.args.precision}
         write_json(final / "stage.json", stage)
 
+    def trial(self, system: str) -> None:
+        """A short training with other options of fairseq-train, judged by the validation loss."""
+        updates = self.args.updates
+        name = " ".join([str(updates), f"tokens={self.tokens}", *self.args.set])
+        folder = self.out / "trials" / f"{system}.{self.args.seed} {name}"
+        start, end = folder / "checkpoints", folder / "decay"
+        decays = round((1 - DECAY) * updates)
+        changed = [*(f"--{word}" for word in self.args.set), f"--save-interval-updates={decays}"]
+        minutes = self._train(system, start, decays, *changed)
+        minutes += self._decay(system, start, decays, end, updates, *changed)
+        numbers = {
+            **{"pair": self.args.pair, "system": system, "set": self.args.set},
+            **{"updates": updates, "tokens": self.tokens, "cpu_minutes": minutes},
+            "precision": self.args.precision,
+            "valid": read_curve(end / "train.log")["valid"][-1][1],
+        }
+        results.append(f"trial/{self.args.pair}/{system}/{name}", numbers, self.args.seed)
+
+    def _decay(self, system: str, start: Path, updates: int, out: Path, end: int, *options):
+        """From the checkpoint of *updates* in *start* to update *end*, with a learning rate that
+        falls to 0; the CPU minutes that this took."""
+        starts = list(start.glob(f"checkpoint_*_{updates}.pt"))
+        if not starts:
+            raise UserError(
+                f"{start}: the checkpoint of update {updates} is gone, because the training went "
+                "on: give more --cpu-minutes or another --out"
+            )
+        (optimizer,) = read_checkpoint(starts[0])["last_optimizer_state"]["param_groups"]
+        return self._train(
+            *(system, out, end, *options, "--continue-once", starts[0]),
+            *("--reset-lr-scheduler", "--lr-scheduler", "polynomial_decay"),
+            *("--lr", optimizer["lr"], "--warmup-updates", updates),
+            *("--total-num-update", end),
+        )
+
     def _train(self, system: str, out: Path, updates: int, *options) -> float:
         """Train or resume up to so many updates; the CPU minutes that the folder took."""
         resmlp_mt(
             *("train", self.data, "--out", out, "--arch", ARCHITECTURES[system]),
             *("--recipe", RECIPE, "--seed", self.args.seed, "--max-update", updates),
-            *("--precision", self.args.precision, "--max-tokens", 1024, "--threads", 1),
+            *("--precision", self.args.precision, "--tokens", self.tokens),
+            *("--max-tokens", min(MAX_TOKENS, self.tokens), "--threads", 1),
             *("--", "--cpu", "--keep-interval-updates", 5, *options),
         )
         return read_json(out / "cost.json")["cpu_minutes"]
@@ -228,7 +257,7 @@ class Study:
                     other: {n: self._tested(theirs[n], lines[n], prefixes[n]) for n in lines}
                     for other, theirs in before.items()
                 },
-                "valid_curve": read_curve(log)["valid"][3::4],  # every 1,000 updates
+                "valid_curve": [p for p in read_curve(log)["valid"] if p[0] % 1000 == 0],
             }
             results.append(self.result(system), numbers, self.args.seed)
             before[system] = lines
@@ -244,7 +273,7 @@ class Study:
         }
 
     def _by_length(self, lines: Dict[str, List[str]]) -> List[dict]:
-        """BLEU by the words of the source, all test sets together."""
+        """BLEU and repeats by the words of the source, all test sets together."""
         triples = [
             triple
             for name, prefix in self.tests().items()
@@ -255,9 +284,12 @@ class Study:
             some = [t for t in triples if low <= len(t[0].split()) < (high or 10**9)]
             if not some:
                 continue
-            bleu = BLEU().corpus_score([t[1] for t in some], [[t[2] for t in some]]).score
             bucket = {"from": low, "to": high and high - 1, "sentences": len(some)}
-            buckets.append({**bucket, "bleu": round(bleu, 2)})
+            ours, references = ([triple[part] for triple in some] for part in (1, 2))
+            bleu = BLEU().corpus_score(ours, [references]).score
+            loops = [round(mean(map(repeats, texts)), 4) for texts in (ours, references)]
+            counted = dict(zip(("repeats", "repeats_in_references"), loops))
+            buckets.append({**bucket, "bleu": round(bleu, 2), **counted})
         return buckets
 
     def _copied(self, model: Path, lenpen: float) -> float:
@@ -436,10 +468,17 @@ def parse_args() -> argparse.Namespace:
         action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")
         action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
         action.add_argument("--seed", type=int, default=1)
+        action.add_argument("--label", metavar="WORD", help="beside the system, in the results")
+    trial = actions.add_parser("trial")
+    trial.add_argument("systems", nargs=1, choices=ARCHITECTURES, metavar="SYSTEM")
+    trial.add_argument("--updates", type=int, required=True, metavar="N")
+    trial.add_argument("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="dropout=0")
+    trial.add_argument("--seed", type=int, default=1)
     precision = {"choices": ("fp32", "bf16"), "default": "bf16"}
-    actions.choices["train"].add_argument(
-        "--precision", **precision, help="bf16 is slower than fp32 on a CPU without AVX-512"
-    )
+    for name in ("train", "trial"):
+        add = actions.choices[name].add_argument
+        add("--precision", **precision, help="bf16 is slower than fp32 on a CPU without AVX-512")
+        add("--tokens", type=int, metavar="N", help="per update (default: of the recipe)")
     for name in ("card", "repetition"):
         actions.add_parser(name)
     for name in ("publish", "card", "repetition"):
@@ -466,7 +505,7 @@ def main() -> None:
         study.card(results.load().get(f"model/{args.pair}"))
     else:
         for system in args.systems:
-            study.train(system) if args.action == "train" else study.publish(system)
+            getattr(study, args.action)(system)  # train, trial, publish
 
 
 if __name__ == "__main__":
