@@ -164,13 +164,16 @@ def long_sentences(results: Results) -> str:
     """BLEU and repeats by the length of the source, of the longest English-French trainings."""
     systems = [some[0]["by_length"] for some in longest(results, "en-fr").values()]
     rows = []
-    for alike in zip(*systems):
-        (low, high, count), *_ = [(b["from"], b["to"], b["sentences"]) for b in alike]
+    for theirs, ours in zip(*systems):
+        low, high = theirs["from"], theirs["to"]
         words = f"{max(1, low)} to {high}" if high else f"{low} or more"
-        bleu = " / ".join(f"{bucket['bleu']:.1f}" for bucket in alike)
-        shares = [alike[0]["repeats_in_references"], *(bucket["repeats"] for bucket in alike)]
-        rows.append([words, f"{count:,}", bleu, *(f"{100 * share:.1f}%" for share in shares)])
-    head = ["words", "sentences", "BLEU", "references repeat", "Transformer", "gated"]
+        bleu = f"{theirs['bleu']:.1f} / {ours['bleu']:.1f}"
+        repeats, begin = (
+            f"{100 * theirs[of]:.1f}% / {100 * ours[of]:.1f}%" for of in ("repeats", "begin")
+        )
+        references = f"{100 * theirs['references_repeat']:.1f}%"
+        rows.append([words, bleu, references, repeats, begin if low > 10 else "-"])
+    head = ["words of the source", "BLEU", "references repeat", "repeats", "begin at words 9 to 16"]
     return markdown(head, rows)
 
 

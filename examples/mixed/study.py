@@ -15,6 +15,7 @@ docs/results/results.jsonl, for `make tables`.
 """
 
 import argparse
+import math
 import random
 import shutil
 import subprocess
@@ -287,9 +288,13 @@ class Study:
             bucket = {"from": low, "to": high and high - 1, "sentences": len(some)}
             ours, references = ([triple[part] for triple in some] for part in (1, 2))
             bleu = BLEU().corpus_score(ours, [references]).score
-            loops = [round(mean(map(repeats, texts)), 4) for texts in (ours, references)]
-            counted = dict(zip(("repeats", "repeats_in_references"), loops))
-            buckets.append({**bucket, "bleu": round(bleu, 2), **counted})
+            shares = {
+                "repeats": mean(map(repeats, ours)),
+                "references_repeat": mean(map(repeats, references)),
+                "begin": begin(ours),
+            }
+            rounded = {name: round(share, 4) for name, share in shares.items()}
+            buckets.append({**bucket, "bleu": round(bleu, 2), **rounded})
         return buckets
 
     def _copied(self, model: Path, lenpen: float) -> float:
@@ -381,6 +386,7 @@ class Study:
                 "int8": (int8,),
                 "int8, native": (int8, "--native"),
             }
+            engines = {name: engines[name] for name in self.args.engines or engines}
             for name, engine in engines.items():
                 found[name] = {}
                 for test, prefix in tests.items():
@@ -388,11 +394,17 @@ class Study:
                     files = ("--input", f"{prefix}.{self.source}", "--output", output)
                     resmlp_mt("translate", "--threads", 1, *files, "--path", *engine)
                     found[name][test] = read_text(output)
-        shown = list(zip(side(EVERYDAY, self.source), found["checkpoint"]["everyday"]))[:SHOWN]
         scores = {
             name: {test: self._scores(some[test], prefix) for test, prefix in self.tests().items()}
             for name, some in found.items()
         }
+        if self.args.engines:
+            numbers = published["numbers"]
+            for name, of in scores.items():
+                numbers["exports"][name] = {test: s["bleu"] for test, s in of.items()}
+            results.append(f"model/{self.args.pair}", numbers, published["seed"])
+            return
+        shown = list(zip(side(EVERYDAY, self.source), found["checkpoint"]["everyday"]))[:SHOWN]
         kept = ("system", "updates", "cpu_minutes", "parameters", "lenpen", "signatures")
         files = [path for path in sorted(model.iterdir()) if path.suffix != ".md"]
         numbers = {
@@ -427,11 +439,26 @@ def with_symbols(lines: List[str], seed: int) -> List[str]:
     return found
 
 
+def first_repeat(line: str) -> float:
+    """The number of the first word, from 0, of three that stood there before; infinite without."""
+    words, seen = line.split(), set()
+    for at, three in enumerate(zip(words, words[1:], words[2:])):
+        if three in seen:
+            return at
+        seen.add(three)
+    return math.inf
+
+
 def repeats(line: str) -> bool:
     """Whether the same three words stand in it twice."""
-    words = line.split()
-    threes = list(zip(words, words[1:], words[2:]))
-    return len(set(threes)) < len(threes)
+    return first_repeat(line) < math.inf
+
+
+def begin(lines: List[str]) -> float:
+    """Of the lines that reach word 16 and repeat nothing before word 8: the share in which a
+    repeat begins between."""
+    firsts = [first_repeat(line) for line in lines if len(line.split()) >= 16]
+    return mean([first < 16 for first in firsts if first >= 8] or [0])
 
 
 def signature(metric: type) -> str:
@@ -483,6 +510,10 @@ def parse_args() -> argparse.Namespace:
         actions.add_parser(name)
     for name in ("publish", "card", "repetition"):
         actions.choices[name].add_argument("--model", type=Path, metavar="DIR")
+    actions.choices["publish"].set_defaults(engines=None)
+    exports = ("exported", "int8", "int8, native")
+    add = actions.choices["card"].add_argument
+    add("--engines", nargs="+", choices=exports, help="score these again, keep the rest")
     for action in actions.choices.values():
         action.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
         action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")

@@ -104,12 +104,19 @@ def test_the_study(small_study, monkeypatch):
     assert all(set(bleu) == {"a", "b"} for bleu in published["exports"].values())
     assert str(folder).encode() not in (folder / "model" / "model.pt").read_bytes()
     assert call("card", "--model", folder / "model") == 0
+    whole = results.load()["model/en-fr"]["numbers"]
+    assert call("card", "--model", folder / "model", "--engines", "int8") == 0
+    assert results.load()["model/en-fr"]["numbers"] == whole  # nothing changed
     assert call("repetition", "--model", folder / "model") == 0
     assert set(results.load()["repetition/en-fr"]["numbers"]["tests"]) == {"a", "b"}
 
 
 def test_what_the_study_counts():
     assert study.repeats("in a house in a house") and not study.repeats("in a house in a garden")
+    words = list("abcdefghijklmnopq")
+    loop = [*words[:10], *words[:6]]
+    lines = map(" ".join, (words, loop, ["x y z"] * 6, loop[:15]))
+    assert study.begin(list(lines)) == 1 / 2  # the third repeats before, the last is too short
     lines = [f"{number}" for number in range(8)]
     pairs = list(study.joined(lines))
     assert len(pairs) == 2 and pairs == list(study.joined(lines))
