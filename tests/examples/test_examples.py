@@ -86,8 +86,9 @@ def test_the_study(small_study, monkeypatch):
     minutes = ("--cpu-minutes", "0.01")
     assert call("score", "gated", *minutes) == 1  # nothing is trained yet
     assert call("card", "--model", folder / "model") == 1  # nor published
-    assert call("trial", "gated", "--updates", "5", "--set", "dropout=0.2", "lr=0.01") == 0
-    trial = results.load()["trial/en-fr/gated/5 tokens=2048 dropout=0.2 lr=0.01"]["numbers"]
+    words = ("--updates", "5", "--tokens", "512", "--set", "dropout=0.2", "lr=0.01")
+    assert call("trial", "gated", *words) == 0
+    trial = results.load()["trial/en-fr/gated/5 tokens=512 dropout=0.2 lr=0.01"]["numbers"]
     (settings,) = (folder / "out/en-fr/trials").glob("*/checkpoints/train.json")
     assert trial["valid"] > 1 and json.loads(settings.read_text())["settings"]["--lr"] == ["0.01"]
     assert call("train", "transformer", "gated", *minutes) == 0
