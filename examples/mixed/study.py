@@ -70,7 +70,13 @@ EVERYDAY = HERE / "everyday"  # a hundred sentences that are in no corpus
 
 def resmlp_mt(*words) -> None:
     command = [sys.executable, "-m", "resmlp_mt", *map(str, words)]
-    if subprocess.run(command).returncode:
+    with subprocess.Popen(command) as process:
+        try:
+            status = process.wait()
+        except SystemExit:  # by SIGTERM, which it has not got
+            process.terminate()  # a training saves and adds up its CPU minutes
+            raise
+    if status:
         raise UserError(f"resmlp-mt {words[0]} failed, see above")
 
 
