@@ -96,6 +96,7 @@ class Study:
         self.data = self.out / "data" / "data-bin"
         self.text = self.out / "text"
         self.tokens = getattr(args, "tokens", None) or load_recipe(RECIPE).tokens
+        self.changed = [f"--{word}" for word in getattr(args, "set", [])]
 
     # ----------------------------------------------------------------------------- corpus
 
@@ -180,9 +181,9 @@ class Study:
         folder = self.out / "trials" / f"{system}.{self.args.seed} {name}"
         start, end = folder / "checkpoints", folder / "decay"
         decays = round((1 - DECAY) * updates)
-        changed = [*(f"--{word}" for word in self.args.set), f"--save-interval-updates={decays}"]
-        minutes = self._train(system, start, decays, *changed)
-        minutes += self._decay(system, start, decays, end, updates, *changed)
+        saves = ("--save-interval-updates", decays)
+        minutes = self._train(system, start, decays, *saves)
+        minutes += self._decay(system, start, decays, end, updates, *saves)
         numbers = {
             **{"pair": self.args.pair, "system": system, "set": self.args.set},
             **{"updates": updates, "tokens": self.tokens, "cpu_minutes": minutes},
@@ -215,7 +216,7 @@ class Study:
             *("--recipe", RECIPE, "--seed", self.args.seed, "--max-update", updates),
             *("--precision", self.args.precision, "--tokens", self.tokens),
             *("--max-tokens", min(MAX_TOKENS, self.tokens), "--threads", 1),
-            *("--", "--cpu", "--keep-interval-updates", 5, *options),
+            *("--", "--cpu", "--keep-interval-updates", 5, *self.changed, *options),
         )
         return read_json(out / "cost.json")["cpu_minutes"]
 
@@ -505,13 +506,13 @@ def parse_args() -> argparse.Namespace:
     trial = actions.add_parser("trial")
     trial.add_argument("systems", nargs=1, choices=ARCHITECTURES, metavar="SYSTEM")
     trial.add_argument("--updates", type=int, required=True, metavar="N")
-    trial.add_argument("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="dropout=0")
     trial.add_argument("--seed", type=int, default=1)
     precision = {"choices": ("fp32", "bf16"), "default": "bf16"}
     for name in ("train", "trial"):
         add = actions.choices[name].add_argument
         add("--precision", **precision, help="bf16 is slower than fp32 on a CPU without AVX-512")
         add("--tokens", type=int, metavar="N", help="per update (default: of the recipe)")
+        add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="such as dropout=0")
     for name in ("card", "repetition"):
         actions.add_parser(name)
     for name in ("publish", "card", "repetition"):
