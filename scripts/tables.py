@@ -177,6 +177,23 @@ def long_sentences(results: Results) -> str:
     return markdown(head, rows)
 
 
+def positions(results: Results) -> str:
+    """Whether positional embeddings keep the gated model from loops in long sentences."""
+    rows = []
+    for heading, system, minutes in (
+        ("Transformer", "transformer", 60),
+        ("Transformer, tuned", "transformer, tuned", 50),
+        ("gated", "gated", 60),
+        ("gated, tuned, with positions", "gated, tuned", 50),
+    ):
+        (n,) = runs(results, pair="en-fr", system=system, minutes=minutes)
+        shares = [n["scores"]["newstest2014"]["repeats"], *(b["begin"] for b in n["by_length"][2:])]
+        cells = [f"{n['cpu_minutes']:.0f}", f"{in_domain(n):.1f}"]
+        rows.append([heading, *cells, *(f"{100 * share:.1f}%" for share in shares)])
+    head = ["", "CPU minutes", "in domain", "news repeats", "11 to 20", "21 to 30", "31 or more"]
+    return markdown(head, rows)
+
+
 def kinds(results: Results) -> str:
     """Every kind of token mixing after 48 minutes on single lines."""
     by_system = {n["system"]: n for n in runs(results, minutes=48, joined_lines=False)}
@@ -342,6 +359,7 @@ MARKS = {
     "copying": copying,
     "trials": trials,
     "long sentences": long_sentences,
+    "positions": positions,
     "kinds": kinds,
     "multi30k": multi30k,
     "ablations": ablations,
