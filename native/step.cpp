@@ -124,9 +124,8 @@ INLINE float dot(const float* a, const float* b, int size) {
 }
 
 // Products of integers: 1 to 4 rows of bytes with two panels. A panel has 16 columns, and the bytes
-// of four inputs lie side by side. V holds the sums of some columns; ADD adds eight products to
-// each. Bytes are below 128, so that an AVX2 may add four products in 16 bits: the export keeps the
-// sum of two neighbouring weights between -128 and 128.
+// of four inputs lie side by side. V holds the sums of some columns; ADD adds four products to
+// each.
 
 typedef void Dot(const uint8_t* x, int inputs, const int8_t* weight, int32_t* sums);
 
@@ -136,14 +135,14 @@ typedef void Dot(const uint8_t* x, int inputs, const int8_t* weight, int32_t* su
     constexpr int COUNT = 4 * PANEL / sizeof(V), TOGETHER = COUNT == 1 ? 2 : 1;                    \
     for (int panel = 0; panel < 2; panel += TOGETHER) {                                            \
       V found[TOGETHER][COUNT][ROWS] = {};                                                         \
-      for (int k = 0; k < inputs; k += 8)                                                          \
+      for (int k = 0; k < inputs; k += 4)                                                          \
         for (int p = 0; p < TOGETHER; ++p) {                                                       \
           const int8_t* from = weight + ((panel + p) * inputs + k) * PANEL;                        \
-          __builtin_prefetch(from + AHEAD), __builtin_prefetch(from + AHEAD + 64);                 \
-          for (int i = 0; i < COUNT; ++i, from += sizeof(V)) {                                     \
-            const V w = load<V>(from), v = load<V>(from + 4 * PANEL);                              \
+          __builtin_prefetch(from + AHEAD);                                                        \
+          for (int i = 0; i < COUNT; ++i) {                                                        \
+            const V w = load<V>(from + i * sizeof(V));                                             \
             for (int row = 0; row < ROWS; ++row)                                                   \
-              found[p][i][row] = ADD(found[p][i][row], x + row * inputs + k, w, v);                \
+              found[p][i][row] = ADD(found[p][i][row], load<int32_t>(x + row * inputs + k), w);    \
           }                                                                                        \
         }                                                                                          \
       for (int row = 0; row < ROWS; ++row)                                                         \
@@ -153,31 +152,28 @@ typedef void Dot(const uint8_t* x, int inputs, const int8_t* weight, int32_t* su
     }                                                                                              \
   }
 
-INLINE int32_t add_plain(int32_t sum, const uint8_t* x, int32_t w, int32_t v) {
-  for (int i = 0; i < 4; ++i) sum += x[i] * int8_t(w >> 8 * i) + x[4 + i] * int8_t(v >> 8 * i);
+INLINE int32_t add_plain(int32_t sum, int32_t x, int32_t w) {
+  for (int i = 0; i < 32; i += 8) sum += uint8_t(x >> i) * int8_t(w >> i);
   return sum;
 }
 DOT(dot_plain, , int32_t, add_plain)
 
 #if defined(__x86_64__)
-TARGET("avx2") INLINE __m256i add_avx2(__m256i sums, const uint8_t* x, __m256i w, __m256i v) {
-  w = _mm256_maddubs_epi16(_mm256_set1_epi32(load<int32_t>(x)), w);
-  v = _mm256_maddubs_epi16(_mm256_set1_epi32(load<int32_t>(x + 4)), v);
-  return _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_adds_epi16(w, v), _mm256_set1_epi16(1)));
+TARGET("avx2") INLINE __m256i add_avx2(__m256i sums, int32_t x, __m256i w) {
+  const __m256i pairs =
+      _mm256_maddubs_epi16(_mm256_set1_epi32(x), w);  // the export keeps them small
+  return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 DOT(dot_avx2, TARGET("avx2"), __m256i, add_avx2)
 
-#define VNNI TARGET("avx512f,avx512vnni")
-VNNI INLINE __m512i add_avx512(__m512i sums, const uint8_t* x, __m512i w, __m512i v) {
-  sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(load<int32_t>(x)), w);
-  return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(load<int32_t>(x + 4)), v);
+TARGET("avx512f,avx512vnni") INLINE __m512i add_avx512(__m512i sums, int32_t x, __m512i w) {
+  return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(x), w);
 }
-DOT(dot_avx512, VNNI, __m512i, add_avx512)
+DOT(dot_avx512, TARGET("avx512f,avx512vnni"), __m512i, add_avx512)
 #elif defined(__aarch64__)
 #define DOT_PRODUCTS TARGET("arch=armv8.2-a+dotprod")
-DOT_PRODUCTS INLINE int32x4_t add_neon(int32x4_t sums, const uint8_t* x, int32x4_t w, int32x4_t v) {
-  const int32x4_t a = vdupq_n_s32(load<int32_t>(x)), b = vdupq_n_s32(load<int32_t>(x + 4));
-  return vdotq_s32(vdotq_s32(sums, int8x16_t(a), int8x16_t(w)), int8x16_t(b), int8x16_t(v));
+DOT_PRODUCTS INLINE int32x4_t add_neon(int32x4_t sums, int32_t x, int32x4_t w) {
+  return vdotq_s32(sums, vreinterpretq_s8_s32(vdupq_n_s32(x)), vreinterpretq_s8_s32(w));
 }
 DOT(dot_neon, DOT_PRODUCTS, int32x4_t, add_neon)
 #endif
@@ -227,12 +223,14 @@ struct Kernel {
   const char* name;
   bool (*runs_here)();
   Dot* dots[4];
+  int signs;  // 128 where bytes are signed
   void (*product)(struct Search&, const Linear&, const float* x, int rows, float* y);
   void (*step)(Search&);
 };
 
-// As DynamicQuantizeLinear of ONNX does it, but a row at a time, and to 7 bits.
-INLINE void quantize(const float* x, int size, uint8_t* bytes, float& scale, int32_t& zero) {
+// As DynamicQuantizeLinear of ONNX does it, a row at a time.
+INLINE void quantize(const float* x, int size, int signs, uint8_t* bytes, float& scale,
+                     int32_t& zero) {
   Eight low{}, high{}, invalid{};
   for (int i = 0; i < size; i += 8) {
     const Eight v = load<Eight>(x + i);
@@ -240,14 +238,15 @@ INLINE void quantize(const float* x, int size, uint8_t* bytes, float& scale, int
   }
   float least = 0, most = 0;
   for (int i = 0; i < 8; ++i) least = std::min(least, low[i]), most = std::max(most, high[i]);
-  scale = most == least ? 1 : (most - least) / 127;
-  const float shift = std::nearbyint(std::min(127.f, -least / scale));
+  scale = most == least ? 1 : (most - least) / 255;
+  const float shift = std::nearbyint(std::min(255.f, -least / scale));
   for (int i = 0; i < size; i += 8) {
     Eight v = rounded(load<Eight>(x + i) / scale) + shift;
-    v = v > 127.f ? all(127) : v > 0.f ? v : Eight{};
-    store(bytes + i, __builtin_convertvector(__builtin_convertvector(v, Integers), Bytes));
+    v = v > 255.f ? all(255) : v > 0.f ? v : Eight{};
+    const Integers n = __builtin_convertvector(v, Integers) - signs;
+    store(bytes + i, __builtin_convertvector(n, Bytes));
   }
-  zero = std::isfinite(shift) ? int32_t(shift) : 0;
+  zero = std::isfinite(shift) ? int32_t(shift) - signs : 0;
   scale += sum(invalid);  // NaN if there is a NaN or an infinity
 }
 
@@ -351,7 +350,8 @@ INLINE void product_body(Search& s, const Linear& layer, const float* x, int row
   if (!layer.integers) return;
   s.bytes.resize(rows * inputs), s.scale.resize(rows), s.zero.resize(rows);
   for (int row = 0; row < rows; ++row)
-    quantize(x + row * inputs, inputs, &s.bytes[row * inputs], s.scale[row], s.zero[row]);
+    quantize(x + row * inputs, inputs, s.kernel.signs, &s.bytes[row * inputs], s.scale[row],
+             s.zero[row]);
   int32_t sums[4 * WIDTH];
   for (size_t c = 0; c < outputs; c += WIDTH)
     for (int first = 0; first < rows; first += 4) {
@@ -655,12 +655,12 @@ bool has_dot_products() { return true; }  // every Apple silicon
 #define DOTS(name) {name<1>, name<2>, name<3>, name<4>}
 const Kernel KERNELS[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, DOTS(dot_avx512), product_avx2, step_avx2},
-    {"avx2", has_avx2, DOTS(dot_avx2), product_avx2, step_avx2},
+    {"avx512", has_avx512, DOTS(dot_avx512), 0, product_avx2, step_avx2},
+    {"avx2", has_avx2, DOTS(dot_avx2), 0, product_avx2, step_avx2},
 #elif defined(__aarch64__)
-    {"neon", has_dot_products, DOTS(dot_neon), product_plain, step_plain},
+    {"neon", has_dot_products, DOTS(dot_neon), 128, product_plain, step_plain},
 #endif
-    {"plain", always, DOTS(dot_plain), product_plain, step_plain},
+    {"plain", always, DOTS(dot_plain), 0, product_plain, step_plain},
 };
 
 }  // namespace

@@ -393,7 +393,6 @@ class Study:
                 "int8": (int8,),
                 "int8, native": (int8, "--native"),
             }
-            engines = {name: engines[name] for name in self.args.engines or engines}
             for name, engine in engines.items():
                 found[name] = {}
                 for test, prefix in tests.items():
@@ -405,12 +404,6 @@ class Study:
             name: {test: self._scores(some[test], prefix) for test, prefix in self.tests().items()}
             for name, some in found.items()
         }
-        if self.args.engines:
-            numbers = published["numbers"]
-            for name, of in scores.items():
-                numbers["exports"][name] = {test: s["bleu"] for test, s in of.items()}
-            results.append(f"model/{self.args.pair}", numbers, published["seed"])
-            return
         shown = list(zip(side(EVERYDAY, self.source), found["checkpoint"]["everyday"]))[:SHOWN]
         kept = ("system", "updates", "cpu_minutes", "parameters", "lenpen", "signatures")
         files = [path for path in sorted(model.iterdir()) if path.suffix != ".md"]
@@ -517,10 +510,6 @@ def parse_args() -> argparse.Namespace:
         actions.add_parser(name)
     for name in ("publish", "card", "repetition"):
         actions.choices[name].add_argument("--model", type=Path, metavar="DIR")
-    actions.choices["publish"].set_defaults(engines=None)
-    exports = ("exported", "int8", "int8, native")
-    add = actions.choices["card"].add_argument
-    add("--engines", nargs="+", choices=exports, help="score these again, keep the rest")
     for action in actions.choices.values():
         action.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
         action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
