@@ -11,6 +11,7 @@ import argparse
 import re
 import sys
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Dict, List
@@ -104,20 +105,20 @@ def front(results: Results) -> str:
 
 def budgets(results: Results) -> str:
     """Mean BLEU of the test sets in the domains, by minutes."""
-    rows = []
     some = [n for pair in TESTS for n in runs(results, pair=pair, joined_lines=True)]
-    for pair, minutes in sorted({(n["pair"], n["minutes"]) for n in some}):
-        for tuned in ("", ", tuned"):
-            alike = [n for n in some if (n["pair"], n["minutes"]) == (pair, minutes)]
-            bleu = {
-                name: [in_domain(n) for n in alike if n["system"] == name + tuned]
-                for name in ("transformer", "conv", "gated")
-            }
-            if bleu["transformer"]:
-                cells = [", ".join(f"{value:.1f}" for value in values) for values in bleu.values()]
-                budget = f"{minutes:g}{tuned}{', rate to 0' * alike[0]['decayed']}"
-                lead = f"{mean(bleu['gated']) - mean(bleu['transformer']):+.1f}"
-                rows.append([pair, budget, *(cell or "-" for cell in cells), lead])
+    rows = []
+    pairs = sorted({(n["pair"], n["minutes"]) for n in some})
+    for (pair, minutes), tuned in product(pairs, ("", ", tuned")):
+        alike = [n for n in some if (n["pair"], n["minutes"]) == (pair, minutes)]
+        bleu = {
+            name: [in_domain(n) for n in alike if n["system"] == name + tuned]
+            for name in ("transformer", "conv", "gated")
+        }
+        if bleu["transformer"]:
+            cells = [", ".join(f"{value:.1f}" for value in values) for values in bleu.values()]
+            budget = f"{minutes:g}{tuned}{', rate to 0' * alike[0]['decayed']}"
+            lead = f"{mean(bleu['gated']) - mean(bleu['transformer']):+.1f}"
+            rows.append([pair, budget, *(cell or "-" for cell in cells), lead])
     head = ["", "CPU minutes", "Transformer", "convolutions", "gated", "lead"]
     return markdown(head, rows)
 
@@ -144,18 +145,14 @@ def curves(results: Results) -> str:
 
 
 def trials(results: Results) -> str:
-    """Validation loss of short trainings with other options, by system."""
-    some = [r["numbers"] for name, r in results.items() if name.startswith("trial/")]
+    """Validation loss of short English-French trainings with other options, by system."""
+    some = [r["numbers"] for name, r in results.items() if name.startswith("trial/en-fr/")]
     rows = []
     for tokens, *options in sorted({(n["tokens"], *n["set"]) for n in some}):
         alike = {n["system"]: n for n in some if [n["tokens"], *n["set"]] == [tokens, *options]}
         changed = [word.strip("-").replace("=", " ") for word in options]
-        cells = [
-            f"{alike[name]['valid']:.2f} ({alike[name]['cpu_minutes']:.0f})"
-            if name in alike
-            else "-"
-            for name in ("transformer", "gated")
-        ]
+        losses = {s: f"{n['valid']:.2f} ({n['cpu_minutes']:.0f})" for s, n in alike.items()}
+        cells = [losses.get(system, "-") for system in ("transformer", "gated")]
         rows.append([f"{tokens:,}", ", ".join(changed), *cells])
     return markdown(["tokens an update", "options", "Transformer", "gated"], rows)
 

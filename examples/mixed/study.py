@@ -34,7 +34,7 @@ from sacrebleu.metrics import BLEU, CHRF  # noqa: E402
 from sacrebleu.significance import PairedTest  # noqa: E402
 
 from resmlp_mt.checkpoints import model_options, read_checkpoint, write_checkpoint  # noqa: E402
-from resmlp_mt.cli.arguments import Parser  # noqa: E402
+from resmlp_mt.cli.arguments import SEED, WHOLE, Parser  # noqa: E402
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
 from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
@@ -95,8 +95,6 @@ class Study:
         self.out = args.out / args.pair
         self.data = self.out / "data" / "data-bin"
         self.text = self.out / "text"
-        self.tokens = getattr(args, "tokens", None) or load_recipe(RECIPE).tokens
-        self.changed = [f"--{word}" for word in getattr(args, "set", [])]
 
     # ----------------------------------------------------------------------------- corpus
 
@@ -176,23 +174,25 @@ class Study:
 
     def trial(self, system: str) -> None:
         """A short training with other options of fairseq-train, judged by the validation loss."""
-        updates = self.args.updates
-        name = " ".join([str(updates), f"tokens={self.tokens}", *self.args.set])
+        updates, tokens = self.args.updates, self.args.tokens
+        name = " ".join([str(updates), f"tokens={tokens}", *self.args.set])
         folder = self.out / "trials" / f"{system}.{self.args.seed} {name}"
         start, end = folder / "checkpoints", folder / "decay"
-        decays = round((1 - DECAY) * updates)
+        decays = int((1 - DECAY) * updates)
         saves = ("--save-interval-updates", decays)
         minutes = self._train(system, start, decays, *saves)
         minutes += self._decay(system, start, decays, end, updates, *saves)
         numbers = {
             **{"pair": self.args.pair, "system": system, "set": self.args.set},
-            **{"updates": updates, "tokens": self.tokens, "cpu_minutes": minutes},
+            **{"updates": updates, "tokens": tokens, "cpu_minutes": minutes},
             "precision": self.args.precision,
             "valid": read_curve(end / "train.log")["valid"][-1][1],
         }
         results.append(f"trial/{self.args.pair}/{system}/{name}", numbers, self.args.seed)
 
-    def _decay(self, system: str, start: Path, updates: int, out: Path, end: int, *options):
+    def _decay(
+        self, system: str, start: Path, updates: int, out: Path, end: int, *options
+    ) -> float:
         """From the checkpoint of *updates* in *start* to update *end*, with a learning rate that
         falls to 0; the CPU minutes that this took."""
         starts = list(start.glob(f"checkpoint_*_{updates}.pt"))
@@ -211,12 +211,13 @@ class Study:
 
     def _train(self, system: str, out: Path, updates: int, *options) -> float:
         """Train or resume up to so many updates; the CPU minutes that the folder took."""
+        changed = [f"--{word}" for word in self.args.set]
         resmlp_mt(
             *("train", self.data, "--out", out, "--arch", ARCHITECTURES[system]),
             *("--recipe", RECIPE, "--seed", self.args.seed, "--max-update", updates),
-            *("--precision", self.args.precision, "--tokens", self.tokens),
-            *("--max-tokens", min(MAX_TOKENS, self.tokens), "--threads", 1),
-            *("--", "--cpu", "--keep-interval-updates", 5, *self.changed, *options),
+            *("--precision", self.args.precision, "--tokens", self.args.tokens),
+            *("--max-tokens", min(MAX_TOKENS, self.args.tokens), "--threads", 1),
+            *("--", "--cpu", "--keep-interval-updates", 5, *changed, *options),
         )
         return read_json(out / "cost.json")["cpu_minutes"]
 
@@ -400,11 +401,11 @@ class Study:
                     files = ("--input", f"{prefix}.{self.source}", "--output", output)
                     resmlp_mt("translate", "--threads", 1, *files, "--path", *engine)
                     found[name][test] = read_text(output)
+        shown = list(zip(side(EVERYDAY, self.source), found["checkpoint"]["everyday"]))[:SHOWN]
         scores = {
             name: {test: self._scores(some[test], prefix) for test, prefix in self.tests().items()}
             for name, some in found.items()
         }
-        shown = list(zip(side(EVERYDAY, self.source), found["checkpoint"]["everyday"]))[:SHOWN]
         kept = ("system", "updates", "cpu_minutes", "parameters", "lenpen", "signatures")
         files = [path for path in sorted(model.iterdir()) if path.suffix != ".md"]
         numbers = {
@@ -494,17 +495,18 @@ def parse_args() -> argparse.Namespace:
         action = actions.add_parser(name)
         action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")
         action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
-        action.add_argument("--seed", type=int, default=1)
+        action.add_argument("--seed", **SEED)
         action.add_argument("--label", metavar="WORD", help="beside the system, in the results")
     trial = actions.add_parser("trial")
     trial.add_argument("systems", nargs=1, choices=ARCHITECTURES, metavar="SYSTEM")
-    trial.add_argument("--updates", type=int, required=True, metavar="N")
-    trial.add_argument("--seed", type=int, default=1)
+    trial.add_argument("--updates", **WHOLE, required=True)
+    trial.add_argument("--seed", **SEED)
     precision = {"choices": ("fp32", "bf16"), "default": "bf16"}
+    tokens = load_recipe(RECIPE).tokens
     for name in ("train", "trial"):
         add = actions.choices[name].add_argument
         add("--precision", **precision, help="bf16 is slower than fp32 on a CPU without AVX-512")
-        add("--tokens", type=int, metavar="N", help="per update (default: of the recipe)")
+        add("--tokens", **WHOLE, default=tokens, help=f"per update (default: {tokens})")
         add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="such as dropout=0")
     for name in ("card", "repetition"):
         actions.add_parser(name)
