@@ -68,7 +68,9 @@ def _explained(said: str, prefix: Path, vocab_size: int) -> Optional[UserError]:
         error.most = int(limit[1])
         return error
     if "smaller than required_chars" in said or "too small" in said:
-        return OptionError(f"{size} less than the corpus has characters: raise it")
+        least = re.search(r" vs (\d+)", said)  # characters, special symbols, 256 bytes
+        raised = f"raise it to {least[1]} or more" if least else "raise it"
+        return OptionError(f"{size} less than the corpus has characters: {raised}")
     return None
 
 

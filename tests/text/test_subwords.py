@@ -72,7 +72,7 @@ TEXT = [
     "lines, vocab_size, said",
     [
         (TEXT, 5000, "--vocab-size 5000 is more than this corpus allows: at most "),
-        (TEXT, 3, "--vocab-size 3 is less than the corpus has characters"),
+        (TEXT, 3, "--vocab-size 3 is less than the corpus has characters: raise it to "),
         (["", " ", "\t"], 40, "no line of 1 to 4192 bytes to learn subwords from"),
         (["w" * 4193, ""], 40, "no line of 1 to 4192 bytes"),
         (["w" * 4192, "w" * 4193], 40, "at most"),
