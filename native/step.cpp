@@ -6,177 +6,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
 #include <exception>
 #include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#if defined(__linux__)
-#include <sys/auxv.h>
-#endif
-#endif
-
-#define INLINE inline __attribute__((always_inline))
-#define TARGET(features) __attribute__((target(features)))
+#include "products.h"
 
 namespace {
 
 constexpr int PAD = 1, EOS = 2;  // the first words of every fairseq dictionary
-constexpr int PANEL = 16, WIDTH = 32;
-constexpr int AHEAD = 1024;  // bytes by which weights are fetched ahead
-constexpr int TILE = 32;     // rows whose scores of all words are in the cache together
+constexpr int TILE = 32;         // rows whose scores of all words are in the cache together
 
 int padded(int size) { return (size + WIDTH - 1) / WIDTH * WIDTH; }
-
-// Eight numbers at once. The compiler makes of them what the target of the caller has.
-
-typedef float Eight __attribute__((vector_size(32)));
-typedef int32_t Integers __attribute__((vector_size(32)));
-typedef uint8_t Bytes __attribute__((vector_size(8)));
-
-template <class V, class T>
-INLINE V load(const T* p) {
-  V v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
-template <class V, class T>
-INLINE void store(T* p, V v) {
-  std::memcpy(p, &v, sizeof v);
-}
-
-INLINE Eight all(float x) { return Eight{} + x; }
-
-INLINE float sum(Eight v) {
-  return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
-}
-
-INLINE Eight rounded(Eight v) {  // half to even, below 2^22
-  return (v + 12582912.f) - 12582912.f;
-}
-
-INLINE Eight exponential(Eight x) {
-  x = x < -87.f ? all(-87.f) : x > 88.f ? all(88.f) : x;
-  Eight n = rounded(x * 1.44269504f);
-  Eight r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  Eight p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.f;
-  Integers power = (__builtin_convertvector(n, Integers) + 127) << 23;
-  return p * load<Eight>(&power);
-}
-
-INLINE Eight error_function(Eight x) {  // two polynomials, exact to the last bit or two
-  Eight t = x < 0.f ? -x : x, s = x * x;
-  Eight far = t * -1.72853470e-5f + 3.83197126e-4f;
-  far = far * s + (t * -3.88396438e-3f + 2.42546219e-2f);
-  far = far * t - 1.06777877e-1f;
-  far = far * t - 6.34846687e-1f;
-  far = far * t - 1.28717512e-1f;
-  far = 1.f - exponential(far * t - t);
-  Eight near = s * -5.96761703e-4f + 4.99119423e-3f;
-  near = near * s - 2.67681349e-2f;
-  near = near * s + 1.12819925e-1f;
-  near = near * s - 3.76125336e-1f;
-  near = near * s + 1.28379166e-1f;
-  return t > 0.927734375f ? (x < 0.f ? -far : far) : near * x + x;
-}
-
-INLINE Eight hyperbolic_tangent(Eight x) { return 1.f - 2.f / (exponential(2.f * x) + 1.f); }
-
-enum Activation : int32_t { RELU, GELU, GELU_ACCURATE, TANH };
-
-INLINE void activate(int kind, float* x, size_t size) {
-  for (size_t i = 0; i < size; i += 8) {
-    Eight v = load<Eight>(x + i);
-    if (kind == RELU)
-      v = v < 0.f ? Eight{} : v;
-    else if (kind == GELU)
-      v = 0.5f * v * (1.f + error_function(v * 0.707106781f));
-    else if (kind == GELU_ACCURATE)
-      v = 0.5f * v * (1.f + hyperbolic_tangent(0.797884561f * (v + 0.044715f * v * v * v)));
-    else
-      v = hyperbolic_tangent(v);
-    store(x + i, v);
-  }
-}
-
-INLINE void add(float* x, const float* y, size_t size) {
-  for (size_t i = 0; i < size; i += 8) store(x + i, load<Eight>(x + i) + load<Eight>(y + i));
-}
-
-INLINE float dot(const float* a, const float* b, int size) {
-  Eight sums{};
-  int i = 0;
-  for (; i + 8 <= size; i += 8) sums += load<Eight>(a + i) * load<Eight>(b + i);
-  float rest = 0;
-  for (; i < size; ++i) rest += a[i] * b[i];
-  return sum(sums) + rest;
-}
-
-// Products of integers: 1 to 4 rows of bytes with two panels. A panel has 16 columns, and the bytes
-// of four inputs lie side by side. V holds the sums of some columns; ADD adds four products to
-// each.
-
-typedef void Dot(const uint8_t* x, int inputs, const int8_t* weight, int32_t* sums);
-
-#define DOT(NAME, FEATURES, V, ADD)                                                                \
-  template <int ROWS>                                                                              \
-  FEATURES void NAME(const uint8_t* x, int inputs, const int8_t* weight, int32_t* sums) {          \
-    constexpr int COUNT = 4 * PANEL / sizeof(V), TOGETHER = COUNT == 1 ? 2 : 1;                    \
-    for (int panel = 0; panel < 2; panel += TOGETHER) {                                            \
-      V found[TOGETHER][COUNT][ROWS] = {};                                                         \
-      for (int k = 0; k < inputs; k += 4)                                                          \
-        for (int p = 0; p < TOGETHER; ++p) {                                                       \
-          const int8_t* from = weight + ((panel + p) * inputs + k) * PANEL;                        \
-          __builtin_prefetch(from + AHEAD);                                                        \
-          for (int i = 0; i < COUNT; ++i) {                                                        \
-            const V w = load<V>(from + i * sizeof(V));                                             \
-            for (int row = 0; row < ROWS; ++row)                                                   \
-              found[p][i][row] = ADD(found[p][i][row], load<int32_t>(x + row * inputs + k), w);    \
-          }                                                                                        \
-        }                                                                                          \
-      for (int row = 0; row < ROWS; ++row)                                                         \
-        for (int p = 0; p < TOGETHER; ++p)                                                         \
-          for (int i = 0; i < COUNT; ++i)                                                          \
-            store(sums + row * WIDTH + (panel + p) * PANEL + i * PANEL / COUNT, found[p][i][row]); \
-    }                                                                                              \
-  }
-
-INLINE int32_t add_plain(int32_t sum, int32_t x, int32_t w) {
-  for (int i = 0; i < 32; i += 8) sum += uint8_t(x >> i) * int8_t(w >> i);
-  return sum;
-}
-DOT(dot_plain, , int32_t, add_plain)
-
-#if defined(__x86_64__)
-TARGET("avx2") INLINE __m256i add_avx2(__m256i sums, int32_t x, __m256i w) {
-  const __m256i pairs =
-      _mm256_maddubs_epi16(_mm256_set1_epi32(x), w);  // the export keeps them small
-  return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-DOT(dot_avx2, TARGET("avx2"), __m256i, add_avx2)
-
-TARGET("avx512f,avx512vnni") INLINE __m512i add_avx512(__m512i sums, int32_t x, __m512i w) {
-  return _mm512_dpbusd_epi32(sums, _mm512_set1_epi32(x), w);
-}
-DOT(dot_avx512, TARGET("avx512f,avx512vnni"), __m512i, add_avx512)
-#elif defined(__aarch64__)
-#define DOT_PRODUCTS TARGET("arch=armv8.2-a+dotprod")
-DOT_PRODUCTS INLINE int32x4_t add_neon(int32x4_t sums, int32_t x, int32x4_t w) {
-  return vdotq_s32(sums, vreinterpretq_s8_s32(vdupq_n_s32(x)), vreinterpretq_s8_s32(w));
-}
-DOT(dot_neon, DOT_PRODUCTS, int32x4_t, add_neon)
-#endif
 
 // The model, as __init__.py lays it out; pointers are into arrays of Python.
 
@@ -222,49 +63,13 @@ struct Model {
 struct Kernel {
   const char* name;
   bool (*runs_here)();
-  Dot* dots[4];
+  // of at most BLOCK rows; sums are rows x WIDTH
+  void (*dots)(const uint8_t* x, int rows, int inputs, const int8_t* weight, int32_t* sums);
   int signs;  // 128 where bytes are signed
   void (*product)(struct Search&, const Linear&, const float* x, int rows, float* y);
   void (*step)(Search&);
+  void (*search)(bool begin) = nullptr;  // called when a search begins and when it ends
 };
-
-// As DynamicQuantizeLinear of ONNX does it, a row at a time.
-INLINE void quantize(const float* x, int size, int signs, uint8_t* bytes, float& scale,
-                     int32_t& zero) {
-  Eight low{}, high{}, invalid{};
-  for (int i = 0; i < size; i += 8) {
-    const Eight v = load<Eight>(x + i);
-    low = v < low ? v : low, high = v > high ? v : high, invalid += v - v;
-  }
-  float least = 0, most = 0;
-  for (int i = 0; i < 8; ++i) least = std::min(least, low[i]), most = std::max(most, high[i]);
-  scale = most == least ? 1 : (most - least) / 255;
-  const float shift = std::nearbyint(std::min(255.f, -least / scale));
-  for (int i = 0; i < size; i += 8) {
-    Eight v = rounded(load<Eight>(x + i) / scale) + shift;
-    v = v > 255.f ? all(255) : v > 0.f ? v : Eight{};
-    const Integers n = __builtin_convertvector(v, Integers) - signs;
-    store(bytes + i, __builtin_convertvector(n, Bytes));
-  }
-  zero = std::isfinite(shift) ? int32_t(shift) - signs : 0;
-  scale += sum(invalid);  // NaN if there is a NaN or an infinity
-}
-
-template <int ROWS>
-INLINE void dot_floats(const Linear& layer, size_t column, const float* x, float* y) {
-  const float* weight = layer.floats + column * layer.inputs;
-  Eight sums[ROWS][2] = {};
-  for (int k = 0; k < layer.inputs; ++k, weight += PANEL) {
-    __builtin_prefetch(weight + AHEAD / 2);
-    for (int i = 0; i < 2; ++i) {
-      const Eight w = load<Eight>(weight + 8 * i);
-      for (int row = 0; row < ROWS; ++row) sums[row][i] += x[row * layer.inputs + k] * w;
-    }
-  }
-  for (int row = 0; row < ROWS; ++row)
-    for (int i = 0; i < 16; i += 8)
-      store(y + row * layer.outputs + i, sums[row][i / 8] + load<Eight>(layer.bias + column + i));
-}
 
 // The search
 
@@ -298,11 +103,12 @@ struct Request {
   int32_t sentences, length, beam, limit, heads;
   double lenpen;
   const int32_t* lengths;
-  const float* const* encoded;  // keys and values of each layer, B x H x S x D
-  int32_t* counts;              // of hypotheses
-  float* scores;                // B x beam
-  int32_t* sizes;               // B x beam
-  int32_t* words;               // B x beam x limit
+  // of each layer: keys, B x H x D x S with S padded, and values, B x H x S x D
+  const float* const* encoded;
+  int32_t* counts;  // of hypotheses
+  float* scores;    // B x beam
+  int32_t* sizes;   // B x beam
+  int32_t* words;   // B x beam x limit
 };
 
 struct Way {  // to go on
@@ -337,221 +143,384 @@ struct Search {
   void advance(Sentence& sentence, int row);
 };
 
-// The step
+// The compiler makes of vectors what the target of the caller has.
 
-INLINE void product_body(Search& s, const Linear& layer, const float* x, int rows, float* y) {
-  const size_t inputs = layer.inputs, outputs = layer.outputs;
-  for (size_t c = 0; !layer.integers && c < outputs; c += PANEL) {
-    int row = 0;
-    for (; row + 4 <= rows; row += 4)
-      dot_floats<4>(layer, c, x + row * inputs, y + row * outputs + c);
-    for (; row < rows; ++row) dot_floats<1>(layer, c, x + row * inputs, y + row * outputs + c);
+#define VECTORS(LANES)                                                \
+  template <>                                                         \
+  struct Vectors<LANES> {                                             \
+    typedef float Floats __attribute__((vector_size(4 * LANES)));     \
+    typedef int32_t Integers __attribute__((vector_size(4 * LANES))); \
+    typedef uint8_t Bytes __attribute__((vector_size(LANES)));        \
+  };
+template <int LANES>
+struct Vectors;
+VECTORS(8)
+VECTORS(16)
+
+template <int LANES>
+struct Step {
+  typedef typename Vectors<LANES>::Floats Floats;
+  typedef typename Vectors<LANES>::Integers Integers;
+  typedef typename Vectors<LANES>::Bytes Bytes;
+
+  static INLINE Floats all(float x) { return Floats{} + x; }
+
+  static INLINE float sum(Floats v) {
+    float four[4];
+    for (int i = 0; i < 4; ++i) {
+      four[i] = v[i] + v[i + 4];
+      if (LANES == 16) four[i] += v[i + LANES - 8] + v[i + LANES - 4];
+    }
+    return (four[0] + four[1]) + (four[2] + four[3]);
   }
-  if (!layer.integers) return;
-  s.bytes.resize(rows * inputs), s.scale.resize(rows), s.zero.resize(rows);
-  for (int row = 0; row < rows; ++row)
-    quantize(x + row * inputs, inputs, s.kernel.signs, &s.bytes[row * inputs], s.scale[row],
-             s.zero[row]);
-  int32_t sums[4 * WIDTH];
-  for (size_t c = 0; c < outputs; c += WIDTH)
-    for (int first = 0; first < rows; first += 4) {
-      const int count = std::min(4, rows - first);
-      s.kernel.dots[count - 1](&s.bytes[first * inputs], inputs, layer.integers + c * inputs, sums);
-      for (int row = first; row < first + count; ++row)
-        for (int i = 0; i < WIDTH; i += 8) {
-          const Integers shift = load<Integers>(layer.sums + c + i) * s.zero[row];
-          const Integers found = load<Integers>(sums + (row - first) * WIDTH + i) - shift;
-          const Eight scale = load<Eight>(layer.scale + c + i) * s.scale[row];
-          const Eight value = __builtin_convertvector(found, Eight) * scale;
-          store(y + row * outputs + c + i, value + load<Eight>(layer.bias + c + i));
+
+  static INLINE Floats rounded(Floats v) {  // half to even, below 2^22
+    return (v + 12582912.f) - 12582912.f;
+  }
+
+  static INLINE Floats exponential(Floats x) {
+    x = x < -87.f ? all(-87.f) : x > 88.f ? all(88.f) : x;
+    Floats n = rounded(x * 1.44269504f);
+    Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.f;
+    Integers power = (__builtin_convertvector(n, Integers) + 127) << 23;
+    return p * load<Floats>(&power);
+  }
+
+  static INLINE Floats error_function(Floats x) {  // two polynomials, exact to the last bit or two
+    Floats t = x < 0.f ? -x : x, s = x * x;
+    Floats far = t * -1.72853470e-5f + 3.83197126e-4f;
+    far = far * s + (t * -3.88396438e-3f + 2.42546219e-2f);
+    far = far * t - 1.06777877e-1f;
+    far = far * t - 6.34846687e-1f;
+    far = far * t - 1.28717512e-1f;
+    far = 1.f - exponential(far * t - t);
+    Floats near = s * -5.96761703e-4f + 4.99119423e-3f;
+    near = near * s - 2.67681349e-2f;
+    near = near * s + 1.12819925e-1f;
+    near = near * s - 3.76125336e-1f;
+    near = near * s + 1.28379166e-1f;
+    return t > 0.927734375f ? (x < 0.f ? -far : far) : near * x + x;
+  }
+
+  static INLINE Floats hyperbolic_tangent(Floats x) {
+    return 1.f - 2.f / (exponential(2.f * x) + 1.f);
+  }
+
+  enum Activation : int32_t { RELU, GELU, GELU_ACCURATE, TANH };
+
+  static INLINE void activate(int kind, float* x, size_t size) {
+    for (size_t i = 0; i < size; i += LANES) {
+      Floats v = load<Floats>(x + i);
+      if (kind == RELU)
+        v = v < 0.f ? Floats{} : v;
+      else if (kind == GELU)
+        v = 0.5f * v * (1.f + error_function(v * 0.707106781f));
+      else if (kind == GELU_ACCURATE)
+        v = 0.5f * v * (1.f + hyperbolic_tangent(0.797884561f * (v + 0.044715f * v * v * v)));
+      else
+        v = hyperbolic_tangent(v);
+      store(x + i, v);
+    }
+  }
+
+  static INLINE void add(float* x, const float* y, size_t size) {
+    for (size_t i = 0; i < size; i += LANES)
+      store(x + i, load<Floats>(x + i) + load<Floats>(y + i));
+  }
+
+  // As DynamicQuantizeLinear of ONNX does it, a row at a time.
+  static INLINE void quantize(const float* x, int size, int signs, uint8_t* bytes, float& scale,
+                              int32_t& zero) {
+    Floats low{}, high{}, invalid{};
+    for (int i = 0; i < size; i += LANES) {
+      const Floats v = load<Floats>(x + i);
+      low = v < low ? v : low, high = v > high ? v : high, invalid += v - v;
+    }
+    float least = 0, most = 0;
+    for (int i = 0; i < LANES; ++i) least = std::min(least, low[i]), most = std::max(most, high[i]);
+    scale = most == least ? 1 : (most - least) / 255;
+    const float shift = std::nearbyint(std::min(255.f, -least / scale)), inverse = 1 / scale;
+    for (int i = 0; i < size; i += LANES) {
+      Floats v = rounded(load<Floats>(x + i) * inverse) + shift;
+      v = v > 255.f ? all(255) : v > 0.f ? v : Floats{};
+      const Integers n = __builtin_convertvector(v, Integers) - signs;
+      store(bytes + i, __builtin_convertvector(n, Bytes));
+    }
+    zero = std::isfinite(shift) ? int32_t(shift) - signs : 0;
+    scale += sum(invalid);  // NaN if there is a NaN or an infinity
+  }
+
+  template <int ROWS>
+  static INLINE void dot_floats(const Linear& layer, size_t column, const float* x, float* y) {
+    constexpr int PARTS = PANEL / LANES;
+    const float* weight = layer.floats + column * layer.inputs;
+    Floats sums[ROWS][PARTS] = {};
+    for (int k = 0; k < layer.inputs; ++k, weight += PANEL) {
+      __builtin_prefetch(weight + AHEAD / 2);
+      for (int i = 0; i < PARTS; ++i) {
+        const Floats w = load<Floats>(weight + LANES * i);
+        for (int row = 0; row < ROWS; ++row) sums[row][i] += x[row * layer.inputs + k] * w;
+      }
+    }
+    for (int row = 0; row < ROWS; ++row)
+      for (int i = 0; i < PARTS; ++i)
+        store(y + row * layer.outputs + i * LANES,
+              sums[row][i] + load<Floats>(layer.bias + column + i * LANES));
+  }
+
+  static INLINE void product_body(Search& s, const Linear& layer, const float* x, int rows,
+                                  float* y) {
+    const size_t inputs = layer.inputs, outputs = layer.outputs;
+    for (size_t c = 0; !layer.integers && c < outputs; c += PANEL) {
+      int row = 0;
+      for (; row + 4 <= rows; row += 4)
+        dot_floats<4>(layer, c, x + row * inputs, y + row * outputs + c);
+      for (; row < rows; ++row) dot_floats<1>(layer, c, x + row * inputs, y + row * outputs + c);
+    }
+    if (!layer.integers) return;
+    s.bytes.resize(size_t(rows + BLOCK - 1) / BLOCK * BLOCK * inputs);  // AMX reads all of a block
+    s.scale.resize(rows), s.zero.resize(rows);
+    for (int row = 0; row < rows; ++row)
+      quantize(x + row * inputs, inputs, s.kernel.signs, &s.bytes[row * inputs], s.scale[row],
+               s.zero[row]);
+    alignas(64) int32_t sums[BLOCK * WIDTH];
+    for (size_t c = 0; c < outputs; c += WIDTH)
+      for (int first = 0; first < rows; first += BLOCK) {
+        const int count = std::min(BLOCK, rows - first);
+        s.kernel.dots(&s.bytes[first * inputs], count, inputs, layer.integers + c * inputs, sums);
+        for (int i = 0; i < WIDTH; i += LANES) {
+          const Integers of_zero = load<Integers>(layer.sums + c + i);
+          const Floats scale = load<Floats>(layer.scale + c + i);
+          const Floats bias = load<Floats>(layer.bias + c + i);
+          for (int row = 0; row < count; ++row) {
+            const Integers found =
+                load<Integers>(sums + row * WIDTH + i) - of_zero * s.zero[first + row];
+            const Floats value = __builtin_convertvector(found, Floats);
+            store(y + (first + row) * outputs + c + i,
+                  value * (scale * s.scale[first + row]) + bias);
+          }
         }
-    }
-}
+      }
+  }
 
-// What a sublayer reads. An affine map is folded, and has nothing left to do.
-INLINE const float* normed(Search& s, const Norm& norm) {
-  if (!norm.size) return &s.x[0];
-  const int width = s.model.width;
-  for (size_t row = 0; row < s.rows.size(); ++row) {
-    const float* x = &s.x[row * width];
-    Eight sums{};
-    for (int i = 0; i < width; i += 8) sums += load<Eight>(x + i);
-    const float mean = sum(sums) / norm.size;
-    float squares = 0;
-    for (int i = 0; i < norm.size; ++i) squares += (x[i] - mean) * (x[i] - mean);
-    const float scale = 1 / std::sqrt(squares / norm.size + 1e-5f);
-    for (int i = 0; i < width; i += 8) {
-      const Eight v = (load<Eight>(x + i) - mean) * scale;
-      store(&s.h[row * width + i], v * load<Eight>(norm.scale + i) + load<Eight>(norm.shift + i));
+  // What a sublayer reads. An affine map is folded, and has nothing left to do.
+  static INLINE const float* normed(Search& s, const Norm& norm) {
+    if (!norm.size) return &s.x[0];
+    const int width = s.model.width;
+    for (size_t row = 0; row < s.rows.size(); ++row) {
+      const float* x = &s.x[row * width];
+      Floats sums{};
+      for (int i = 0; i < width; i += LANES) sums += load<Floats>(x + i);
+      const float mean = sum(sums) / norm.size;
+      float squares = 0;
+      for (int i = 0; i < norm.size; ++i) squares += (x[i] - mean) * (x[i] - mean);
+      const float scale = 1 / std::sqrt(squares / norm.size + 1e-5f);
+      for (int i = 0; i < width; i += LANES) {
+        const Floats v = (load<Floats>(x + i) - mean) * scale;
+        store(&s.h[row * width + i],
+              v * load<Floats>(norm.scale + i) + load<Floats>(norm.shift + i));
+      }
     }
+    return &s.h[0];
   }
-  return &s.h[0];
-}
 
-// What the decoder reads of the newest words.
-INLINE void embed(Search& s) {
-  const Model& m = s.model;
-  std::fill(s.x.begin(), s.x.end(), 0.f);
-  for (size_t row = 0; row < s.rows.size(); ++row) {
-    const size_t word = s.rows[row].hypothesis->newest, start = word * m.channels;
-    const float scale = m.embedding_scale[word];
-    float* x = &s.x[row * m.width];
-    for (int i = 0; i < m.channels; ++i)
-      x[i] = scale * (m.embedding ? m.embedding[start + i] : m.embedding_integers[start + i]);
-    if (m.positions) add(x, &m.positions[size_t(s.step) * m.width], m.width);
+  // What the decoder reads of the newest words.
+  static INLINE void embed(Search& s) {
+    const Model& m = s.model;
+    std::fill(s.x.begin(), s.x.end(), 0.f);
+    for (size_t row = 0; row < s.rows.size(); ++row) {
+      const size_t word = s.rows[row].hypothesis->newest, start = word * m.channels;
+      const float scale = m.embedding_scale[word];
+      float* x = &s.x[row * m.width];
+      for (int i = 0; i < m.channels; ++i)
+        x[i] = scale * (m.embedding ? m.embedding[start + i] : m.embedding_integers[start + i]);
+      if (m.positions) add(x, &m.positions[size_t(s.step) * m.width], m.width);
+    }
+    if (normed(s, m.first_norm) != &s.x[0]) std::swap(s.x, s.h);
   }
-  if (normed(s, m.first_norm) != &s.x[0]) std::swap(s.x, s.h);
-}
 
-// ``A x`` for the newest word, by the weights of its distances to the words before it.
-INLINE void mix(const Search& s, int number, const Row& row, const float* x, float* y) {
-  const Model& m = s.model;
-  const Layer& layer = m.layers[number];
-  const int each = m.channels / m.heads, step = s.step;
-  const auto& slots = row.hypothesis->slots;
-  std::fill(y, y + m.width, 0.f);
-  for (int age = int(slots.size()); age > 0; --age) {
-    const int place = m.triangular ? step * (step + 1) / 2 + age : age;
-    const float* weights = m.weights + size_t(number) * m.heads * m.distances + place;
-    const float* value = s.past(row, slots[slots.size() - age], number);
-    for (int head = 0; head < m.heads; ++head, weights += m.distances)
-      for (int i = head * each; i < (head + 1) * each; ++i) y[i] += *weights * value[i];
+  // ``A x`` for the newest word, by the weights of its distances to the words before it.
+  static INLINE void mix(const Search& s, int number, const Row& row, const float* x, float* y) {
+    const Model& m = s.model;
+    const Layer& layer = m.layers[number];
+    const int each = m.channels / m.heads, step = s.step;
+    const auto& slots = row.hypothesis->slots;
+    const float* weights = m.weights + size_t(number) * m.heads * m.distances;
+    weights += m.triangular ? step * (step + 1) / 2 : 0;
+    const int count = int(slots.size());
+    std::fill(y, y + m.width, 0.f);
+    for (int head = 0; head < m.heads; ++head, weights += m.distances) {
+      int first = head * each;
+      for (; first + LANES <= (head + 1) * each; first += LANES) {
+        Floats sums{};
+        for (int i = 0; i < count; ++i)
+          sums += weights[count - i] * load<Floats>(s.past(row, slots[i], number) + first);
+        store(y + first, sums);
+      }
+      for (; first < (head + 1) * each; ++first)
+        for (int i = 0; i < count; ++i)
+          y[first] += weights[count - i] * s.past(row, slots[i], number)[first];
+    }
+    const float* own = layer.own + (m.triangular ? size_t(step) * m.width : 0);
+    const float* offset = layer.offset + size_t(step) * m.width;
+    for (int i = 0; i < m.width; i += LANES) {
+      const Floats past =
+          load<Floats>(y + i) * load<Floats>(layer.scale + i) + load<Floats>(offset + i);
+      store(y + i, load<Floats>(x + i) * load<Floats>(own + i) + past);
+    }
   }
-  const float* own = layer.own + (m.triangular ? size_t(step) * m.width : 0);
-  const float* offset = layer.offset + size_t(step) * m.width;
-  for (int i = 0; i < m.width; i += 8) {
-    const Eight past = load<Eight>(y + i) * load<Eight>(layer.scale + i) + load<Eight>(offset + i);
-    store(y + i, load<Eight>(x + i) * load<Eight>(own + i) + past);
-  }
-}
 
-INLINE void mixing_branch(Search& s, int number, const float* h) {
-  const Model& m = s.model;
-  const Layer& layer = m.layers[number];
-  const int count = int(s.rows.size()), width = m.width;
-  const float* put = h;  // what the next words read
-  int stride = width;
-  if (m.mixing == CONVOLUTION) {
-    float* taps = &s.wide[0];
-    for (int row = 0; row < count; ++row) {
-      const auto& slots = s.rows[row].hypothesis->slots;
-      for (int place = int(slots.size()) - m.window; place < int(slots.size()); ++place)
-        taps = place < 0 ? std::fill_n(taps, width, 0.f)
-                         : std::copy_n(s.past(s.rows[row], slots[place], number), width, taps);
-      taps = std::copy_n(h + size_t(row) * width, width, taps);
+  static INLINE void mixing_branch(Search& s, int number, const float* h) {
+    const Model& m = s.model;
+    const Layer& layer = m.layers[number];
+    const int count = int(s.rows.size()), width = m.width;
+    const float* put = h;  // what the next words read
+    int stride = width;
+    if (m.mixing == CONVOLUTION) {
+      float* taps = &s.wide[0];
+      for (int row = 0; row < count; ++row) {
+        const auto& slots = s.rows[row].hypothesis->slots;
+        for (int place = int(slots.size()) - m.window; place < int(slots.size()); ++place)
+          taps = place < 0 ? std::fill_n(taps, width, 0.f)
+                           : std::copy_n(s.past(s.rows[row], slots[place], number), width, taps);
+        taps = std::copy_n(h + size_t(row) * width, width, taps);
+      }
+      s.product(layer.mixing_in, &s.wide[0], count, &s.y[0]);
+      const size_t first = size_t(std::min(s.step, m.window)) * width;
+      for (int row = 0; layer.inside_bias && row < count; ++row)
+        add(&s.y[size_t(row) * width], layer.inside_bias + first, width);
+    } else if (m.mixing == GATED) {
+      put = &s.wide[0], stride = 2 * width;
+      s.product(layer.mixing_in, h, count, &s.wide[0]);
+      for (int row = 0; row < count; ++row) {
+        float *gate = &s.wide[size_t(row) * stride + width], *y = &s.mixed[size_t(row) * width];
+        mix(s, number, s.rows[row], put + size_t(row) * stride, y);
+        activate(m.activation, gate, width);
+        for (int i = 0; i < width; i += LANES)
+          store(y + i, load<Floats>(y + i) * load<Floats>(gate + i));
+      }
+      s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
+    } else {
+      for (int row = 0; row < count; ++row)
+        mix(s, number, s.rows[row], h + size_t(row) * width, &s.y[size_t(row) * width]);
     }
-    s.product(layer.mixing_in, &s.wide[0], count, &s.y[0]);
-    const size_t first = size_t(std::min(s.step, m.window)) * width;
-    for (int row = 0; layer.inside_bias && row < count; ++row)
-      add(&s.y[size_t(row) * width], layer.inside_bias + first, width);
-  } else if (m.mixing == GATED) {
-    put = &s.wide[0], stride = 2 * width;
-    s.product(layer.mixing_in, h, count, &s.wide[0]);
-    for (int row = 0; row < count; ++row) {
-      float *gate = &s.wide[size_t(row) * stride + width], *y = &s.mixed[size_t(row) * width];
-      mix(s, number, s.rows[row], put + size_t(row) * stride, y);
-      activate(m.activation, gate, width);
-      for (int i = 0; i < width; i += 8) store(y + i, load<Eight>(y + i) * load<Eight>(gate + i));
+    for (const Row& row : s.rows) {
+      std::copy_n(put, width, s.past(row, row.hypothesis->slot, number));
+      put += stride;
     }
-    s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
-  } else {
-    for (int row = 0; row < count; ++row)
-      mix(s, number, s.rows[row], h + size_t(row) * width, &s.y[size_t(row) * width]);
+    add(&s.x[0], &s.y[0], size_t(count) * width);
   }
-  for (const Row& row : s.rows) {
-    std::copy_n(put, width, s.past(row, row.hypothesis->slot, number));
-    put += stride;
-  }
-  add(&s.x[0], &s.y[0], size_t(count) * width);
-}
 
-// Cross-attention of one row; *query* is scaled.
-INLINE void attend(Search& s, int number, const Row& row, const float* query, float* y) {
-  const Request& r = s.request;
-  const int length = row.sentence->length, each = s.model.channels / r.heads;
-  for (int head = 0; head < r.heads; ++head, query += each, y += each) {
-    const size_t place = (size_t(row.sentence->number) * r.heads + head) * r.length * each;
-    const float *keys = r.encoded[2 * number] + place, *values = r.encoded[2 * number + 1] + place;
-    float most = -INFINITY, total = 0;
-    for (int i = 0; i < length; ++i) {
-      s.weights[i] = dot(query, keys + size_t(i) * each, each);
-      most = std::max(most, s.weights[i]);
-    }
-    for (int i = 0; i < length; i += 8) {
-      store(&s.weights[i], exponential(load<Eight>(&s.weights[i]) - most));
-      for (int j = i; j < std::min(length, i + 8); ++j) total += s.weights[j];
-    }
-    std::fill(y, y + each, 0.f);
-    for (int i = 0; i < length; ++i) {
-      const float weight = s.weights[i] / total, *value = values + size_t(i) * each;
-      for (int c = 0; c < each; ++c) y[c] += weight * value[c];
+  // Cross-attention of one row; *query* is scaled.
+  static INLINE void attend(Search& s, int number, const Row& row, const float* query, float* y) {
+    const Request& r = s.request;
+    const int length = row.sentence->length, each = s.model.channels / r.heads;
+    const int room = padded(r.length), end = padded(length);
+    for (int head = 0; head < r.heads; ++head, query += each, y += each) {
+      const size_t place = size_t(row.sentence->number) * r.heads + head;
+      const float* keys = r.encoded[2 * number] + place * each * room;
+      const float* values = r.encoded[2 * number + 1] + place * each * r.length;
+      for (int i = 0; i < end; i += 2 * LANES) {
+        Floats first{}, second{};
+        for (int c = 0; c < each; ++c) {
+          first += query[c] * load<Floats>(keys + size_t(c) * room + i);
+          second += query[c] * load<Floats>(keys + size_t(c) * room + i + LANES);
+        }
+        store(&s.weights[i], first), store(&s.weights[i + LANES], second);
+      }
+      std::fill(&s.weights[length], &s.weights[0] + end, -INFINITY);
+      const float most = *std::max_element(&s.weights[0], &s.weights[length]);
+      Floats total{};
+      for (int i = 0; i < end; i += LANES) {
+        const Floats weight = exponential(load<Floats>(&s.weights[i]) - most);
+        store(&s.weights[i], weight), total += weight;
+      }
+      const float scale = 1 / sum(total);
+      int c = 0;
+      for (; c + LANES <= each; c += LANES) {
+        Floats found{};
+        for (int i = 0; i < length; ++i)
+          found += s.weights[i] * load<Floats>(values + size_t(i) * each + c);
+        store(y + c, found * scale);
+      }
+      for (; c < each; ++c) {
+        y[c] = 0;
+        for (int i = 0; i < length; ++i)
+          y[c] += s.weights[i] * values[size_t(i) * each + c] * scale;
+      }
     }
   }
-}
 
-// The *count* best words of a row, the best first, and the score of the end.
-INLINE void choose(Search& s, int row, const float* logits) {
-  const int size = s.model.last.outputs, last = s.count - 1;
-  float* best = &s.best[size_t(row) * s.count];
-  int32_t* words = &s.words[size_t(row) * s.count];
-  std::fill_n(best, s.count, -INFINITY);
-  std::fill_n(words, s.count, PAD);
-  float most = -INFINITY;
-  for (int first = 0; first < size; first += WIDTH) {
-    Eight found = load<Eight>(logits + first);
-    for (int i = 8; i < WIDTH; i += 8) {
-      const Eight v = load<Eight>(logits + first + i);
-      found = v > found ? v : found;
+  // The *count* best words of a row, the best first, and the score of the end.
+  static INLINE void choose(Search& s, int row, const float* logits) {
+    const int size = s.model.last.outputs, last = s.count - 1;
+    float* best = &s.best[size_t(row) * s.count];
+    int32_t* words = &s.words[size_t(row) * s.count];
+    std::fill_n(best, s.count, -INFINITY);
+    std::fill_n(words, s.count, PAD);
+    float most = -INFINITY;
+    for (int first = 0; first < size; first += WIDTH) {
+      Floats found = load<Floats>(logits + first);
+      for (int i = LANES; i < WIDTH; i += LANES) {
+        const Floats v = load<Floats>(logits + first + i);
+        found = v > found ? v : found;
+      }
+      float largest = -INFINITY;
+      for (int i = 0; i < LANES; ++i) largest = std::max(largest, found[i]);
+      most = std::max(most, largest);
+      if (!(largest > best[last])) continue;
+      for (int word = first; word < first + WIDTH; ++word) {
+        const float score = logits[word];
+        if (!(score > best[last])) continue;
+        int place = last;
+        for (; place > 0 && best[place - 1] < score; --place)
+          best[place] = best[place - 1], words[place] = words[place - 1];
+        best[place] = score, words[place] = word;
+      }
     }
-    float largest = -INFINITY;
-    for (int i = 0; i < 8; ++i) largest = std::max(largest, found[i]);
-    most = std::max(most, largest);
-    if (!(largest > best[last])) continue;
-    for (int word = first; word < first + WIDTH; ++word) {
-      const float score = logits[word];
-      if (!(score > best[last])) continue;
-      int place = last;
-      for (; place > 0 && best[place - 1] < score; --place)
-        best[place] = best[place - 1], words[place] = words[place - 1];
-      best[place] = score, words[place] = word;
-    }
+    Floats sums{};
+    for (int i = 0; i < size; i += LANES) sums += exponential(load<Floats>(logits + i) - most);
+    const float total = std::log(sum(sums));
+    for (int i = 0; i <= last; ++i) best[i] = best[i] - most - total;
+    s.ends[row] = logits[EOS] - most - total;
   }
-  Eight sums{};
-  for (int i = 0; i < size; i += 8) sums += exponential(load<Eight>(logits + i) - most);
-  const float total = std::log(sum(sums));
-  for (int i = 0; i <= last; ++i) best[i] = best[i] - most - total;
-  s.ends[row] = logits[EOS] - most - total;
-}
 
-INLINE void step_body(Search& s) {
-  const Model& m = s.model;
-  const int count = int(s.rows.size());
-  embed(s);
-  for (int i = 0; i < m.layer_count; ++i) {
-    const Layer& layer = m.layers[i];
-    if (m.mixing != NO_MIXING) mixing_branch(s, i, normed(s, layer.mixing_norm));
-    s.product(layer.query, normed(s, layer.attention_norm), count, &s.y[0]);
-    for (int row = 0; row < count; ++row) {
-      const size_t start = size_t(row) * m.width;
-      attend(s, i, s.rows[row], &s.y[start], &s.h[start]);
+  static INLINE void step_body(Search& s) {
+    const Model& m = s.model;
+    const int count = int(s.rows.size());
+    embed(s);
+    for (int i = 0; i < m.layer_count; ++i) {
+      const Layer& layer = m.layers[i];
+      if (m.mixing != NO_MIXING) mixing_branch(s, i, normed(s, layer.mixing_norm));
+      s.product(layer.query, normed(s, layer.attention_norm), count, &s.y[0]);
+      for (int row = 0; row < count; ++row) {
+        const size_t start = size_t(row) * m.width;
+        attend(s, i, s.rows[row], &s.y[start], &s.h[start]);
+      }
+      s.product(layer.attended, &s.h[0], count, &s.y[0]);
+      add(&s.x[0], &s.y[0], size_t(count) * m.width);
+      s.product(layer.first, normed(s, layer.feed_forward_norm), count, &s.wide[0]);
+      activate(m.activation, &s.wide[0], size_t(count) * layer.first.outputs);
+      s.product(layer.second, &s.wide[0], count, &s.y[0]);
+      add(&s.x[0], &s.y[0], size_t(count) * m.width);
     }
-    s.product(layer.attended, &s.h[0], count, &s.y[0]);
-    add(&s.x[0], &s.y[0], size_t(count) * m.width);
-    s.product(layer.first, normed(s, layer.feed_forward_norm), count, &s.wide[0]);
-    activate(m.activation, &s.wide[0], size_t(count) * layer.first.outputs);
-    s.product(layer.second, &s.wide[0], count, &s.y[0]);
-    add(&s.x[0], &s.y[0], size_t(count) * m.width);
+    const float* x = normed(s, m.last_norm);
+    const size_t width = m.width;
+    for (size_t i = 0; m.alpha && i < count * width; ++i) s.x[i] *= m.alpha[i % width];
+    for (int first = 0; first < count; first += TILE) {
+      const int some = std::min(TILE, count - first);
+      s.product(m.last, x + first * width, some, &s.logits[0]);
+      for (int row = 0; row < some; ++row)
+        choose(s, first + row, &s.logits[size_t(row) * m.last.outputs]);
+    }
   }
-  const float* x = normed(s, m.last_norm);
-  const size_t width = m.width;
-  for (size_t i = 0; m.alpha && i < count * width; ++i) s.x[i] *= m.alpha[i % width];
-  for (int first = 0; first < count; first += TILE) {
-    const int some = std::min(TILE, count - first);
-    s.product(m.last, x + first * width, some, &s.logits[0]);
-    for (int row = 0; row < some; ++row)
-      choose(s, first + row, &s.logits[size_t(row) * m.last.outputs]);
-  }
-}
+};
 
 void Search::run(int first, int last) {
   const size_t most = size_t(last - first) * request.beam;
@@ -564,6 +533,7 @@ void Search::run(int first, int last) {
   weights.resize(padded(request.length));
   count = std::min(2 * request.beam + 2, model.words);
   for (int i = first; i < last; ++i) sentences.push_back({i, request.lengths[i], {{}}});
+  if (kernel.search) kernel.search(true);
   for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
     rows.clear();
     for (Sentence& sentence : sentences) {
@@ -581,6 +551,7 @@ void Search::run(int first, int last) {
     const auto done = [](const Sentence& sentence) { return sentence.done; };
     sentences.erase(std::remove_if(sentences.begin(), sentences.end(), done), sentences.end());
   }
+  if (kernel.search) kernel.search(false);
 }
 
 // Finish hypotheses and choose those that go on, as the search of runtime.py does.
@@ -632,35 +603,31 @@ void Search::advance(Sentence& sentence, int first) {
 
 // Kernels, the fastest first
 
-#define LEVEL(NAME, FEATURES)                                                            \
+#define LEVEL(NAME, LANES, FEATURES)                                                     \
   FEATURES void product_##NAME(Search& s, const Linear& layer, const float* x, int rows, \
                                float* y) {                                               \
-    product_body(s, layer, x, rows, y);                                                  \
+    Step<LANES>::product_body(s, layer, x, rows, y);                                     \
   }                                                                                      \
-  FEATURES void step_##NAME(Search& s) { step_body(s); }
+  FEATURES void step_##NAME(Search& s) { Step<LANES>::step_body(s); }
 
-LEVEL(plain, )
+LEVEL(plain, 8, )
 bool always() { return true; }
-
 #if defined(__x86_64__)
-LEVEL(avx2, TARGET("avx2,fma"))
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx512() { return has_avx2() && __builtin_cpu_supports("avx512vnni"); }
-#elif defined(__aarch64__) && defined(__linux__)
-bool has_dot_products() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
-#elif defined(__aarch64__)
-bool has_dot_products() { return true; }  // every Apple silicon
+LEVEL(avx2, 8, TARGET("avx2,fma"))
+LEVEL(avx512, 16, TARGET("avx512f,avx512vnni,avx2,fma"))
 #endif
 
-#define DOTS(name) {name<1>, name<2>, name<3>, name<4>}
 const Kernel KERNELS[] = {
-#if defined(__x86_64__)
-    {"avx512", has_avx512, DOTS(dot_avx512), 0, product_avx2, step_avx2},
-    {"avx2", has_avx2, DOTS(dot_avx2), 0, product_avx2, step_avx2},
-#elif defined(__aarch64__)
-    {"neon", has_dot_products, DOTS(dot_neon), 128, product_plain, step_plain},
+#if defined(__x86_64__) && defined(__linux__)
+    {"amx", has_amx, dot_amx, 0, product_avx512, step_avx512, tiles},
 #endif
-    {"plain", always, DOTS(dot_plain), 0, product_plain, step_plain},
+#if defined(__x86_64__)
+    {"avx512", has_avx512, dot_avx512, 0, product_avx512, step_avx512},
+    {"avx2", has_avx2, dot_avx2, 0, product_avx2, step_avx2},
+#elif defined(__aarch64__)
+    {"neon", has_dot_products, dot_neon, 128, product_plain, step_plain},
+#endif
+    {"plain", always, dot_plain, 0, product_plain, step_plain},
 };
 
 }  // namespace

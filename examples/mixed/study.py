@@ -62,7 +62,7 @@ RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
 DECAY = 0.1  # last part of the minutes, in which the learning rate falls to 0
 SHOWN = 12  # sentences in the card
 STAGE = 500  # updates between two looks at the CPU minutes
-MAX_TOKENS = 1024  # of a batch
+MAX_TOKENS = 2048  # of a batch
 COPIED = 200  # lines of the test of copying
 EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
 EVERYDAY = HERE / "everyday"  # a hundred sentences that are in no corpus
@@ -136,7 +136,7 @@ class Study:
     # --------------------------------------------------------------------------- training
 
     def folder(self, system: str) -> Path:
-        return self.out / f"{system}.{self.args.seed}"
+        return self.out / f"{self.label(system)}.{self.args.seed}"
 
     def final(self, system: str) -> Path:
         """The folder of the model of these minutes, with ``model.pt`` and ``stage.json``."""

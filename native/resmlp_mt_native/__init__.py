@@ -67,7 +67,8 @@ class NativeSearch:
     """The step and the search of a model.
 
     *tensors*: the labelled arrays of the step, *embedding*: V x C, int8 or float32, *scale*: V x 1,
-    of its rows. RESMLP_MT_KERNEL in the environment may name a kernel: avx512, avx2, neon or plain.
+    of its rows. RESMLP_MT_KERNEL in the environment may name a kernel: amx, avx512, avx2, neon,
+    plain.
     """
 
     def __init__(
@@ -104,6 +105,8 @@ class NativeSearch:
         if heads * each != self._model.channels:
             raise ValueError("the encoder does not fit the step")
         read = [np.ascontiguousarray(encoded[name], np.float32).reshape(shape) for name in names]
+        # the step reads keys D x S, with S padded
+        read[::2] = [np.ascontiguousarray(widened(k.swapaxes(2, 3))) for k in read[::2]]
         counts, sizes = np.zeros(count, np.int32), np.zeros((count, beam), np.int32)
         scores = np.zeros((count, beam), np.float32)
         words = np.empty((count, beam, limit), np.int32)

@@ -18,9 +18,10 @@ SLOW = ("sklearn", "sklearn.metrics", "scipy.stats")
 
 
 def apply() -> None:
-    """Repair fairseq in this process and register our model."""
+    """Repair fairseq in this process and register our model and optimizer."""
     with logging_as_before():
-        importlib.import_module("resmlp_mt.model.architectures")
+        for name in ("model.architectures", "muon"):
+            importlib.import_module(f"resmlp_mt.{name}")
         for name in ("errors_and_noise", "wrong_results", "trainings"):
             importlib.import_module(f"{__name__}.{name}")
 

@@ -87,7 +87,7 @@ def int8(plain, tmp_path_factory):
     return exported(plain, folder, "int8", token_mixing="gated", **WIDE, **SHARED)
 
 
-@pytest.mark.parametrize("kernel", ["plain", "avx2", "avx512", "neon"])
+@pytest.mark.parametrize("kernel", ["plain", "avx2", "avx512", "amx", "neon"])
 def test_kernels(plain, int8, tmp_path, monkeypatch, kernel):
     """Every kernel of this CPU; one row has the graph's integers and differs by rounding alone."""
     monkeypatch.setenv("RESMLP_MT_KERNEL", kernel)
