@@ -167,7 +167,7 @@ def test_smoothed_loss_is_that_of_fairseq(types, smoothing):
     theirs = found(*label_smoothed_nll_loss(logs, targets, smoothing, ignore_index=1))
     ours = found(*SmoothedLoss.apply(scores, targets, smoothing, 1))
     for mine, other in zip(ours, theirs):
-        assert gap(mine, other.view(mine.shape).float()) < 1e-5
+        assert gap(mine, other.view(mine.shape).float()) < 1e-4
     assert torch.equal(scores, before)
     half = scores.detach().bfloat16().requires_grad_()
     loss, _ = SmoothedLoss.apply(half, targets, smoothing, 1)
