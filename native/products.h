@@ -9,7 +9,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#if defined(__linux__)
+#if defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
+#define HAS_AMX
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -98,7 +99,7 @@ DOT(dot_avx512, TARGET("avx512f,avx512vnni"), __m512i, add_avx512)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512() { return has_avx2() && __builtin_cpu_supports("avx512vnni"); }
 
-#if defined(__linux__)
+#ifdef HAS_AMX
 bool has_amx() {  // Linux wants to be asked first: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return has_avx512() && __builtin_cpu_supports("amx-int8") && !syscall(SYS_arch_prctl, 0x1023, 18);
 }

@@ -618,7 +618,7 @@ LEVEL(avx512, 16, TARGET("avx512f,avx512vnni,avx2,fma"))
 #endif
 
 const Kernel KERNELS[] = {
-#if defined(__x86_64__) && defined(__linux__)
+#ifdef HAS_AMX
     {"amx", has_amx, dot_amx, 0, product_avx512, step_avx512, tiles},
 #endif
 #if defined(__x86_64__)

@@ -157,6 +157,38 @@ def trials(results: Results) -> str:
     return markdown(["tokens an update", "options", "Transformer", "gated"], rows)
 
 
+def optimizers(results: Results) -> str:
+    """Validation loss of short English-German trainings with Adam and with Muon."""
+    some = [r["numbers"] for name, r in results.items() if name.startswith("trial/en-de/")]
+    rows = []
+    for options in sorted({tuple(n["set"]) for n in some}):
+        given = {"lr": "0.002", **dict(word.split("=") for word in options)}
+        alike = {n["system"]: n for n in some if tuple(n["set"]) == options}
+        losses = {s: f"{n['valid']:.2f} ({n['cpu_minutes']:.1f})" for s, n in alike.items()}
+        cells = [losses.get(system, "-") for system in ("transformer", "gated")]
+        rows.append([given["optimizer"], given["lr"], *cells])
+    return markdown(["optimizer", "learning rate", "Transformer", "gated"], rows)
+
+
+def muon(results: Results) -> str:
+    """English-French trainings with Adam and with Muon, by updates."""
+    rows = []
+    for spelled, minutes, systems in (
+        ("Adam", 30, ("transformer", "gated")),
+        ("Adam", 60, ("transformer", "gated")),
+        ("Adam", 116, ("transformer", "gated")),
+        ("Muon", 36, ("transformer, bytes, muon", "gated, bytes, muon")),
+    ):
+        both = [runs(results, pair="en-fr", system=s, minutes=minutes)[0] for s in systems]
+        cells = [spelled, f"{both[0]['updates']:,} / {both[1]['updates']:,}"]
+        for of in (in_domain, lambda n: n["scores"]["newstest2014"]["bleu"]):
+            theirs, ours = map(of, both)
+            cells.append(f"{theirs:.1f} / {ours:.1f} ({ours - theirs:+.1f})")
+        repeats = [f"{100 * n['scores']['newstest2014']['repeats']:.1f}%" for n in both]
+        rows.append([*cells, " / ".join(repeats)])
+    return markdown(["", "updates", "in domain", "newstest2014", "news repeats"], rows)
+
+
 def long_sentences(results: Results) -> str:
     """BLEU and repeats by the length of the source, of the longest English-French trainings."""
     systems = [some[0]["by_length"] for some in longest(results, "en-fr").values()]
@@ -264,9 +296,10 @@ def speed(results: Results) -> str:
         for size, sentences in (("1x4", "1 sentence"), ("64x4", "64 sentences")):
             found = columns(results, f"speed/{machine}/decode/{size}/25")
             rows.append([f"{heading}, {sentences}", *times(found, "transformer", "resmlp_mt_6")])
-    found = columns(results, "speed/amd/exported/512/1x4")
-    cells = times(found, "CTranslate2 int8", "native int8")
-    rows.append(["AMD EPYC, 1 sentence, int8: CTranslate2, native", *cells])
+    for machine, heading in MACHINES.items():
+        found = columns(results, f"speed/{machine}/exported/512/1x4")
+        cells = times(found, "CTranslate2 int8", "native int8")
+        rows.append([f"{heading}, 1 sentence, int8: CTranslate2, native", *cells])
     return markdown(["ms a decoding step", "Transformer", "ResMLP", "speed-up"], rows)
 
 
@@ -284,10 +317,10 @@ def decoding(results: Results) -> str:
 
 def training(results: Results) -> str:
     rows = []
-    for name in ("amd/train/6", "amd/train/gated", "intel/train/6"):
-        found = columns(results, f"speed/{name}", "train")
+    for machine, arch in product(MACHINES, ("6", "gated")):
+        found = columns(results, f"speed/{machine}/train/{arch}", "train")
         (ours,) = (label for label in found if label != "transformer")
-        label = f"{MACHINES[name.split('/')[0]]}, `{ours}`"
+        label = f"{MACHINES[machine]}, `{ours}`"
         rows.append([label, spread(found[ours]["speed"])])
     return markdown(["", "speed-up"], rows)
 
@@ -298,20 +331,20 @@ def exported(results: Results) -> str:
     sizes["256/64x4"] = "3 + 3 layers, 256, 64x4"
     # for one sentence CTranslate2 is fastest with one thread
     sizes["256/64x4/2"] = "3 + 3 layers, 256, 64x4, two threads"
-    for size, heading in sizes.items():
-        found = columns(results, f"speed/amd/exported/{size}")
+    for (machine, name), (size, heading) in product(MACHINES.items(), sizes.items()):
+        found = columns(results, f"speed/{machine}/exported/{size}")
         graph = number(found["exported int8"]["ms_a_step"]["median"])
         theirs, ours, speed_up = times(found, "CTranslate2 int8", "native int8")
-        rows.append([heading, theirs, graph, ours, speed_up])
+        rows.append([f"{name}: {heading}", theirs, graph, ours, speed_up])
     return markdown(["int8, ms a step", "CTranslate2", "graph", "native", "speed-up"], rows)
 
 
-def text_to_text(results: Results) -> str:
+def text_to_text(results: Results, machine: str) -> str:
     """Milliseconds of a sentence of a test set, the published shape."""
-    found = results["speed/amd/text/256"]["numbers"]["text"]
+    found = results[f"speed/{machine}/text/256"]["numbers"]["text"]
     shown = ("p50", "p95", "tokens_per_second", "start_seconds", "model_mb")
     rows = [[name, *(number(n[key]) for key in shown)] for name, n in found.items()]
-    head = ["", "ms a sentence", "95%", "tokens/s in batches", "start, s", "MB"]
+    head = [MACHINES[machine], "ms a sentence", "95%", "tokens/s in batches", "start, s", "MB"]
     return markdown(head, rows)
 
 
@@ -355,6 +388,8 @@ MARKS = {
     "curves": curves,
     "copying": copying,
     "trials": trials,
+    "optimizers": optimizers,
+    "muon": muon,
     "long sentences": long_sentences,
     "positions": positions,
     "kinds": kinds,
@@ -364,7 +399,7 @@ MARKS = {
     "decoding": decoding,
     "training": training,
     "exported": exported,
-    "text to text": text_to_text,
+    **{f"text to text {m}": partial(text_to_text, machine=m) for m in MACHINES},
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in TESTS},
     **{f"model {pair} training": partial(model_training, pair=pair) for pair in TESTS},
     **{f"model {pair} sentences": partial(model_sentences, pair=pair) for pair in TESTS},
