@@ -39,6 +39,8 @@ ABLATIONS = [
     "A: convolution of 3, positional embeddings",
     *("positional embeddings", "LayerNorm for Aff", "LayerScale 1"),
 ]
+COSTS = ("updates", "cpu_minutes")
+LONGEST = (("Adam", 116), ("Muon", 36))  # optimizer and minutes
 MACHINES = {"amd": "AMD EPYC", "intel": "Intel Xeon"}
 Results = Dict[str, dict]
 
@@ -170,23 +172,41 @@ def optimizers(results: Results) -> str:
     return markdown(["optimizer", "learning rate", "Transformer", "gated"], rows)
 
 
+def of_optimizers(results: Results) -> Dict[tuple, List[dict]]:
+    """English-French Transformers and gated models, by optimizer and minutes."""
+    spelled = {("Adam", n): ("transformer", "gated") for n in (30, 60, 116)}
+    spelled["Muon", 36] = "transformer, bytes, muon", "gated, bytes, muon"
+    return {
+        (name, minutes): [runs(results, pair="en-fr", system=s, minutes=minutes)[0] for s in both]
+        for (name, minutes), both in spelled.items()
+    }
+
+
 def muon(results: Results) -> str:
-    """English-French trainings with Adam and with Muon, by updates."""
+    """Adam and Muon after some budgets."""
     rows = []
-    for spelled, minutes, systems in (
-        ("Adam", 30, ("transformer", "gated")),
-        ("Adam", 60, ("transformer", "gated")),
-        ("Adam", 116, ("transformer", "gated")),
-        ("Muon", 36, ("transformer, bytes, muon", "gated, bytes, muon")),
-    ):
-        both = [runs(results, pair="en-fr", system=s, minutes=minutes)[0] for s in systems]
-        cells = [spelled, f"{both[0]['updates']:,} / {both[1]['updates']:,}"]
+    for (name, _), both in of_optimizers(results).items():
+        cells = [name, *(" / ".join(f"{n[of]:,.0f}" for n in both) for of in COSTS)]
         for of in (in_domain, lambda n: n["scores"]["newstest2014"]["bleu"]):
-            theirs, ours = map(of, both)
-            cells.append(f"{theirs:.1f} / {ours:.1f} ({ours - theirs:+.1f})")
+            cells.append(" / ".join(f"{of(n):.1f}" for n in both))
         repeats = [f"{100 * n['scores']['newstest2014']['repeats']:.1f}%" for n in both]
         rows.append([*cells, " / ".join(repeats)])
-    return markdown(["", "updates", "in domain", "newstest2014", "news repeats"], rows)
+    head = ["", "updates", "CPU minutes", "in domain", "newstest2014", "news repeats"]
+    return markdown(head, rows)
+
+
+def muon_curves(results: Results) -> str:
+    """Validation loss of the same before the rate falls."""
+    found = of_optimizers(results)
+    losses = {name: [dict(n["valid_curve"]) for n in found[name, m]] for name, m in LONGEST}
+    rows = [
+        [
+            f"{update:,}",
+            *(" / ".join(f"{of[update]:.2f}" for of in some) for some in losses.values()),
+        ]
+        for update in (1000, 2000)
+    ]
+    return markdown(["updates", *losses], rows)
 
 
 def long_sentences(results: Results) -> str:
@@ -390,6 +410,7 @@ MARKS = {
     "trials": trials,
     "optimizers": optimizers,
     "muon": muon,
+    "muon curves": muon_curves,
     "long sentences": long_sentences,
     "positions": positions,
     "kinds": kinds,
