@@ -38,8 +38,12 @@ class FairseqMuon(FairseqOptimizer):
 
     def __init__(self, cfg, params):
         super().__init__(cfg)
-        betas = ast.literal_eval(str(cfg.adam_betas))
-        options = {**self.optimizer_config, "betas": betas, "eps": cfg.adam_eps}
+        try:
+            first, second = map(float, ast.literal_eval(str(cfg.adam_betas)))
+        except (ValueError, TypeError, SyntaxError):
+            given = f"--adam-betas {cfg.adam_betas!s:.40}"
+            raise UserError(f"{given}: give two numbers, as in '(0.9, 0.98)'") from None
+        options = {**self.optimizer_config, "betas": (first, second), "eps": cfg.adam_eps}
         self._optimizer = Muon(params, **options)
 
     @property

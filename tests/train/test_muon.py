@@ -8,7 +8,7 @@ from fairseq_programs import LAST, RECIPE, SMALL_MODEL, train, unlike
 from torch import nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.muon import Muon, orthogonal
+from resmlp_mt.muon import FairseqMuon, Muon, MuonConfig, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(3, 40, 40), (1, 16, 64), (2, 1, 7)])
@@ -48,9 +48,13 @@ def test_matrices_and_the_rest():
     assert torch.equal(ours[3], old)
 
 
-def test_flat_weights_are_refused():
+def test_refusals():
     with pytest.raises(UserError, match="no weight is a matrix"):
         Muon([nn.Parameter(torch.zeros(100))], lr=0.1)
+    for betas in ("x", "1", "(0.9,", "(1, 2, 3)"):
+        cfg = MuonConfig(adam_betas=betas, lr=[0.1])
+        with pytest.raises(UserError, match="--adam-betas .*: give two numbers"):
+            FairseqMuon(cfg, [nn.Parameter(torch.zeros(4, 4))])
 
 
 def test_a_resumed_training_is_the_same(corpus, tmp_path):
