@@ -243,6 +243,18 @@ def positions(results: Results) -> str:
     return markdown(head, rows)
 
 
+def positions_alone(results: Results) -> str:
+    """The same with nothing else changed, before the learning rate falls."""
+    n = results["positions/en-fr/1500"]["numbers"]
+    rows = []
+    for test, plain in n["gated"]["scores"].items():
+        changed = n["positions"]["scores"][test]
+        bleu = f"{plain['bleu']:.1f} / {changed['bleu']:.1f}"
+        repeats = " / ".join(f"{100 * of['repeats']:.1f}%" for of in (plain, changed))
+        rows.append([test, bleu, repeats])
+    return markdown(["without / with positions", "BLEU", "repeats"], rows)
+
+
 def kinds(results: Results) -> str:
     """Every kind of token mixing after 48 minutes on single lines."""
     by_system = {n["system"]: n for n in runs(results, minutes=48, joined_lines=False)}
@@ -413,6 +425,7 @@ MARKS = {
     "muon curves": muon_curves,
     "long sentences": long_sentences,
     "positions": positions,
+    "positions alone": positions_alone,
     "kinds": kinds,
     "multi30k": multi30k,
     "ablations": ablations,
