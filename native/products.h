@@ -11,6 +11,7 @@
 #include <immintrin.h>
 #if defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
 #define HAS_AMX
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -43,38 +44,40 @@ INLINE void store(T* p, V v) {
 
 // V holds the sums of some columns; ADD adds four products to each.
 
-#define DOT(NAME, FEATURES, V, ADD)                                                                \
-  template <int ROWS>                                                                              \
-  FEATURES void NAME##_some(const uint8_t* x, int inputs, const int8_t* weight, int32_t* sums) {   \
-    constexpr int COUNT = 4 * PANEL / sizeof(V), TOGETHER = COUNT == 1 ? 2 : 1;                    \
-    for (int panel = 0; panel < 2; panel += TOGETHER) {                                            \
-      V found[TOGETHER][COUNT][ROWS] = {};                                                         \
-      for (int k = 0; k < inputs; k += 4)                                                          \
-        for (int p = 0; p < TOGETHER; ++p) {                                                       \
-          const int8_t* from = weight + ((panel + p) * inputs + k) * PANEL;                        \
-          __builtin_prefetch(from + AHEAD);                                                        \
-          for (int i = 0; i < COUNT; ++i) {                                                        \
-            const V w = load<V>(from + i * sizeof(V));                                             \
-            for (int row = 0; row < ROWS; ++row)                                                   \
-              found[p][i][row] = ADD(found[p][i][row], load<int32_t>(x + row * inputs + k), w);    \
-          }                                                                                        \
-        }                                                                                          \
-      for (int row = 0; row < ROWS; ++row)                                                         \
-        for (int p = 0; p < TOGETHER; ++p)                                                         \
-          for (int i = 0; i < COUNT; ++i)                                                          \
-            store(sums + row * WIDTH + (panel + p) * PANEL + i * PANEL / COUNT, found[p][i][row]); \
-    }                                                                                              \
-  }                                                                                                \
-  FEATURES void NAME(const uint8_t* x, int rows, int inputs, const int8_t* weight,                 \
-                     int32_t* sums) {                                                              \
-    int row = 0;                                                                                   \
-    for (; row + 4 <= rows; row += 4)                                                              \
-      NAME##_some<4>(x + row * inputs, inputs, weight, sums + row * WIDTH);                        \
-    if (rows & 2) {                                                                                \
-      NAME##_some<2>(x + row * inputs, inputs, weight, sums + row * WIDTH);                        \
-      row += 2;                                                                                    \
-    }                                                                                              \
-    if (rows & 1) NAME##_some<1>(x + row * inputs, inputs, weight, sums + row * WIDTH);            \
+#define DOT(NAME, FEATURES, V, ADD)                                                              \
+  template <int ROWS>                                                                            \
+  FEATURES void NAME##_some(const uint8_t* x, int inputs, const int8_t* weight, int32_t* sums) { \
+    constexpr int COUNT = 4 * PANEL / sizeof(V), TOGETHER = COUNT == 1 ? 2 : 1;                  \
+    for (int panel = 0; panel < 2; panel += TOGETHER) {                                          \
+      V found[TOGETHER][COUNT][ROWS] = {};                                                       \
+      for (int k = 0; k < inputs; k += 4)                                                        \
+        for (int p = 0; p < TOGETHER; ++p) {                                                     \
+          const int8_t* from = weight + ((panel + p) * inputs + k) * PANEL;                      \
+          __builtin_prefetch(from + AHEAD);                                                      \
+          for (int i = 0; i < COUNT; ++i) {                                                      \
+            V w;                                                                                 \
+            std::memcpy(&w, from + i * sizeof w, sizeof w);                                      \
+            for (int row = 0; row < ROWS; ++row)                                                 \
+              found[p][i][row] = ADD(found[p][i][row], load<int32_t>(x + row * inputs + k), w);  \
+          }                                                                                      \
+        }                                                                                        \
+      for (int row = 0; row < ROWS; ++row)                                                       \
+        for (int p = 0; p < TOGETHER; ++p)                                                       \
+          for (int i = 0; i < COUNT; ++i)                                                        \
+            std::memcpy(sums + row * WIDTH + (panel + p) * PANEL + i * PANEL / COUNT,            \
+                        &found[p][i][row], sizeof(V));                                           \
+    }                                                                                            \
+  }                                                                                              \
+  FEATURES void NAME(const uint8_t* x, int rows, int inputs, const int8_t* weight,               \
+                     int32_t* sums) {                                                            \
+    int row = 0;                                                                                 \
+    for (; row + 4 <= rows; row += 4)                                                            \
+      NAME##_some<4>(x + row * inputs, inputs, weight, sums + row * WIDTH);                      \
+    if (rows & 2) {                                                                              \
+      NAME##_some<2>(x + row * inputs, inputs, weight, sums + row * WIDTH);                      \
+      row += 2;                                                                                  \
+    }                                                                                            \
+    if (rows & 1) NAME##_some<1>(x + row * inputs, inputs, weight, sums + row * WIDTH);          \
   }
 
 INLINE int32_t add_plain(int32_t sum, int32_t x, int32_t w) {
@@ -101,7 +104,10 @@ bool has_avx512() { return has_avx2() && __builtin_cpu_supports("avx512vnni"); }
 
 #ifdef HAS_AMX
 bool has_amx() {  // Linux wants to be asked first: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return has_avx512() && __builtin_cpu_supports("amx-int8") && !syscall(SYS_arch_prctl, 0x1023, 18);
+  unsigned a, b, c, d = 0;
+  __get_cpuid_count(7, 0, &a, &b, &c, &d);
+  const unsigned tile = 1 << 24, int8 = 1 << 25;
+  return has_avx512() && (d & tile) && (d & int8) && !syscall(SYS_arch_prctl, 0x1023, 18);
 }
 
 #define AMX TARGET("amx-tile,amx-int8")
