@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""ResMLP and the Transformer after equal CPU minutes, on a corpus of several kinds of text.
+"""ResMLP and the Transformer after equally many updates, on a corpus of several kinds of text.
 
     python examples/mixed/study.py corpus --pair en-de --from DIR
-    python examples/mixed/study.py train gated --pair en-de --cpu-minutes 120
-    python examples/mixed/study.py trial gated --pair en-de --updates 800 --set lr=0.004 dropout=0
-    python examples/mixed/study.py score transformer gated --pair en-de --cpu-minutes 120
-    python examples/mixed/study.py publish gated --pair en-de --cpu-minutes 360
+    python examples/mixed/study.py train gated --pair en-de --updates 3000
+    python examples/mixed/study.py trial gated --pair en-de --updates 600 --set lr=0.008
+    python examples/mixed/study.py score transformer gated --pair en-de --updates 3000
+    python examples/mixed/study.py publish gated --pair en-de --updates 3000
     python examples/mixed/study.py card --pair en-de
     python examples/mixed/study.py repetition --pair en-de --model examples/mixed/model
 
-DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz. All is kept in --out: a
-training that was stopped resumes, and more minutes make it longer. Scores go to
-docs/results/results.jsonl, for `make tables`.
+DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz. All is kept in --out, where
+a training that was stopped resumes. Scores go to docs/results/results.jsonl, for `make tables`.
 """
 
 import argparse
@@ -41,7 +40,6 @@ from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
 from resmlp_mt.text.subwords import Subwords  # noqa: E402
 from resmlp_mt.train.log import read_curve  # noqa: E402
-from resmlp_mt.train.recipe import load_recipe  # noqa: E402
 
 ARCHITECTURES = {
     "transformer": "transformer",
@@ -59,10 +57,8 @@ COVERAGE = 0.999  # of the characters; then the rest is spelled in bytes
 # pictographs, Greek, Cyrillic, arrows, signs, Chinese
 RARE = [*range(0x1F300, 0x1F650), *range(0x391, 0x3CA), *range(0x410, 0x450)]
 RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
-DECAY = 0.1  # last part of the minutes, in which the learning rate falls to 0
 SHOWN = 12  # sentences in the card
-STAGE = 500  # updates between two looks at the CPU minutes
-MAX_TOKENS = 2048  # of a batch
+THINNED = 3  # of the validation lines every third chooses the length penalty
 COPIED = 200  # lines of the test of copying
 EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
 EVERYDAY = HERE / "everyday"  # a hundred sentences that are in no corpus
@@ -108,6 +104,7 @@ class Study:
         for language in (self.source, self.target):
             held_out = [line for name in valid for line in side(folder / f"valid.{name}", language)]
             write_lines(self.text / f"valid.{language}", held_out)
+            write_lines(self.text / f"thinned.{language}", held_out[::THINNED])
             for name in tests:
                 lines = side(folder / f"test.{name}", language)
                 write_lines(self.text / f"test.{name}.{language}", lines)
@@ -136,11 +133,8 @@ class Study:
     # --------------------------------------------------------------------------- training
 
     def folder(self, system: str) -> Path:
-        return self.out / f"{self.label(system)}.{self.args.seed}"
-
-    def final(self, system: str) -> Path:
-        """The folder of the model of these minutes, with ``model.pt`` and ``stage.json``."""
-        return self.folder(system) / f"{self.args.cpu_minutes:g}"
+        """Of a training: fairseq's checkpoints, and ``model.pt`` at its end."""
+        return self.out / f"{self.label(system)}.{self.args.seed}" / str(self.args.updates)
 
     def label(self, system: str) -> str:
         spelled = "bytes" if Subwords(self.data / "spm.model").bytes else ""
@@ -148,78 +142,38 @@ class Study:
 
     def result(self, system: str) -> str:
         """The name in results.jsonl."""
-        return f"{self.args.pair}/{self.label(system)}/{self.args.seed}/{self.args.cpu_minutes:g}"
+        return f"{self.args.pair}/{self.label(system)}/{self.args.seed}/{self.args.updates}"
 
     def train(self, system: str) -> None:
-        """Nine tenths of the minutes with the recipe, the last one with a rate that falls to 0."""
-        final, checkpoints = self.final(system), self.folder(system) / "checkpoints"
-        if (final / "stage.json").exists():
-            return
-        stages = self.folder(system) / "stages.json"
-        done = read_json(stages) if stages.exists() else []
-        most = (1 - DECAY) * self.args.cpu_minutes
-        while not done or done[-1]["cpu_minutes"] < most:
-            updates = done[-1]["updates"] + STAGE if done else STAGE
-            minutes = self._train(system, checkpoints, updates)
-            done.append({"updates": updates, "cpu_minutes": minutes})
-            write_json(stages, done)
-        stage = next(stage for stage in done if stage["cpu_minutes"] >= most)
-        end = max(stage["updates"] + 1, round(stage["updates"] / (1 - DECAY)))
-        minutes = self._decay(system, checkpoints, stage["updates"], final / "checkpoints", end)
-        inputs = ("average", "--inputs", final / "checkpoints", "--num-update-checkpoints", 3)
-        resmlp_mt(*inputs, "--output", final / "model.pt")
-        minutes += stage["cpu_minutes"]
-        stage = {"updates": end, "cpu_minutes": minutes, "precision": self.args.precision}
-        write_json(final / "stage.json", stage)
+        """Train, or resume, to the last update, where the recipe's learning rate is 0."""
+        folder = self.folder(system)
+        resmlp_mt(
+            *("train", self.data, "--out", folder, "--arch", ARCHITECTURES[system]),
+            *("--recipe", RECIPE, "--seed", self.args.seed, "--max-update", self.args.updates),
+            *("--precision", self.args.precision, "--threads", 1),
+            *("--", "--cpu", *(f"--{word}" for word in self.args.set)),
+        )
+        last = folder / "checkpoint_last.pt"
+        resmlp_mt("average", "--inputs", last, "--output", folder / "model.pt")
 
     def trial(self, system: str) -> None:
         """A short training with other options of fairseq-train, judged by the validation loss."""
-        updates, tokens = self.args.updates, self.args.tokens
-        name = " ".join([str(updates), f"tokens={tokens}", *self.args.set])
-        folder = self.out / "trials" / f"{system}.{self.args.seed} {name}"
-        start, end = folder / "checkpoints", folder / "decay"
-        decays = int((1 - DECAY) * updates)
-        saves = ("--save-interval-updates", decays)
-        minutes = self._train(system, start, decays, *saves)
-        minutes += self._decay(system, start, decays, end, updates, *saves)
+        self.train(system)
+        self._append(f"trial/{self.result(system)}", system, {})
+
+    def _append(self, name: str, system: str, scores: dict) -> None:
+        """A line of results: how a training was made, its losses, and its *scores*."""
+        folder = self.folder(system)
         numbers = {
-            **{"pair": self.args.pair, "system": system, "set": self.args.set},
-            **{"updates": updates, "tokens": tokens, "cpu_minutes": minutes},
-            "precision": self.args.precision,
-            "valid": read_curve(end / "train.log")["valid"][-1][1],
+            "pair": self.args.pair,
+            "system": self.label(system),
+            "updates": self.args.updates,
+            "cpu_minutes": read_json(folder / "cost.json")["cpu_minutes"],
+            "precision": read_json(folder / "train.json")["settings"]["--precision"][0],
+            "valid_curve": read_curve(folder / "train.log")["valid"],
+            **scores,
         }
-        results.append(f"trial/{self.args.pair}/{system}/{name}", numbers, self.args.seed)
-
-    def _decay(
-        self, system: str, start: Path, updates: int, out: Path, end: int, *options
-    ) -> float:
-        """From the checkpoint of *updates* in *start* to update *end*, with a learning rate that
-        falls to 0; the CPU minutes that this took."""
-        starts = list(start.glob(f"checkpoint_*_{updates}.pt"))
-        if not starts:
-            raise UserError(
-                f"{start}: the checkpoint of update {updates} is gone, because the training went "
-                "on: give more --cpu-minutes or another --out"
-            )
-        (optimizer,) = read_checkpoint(starts[0])["last_optimizer_state"]["param_groups"]
-        return self._train(
-            *(system, out, end, *options, "--continue-once", starts[0]),
-            *("--reset-lr-scheduler", "--lr-scheduler", "polynomial_decay"),
-            *("--lr", optimizer["lr"], "--warmup-updates", updates),
-            *("--total-num-update", end),
-        )
-
-    def _train(self, system: str, out: Path, updates: int, *options) -> float:
-        """Train or resume up to so many updates; the CPU minutes that the folder took."""
-        changed = [f"--{word}" for word in self.args.set]
-        resmlp_mt(
-            *("train", self.data, "--out", out, "--arch", ARCHITECTURES[system]),
-            *("--recipe", RECIPE, "--seed", self.args.seed, "--max-update", updates),
-            *("--precision", self.args.precision, "--tokens", self.args.tokens),
-            *("--max-tokens", min(MAX_TOKENS, self.args.tokens), "--threads", 1),
-            *("--", "--cpu", "--keep-interval-updates", 5, *changed, *options),
-        )
-        return read_json(out / "cost.json")["cpu_minutes"]
+        results.append(name, numbers, self.args.seed)
 
     # ---------------------------------------------------------------------------- scoring
 
@@ -237,38 +191,30 @@ class Study:
     def score(self, systems: List[str]) -> None:
         """A line of results for each system, tested against those that are named before it."""
         before: Dict[str, Dict[str, List[str]]] = {}
+        tests, thinned = self.tests(), self.text / "thinned"
         for system in systems:
-            stage_file = self.final(system) / "stage.json"
-            if not stage_file.exists():
-                raise UserError(f"{stage_file.parent}: train {system} for these minutes first")
-            model, valid = self.final(system) / "model.pt", self.text / "valid"
-            chosen = max(
-                LENPEN,
-                key=lambda lenpen: self._scores(self.translate(model, valid, lenpen), valid)[
-                    "bleu"
-                ],
-            )
-            lines = {n: self.translate(model, p, chosen) for n, p in self.tests().items()}
-            lines["valid"] = self.translate(model, valid, chosen)
-            prefixes = {**self.tests(), "valid": valid}
-            log = self.folder(system) / "checkpoints" / "train.log"
-            numbers = {
-                **{"pair": self.args.pair, "system": self.label(system)},
-                "minutes": self.args.cpu_minutes,
-                **{"joined_lines": True, "decayed": True, **read_json(stage_file)},
+            model = self.folder(system) / "model.pt"
+            if not model.exists():
+                raise UserError(f"{model}: no such file: train {system} for these updates first")
+            tried = {
+                lenpen: self._scores(self.translate(model, thinned, lenpen), thinned)
+                for lenpen in LENPEN
+            }
+            chosen = max(LENPEN, key=lambda lenpen: tried[lenpen]["bleu"])
+            lines = {name: self.translate(model, p, chosen) for name, p in tests.items()}
+            scores = {
                 "parameters": count_parameters(read_checkpoint(model)["model"]),
-                "lenpen": chosen,
-                "scores": {n: self._scores(some, prefixes[n]) for n, some in lines.items()},
+                **{"lenpen": chosen, "lenpens": tried},
+                "scores": {name: self._scores(some, tests[name]) for name, some in lines.items()},
                 "signatures": {m.__name__.lower(): signature(m) for m in (BLEU, CHRF)},
                 "by_length": self._by_length(lines),
                 "copied": self._copied(model, chosen),
                 "against": {
-                    other: {n: self._tested(theirs[n], lines[n], prefixes[n]) for n in lines}
-                    for other, theirs in before.items()
+                    other: {n: self._tested(of[n], lines[n], prefix) for n, prefix in tests.items()}
+                    for other, of in before.items()
                 },
-                "valid_curve": [p for p in read_curve(log)["valid"] if p[0] % 1000 == 0],
             }
-            results.append(self.result(system), numbers, self.args.seed)
+            self._append(self.result(system), system, scores)
             before[system] = lines
 
     def _scores(self, lines: List[str], prefix: Path) -> dict:
@@ -364,7 +310,7 @@ class Study:
             raise UserError(f"results.jsonl has no {name}: score it first")
         out, lenpen = self.args.model, scored["numbers"]["lenpen"]
         make_folder(out)
-        weights = ("--inputs", self.final(system) / "model.pt", "--output", out / "model.pt")
+        weights = ("--inputs", self.folder(system) / "model.pt", "--output", out / "model.pt")
         resmlp_mt("average", *weights, "--float16")
         forget_folders(out / "model.pt")
         write_json(out / "search.json", {"lenpen": lenpen})
@@ -491,23 +437,17 @@ def parse_args() -> argparse.Namespace:
     making = actions.add_parser("corpus")
     making.add_argument("--from", type=Path, dest="folder", metavar="DIR", required=True)
     making.add_argument("--bytes", action="store_true", help="spell rare characters in bytes")
-    for name, systems in (("train", "+"), ("score", "+"), ("publish", 1)):
+    for name, systems in (("train", "+"), ("trial", "+"), ("score", "+"), ("publish", 1)):
         action = actions.add_parser(name)
         action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")
-        action.add_argument("--cpu-minutes", type=float, required=True, metavar="N")
+        action.add_argument("--updates", **WHOLE, required=True)
         action.add_argument("--seed", **SEED)
         action.add_argument("--label", metavar="WORD", help="beside the system, in the results")
-    trial = actions.add_parser("trial")
-    trial.add_argument("systems", nargs=1, choices=ARCHITECTURES, metavar="SYSTEM")
-    trial.add_argument("--updates", **WHOLE, required=True)
-    trial.add_argument("--seed", **SEED)
-    precision = {"choices": ("fp32", "bf16"), "default": "bf16"}
-    tokens = load_recipe(RECIPE).tokens
     for name in ("train", "trial"):
         add = actions.choices[name].add_argument
-        add("--precision", **precision, help="bf16 is slower than fp32 on a CPU without AVX-512")
-        add("--tokens", **WHOLE, default=tokens, help=f"per update (default: {tokens})")
-        add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="such as dropout=0")
+        help = "bf16 is slower than fp32 on a CPU without AVX-512"
+        add("--precision", choices=("fp32", "bf16"), default="bf16", help=help)
+        add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="such as dropout=0.1")
     for name in ("card", "repetition"):
         actions.add_parser(name)
     for name in ("publish", "card", "repetition"):
@@ -516,6 +456,8 @@ def parse_args() -> argparse.Namespace:
         action.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
         action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
     args = parser.parse_args()
+    if getattr(args, "set", None) and not args.label:
+        args.label = " ".join(args.set)
     if getattr(args, "model", "") is None:
         args.model = HERE / ("model" if args.pair == "en-de" else f"model-{args.pair}")
     return args

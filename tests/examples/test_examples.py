@@ -64,7 +64,7 @@ def small_study(tmp_path, monkeypatch):
     file.touch()
     monkeypatch.setattr(results.append, "__defaults__", (None, file))
     monkeypatch.setattr(results.load, "__defaults__", (file,))
-    values = {"RECIPE": tmp_path / "tiny.toml", "VOCABULARY": 120, "STAGE": 1, "LENPEN": (1.0,)}
+    values = {"RECIPE": tmp_path / "tiny.toml", "VOCABULARY": 120, "LENPEN": (1.0,)}
     for name, value in values.items():
         monkeypatch.setattr(study, name, value)
 
@@ -78,28 +78,28 @@ def small_study(tmp_path, monkeypatch):
 
 @pytest.mark.soak
 def test_the_study(small_study, monkeypatch):
-    """Trained until the minutes are used up, decayed, scored against the other, published."""
+    """Trained, scored against the other, published."""
     call, folder = small_study
     assert call("corpus", "--from", folder) == 0
     train = (folder / "out/en-fr/text/train.en").read_text().splitlines()
     assert len(train) == 250 and f"{train[0]} " not in train[0]
-    minutes = ("--cpu-minutes", "0.01")
-    assert call("score", "gated", *minutes) == 1  # nothing is trained yet
+    updates = ("--updates", "2")
+    assert call("score", "gated", *updates) == 1  # nothing is trained yet
     assert call("card", "--model", folder / "model") == 1  # nor published
-    words = ("--updates", "5", "--tokens", "512", "--set", "dropout=0.2", "lr=0.01")
-    assert call("trial", "gated", *words) == 0
-    trial = results.load()["trial/en-fr/gated/5 tokens=512 dropout=0.2 lr=0.01"]["numbers"]
-    (settings,) = (folder / "out/en-fr/trials").glob("*/checkpoints/train.json")
-    assert trial["valid"] > 1 and json.loads(settings.read_text())["settings"]["--lr"] == ["0.01"]
-    assert call("train", "transformer", "gated", *minutes) == 0
-    assert call("score", "transformer", "gated", *minutes) == 0
+    assert call("trial", "gated", *updates, "--set", "dropout=0.2", "lr=0.01") == 0
+    trial = results.load()["trial/en-fr/gated, dropout=0.2 lr=0.01/1/2"]["numbers"]
+    settings = folder / "out/en-fr/gated, dropout=0.2 lr=0.01.1/2/train.json"
+    assert json.loads(settings.read_text())["settings"]["--lr"] == ["0.01"]
+    assert trial["valid_curve"][-1][0] == 2 and trial["valid_curve"][-1][1] > 1
+    assert call("train", "transformer", "gated", *updates) == 0
+    assert call("score", "transformer", "gated", *updates) == 0
     found = results.load()
-    assert list(found)[1:] == ["en-fr/transformer/1/0.01", "en-fr/gated/1/0.01"]
-    numbers = found["en-fr/gated/1/0.01"]["numbers"]
-    assert set(numbers["scores"]) == {"a", "b", "valid"}
+    assert list(found)[1:] == ["en-fr/transformer/1/2", "en-fr/gated/1/2"]
+    numbers = found["en-fr/gated/1/2"]["numbers"]
+    assert set(numbers["scores"]) == {"a", "b"} and set(numbers["lenpens"]) == {"1.0"}
     assert set(numbers["against"]) == {"transformer"} and numbers["updates"] == 2
     assert sum(bucket["sentences"] for bucket in numbers["by_length"]) == 22
-    assert call("publish", "gated", *minutes, "--model", folder / "model") == 0
+    assert call("publish", "gated", *updates, "--model", folder / "model") == 0
     published = results.load()["model/en-fr"]["numbers"]
     assert {"model.pt", "spm.model", "search.json", "text.json"} < set(published["files"])
     assert all(set(bleu) == {"a", "b"} for bleu in published["exports"].values())

@@ -17,9 +17,7 @@ BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?```(\w+)\n(.*?)```(?:\n\n```text\
 CUTS = {
     r"--arch resmlp_mt_\w+": "--arch resmlp_mt_tiny",
     r"--recipe trial\b": "--recipe small.toml",
-    r"--recipe mixed --max-update (\d)00000": r"--recipe small.toml --max-update \1",
     r"--max-update 5000": "--max-update 2 --max-source-positions 64 --max-target-positions 64",
-    r"--(warmup-updates|total-num-update) (\d)00000": r"--\1 \2",
     r"(--out|--path|export) trial\b": r"\1 run",  # the trial of README.md
 }
 SMALL = {r"(\w+-embed-dim) = \d+": r"\1 = 32", r"(\w+-layers) = \d+": r"\1 = 1"}
