@@ -77,8 +77,9 @@ def small_study(tmp_path, monkeypatch):
 
 
 @pytest.mark.soak
-def test_the_study(small_study, monkeypatch):
+def test_the_study(small_study, monkeypatch, native_wheel):
     """Trained, scored against the other, published."""
+    monkeypatch.setenv("PYTHONPATH", str(native_wheel))
     call, folder = small_study
     assert call("corpus", "--from", folder) == 0
     train = (folder / "out/en-fr/text/train.en").read_text().splitlines()

@@ -16,23 +16,12 @@ from resmlp_mt.translate.translator import Translator
 
 # heads of 10 channels, and more than 32 of them in all
 WIDE = {"encoder_embed_dim": 40, "decoder_embed_dim": 40, "normalization": "layernorm"}
-NATIVE = "native"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def installed(shared, request):
-    """The wheel, built once."""
-    if not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        pytest.skip("there is no C++ compiler")
-    pytest.importorskip("scikit_build_core")
-
-    def build(folder):
-        words = ["install", "--no-build-isolation", "--no-deps", "--target", folder]
-        source = shutil.copytree(request.config.rootpath / NATIVE, folder / "source")
-        subprocess.run([sys.executable, "-m", "pip", *words, source], check=True)
-
+def installed(native_wheel):
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(shared("native", build))
+        patch.syspath_prepend(native_wheel)
         yield
 
 
