@@ -35,25 +35,22 @@ def lines(title: str, x: str, y: str, points: Dict[str, Points], bottom: float =
 
 
 def study(results: Dict[str, dict]) -> List[dict]:
+    """The English-German trainings with Adam."""
     names = [name for name in results if name.startswith("en-de/") and "single" not in name]
-    return [results[name]["numbers"] for name in names]
+    return [n for n in (results[name]["numbers"] for name in names) if "minutes" in n]
 
 
-def budgets(results: Dict[str, dict]) -> Figure:
-    """Mean BLEU of the test sets in the domains by CPU minutes."""
-    domains = ("tatoeba", "suttacentral", "ossdocs")
+def curves(results: Dict[str, dict]) -> Figure:
+    """Validation loss by updates, mean of both pairs and seeds."""
     points: Dict[str, Points] = {}
     for system in ("transformer", "gated"):
-        by_minutes: Dict[float, List[float]] = {}
-        for n in study(results):
-            if n["system"] == system and n["minutes"] >= 60:
-                bleu = mean(n["scores"][test]["bleu"] for test in domains)
-                by_minutes.setdefault(n["minutes"], []).append(bleu)
-        points[system] = [(minutes, mean(bleu)) for minutes, bleu in sorted(by_minutes.items())]
-    title = "Gated mixing is ahead of the Transformer at every budget"
-    return lines(
-        title, "CPU minutes of training, one core", "BLEU, mean of three test sets", points
-    )
+        some = [r["numbers"] for r in results.values() if r["numbers"].get("updates") == 3000]
+        losses = [dict(n["valid_curve"]) for n in some if n["system"] == f"{system}, bytes"]
+        updates = sorted(set.intersection(*map(set, losses)))
+        points[system] = [(update, mean(of[update] for of in losses)) for update in updates]
+    title = "The gated model learns faster than the Transformer"
+    y = "validation loss, bits a subword"
+    return lines(title, "updates, Muon, mean of two pairs and two seeds", y, points, 2)
 
 
 def lengths(results: Dict[str, dict]) -> Figure:
@@ -84,7 +81,7 @@ def decoding(results: Dict[str, dict]) -> Figure:
 
 
 PICTURES: Dict[str, Callable[[Dict[str, dict]], Figure]] = {
-    "budgets": budgets,
+    "curves": curves,
     "lengths": lengths,
     "decoding": decoding,
 }

@@ -39,8 +39,8 @@ ABLATIONS = [
     "A: convolution of 3, positional embeddings",
     *("positional embeddings", "LayerNorm for Aff", "LayerScale 1"),
 ]
-COSTS = ("updates", "cpu_minutes")
-LONGEST = (("Adam", 116), ("Muon", 36))  # optimizer and minutes
+BOTH = ("transformer", "gated")
+UPDATES = 3000  # of the trainings with two seeds
 MACHINES = {"amd": "AMD EPYC", "intel": "Intel Xeon"}
 Results = Dict[str, dict]
 
@@ -56,53 +56,68 @@ def markdown(head: List[str], rows: List[List[str]]) -> str:
 def runs(results: Results, **wanted) -> List[dict]:
     """The numbers of the study's trainings that have these values, in order of their names."""
     study = [r["numbers"] for name, r in results.items() if name.split("/")[0] in TESTS]
-    return [n for n in study if all(n[key] == value for key, value in wanted.items())]
+    return [n for n in study if all(n.get(key) == value for key, value in wanted.items())]
 
 
 def in_domain(run: dict) -> float:
     return mean(run["scores"][test]["bleu"] for test in TESTS[run["pair"]][0])
 
 
-def longest(results: Results, pair: str) -> Dict[str, List[dict]]:
-    """The Transformers and the gated models of the largest budget that both have, by system."""
-    by_system = {name: runs(results, pair=pair, system=name) for name in ("transformer", "gated")}
-    shared = set.intersection(*({n["minutes"] for n in some} for some in by_system.values()))
-    most = max(shared)
-    return {name: [n for n in some if n["minutes"] == most] for name, some in by_system.items()}
+def seeds(results: Results, pair: str) -> Dict[str, List[dict]]:
+    """The Transformers and the gated models that were trained with Muon, by system."""
+    return {
+        name: [results[f"{pair}/{name}, bytes/{seed}/{UPDATES}"]["numbers"] for seed in (1, 2)]
+        for name in BOTH
+    }
+
+
+def mean_score(some: List[dict], test: str, of: str) -> float:
+    return mean(n["scores"][test][of] for n in some)
 
 
 def gain(ours: dict, test: str) -> str:
     """BLEU over the Transformer, starred where p < 0.05."""
-    tested = ours["against"]["transformer"][test]
+    (tested,) = (of[test] for name, of in ours["against"].items() if "transformer" in name)
     return f"{tested['difference']:+.1f}{'*' * (tested['p'] < 0.05)}"
 
 
-def quality(results: Results, pair: str = "en-de") -> str:
-    systems = longest(results, pair)
+def quality(results: Results, pair: str) -> str:
+    """Each seed, and the means of both."""
+    systems = seeds(results, pair)
     rows = []
     for test in sum(TESTS[pair], []):
-        bleu, chrf = (
-            [f"{mean(n['scores'][test][of] for n in some):.1f}" for some in systems.values()]
-            for of in ("bleu", "chrf")
-        )
-        repeats = [mean(n["scores"][test]["repeats"] for n in some) for some in systems.values()]
-        repeats = [f"{100 * share:.1f}%" for share in repeats]
+        bleu = [
+            ", ".join(f"{n['scores'][test]['bleu']:.1f}" for n in some) for some in systems.values()
+        ]
+        chrf = [f"{mean_score(some, test, 'chrf'):.1f}" for some in systems.values()]
+        repeats = [f"{100 * mean_score(some, test, 'repeats'):.1f}%" for some in systems.values()]
         gains = ", ".join(gain(n, test) for n in systems["gated"])
-        rows.append([test, *(" / ".join(pair) for pair in (bleu, chrf, repeats)), gains])
-    head = ["", "BLEU", "chrF", "repeats", "gain"]
-    return markdown(head, rows)
+        rows.append([test, *bleu, gains, " / ".join(chrf), " / ".join(repeats)])
+    return markdown(["BLEU", "Transformer", "gated", "gain", "chrF", "repeats"], rows)
 
 
 def front(results: Results) -> str:
-    """BLEU alone, a row for each system."""
-    systems, tests = longest(results, "en-de"), sum(TESTS["en-de"], [])
+    """Means over the seeds, a row for each system."""
+    rows: Dict[str, List[str]] = {"transformer": [], "gated": []}
+    for pair, (inside, outside) in TESTS.items():
+        for name, some in seeds(results, pair).items():
+            both = [mean(mean_score(some, t, "bleu") for t in tests) for tests in (inside, outside)]
+            rows[name] += [f"{bleu:.1f}" for bleu in both]
+    head = [f"{pair}, {where}" for pair in ("En-De", "En-Fr") for where in ("in domain", "news")]
+    return markdown(["", *head], [[SYSTEMS[name], *cells] for name, cells in rows.items()])
+
+
+def longest(results: Results) -> str:
+    """English-German with Adam, the largest budget."""
+    both = [runs(results, pair="en-de", system=s, minutes=360)[0] for s in BOTH]
     rows = []
-    for name, some in systems.items():
-        gains = [gain(some[0], test) if name == "gated" else "" for test in tests]
-        bleu = [f"{mean(n['scores'][test]['bleu'] for n in some):.1f}" for test in tests]
-        cells = [f"{value} ({more})" if more else value for value, more in zip(bleu, gains)]
-        rows.append([SYSTEMS[name], *cells])
-    return markdown(["", *tests], rows)
+    for test in sum(TESTS["en-de"], []):
+        bleu, chrf = (
+            " / ".join(f"{n['scores'][test][of]:.1f}" for n in both) for of in ("bleu", "chrf")
+        )
+        repeats = " / ".join(f"{100 * n['scores'][test]['repeats']:.1f}%" for n in both)
+        rows.append([test, bleu, chrf, repeats, gain(both[1], test)])
+    return markdown(["", "BLEU", "chrF", "repeats", "gain"], rows)
 
 
 def budgets(results: Results) -> str:
@@ -136,27 +151,30 @@ def copying(results: Results) -> str:
 
 
 def curves(results: Results) -> str:
-    """Loss on the validation set of the longest English-French trainings, by updates."""
-    systems = {name: some[0] for name, some in longest(results, "en-fr").items()}
-    losses = {name: dict(n["valid_curve"]) for name, n in systems.items()}
-    shared = sorted(set.intersection(*map(set, losses.values())))
-    rows = [[f"{update:,}", *(f"{of[update]:.2f}" for of in losses.values())] for update in shared]
-    costs = [60 * n["cpu_minutes"] / n["updates"] for n in systems.values()]
-    rows.append(["CPU seconds an update", *map(number, costs)])
-    return markdown(["updates", *(SYSTEMS[name] for name in systems)], rows)
+    """Loss on the validation set by updates, means over the seeds, and what an update costs."""
+    columns = [some for pair in TESTS for some in seeds(results, pair).values()]
+    losses = [[dict(n["valid_curve"]) for n in some] for some in columns]
+    rows = [
+        [f"{update:,}", *(f"{mean(of[update] for of in some):.2f}" for some in losses)]
+        for update in range(500, UPDATES + 1, 500)
+    ]
+    minutes = [f"{mean(n['cpu_minutes'] for n in some):.1f}" for some in columns]
+    rows.append(["CPU minutes", *minutes])
+    head = [f"{pair} {name}" for pair in ("En-De", "En-Fr") for name in ("Transformer", "gated")]
+    return markdown(["updates", *head], rows)
 
 
 def trials(results: Results) -> str:
     """Validation loss of short English-French trainings with other options, by system."""
     some = [r["numbers"] for name, r in results.items() if name.startswith("trial/en-fr/")]
-    rows = []
-    for tokens, *options in sorted({(n["tokens"], *n["set"]) for n in some}):
-        alike = {n["system"]: n for n in some if [n["tokens"], *n["set"]] == [tokens, *options]}
-        changed = [word.strip("-").replace("=", " ") for word in options]
-        losses = {s: f"{n['valid']:.2f} ({n['cpu_minutes']:.0f})" for s, n in alike.items()}
-        cells = [losses.get(system, "-") for system in ("transformer", "gated")]
-        rows.append([f"{tokens:,}", ", ".join(changed), *cells])
-    return markdown(["tokens an update", "options", "Transformer", "gated"], rows)
+    some = [n for n in some if "valid_curve" in n]
+    losses: Dict[str, Dict[str, str]] = {}
+    for n in some:
+        system, _, *options = n["system"].split(", ")  # the second is "bytes"
+        loss = f"{n['valid_curve'][-1][1]:.2f} ({n['cpu_minutes']:.1f})"
+        losses.setdefault(", ".join(options) or "the recipe", {})[system] = loss
+    rows = [[name, *(of.get(s, "-") for s in BOTH)] for name, of in losses.items()]
+    return markdown(["", "Transformer", "gated"], rows)
 
 
 def optimizers(results: Results) -> str:
@@ -167,80 +185,38 @@ def optimizers(results: Results) -> str:
         given = {"lr": "0.002", **dict(word.split("=") for word in options)}
         alike = {n["system"]: n for n in some if tuple(n["set"]) == options}
         losses = {s: f"{n['valid']:.2f} ({n['cpu_minutes']:.1f})" for s, n in alike.items()}
-        cells = [losses.get(system, "-") for system in ("transformer", "gated")]
+        cells = [losses.get(system, "-") for system in BOTH]
         rows.append([given["optimizer"], given["lr"], *cells])
     return markdown(["optimizer", "learning rate", "Transformer", "gated"], rows)
 
 
-def of_optimizers(results: Results) -> Dict[tuple, List[dict]]:
-    """English-French Transformers and gated models, by optimizer and minutes."""
-    spelled = {("Adam", n): ("transformer", "gated") for n in (30, 60, 116)}
-    spelled["Muon", 36] = "transformer, bytes, muon", "gated, bytes, muon"
-    return {
-        (name, minutes): [runs(results, pair="en-fr", system=s, minutes=minutes)[0] for s in both]
-        for (name, minutes), both in spelled.items()
-    }
-
-
-def muon(results: Results) -> str:
-    """Adam and Muon after some budgets."""
+def buckets(results: Results, pair: str) -> str:
+    """BLEU and repeats by the length of the source, means over the seeds."""
+    systems = [[n["by_length"] for n in some] for some in seeds(results, pair).values()]
     rows = []
-    for (name, _), both in of_optimizers(results).items():
-        cells = [name, *(" / ".join(f"{n[of]:,.0f}" for n in both) for of in COSTS)]
-        for of in (in_domain, lambda n: n["scores"]["newstest2014"]["bleu"]):
-            cells.append(" / ".join(f"{of(n):.1f}" for n in both))
-        repeats = [f"{100 * n['scores']['newstest2014']['repeats']:.1f}%" for n in both]
-        rows.append([*cells, " / ".join(repeats)])
-    head = ["", "updates", "CPU minutes", "in domain", "newstest2014", "news repeats"]
-    return markdown(head, rows)
-
-
-def muon_curves(results: Results) -> str:
-    """Validation loss of the same before the rate falls."""
-    found = of_optimizers(results)
-    losses = {name: [dict(n["valid_curve"]) for n in found[name, m]] for name, m in LONGEST}
-    rows = [
-        [
-            f"{update:,}",
-            *(" / ".join(f"{of[update]:.2f}" for of in some) for some in losses.values()),
-        ]
-        for update in (1000, 2000)
-    ]
-    return markdown(["updates", *losses], rows)
-
-
-def long_sentences(results: Results) -> str:
-    """BLEU and repeats by the length of the source, of the longest English-French trainings."""
-    systems = [some[0]["by_length"] for some in longest(results, "en-fr").values()]
-    rows = []
-    for theirs, ours in zip(*systems):
-        low, high = theirs["from"], theirs["to"]
-        words = f"{max(1, low)} to {high}" if high else f"{low} or more"
-        bleu = f"{theirs['bleu']:.1f} / {ours['bleu']:.1f}"
-        repeats, begin = (
-            f"{100 * theirs[of]:.1f}% / {100 * ours[of]:.1f}%" for of in ("repeats", "begin")
-        )
-        references = f"{100 * theirs['references_repeat']:.1f}%"
-        rows.append([words, bleu, references, repeats, begin if low > 10 else "-"])
+    for place, bucket in enumerate(systems[0][0]):
+        low, high = bucket["from"], bucket["to"]
+        cells = [f"{max(1, low)} to {high}" if high else f"{low} or more"]
+        for of, scale, unit in (("bleu", 1, ""), ("repeats", 100, "%"), ("begin", 100, "%")):
+            both = [scale * mean(by_length[place][of] for by_length in s) for s in systems]
+            cells.append(" / ".join(f"{value:.1f}{unit}" for value in both))
+        cells.insert(2, f"{100 * bucket['references_repeat']:.1f}%")
+        rows.append([*cells[:-1], cells[-1] if low > 10 else "-"])
     head = ["words of the source", "BLEU", "references repeat", "repeats", "begin at words 9 to 16"]
     return markdown(head, rows)
 
 
-def positions(results: Results) -> str:
-    """Whether positional embeddings keep the gated model from loops in long sentences."""
+def lenpens(results: Results) -> str:
+    """BLEU and repeats on a third of the validation set, means over pairs and seeds."""
+    systems = [[n for pair in TESTS for n in seeds(results, pair)[name]] for name in BOTH]
     rows = []
-    for heading, system, minutes in (
-        ("Transformer", "transformer", 60),
-        ("Transformer, tuned", "transformer, tuned", 50),
-        ("gated", "gated", 60),
-        ("gated, tuned, with positions", "gated, tuned", 50),
-    ):
-        (n,) = runs(results, pair="en-fr", system=system, minutes=minutes)
-        shares = [n["scores"]["newstest2014"]["repeats"], *(b["begin"] for b in n["by_length"][2:])]
-        cells = [f"{n['cpu_minutes']:.0f}", f"{in_domain(n):.1f}"]
-        rows.append([heading, *cells, *(f"{100 * share:.1f}%" for share in shares)])
-    head = ["", "CPU minutes", "in domain", "news repeats", "11 to 20", "21 to 30", "31 or more"]
-    return markdown(head, rows)
+    for lenpen in systems[0][0]["lenpens"]:
+        cells = [lenpen]
+        for of, scale, unit in (("bleu", 1, ""), ("repeats", 100, "%")):
+            both = [scale * mean(n["lenpens"][lenpen][of] for n in some) for some in systems]
+            cells.append(" / ".join(f"{value:.1f}{unit}" for value in both))
+        rows.append(cells)
+    return markdown(["length penalty", "BLEU", "repeats"], rows)
 
 
 def positions_alone(results: Results) -> str:
@@ -412,8 +388,8 @@ def quickstart(results: Results) -> str:
 
 
 MARKS = {
-    "quality": quality,
-    "quality en-fr": partial(quality, pair="en-fr"),
+    **{f"quality {pair}": partial(quality, pair=pair) for pair in TESTS},
+    "longest": longest,
     "repetition": repetition,
     "front quality": front,
     "budgets": budgets,
@@ -421,10 +397,8 @@ MARKS = {
     "copying": copying,
     "trials": trials,
     "optimizers": optimizers,
-    "muon": muon,
-    "muon curves": muon_curves,
-    "long sentences": long_sentences,
-    "positions": positions,
+    **{f"buckets {pair}": partial(buckets, pair=pair) for pair in TESTS},
+    "lenpens": lenpens,
     "positions alone": positions_alone,
     "kinds": kinds,
     "multi30k": multi30k,
