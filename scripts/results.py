@@ -23,6 +23,8 @@ def load(path: Path = FILE) -> Dict[str, dict]:
 def append(name: str, numbers: dict, seed: Optional[int] = None, path: Path = FILE) -> None:
     """Add a line with the command that runs now, the commit and the machine."""
     program, *words = sys.argv
+    # whoever repeats it has another folder
+    words = ["OUT" if before == "--out" else word for before, word in zip(sys.argv, words)]
     program = str(Path(program).resolve()).removeprefix(f"{ROOT}/")
     result = {
         "name": name,

@@ -206,6 +206,24 @@ def buckets(results: Results, pair: str) -> str:
     return markdown(head, rows)
 
 
+def shapes(results: Results) -> str:
+    """English-French gated models with deeper encoders, and the speed of such models."""
+    rows = []
+    for shape in ("3 + 3", "6 + 2", "5 + 1"):
+        three = shape == "3 + 3"
+        system = "gated, bytes" if three else f"gated, bytes, {shape}"
+        n = results[f"en-fr/{system}/1/{UPDATES}"]["numbers"]
+        news = n["scores"]["newstest2014"]
+        cells = [shape, f"{n['cpu_minutes']:.1f}", f"{n['valid_curve'][-1][1]:.2f}"]
+        cells += [f"{in_domain(n):.1f}", f"{news['bleu']:.1f}", f"{100 * news['repeats']:.1f}%"]
+        for size in ("1x4", "64x4"):
+            name = f"speed/intel/exported/256/{size}{'' if three else '/' + shape.replace(' ', '')}"
+            cells.append(number(columns(results, name)["native int8"]["ms_a_step"]["median"]))
+        rows.append(cells)
+    head = ["layers", "CPU minutes", "loss", "in domain", "newstest2014", "news repeats"]
+    return markdown([*head, "ms a step, 1x4", "64x4"], rows)
+
+
 def lenpens(results: Results) -> str:
     """BLEU and repeats on a third of the validation set, means over pairs and seeds."""
     systems = [[n for pair in TESTS for n in seeds(results, pair)[name]] for name in BOTH]
@@ -399,6 +417,7 @@ MARKS = {
     "optimizers": optimizers,
     **{f"buckets {pair}": partial(buckets, pair=pair) for pair in TESTS},
     "lenpens": lenpens,
+    "shapes": shapes,
     "positions alone": positions_alone,
     "kinds": kinds,
     "multi30k": multi30k,
