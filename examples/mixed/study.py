@@ -108,7 +108,7 @@ class Study:
             for name in tests:
                 lines = side(folder / f"test.{name}", language)
                 write_lines(self.text / f"test.{name}.{language}", lines)
-            lines = side(folder / "train", language)
+            lines = side(folder / "train", language)[:: self.args.every]
             more = list(joined(lines))
             if self.args.bytes:
                 some = random.Random(3).sample(range(len(lines)), int(SYMBOLS * len(lines)))
@@ -436,6 +436,7 @@ def parse_args() -> argparse.Namespace:
     actions = parser.add_subparsers(dest="action", required=True)
     making = actions.add_parser("corpus")
     making.add_argument("--from", type=Path, dest="folder", metavar="DIR", required=True)
+    making.add_argument("--every", **WHOLE, default=1, help="train on every Nth pair (default: 1)")
     making.add_argument("--bytes", action="store_true", help="spell rare characters in bytes")
     for name, systems in (("train", "+"), ("trial", "+"), ("score", "+"), ("publish", 1)):
         action = actions.add_parser(name)
