@@ -34,12 +34,6 @@ def lines(title: str, x: str, y: str, points: Dict[str, Points], bottom: float =
     return figure
 
 
-def study(results: Dict[str, dict]) -> List[dict]:
-    """The English-German trainings with Adam."""
-    names = [name for name in results if name.startswith("en-de/") and "single" not in name]
-    return [n for n in (results[name]["numbers"] for name in names) if "minutes" in n]
-
-
 def curves(results: Dict[str, dict]) -> Figure:
     """Validation loss by updates, mean of both pairs and seeds."""
     points: Dict[str, Points] = {}
@@ -55,16 +49,13 @@ def curves(results: Dict[str, dict]) -> Figure:
 
 def lengths(results: Dict[str, dict]) -> Figure:
     """BLEU by the words of the source after the longest trainings."""
-    most = max(n["minutes"] for n in study(results))
-    points = {}
-    for n in study(results):
-        if n["minutes"] == most:
-            # the last bucket has no end
-            middles = [(b["from"] + (b["to"] or b["from"] + 10)) / 2 for b in n["by_length"]]
-            bleu = [bucket["bleu"] for bucket in n["by_length"]]
-            points[n["system"]] = list(zip(middles, bleu))
+    points: Dict[str, Points] = {}
+    for system in ("transformer", "gated"):
+        buckets = results[f"en-de/{system}, bytes, dropout=0.05/1/16000"]["numbers"]["by_length"]
+        # the last bucket has no end
+        middles = [(b["from"] + (b["to"] or b["from"] + 10)) / 2 for b in buckets]
+        points[system] = list(zip(middles, (bucket["bleu"] for bucket in buckets)))
     title = "The lead holds at every sentence length"
-    points = {name: points[name] for name in ("transformer", "gated")}
     return lines(title, "words of the source sentence", "BLEU, all test sets", points, 10)
 
 
