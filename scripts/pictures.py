@@ -34,6 +34,14 @@ def lines(title: str, x: str, y: str, points: Dict[str, Points], bottom: float =
     return figure
 
 
+def long_trainings(results: Dict[str, dict]) -> Dict[str, dict]:
+    """The English-German trainings of 16,000 updates, by system."""
+    names = {
+        name: f"en-de/{name}, bytes, dropout=0.05/1/16000" for name in ("transformer", "gated")
+    }
+    return {name: results[line]["numbers"] for name, line in names.items()}
+
+
 def curves(results: Dict[str, dict]) -> Figure:
     """Validation loss by updates, mean of both pairs and seeds."""
     points: Dict[str, Points] = {}
@@ -50,8 +58,8 @@ def curves(results: Dict[str, dict]) -> Figure:
 def lengths(results: Dict[str, dict]) -> Figure:
     """BLEU by the words of the source after the longest trainings."""
     points: Dict[str, Points] = {}
-    for system in ("transformer", "gated"):
-        buckets = results[f"en-de/{system}, bytes, dropout=0.05/1/16000"]["numbers"]["by_length"]
+    for system, n in long_trainings(results).items():
+        buckets = n["by_length"]
         # the last bucket has no end
         middles = [(b["from"] + (b["to"] or b["from"] + 10)) / 2 for b in buckets]
         points[system] = list(zip(middles, (bucket["bleu"] for bucket in buckets)))

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Dict, List
 
-from pictures import draw
+from pictures import draw, long_trainings
 from results import ROOT, load, number, spread
 
 from resmlp_mt.cli.terminal import run_main
@@ -41,7 +41,6 @@ ABLATIONS = [
 ]
 BOTH = ("transformer", "gated")
 UPDATES = 3000  # of the trainings with two seeds
-LONG = 16000  # of those with one
 MACHINES = {"amd": "AMD EPYC", "intel": "Intel Xeon"}
 Results = Dict[str, dict]
 
@@ -110,8 +109,7 @@ def front(results: Results) -> str:
 
 def longest(results: Results) -> str:
     """English-German, the longest trainings, of one seed."""
-    names = [f"en-de/{system}, bytes, dropout=0.05/1/{LONG}" for system in BOTH]
-    both = [results[name]["numbers"] for name in names]
+    both = list(long_trainings(results).values())
     rows = []
     for test in sum(TESTS["en-de"], []):
         bleu, chrf = (
@@ -215,16 +213,18 @@ def buckets(results: Results, pair: str) -> str:
 def shapes(results: Results) -> str:
     """English-French gated models with deeper encoders, and the speed of such models."""
     rows = []
-    for shape in ("3 + 3", "6 + 2", "5 + 1"):
-        three = shape == "3 + 3"
-        system = "gated, bytes" if three else f"gated, bytes, {shape}"
-        n = results[f"en-fr/{system}/1/{UPDATES}"]["numbers"]
+    for shape, label, timed in (
+        ("3 + 3", "", ""),
+        ("6 + 2", ", 6 + 2", "/6+2"),
+        ("5 + 1", ", 5 + 1", "/5+1"),
+    ):
+        n = results[f"en-fr/gated, bytes{label}/1/{UPDATES}"]["numbers"]
         news = n["scores"]["newstest2014"]
         cells = [shape, f"{n['cpu_minutes']:.1f}", f"{n['valid_curve'][-1][1]:.2f}"]
         cells += [f"{in_domain(n):.1f}", f"{news['bleu']:.1f}", f"{100 * news['repeats']:.1f}%"]
         for size in ("1x4", "64x4"):
-            name = f"speed/intel/exported/256/{size}{'' if three else '/' + shape.replace(' ', '')}"
-            cells.append(number(columns(results, name)["native int8"]["ms_a_step"]["median"]))
+            found = columns(results, f"speed/intel/exported/256/{size}{timed}")
+            cells.append(number(found["native int8"]["ms_a_step"]["median"]))
         rows.append(cells)
     head = ["layers", "CPU minutes", "loss", "in domain", "newstest2014", "news repeats"]
     return markdown([*head, "ms a step, 1x4", "64x4"], rows)
