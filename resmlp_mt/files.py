@@ -12,6 +12,9 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator
 
+if sys.platform != "win32":
+    import fcntl
+
 from filelock import FileLock, Timeout
 
 from resmlp_mt.errors import UserError
@@ -130,6 +133,40 @@ def lock(folder: Path) -> Iterator[None]:
         yield
     finally:
         guard.release()
+
+
+@contextlib.contextmanager
+def lock_file(path: Path) -> Iterator[None]:
+    """Keep other processes from writing a file too. It is made, and removed after an error if
+    nothing was written. (``lock`` would leave a second file beside it.)"""
+    new = not Path(path).exists()
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: choose a file that can be written") from None
+    try:
+        _flock(path, descriptor)
+        try:
+            yield
+        except BaseException:
+            if new and not os.stat(path).st_size:
+                os.remove(path)
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _flock(path: Path, descriptor: int) -> None:
+    if sys.platform == "win32":  # has none
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(
+            f"another process is writing {path}: wait for its end, or choose another file"
+        ) from None
+    except OSError:
+        pass  # some file systems have no locks
 
 
 class Steps:

@@ -3,12 +3,13 @@
 import os
 import sys
 import time
+from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Protocol, Sequence
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_output
+from resmlp_mt.files import check_output, lock_file
 from resmlp_mt.progress import Progress
 from resmlp_mt.text.lines import STDIN, name_of, one_line, read_lines
 from resmlp_mt.text.subwords import SPACE
@@ -52,21 +53,22 @@ def translate(
     elif resume:
         raise UserError("--resume: name the file to go on with by --output")
     lines = list(read_lines(source))
-    done = _keep_whole_lines(Path(output), nbest) if resume and Path(output).exists() else 0
-    if done > len(lines):
-        raise UserError(
-            f"--resume: {output} has more lines than {name_of(source)}: it is of another text"
-        )
-    if not lines:
-        _write(output, iter(()), first=True)
     text, start = _Text(name_of(source)), time.monotonic()
-    if done < len(lines):
-        engine = load()
-        with Progress(title, len(lines), "lines", done) as progress:
-            for begin in range(done, len(lines), CHUNK):
-                chunk = text.translated(engine, lines[begin : begin + CHUNK], begin, progress)
-                texts = (n[i] if i < len(n) else "" for n in chunk for i in range(nbest))
-                _write(output, map(one_line, texts), first=begin == 0)
+    with lock_file(output) if str(output) != STDOUT else nullcontext():
+        done = _keep_whole_lines(Path(output), nbest) if resume else 0
+        if done > len(lines):
+            raise UserError(
+                f"--resume: {output} has more lines than {text.name}: it is of another text"
+            )
+        if not lines:
+            _write(output, iter(()), first=True)
+        if done < len(lines):
+            engine = load()
+            with Progress(title, len(lines), "lines", done) as progress:
+                for begin in range(done, len(lines), CHUNK):
+                    chunk = text.translated(engine, lines[begin : begin + CHUNK], begin, progress)
+                    texts = (n[i] if i < len(n) else "" for n in chunk for i in range(nbest))
+                    _write(output, map(one_line, texts), first=begin == 0)
     text.warn()
     seconds = round(time.monotonic() - start, 3)
     return {"lines": len(lines), "blank": text.blank, "seconds": seconds}

@@ -14,6 +14,7 @@ from command import files_up_to, refused, resmlp
 from fairseq_programs import ROOT, call, lines, load, train
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import Forked
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.settings import FILE, TextSettings
@@ -265,6 +266,25 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_text() == "b a\n" * 5 + "b"
     translate(resume=True)
     assert (tmp_path / "out").read_text() == "b a\n" * 11
+
+
+def test_two_at_once_on_one_output(tmp_path):
+    """The second is refused and changes nothing; what the first wrote is whole."""
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("a b\n")
+
+    def second():
+        with pytest.raises(UserError, match=f"another process is writing {output}: wait"):
+            driver.translate(Engine, source, output)
+        with pytest.raises(UserError, match="another process"):
+            driver.translate(Engine, source, output, resume=True)
+
+    def load():
+        assert Forked(second, tmp_path / "log").wait() == 0, (tmp_path / "log").read_text()
+        return Engine()
+
+    driver.translate(load, source, output)
+    assert output.read_text() == "b a\n"
 
 
 @pytest.fixture
