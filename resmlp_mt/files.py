@@ -1,6 +1,7 @@
 """Files written whole or not at all; folders that are made in steps, by one process at a time."""
 
 import contextlib
+import fcntl
 import glob
 import json
 import os
@@ -11,9 +12,6 @@ import sys
 import time
 from pathlib import Path
 from typing import Callable, Iterator
-
-if sys.platform != "win32":
-    import fcntl
 
 from filelock import FileLock, Timeout
 
@@ -145,7 +143,14 @@ def lock_file(path: Path) -> Iterator[None]:
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}: choose a file that can be written") from None
     try:
-        _flock(path, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"another process is writing {path}: wait for its end, or choose another file"
+            ) from None
+        except OSError:
+            pass  # some file systems have no locks
         try:
             yield
         except BaseException:
@@ -154,19 +159,6 @@ def lock_file(path: Path) -> Iterator[None]:
             raise
     finally:
         os.close(descriptor)
-
-
-def _flock(path: Path, descriptor: int) -> None:
-    if sys.platform == "win32":  # has none
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(
-            f"another process is writing {path}: wait for its end, or choose another file"
-        ) from None
-    except OSError:
-        pass  # some file systems have no locks
 
 
 class Steps:
