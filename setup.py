@@ -14,7 +14,7 @@ BENCHMARK = ["ctranslate2"]
 EXPORT = ["onnx", "onnxruntime"]
 NATIVE = ["cmake", "ninja", "scikit-build-core"]  # to build the wheel of the native step
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
-TEST = ["hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-xdist"]
+TEST = ["filelock", "hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-xdist"]
 TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *EXPORT, *NATIVE]
 
 
@@ -62,7 +62,6 @@ setup(
     },
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
-        "filelock",  # one process in a results folder
         "numpy",
         "regex",
         "sacrebleu>=2.3",

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import pickle
 import re
-import warnings
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -311,23 +310,19 @@ def model_options(state: dict) -> dict:
     return options if isinstance(options, dict) else vars(options)
 
 
-def rebuild(state: dict) -> ResMLPModel:
-    """The model in a checkpoint of ours, without the data it was trained on."""
-    weights = state["model"]
-    task = SimpleNamespace(
-        source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
-        target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
-    )
-    # the weights are in the checkpoint, and the file may be gone
+def rebuild(state: dict, path: Path) -> ResMLPModel:
+    """The model in a checkpoint of ours, read from *path*, without the data it was trained on."""
+    weights = dict(state["model"])
+    # the pretrained embeddings may be gone
     without = {"encoder_embed_path": None, "decoder_embed_path": None}
-    model = ResMLPModel.build_model(argparse.Namespace(**{**model_options(state), **without}), task)
-    model.load_state_dict(dict(weights), strict=True)
-    return model
-
-
-def check_fits(state: dict, path: Path) -> None:
-    """Refuse weights that don't fit the options, without memory for a model."""
-    fits = naming(path, "does not fit its own options")
-    with fits, torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it copies nothing, and says so for each parameter
-        rebuild(state)
+    with naming(path, "does not fit its own options"), torch.device("meta"):
+        task = SimpleNamespace(
+            source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
+            target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
+        )
+        options = argparse.Namespace(**{**model_options(state), **without})
+        model = ResMLPModel.build_model(options, task)
+        model.upgrade_state_dict(weights)
+        # without memory for a second copy, which fairseq's own method cannot do
+        torch.nn.Module.load_state_dict(model, weights, assign=True)
+    return model.float()

@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator
 
-from filelock import FileLock, Timeout
-
 from resmlp_mt.errors import UserError
 
 # seconds to wait for a lock: the workers of a process that was killed keep it until they end
@@ -114,51 +112,47 @@ def check_output(path: Path, *inputs: Path) -> None:
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Make a folder and keep other processes out. One process may hold it several times."""
+    """Make a folder and keep other processes out."""
     make_folder(folder)
-    guard = FileLock(Path(folder).resolve() / ".lock", is_singleton=True)
-    try:
-        guard.acquire(timeout=GRACE)
-    except Timeout:
-        raise UserError(
-            f"another process is working in {folder}: wait for its end, or choose another folder"
-        ) from None
-    except OSError as error:
-        raise UserError(
-            f"{folder}: {error.strerror}: choose a folder that can be written"
-        ) from None
-    try:
+    with _locked(Path(folder) / ".lock", f"another process is working in {folder}"):
         yield
-    finally:
-        guard.release()
 
 
 @contextlib.contextmanager
 def lock_file(path: Path) -> Iterator[None]:
     """Keep other processes from writing a file too. It is made, and removed after an error if
-    nothing was written. (``lock`` would leave a second file beside it.)"""
+    nothing was written."""
     new = not Path(path).exists()
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: choose a file that can be written") from None
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"another process is writing {path}: wait for its end, or choose another file"
-            ) from None
-        except OSError:
-            pass  # some file systems have no locks
+    with _locked(path, f"another process is writing {path}"):
         try:
             yield
         except BaseException:
             if new and not os.stat(path).st_size:
                 os.remove(path)
             raise
+
+
+@contextlib.contextmanager
+def _locked(path: Path, busy: str) -> Iterator[None]:
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: choose one that can be written") from None
+    end = time.monotonic() + GRACE
+    try:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise UserError(f"{busy}: wait for its end, or choose another") from None
+                time.sleep(0.05)
+            except OSError:  # some file systems have no locks
+                break
+        yield
     finally:
-        os.close(descriptor)
+        os.close(file)
 
 
 class Steps:

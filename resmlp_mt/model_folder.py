@@ -3,7 +3,7 @@ penalty that ``resmlp-mt run`` chose on the validation set."""
 
 import os
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json
@@ -42,18 +42,6 @@ def chosen_lenpen(folder: Path) -> Optional[float]:
             f'{path}: "lenpen" is no number from {low} to {high}: delete the file, or copy it again'
         )
     return lenpen
-
-
-def check_model_folder(folder: Path, names: List[str]) -> None:
-    """Refuse a model that is not there, where fairseq would look for a download."""
-    if folder.suffix == ".pt":
-        raise UserError(f"{folder}: give its folder, and its name as checkpoint_file")
-    if not folder.is_dir():  # fairseq takes archives, but the subwords in one are not found
-        unpack = ": unpack it, and give its folder" if folder.is_file() else ""
-        raise UserError(f"{folder}: no such folder{unpack}")
-    for name in names:
-        if not (folder / name).is_file():
-            raise UserError(f"{folder}: no {name} in it: name its checkpoint_file")
 
 
 def found_beside(folder: Path, data: Path, bpe: str) -> dict:

@@ -61,9 +61,16 @@ def commit() -> str:
     return f"{head or 'unknown'}{'+' if dirty else ''}"
 
 
+# what decides which products are fast
+EXTENSIONS = ("amx_int8", "avx512_bf16", "avx512_vnni", "avx512f", "avx_vnni", "avx2")
+
+
 def machine() -> str:
-    """The name of the CPU."""
+    """The name of the CPU, and its extensions."""
     try:
-        return re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1]
+        cpu = Path("/proc/cpuinfo").read_text()
+        flags = re.search(r"flags\s*: (.*)", cpu)[1].split()
+        known = ", ".join(name for name in EXTENSIONS if name in flags)
+        return f"{re.search(r'model name.*: (.*)', cpu)[1]} ({known})"
     except (OSError, TypeError):
         return platform.processor() or platform.machine()

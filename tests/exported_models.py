@@ -14,7 +14,7 @@ from helpers import model_options, randomize_
 from resmlp_mt import ResMLPModel
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.text.subwords import Subwords, train_subwords
 from resmlp_mt.translate.options import SearchOptions
 from resmlp_mt.translate.translator import Translator
 
@@ -55,8 +55,9 @@ def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptio
     data.mkdir()
     spm = train_subwords(LINES, data / "spm", 90)
     dictionary = Dictionary()
-    for line in Path(spm).with_suffix(".vocab").read_text(encoding="utf-8").splitlines()[1:]:
-        dictionary.add_symbol(line.split("\t")[0])
+    pieces = Subwords(spm).processor
+    for number in range(1, len(pieces)):
+        dictionary.add_symbol(pieces.id_to_piece(number))
     for language in ("en", "de"):
         dictionary.save(str(data / f"dict.{language}.txt"))
     TextSettings("en", "de", normalise, spm).save(data)

@@ -98,7 +98,7 @@ def draw(checkpoint: Path, picture: Path) -> None:
         matrix = getattr(model, side).layers[0].token_mixing.mixing.matrix(POSITIONS)[0]
         return Panel(matrix.detach().numpy(), side == "decoder", f"{side}, {when}")
 
-    models = (("before", before), ("after training", rebuild(state)))
+    models = (("before", before), ("after training", rebuild(state, checkpoint)))
     rows: List[List[Panel]] = [
         [panel(model, side, when) for when, model in models] for side in SIDES
     ]

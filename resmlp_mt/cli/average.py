@@ -1,11 +1,11 @@
-"""Average the weights of the last checkpoints of a training, as average_checkpoints.py of fairseq.
+"""Average the weights of checkpoints, like fairseq's average_checkpoints.py.
 
   resmlp-mt average --inputs DIR --num-epoch-checkpoints 3 --output averaged.pt
   resmlp-mt average --inputs DIR --num-update-checkpoints 10 --output averaged.pt
   resmlp-mt average --inputs a.pt b.pt --output averaged.pt
 
-checkpoint_last.pt is one of the last where it is newer than those with a number. A short training
-has fewer checkpoints, and all of them are averaged. The memory is that of two checkpoints.
+checkpoint_last.pt counts if it is newer than the numbered ones. If there are fewer checkpoints, all
+are averaged. This needs memory for two checkpoints.
 """
 
 import sys

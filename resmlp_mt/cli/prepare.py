@@ -27,10 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None:
     """Which text is prepared and how; `resmlp-mt run` has these options too."""
     add = parser.add_argument_group("the text").add_argument
-    add("-s", "--source-lang", metavar="LANG", help="language of the source")
-    add("-t", "--target-lang", metavar="LANG", help="language of the target")
-    add("--trainpref", metavar="PREF", help="training text, PREF.LANG; several separated by commas")
-    add("--validpref", metavar="PREF", help="validation text")
+    add("-s", "--source-lang", required=True, metavar="LANG", help="language of the source")
+    add("-t", "--target-lang", required=True, metavar="LANG", help="language of the target")
+    help = "training text, PREF.LANG; several separated by commas"
+    add("--trainpref", required=True, metavar="PREF", help=help)
+    add("--validpref", required=True, metavar="PREF", help="validation text")
     add("--testpref", metavar="PREF", help="test sets, separated by commas")
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
@@ -57,10 +58,7 @@ def preparation_of(
     args: argparse.Namespace, out: Path, seed: int = 1, default_vocab_size: Optional[int] = None
 ):
     """The preparation that the options of :func:`add_text_arguments` ask for."""
-    for name in ("source_lang", "target_lang", "trainpref", "validpref"):
-        if getattr(args, name) is None:
-            raise UserError(f"--{name.replace('_', '-')} is required")
-    if args.max_ratio is not None and args.max_ratio != 0 and args.max_ratio < 1:
+    if args.max_ratio and args.max_ratio < 1:
         raise UserError(f"--max-ratio {args.max_ratio:g}: must be 0 or at least 1")
     if args.character_coverage is not None and not 0.98 <= args.character_coverage <= 1:
         raise UserError(  # SentencePiece's limits

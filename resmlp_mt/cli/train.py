@@ -9,7 +9,7 @@
 prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
 folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and
 cost.json. The same command resumes from the last checkpoint in DIR, with another number of GPUs
-too: each update keeps its tokens.
+too: the tokens of an update stay the same.
 
 A recipe is a TOML file: resmlp_mt/train/recipes/small.toml (tens of thousands of pairs) and
 paper.toml (WMT14, millions) say what they hold and why. TensorBoard: -- --tensorboard-logdir DIR.
@@ -32,11 +32,12 @@ def add_training_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help = f"{', '.join(NAMES)} or a TOML file (default: small)"
     add("--recipe", default="small", metavar="NAME|FILE", help=help)
-    help = "resmlp_mt_6, _12, _toeplitz_6, _gated_6, _conv_6, _conv_12, _tiny, "
-    help += "or one of fairseq such as transformer (default: resmlp_mt_6)"
+    help = "resmlp_mt_6, _toeplitz_6, _gated_6, _conv_6 (or _12), _tiny, or one of fairseq "
+    help += "such as transformer (default: resmlp_mt_6)"
     add("--arch", default="resmlp_mt_6", metavar="NAME", help=help)
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
-    add("--tokens", **WHOLE, help="per update, on all GPUs together (default: of the recipe)")
+    help = "target tokens per update, on all GPUs together (default: of the recipe)"
+    add("--tokens", **WHOLE, help=help)
     help = f"per batch on one GPU; lower it if memory is too small (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
     add("--gpus", **WHOLE, help="GPUs on each machine (default: all, or the CPU)")

@@ -7,9 +7,9 @@
 The model is a checkpoint of any fairseq translation model, an ensemble of them, or a folder of
 resmlp-mt export. The data folder says whether the text is normalised and how it is split.
 
-A line ends at the line feed. A line without a word gives an empty one. A line that is longer than
-the model reads is translated in parts. The output is written as it is made: after a stop, --resume
-goes on after its last whole line.
+A line ends at the line feed. A blank line stays blank. A line that is longer than the model reads
+is translated in parts. The output is written as it is made: after a stop, --resume goes on after
+its last whole line.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
     help = "a translation has at most A x source + B subwords (default: 200)"
     add("--max-len-b", type=count, metavar="B", help=help)
-    help = "repeat no N subwords in a row within a translation (default: they may be repeated)"
+    help = "let no N subwords in a row occur twice in a translation (default: they may)"
     add("--no-repeat-ngram-size", type=int, metavar="N", help=help)
     add("--max-tokens", **WHOLE, default=4096, help="source subwords per batch (default: 4096)")
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")

@@ -2,11 +2,12 @@
 a loss that reads its scores once."""
 
 import logging
+import math
 import os
 import shutil
 import signal
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from fairseq import checkpoint_utils
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
-from fairseq.models.transformer import TransformerModelBase
+from fairseq.models.transformer import TransformerDecoderBase, TransformerModelBase
 from fairseq.nan_detector import NanDetector
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
@@ -121,15 +122,18 @@ SAVE_EVERY = 300.0  # seconds, at most, between two checkpoints
 class _Stop:
     """Whether this training should save and stop, and where it saved last."""
 
+    trainer, received, time = None, 0, math.inf  # nothing is due in a loop of a user's own
+
     def begin(self, trainer) -> None:
-        if getattr(self, "trainer", None) is trainer:
+        if self.trainer is trainer:
             return
         self.trainer, self.received = trainer, 0
         self.wanted = self.due = 0  # of all processes, after the update
         self.saved(None)
-        for number in SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self.receive)
+        with suppress(ValueError):  # only the main thread may
+            for number in SIGNALS:
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    signal.signal(number, self.receive)
 
     def saved(self, place) -> None:
         self.place, self.time = place, time.monotonic()
@@ -287,11 +291,19 @@ def compute_loss(original, self, model, net_output, sample, reduce=True):
     """fairseq's loss goes some fifteen times over the scores of all words, a quarter of the time of
     a small model on a CPU. It can go when the original is as fast."""
     plain = reduce and not self.ignore_prefix_size and not self.report_accuracy
-    known = isinstance(model, TransformerModelBase) and model.decoder.adaptive_softmax is None
-    if not plain or not known or net_output[0].is_cuda:
+    if not plain or not _gives_logits(model) or net_output[0].is_cuda:
         return original(self, model, net_output, sample, reduce)
     scores, target = net_output[0].flatten(0, -2), sample["target"].flatten()
     return SmoothedLoss.apply(scores, target, self.eps, self.padding_idx)
+
+
+def _gives_logits(model) -> bool:
+    """Whether the probabilities are the softmax of what the model gives. A subclass may say
+    otherwise, as fairseq's pointer generator does."""
+    if not isinstance(model, TransformerModelBase) or model.decoder.adaptive_softmax is not None:
+        return False
+    parts = ((model, TransformerModelBase), (model.decoder, TransformerDecoderBase))
+    return all(type(own).get_normalized_probs is of.get_normalized_probs for own, of in parts)
 
 
 class SmoothedLoss(torch.autograd.Function):

@@ -99,7 +99,8 @@ def init_sentencepiece(original, self, cfg):
     from resmlp_mt.text.settings import TextSettings
 
     original(self, cfg)
-    self.text_settings = TextSettings.beside(Path(cfg.sentencepiece_model))
+    model = Path(cfg.sentencepiece_model)
+    self.text_settings = TextSettings.load(model.parent, model)
 
 
 @replace(SentencepieceBPE, "encode")

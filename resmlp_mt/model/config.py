@@ -22,7 +22,6 @@ NOT_OURS = (
 NORMALIZATIONS = ("affine", "layernorm")
 # options of earlier versions that checkpoints still name, with the values that change nothing
 GONE = {"folded": False, "token_mixing_reach": 0, "inference_precision": "checkpoint"}
-GONE_KINDS = ("mlp", "depthwise-conv", "separable-conv")
 
 
 def option(default, help: str):
@@ -106,7 +105,5 @@ def _check_gone(cfg: ResMLPConfig) -> None:
     """Refuse what only earlier versions had; their checkpoints keep such options."""
     values = {name: getattr(cfg, name, harmless) for name, harmless in GONE.items()}
     gone = [f"{name} {value}" for name, value in values.items() if str(value) != str(GONE[name])]
-    if str(cfg.token_mixing) in GONE_KINDS:
-        gone.append(f"--token-mixing {cfg.token_mixing}")
     if gone:
         raise UserError(f"{gone[0]}: gone from this version: resmlp_mt 0.2.0 still reads it")

@@ -47,10 +47,8 @@ class ResMLPDecoder(TransformerDecoderBase):
 
     folded: Optional[FoldedLayers] = None  # in inference
 
-    def __init__(
-        self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
-    ):
-        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
+    def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False):
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn)
         if not cfg.no_decoder_final_norm:
             # under the name of the Transformer's final LayerNorm
             self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)

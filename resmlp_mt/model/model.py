@@ -14,7 +14,7 @@ from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
 from resmlp_mt.model.folding import fold_
-from resmlp_mt.model_folder import check_model_folder, found_beside
+from resmlp_mt.model_folder import found_beside
 from resmlp_mt.text.settings import check_dictionaries
 
 
@@ -66,7 +66,12 @@ class ResMLPModel(TransformerModelBase):
         checkpoints, joined by colons, are an ensemble."""
         folder, data = Path(model_name_or_path), str(data_name_or_path)
         names = checkpoint_file.split(os.pathsep)
-        check_model_folder(folder, names)
+        for name in names:  # fairseq would look for a download
+            if not (folder / name).is_file():
+                raise UserError(
+                    f"{folder / name}: no such file: give the folder of a model, unpacked, and its "
+                    "checkpoint_file"
+                )
         data_folder = folder / data if data.startswith(".") else Path(data)
         beside = found_beside(folder, data_folder, kwargs.get("bpe", "sentencepiece"))
         options = {**beside, **kwargs}

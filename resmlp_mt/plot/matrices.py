@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from resmlp_mt.checkpoints import check_fits, read_checkpoint, rebuild
+from resmlp_mt.checkpoints import read_checkpoint, rebuild
 from resmlp_mt.errors import UserError
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
@@ -24,8 +24,7 @@ def mixing_matrices(path: Path, length: int) -> Dict[Layer, Tensor]:
         raise UserError(
             f"{path} is a checkpoint of another model: give one of a resmlp_mt architecture"
         )
-    check_fits(state, path)
-    model, matrices = rebuild(state), {}
+    model, matrices = rebuild(state, path), {}
     for side in SIDES:
         for number, layer in enumerate(getattr(model, side).layers):
             mixing = getattr(layer.token_mixing, "mixing", None)

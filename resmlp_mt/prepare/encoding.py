@@ -4,23 +4,22 @@ A training pair is left out and counted if a side has no piece (``empty``), too 
 or too many times those of the other (``length-ratio``). The held-out sets stay whole.
 """
 
-import contextlib
 import random
 import shutil
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 
-from resmlp_mt.errors import OptionError, UserError
+from resmlp_mt.errors import OptionError
 from resmlp_mt.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.prepare.pool import workers
 from resmlp_mt.progress import Progress
 from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import Subwords, train_subwords
+from resmlp_mt.text.subwords import train_subwords
 
 SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from
 FEW = 1 << 20  # bytes that one process turns into numbers
@@ -28,14 +27,12 @@ FEW = 1 << 20  # bytes that one process turns into numbers
 
 def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
     """Write ``PREFIX.model``. The default vocabulary shrinks to what the text allows."""
-    train = Corpus(train.name, train.source.absolute(), train.target.absolute())
 
     def learn(size: int) -> None:
-        chosen = sample(train.pairs(), pairs, SAMPLE, options.seed)
-        lines = (side.decode() for both in chosen for side in both)
-        # the path is stored in the model: of the same text it is the same everywhere
-        with contextlib.chdir(prefix.parent):
-            train_subwords(lines, Path(prefix.name), size, options.coverage)
+        chosen = set(random.Random(options.seed).sample(range(pairs), min(pairs, SAMPLE)))
+        some = (pair for number, pair in enumerate(train.pairs()) if number in chosen)
+        lines = (side.decode() for pair in some for side in pair)
+        train_subwords(lines, prefix, size, options.coverage)
 
     # a process of its own gives the memory back, which is more than all else takes
     with workers(1, learn) as learn_all:
@@ -47,20 +44,6 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
                 raise
             print(f"    note: {error.most} subwords: the text has none more", file=sys.stderr)
             list(learn_all([error.most]))
-    try:
-        Subwords(Path(f"{prefix}.model"))
-    except UserError:  # SentencePiece may leave half a model without a word
-        raise UserError(f"{prefix}.model could not be written: is the disk full?") from None
-
-
-def sample(lines: Iterator, total: int, size: int, seed: int) -> Iterator:
-    """*size* of *total* lines in order, each as likely as any other (Knuth's algorithm S)."""
-    draw = random.Random(seed).random
-    wanted = min(size, total)
-    for left, line in zip(range(total, 0, -1), lines):
-        if draw() * left < wanted:
-            wanted -= 1
-            yield line
 
 
 class Encoder:

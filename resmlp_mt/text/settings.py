@@ -31,37 +31,24 @@ class TextSettings:
     subword_model: Path
 
     def save(self, folder: Path) -> None:
-        """Write ``text.json`` and, unless it is that file already, ``spm.model``."""
-        model = Path(folder) / MODEL
-        if not (model.exists() and model.samefile(self.subword_model)):
-            with whole_file(model) as temporary:
-                shutil.copyfile(self.subword_model, temporary)
+        """Write ``text.json`` and ``spm.model``."""
+        with whole_file(Path(folder) / MODEL) as temporary:
+            shutil.copyfile(self.subword_model, temporary)
         names = ("source_lang", "target_lang", "normalise")
         write_json(Path(folder) / FILE, {name: getattr(self, name) for name in names})
 
     @classmethod
-    def load(cls, data_bin: Path) -> "TextSettings":
-        """The decision that is stored in *data_bin*."""
-        for name in (FILE, MODEL):
-            if not (Path(data_bin) / name).is_file():
-                raise UserError(
-                    f"{data_bin} has no {name}: give a data folder of `resmlp-mt prepare`"
-                )
-        return cls._read(Path(data_bin) / FILE, Path(data_bin) / MODEL)
-
-    @classmethod
-    def beside(cls, spm_model: Path) -> Optional["TextSettings"]:
-        """The decision that is stored in the folder of a SentencePiece model, if there is one."""
-        stored = Path(spm_model).with_name(FILE)
-        return cls._read(stored, Path(spm_model)) if stored.is_file() else None
-
-    @classmethod
-    def _read(cls, path: Path, model: Path) -> "TextSettings":
+    def load(cls, folder: Path, model: Optional[Path] = None) -> Optional["TextSettings"]:
+        """The decision stored in a folder, if there is one, with its subwords or *model*."""
+        path = Path(folder) / FILE
+        if not path.is_file():
+            return None
         found = read_json(path)
         types = {"source_lang": str, "target_lang": str, "normalise": bool}
         for name, kind in types.items():
             if not isinstance(found, dict) or not isinstance(found.get(name), kind):
                 raise UserError(f"{path} does not say {name}: prepare the data again")
+        model = model or path.with_name(MODEL)
         return cls(subword_model=model, **{name: found[name] for name in types})
 
     def reading(self, source_lang: str) -> "TextSettings":

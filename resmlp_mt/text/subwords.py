@@ -1,5 +1,6 @@
 """Joint SentencePiece BPE for both languages."""
 
+import io
 import re
 from pathlib import Path
 from typing import Iterable, Iterator, List, Optional
@@ -26,7 +27,7 @@ def train_subwords(
     *character_coverage*, and all others are spelled in bytes; with 1 all that are not in the text
     are unknown words.
     """
-    unread = []
+    unread, model, path = [], io.BytesIO(), Path(f"{prefix}.model")
 
     def readable() -> Iterator[str]:
         try:
@@ -38,7 +39,7 @@ def train_subwords(
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=readable(),
-            model_prefix=str(prefix),
+            model_writer=model,  # a file of SentencePiece's own may be half of one
             vocab_size=vocab_size,
             model_type="bpe",
             character_coverage=character_coverage,
@@ -52,14 +53,13 @@ def train_subwords(
     except RuntimeError as error:
         if unread:  # SentencePiece has wrapped it in its own
             raise unread[0] from None
-        raise (_explained(str(error), prefix, vocab_size) or error) from None
-    return Path(f"{prefix}.model")
+        raise (_explained(str(error), vocab_size) or error) from None
+    path.write_bytes(model.getvalue())
+    return path
 
 
-def _explained(said: str, prefix: Path, vocab_size: int) -> Optional[UserError]:
+def _explained(said: str, vocab_size: int) -> Optional[UserError]:
     """What SentencePiece said in one line, if it is known."""
-    if unwritable := re.search(rf'"{re.escape(str(prefix))}\.\w+": (.*)', said):
-        return UserError(f"{prefix}.model could not be written: {unwritable[1]}")
     if "sentences_.empty()" in said:
         return UserError("no line of 1 to 4192 bytes to learn subwords from: give text")
     size = f"--vocab-size {vocab_size} is"

@@ -1,7 +1,7 @@
 """Which models translate and how they search; nothing here loads PyTorch."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, Tuple
 
@@ -48,12 +48,10 @@ class SearchOptions:
         for path in self.paths:
             if not path.is_file():
                 raise UserError(f"{path}: no such file: give a checkpoint or a folder of a model")
-        if (self.data / FILE).is_file():
-            settings = TextSettings.load(self.data)
-            settings = replace(settings, subword_model=self.spm or settings.subword_model)
-        elif self.spm is not None:
+        settings = TextSettings.load(self.data, self.spm)
+        if settings is None and self.spm is not None:
             settings = TextSettings("", "", False, self.spm)
-        else:
+        if settings is None:
             raise UserError(
                 f"{self.data} has no {FILE}, which says how its text was made: give the folder of "
                 "the binary data with --data, or its SentencePiece model with --spm"

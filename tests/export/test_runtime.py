@@ -240,15 +240,13 @@ def test_hostile_folders(made, tmp_path, name, change, said):
 
 
 def test_files_elsewhere(made, tmp_path):
-    """A file of the folder may be a link inside it, but not to another folder."""
+    """A file may be a link, as in the caches of model hubs."""
     assert "No such file" in refused(tmp_path / "nothing")
     folder = shutil.copytree(made, tmp_path / "bad")
-    step = (folder / "step.onnx").rename(folder / "other.onnx").with_name("step.onnx")
-    step.symlink_to("other.onnx")
-    assert ExportedModel(folder).translate(LINES) == ExportedModel(made).translate(LINES)
+    step = folder / "step.onnx"
     step.unlink()
     step.symlink_to(made / "step.onnx")
-    assert "link to another folder" in refused(folder)
+    assert ExportedModel(folder).translate(LINES) == ExportedModel(made).translate(LINES)
     step.unlink()
     assert "step.onnx: No such file" in refused(folder)
 

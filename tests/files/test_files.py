@@ -81,7 +81,7 @@ def test_a_second_process_is_refused_and_a_killed_one_lets_go(tmp_path, monkeypa
         pass
     other.kill()
     monkeypatch.setattr("resmlp_mt.files.GRACE", 10)
-    with lock(folder), lock(folder):  # one process may hold it twice
+    with lock(folder):
         monkeypatch.setattr("resmlp_mt.files.GRACE", 0)
         assert Forked(hold, log).wait() == 1 and "another process is working" in log.read_text()
 

@@ -1,13 +1,20 @@
 """Dropout by bytes, a composition that keeps less for the backward pass, a loss that reads its
 scores once: same arithmetic."""
 
+import math
+from types import SimpleNamespace
+
 import pytest
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    label_smoothed_nll_loss,
+)
 from helpers import build_model, gap, pad_batch, random_sentences
 from torch import nn
 from torch.nn import functional as F
 
+from resmlp_mt import fairseq_fixes
 from resmlp_mt.fairseq_fixes.trainings import CACHED, SmoothedLoss
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.branches import Dropout, compose, random_mask
@@ -173,3 +180,24 @@ def test_smoothed_loss_is_that_of_fairseq(types, smoothing):
     loss, _ = SmoothedLoss.apply(half, targets, smoothing, 1)
     loss.backward()
     assert half.grad.dtype == torch.bfloat16 and abs(loss / theirs[0] - 1) < 0.01
+
+
+def test_a_model_with_probabilities_of_its_own():
+    """It keeps fairseq's loss, as with the decoder of fairseq's pointer generator."""
+    fairseq_fixes.apply()
+    model, _ = build_model()
+    criterion = LabelSmoothedCrossEntropyCriterion(SimpleNamespace(target_dictionary=None), True, 0)
+    criterion.padding_idx = 1
+    scores, sample = torch.randn(1, 2, 50), {"target": torch.tensor([[7, 8]])}
+
+    def loss():
+        return criterion.compute_loss(model, (scores, None), sample)[0]
+
+    assert gap(loss(), F.cross_entropy(scores[0], sample["target"][0], reduction="sum")) < 1e-5
+
+    class Uniform(type(model.decoder)):
+        def get_normalized_probs(self, net_output, log_probs, sample=None):
+            return torch.full_like(net_output[0], 1 / 50).log()
+
+    model.decoder.__class__ = Uniform
+    assert gap(loss(), torch.tensor(2 * math.log(50))) < 1e-5

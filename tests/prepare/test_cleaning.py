@@ -8,7 +8,6 @@ from prepare_text import pairs_of, read_parallel, write_pairs
 
 from resmlp_mt.prepare.cleaning import Cleaner, clean
 from resmlp_mt.prepare.corpora import Corpus
-from resmlp_mt.prepare.encoding import sample
 from resmlp_mt.text.normalise import Normaliser
 
 MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
@@ -91,14 +90,3 @@ def test_pairs_are_kept_once_over_all_corpora(tmp_path):
     assert [report[name]["kept"] for name in "abc"] == [40, 11, 30]
     _, kept = make(tmp_path / "2", parts, drop_duplicates=False)
     assert kept == first + first[:5] + parts["b"] + second
-
-
-def test_a_sample_has_its_size_and_every_line_its_chance():
-    assert list(sample(iter("abc"), 3, 5, seed=1)) == list("abc")
-    chosen = Counter()
-    for seed in range(2000):
-        lines = list(sample(iter(range(20)), 20, 5, seed))
-        assert len(lines) == 5 and lines == sorted(lines)
-        chosen.update(lines)
-    # 500 times each, standard deviation 19; the seeds are fixed
-    assert len(chosen) == 20 and all(400 < number < 600 for number in chosen.values())

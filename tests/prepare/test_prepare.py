@@ -203,7 +203,7 @@ def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
     made = ["manifest.json"]
     for step, name, allowed, said in (
         ("text", "clean", 5000, "text.partial: File too large"),
-        ("subwords", "learn_subwords", 900, "is the disk full?"),
+        ("subwords", "learn_subwords", 900, "subwords.partial: File too large"),
         ("data-bin", "encode", 3000, "data-bin.partial: File too large"),
     ):
         make = getattr(steps, name)
@@ -254,7 +254,7 @@ def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
         ("{text} --testpref {tmp}/own/one,", "give prefixes separated by commas"),
         ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "give one prefix, such as text/valid"),
         ("{text} --source-lang xb", "--source-lang and --target-lang are both xb"),
-        ("--source-lang xa --target-lang xb", "--trainpref is required"),
+        ("--source-lang xa --target-lang xb", "required: --trainpref, --validpref"),
     ],
 )
 def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):
