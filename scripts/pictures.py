@@ -34,12 +34,14 @@ def lines(title: str, x: str, y: str, points: Dict[str, Points], bottom: float =
     return figure
 
 
-def long_trainings(results: Dict[str, dict]) -> Dict[str, dict]:
-    """The English-German trainings of 16,000 updates, by system."""
-    names = {
-        name: f"en-de/{name}, bytes, dropout=0.05/1/16000" for name in ("transformer", "gated")
-    }
-    return {name: results[line]["numbers"] for name, line in names.items()}
+# the longest trainings of both systems
+LONGEST = {"en-de": "bytes, dropout=0.05/1/16000", "en-fr": "bytes/1/6000"}
+
+
+def long_trainings(results: Dict[str, dict], pair: str) -> Dict[str, dict]:
+    """By system."""
+    systems = ("transformer", "gated")
+    return {name: results[f"{pair}/{name}, {LONGEST[pair]}"]["numbers"] for name in systems}
 
 
 def curves(results: Dict[str, dict]) -> Figure:
@@ -58,7 +60,7 @@ def curves(results: Dict[str, dict]) -> Figure:
 def lengths(results: Dict[str, dict]) -> Figure:
     """BLEU by the words of the source after the longest trainings."""
     points: Dict[str, Points] = {}
-    for system, n in long_trainings(results).items():
+    for system, n in long_trainings(results, "en-de").items():
         buckets = n["by_length"]
         # the last bucket has no end
         middles = [(b["from"] + (b["to"] or b["from"] + 10)) / 2 for b in buckets]

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import Dict, List
+from typing import Callable, Dict, List, Tuple
 
 from pictures import draw, long_trainings
 from results import ROOT, load, number, spread
@@ -50,17 +50,15 @@ def markdown(head: List[str], rows: List[List[str]]) -> str:
     return "\n".join(["", lines[0], "|" + "---|" * len(head), *lines[1:], ""])
 
 
-# ------------------------------------------------------------------ quality at equal CPU time
-
-
-def runs(results: Results, **wanted) -> List[dict]:
-    """The numbers of the study's trainings that have these values, in order of their names."""
-    study = [r["numbers"] for name, r in results.items() if name.split("/")[0] in TESTS]
-    return [n for n in study if all(n.get(key) == value for key, value in wanted.items())]
+# --------------------------------------------------------------- quality on mixed text
 
 
 def in_domain(run: dict) -> float:
     return mean(run["scores"][test]["bleu"] for test in TESTS[run["pair"]][0])
+
+
+def news(run: dict) -> float:
+    return run["scores"]["newstest2014"]["bleu"]
 
 
 def seeds(results: Results, pair: str) -> Dict[str, List[dict]]:
@@ -107,11 +105,11 @@ def front(results: Results) -> str:
     return markdown(["", *head], [[SYSTEMS[name], *cells] for name, cells in rows.items()])
 
 
-def longest(results: Results) -> str:
-    """English-German, the longest trainings, of one seed."""
-    both = list(long_trainings(results).values())
+def longest(results: Results, pair: str) -> str:
+    """Trainings longer than those with two seeds."""
+    both = list(long_trainings(results, pair).values())
     rows = []
-    for test in sum(TESTS["en-de"], []):
+    for test in sum(TESTS[pair], []):
         bleu, chrf = (
             " / ".join(f"{n['scores'][test][of]:.1f}" for n in both) for of in ("bleu", "chrf")
         )
@@ -121,36 +119,36 @@ def longest(results: Results) -> str:
     cells = [" / ".join(f"{bleu:.1f}" for bleu in means), "", "", f"{means[1] - means[0]:+.1f}"]
     minutes = " / ".join(f"{n['cpu_minutes']:.0f}" for n in both)
     rows += [["in domain", *cells], ["CPU minutes", minutes, "", "", ""]]
-    return markdown(["", "BLEU", "chrF", "repeats", "gain"], rows)
+    return markdown(["BLEU", "Transformer / gated", "chrF", "repeats", "gain"], rows)
 
 
-def budgets(results: Results) -> str:
-    """Mean BLEU of the test sets in the domains, by minutes."""
-    some = [n for pair in TESTS for n in runs(results, pair=pair, joined_lines=True)]
+def lead(results: Results, pair: str, bleu: Callable[[dict], float]) -> str:
+    """In the longest trainings."""
+    theirs, ours = map(bleu, long_trainings(results, pair).values())
+    return f"{ours - theirs:.1f}"
+
+
+def less_text(results: Results) -> str:
+    """English-German systems that saw a part of the text, after equally many updates."""
     rows = []
-    pairs = sorted({(n["pair"], n["minutes"]) for n in some})
-    for (pair, minutes), tuned in product(pairs, ("", ", tuned")):
-        alike = [n for n in some if (n["pair"], n["minutes"]) == (pair, minutes)]
-        bleu = {
-            name: [in_domain(n) for n in alike if n["system"] == name + tuned]
-            for name in ("transformer", "conv", "gated")
-        }
-        if bleu["transformer"]:
-            cells = [", ".join(f"{value:.1f}" for value in values) for values in bleu.values()]
-            budget = f"{minutes:g}{tuned}{', rate to 0' * alike[0]['decayed']}"
-            lead = f"{mean(bleu['gated']) - mean(bleu['transformer']):+.1f}"
-            rows.append([pair, budget, *(cell or "-" for cell in cells), lead])
-    head = ["", "CPU minutes", "Transformer", "convolutions", "gated", "lead"]
-    return markdown(head, rows)
+    for part in ("a quarter", "a half", "all"):
+        label = "" if part == "all" else f", {part}"
+        names = [f"en-de/{name}, bytes{label}/1/{UPDATES}" for name in BOTH]
+        both = [results[name]["numbers"] for name in names]
+        losses = " / ".join(f"{n['valid_curve'][-1][1]:.2f}" for n in both)
+        rows.append([part, losses])
+        for bleu in (in_domain, news):
+            theirs, ours = map(bleu, both)
+            rows[-1] += [f"{theirs:.1f} / {ours:.1f}", f"{ours - theirs:+.1f}"]
+    return markdown(["pairs", "loss", "in domain", "gain", "newstest2014", "gain"], rows)
 
 
 def copying(results: Results) -> str:
     """English-French with every character of the text in the vocabulary, and without the rarest."""
     rows = []
     for heading, system in (("unknown", "gated"), ("in bytes", "gated, bytes")):
-        (n,) = runs(results, pair="en-fr", system=system, minutes=30)
-        news = n["scores"]["newstest2014"]["bleu"]
-        rows.append([heading, *(f"{x:.1f}" for x in (in_domain(n), news, 100 * n["copied"]))])
+        n = results[f"en-fr/{system}/1/30"]["numbers"]
+        rows.append([heading, *(f"{x:.1f}" for x in (in_domain(n), news(n), 100 * n["copied"]))])
     return markdown(["other characters", "in domain", "newstest2014", "copied, %"], rows)
 
 
@@ -171,7 +169,6 @@ def curves(results: Results) -> str:
 def trials(results: Results) -> str:
     """Validation loss of short English-French trainings with other options, by system."""
     some = [r["numbers"] for name, r in results.items() if name.startswith("trial/en-fr/")]
-    some = [n for n in some if "valid_curve" in n]
     losses: Dict[str, Dict[str, str]] = {}
     for n in some:
         system, _, *options = n["system"].split(", ")  # the second is "bytes"
@@ -213,21 +210,30 @@ def buckets(results: Results, pair: str) -> str:
 def shapes(results: Results) -> str:
     """English-French gated models with deeper encoders, and the speed of such models."""
     rows = []
-    for shape, label, timed in (
-        ("3 + 3", "", ""),
-        ("6 + 2", ", 6 + 2", "/6+2"),
-        ("5 + 1", ", 5 + 1", "/5+1"),
+    first: List[float] = []  # milliseconds of 3 + 3
+    for shape, updates in (
+        ("3 + 3", UPDATES),
+        ("6 + 2", UPDATES),
+        ("5 + 1", UPDATES),
+        ("5 + 1", 4000),
     ):
-        n = results[f"en-fr/gated, bytes{label}/1/{UPDATES}"]["numbers"]
-        news = n["scores"]["newstest2014"]
-        cells = [shape, f"{n['cpu_minutes']:.1f}", f"{n['valid_curve'][-1][1]:.2f}"]
-        cells += [f"{in_domain(n):.1f}", f"{news['bleu']:.1f}", f"{100 * news['repeats']:.1f}%"]
-        for size in ("1x4", "64x4"):
-            found = columns(results, f"speed/intel/exported/256/{size}{timed}")
-            cells.append(number(found["native int8"]["ms_a_step"]["median"]))
-        rows.append(cells)
-    head = ["layers", "CPU minutes", "loss", "in domain", "newstest2014", "news repeats"]
-    return markdown([*head, "ms a step, 1x4", "64x4"], rows)
+        label = "" if shape == "3 + 3" else f", {shape}"
+        n = results[f"en-fr/gated, bytes{label}/1/{updates}"]["numbers"]
+        found = [columns(results, f"speed/amd/shapes/{shape}/{size}") for size in ("1x4", "64x4")]
+        medians = [of["native int8"]["ms_a_step"]["median"] for of in found]
+        first = first or medians
+        speeds = [f"{ms:.2f} ({before / ms:.2f})" for ms, before in zip(medians, first)]
+        rows.append([shape, f"{updates:,}", *quality_cells(n), *speeds])
+    return markdown(["layers", "updates", *QUALITY, "ms a step, 1x4", "64x4"], rows)
+
+
+QUALITY = ("CPU minutes", "loss", "in domain", "newstest2014", "news repeats")
+
+
+def quality_cells(n: dict) -> List[str]:
+    cells = [n["cpu_minutes"], n["valid_curve"][-1][1], in_domain(n), news(n)]
+    repeats = 100 * n["scores"]["newstest2014"]["repeats"]
+    return [f"{x:.{digits}f}" for x, digits in zip(cells, (1, 2, 1, 1))] + [f"{repeats:.1f}%"]
 
 
 def lenpens(results: Results) -> str:
@@ -256,14 +262,21 @@ def positions_alone(results: Results) -> str:
 
 
 def kinds(results: Results) -> str:
-    """Every kind of token mixing after 48 minutes on single lines."""
-    by_system = {n["system"]: n for n in runs(results, minutes=48, joined_lines=False)}
+    """Kinds of token mixing, English to German, with Muon and with Adam."""
     rows = []
     for name, heading in SYSTEMS.items():
-        n = by_system[name]
-        out = f"{n['scores']['newstest2014']['bleu']:.1f}"
-        rows.append([heading, f"{in_domain(n):.1f}", out])
-    return markdown(["", "in domain", "newstest2014"], rows)
+        by_muon = ["-"] * len(QUALITY)
+        if name != "toeplitz":  # not trained
+            by_muon = quality_cells(results[f"en-de/{name}, bytes/1/{UPDATES}"]["numbers"])
+        by_adam = results[f"en-de/{name}, single lines/1/48"]["numbers"]
+        rows.append([heading, *by_muon, f"{in_domain(by_adam):.1f}"])
+    return markdown(["", *QUALITY, "Adam, in domain"], rows)
+
+
+def adam(results: Results, minutes: int, systems: Tuple[str, str]) -> str:
+    """Trainings without Muon, English to German."""
+    both = [results[f"en-de/{name}/1/{minutes}"]["numbers"] for name in systems]
+    return " / ".join(f"{in_domain(n):.1f}" for n in both)
 
 
 def repetition(results: Results) -> str:
@@ -327,7 +340,9 @@ def speed(results: Results) -> str:
     for machine, heading in MACHINES.items():
         for size, sentences in (("1x4", "1 sentence"), ("64x4", "64 sentences")):
             found = columns(results, f"speed/{machine}/decode/{size}/25")
-            rows.append([f"{heading}, {sentences}", *times(found, "transformer", "resmlp_mt_6")])
+            cells = times(found, "transformer", "resmlp_mt_6")
+            cells[-1] = f"{found['resmlp_mt_6']['speed']['median']:.1f}"  # of paired runs
+            rows.append([f"{heading}, {sentences}", *cells])
     for machine, heading in MACHINES.items():
         found = columns(results, f"speed/{machine}/exported/512/1x4")
         cells = times(found, "CTranslate2 int8", "native int8")
@@ -335,16 +350,25 @@ def speed(results: Results) -> str:
     return markdown(["ms a decoding step", "Transformer", "ResMLP", "speed-up"], rows)
 
 
+GATED = ("speed/amd/decode/1x4/gated", "speed/amd/decode/64x4/gated")
+
+
 def decoding(results: Results) -> str:
     rows = []
-    for machine, heading in MACHINES.items():
-        for setting in ("1x4/25", "64x4/25"):
-            found = columns(results, f"speed/{machine}/decode/{setting}")
-            milliseconds = times(found, "transformer", "resmlp_mt_6")[:2]
-            setting = setting.replace("/25", "")
-            label = f"{heading}, {setting}"
-            rows.append([label, " / ".join(milliseconds), spread(found["resmlp_mt_6"]["speed"])])
+    names = [f"speed/{m}/decode/{size}/25" for m in MACHINES for size in ("1x4", "64x4")]
+    for name in (*names, *GATED):
+        found = columns(results, name)
+        _, machine, _, size, _ = name.split("/")
+        (ours,) = found.keys() - {"transformer"}
+        milliseconds = " / ".join(times(found, "transformer", ours)[:2])
+        label = f"{MACHINES[machine]}, {size}, `{ours}`"
+        rows.append([label, milliseconds, spread(found[ours]["speed"])])
     return markdown(["", "ms a step, Transformer / ResMLP", "speed-up"], rows)
+
+
+def gated_speed(results: Results) -> str:
+    found = [columns(results, name)["resmlp_mt_gated_6"] for name in GATED]
+    return " and ".join(f"{of['speed']['median']:.1f}" for of in found)
 
 
 def training(results: Results) -> str:
@@ -401,9 +425,19 @@ def model_training(results: Results, pair: str) -> str:
     )
 
 
+def minutes(results: Results, pair: str) -> str:
+    return f"{results[f'model/{pair}']['numbers']['cpu_minutes']:.0f}"
+
+
+def front_minutes(results: Results) -> str:
+    """Of a training with two seeds."""
+    some = sum((n for pair in TESTS for n in seeds(results, pair).values()), [])
+    return f"{mean(n['cpu_minutes'] for n in some):.0f}"
+
+
 def model_sentences(results: Results, pair: str) -> str:
     target = {"de": "German", "fr": "French"}[pair.split("-")[1]]
-    return markdown(["English", target], results[f"model/{pair}"]["numbers"]["sentences"])
+    return markdown(["English", target], results[f"model/{pair}"]["numbers"]["sentences"][:6])
 
 
 def quickstart(results: Results) -> str:
@@ -413,10 +447,14 @@ def quickstart(results: Results) -> str:
 
 MARKS = {
     **{f"quality {pair}": partial(quality, pair=pair) for pair in TESTS},
-    "longest": longest,
+    **{f"longest {pair}": partial(longest, pair=pair) for pair in TESTS},
+    **{f"lead {pair}": partial(lead, pair=pair, bleu=in_domain) for pair in TESTS},
+    **{f"lead {pair} news": partial(lead, pair=pair, bleu=news) for pair in TESTS},
+    "less text": less_text,
     "repetition": repetition,
     "front quality": front,
-    "budgets": budgets,
+    "front minutes": front_minutes,
+    **{f"minutes {pair}": partial(minutes, pair=pair) for pair in TESTS},
     "curves": curves,
     "copying": copying,
     "trials": trials,
@@ -426,10 +464,13 @@ MARKS = {
     "shapes": shapes,
     "positions alone": positions_alone,
     "kinds": kinds,
+    "adam": partial(adam, minutes=360, systems=BOTH),
+    "adam conv": partial(adam, minutes=120, systems=("conv", "gated")),
     "multi30k": multi30k,
     "ablations": ablations,
     "front speed": speed,
     "decoding": decoding,
+    "gated speed": gated_speed,
     "training": training,
     "exported": exported,
     **{f"text to text {m}": partial(text_to_text, machine=m) for m in MACHINES},

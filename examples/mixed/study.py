@@ -181,11 +181,11 @@ class Study:
         folder = model.parent / "translations"
         make_folder(folder)
         output = folder / f"{prefix.name}.{lenpen:g}.{self.target}"
-        if not output.exists():
-            resmlp_mt(
-                *("translate", "--path", model, "--data", self.data, "--cpu", "--threads", 1),
-                *("--lenpen", lenpen, "--input", f"{prefix}.{self.source}", "--output", output),
-            )
+        resmlp_mt(
+            *("translate", "--path", model, "--data", self.data, "--cpu", "--threads", 1),
+            *("--lenpen", lenpen, "--input", f"{prefix}.{self.source}"),
+            *("--output", output, "--resume"),
+        )
         return read_text(output)
 
     def score(self, systems: List[str]) -> None:
@@ -273,17 +273,16 @@ class Study:
     def repetition(self) -> None:
         """What a published model loses and gains where no subwords may be repeated."""
 
-        folder = self.out / "repetition"
+        folder = self.out / "repetition" / sha256_of(self.args.model / "model.pt")[:8]
         make_folder(folder)
 
         def translate(prefix: Path, size: int) -> List[str]:
             output = folder / f"{prefix.name}.{size}.{self.target}"
-            if not output.exists():
-                resmlp_mt(
-                    *("translate", "--path", self.args.model, "--cpu", "--threads", 1),
-                    *(("--no-repeat-ngram-size", size) if size else ()),
-                    *("--input", f"{prefix}.{self.source}", "--output", output),
-                )
+            resmlp_mt(
+                *("translate", "--path", self.args.model, "--cpu", "--threads", 1),
+                *(("--no-repeat-ngram-size", size) if size else ()),
+                *("--input", f"{prefix}.{self.source}", "--output", output, "--resume"),
+            )
             return read_text(output)
 
         valid = self.text / "valid"
