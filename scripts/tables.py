@@ -265,9 +265,7 @@ def kinds(results: Results) -> str:
     """Kinds of token mixing, English to German, with Muon and with Adam."""
     rows = []
     for name, heading in SYSTEMS.items():
-        by_muon = ["-"] * len(QUALITY)
-        if name != "toeplitz":  # not trained
-            by_muon = quality_cells(results[f"en-de/{name}, bytes/1/{UPDATES}"]["numbers"])
+        by_muon = quality_cells(results[f"en-de/{name}, bytes/1/{UPDATES}"]["numbers"])
         by_adam = results[f"en-de/{name}, single lines/1/48"]["numbers"]
         rows.append([heading, *by_muon, f"{in_domain(by_adam):.1f}"])
     return markdown(["", *QUALITY, "Adam, in domain"], rows)
