@@ -271,6 +271,13 @@ def kinds(results: Results) -> str:
     return markdown(["", *QUALITY, "Adam, in domain"], rows)
 
 
+def toeplitz(results: Results, pair: str, seed: int) -> str:
+    """In domain, the gate's in brackets."""
+    names = [f"{pair}/{name}, bytes/{seed}/{UPDATES}" for name in ("toeplitz", "gated")]
+    ours, gated = (f"{in_domain(results[name]['numbers']):.1f}" for name in names)
+    return f"{ours} ({gated})"
+
+
 def adam(results: Results, minutes: int, systems: Tuple[str, str]) -> str:
     """Trainings without Muon, English to German."""
     both = [results[f"en-de/{name}/1/{minutes}"]["numbers"] for name in systems]
@@ -462,6 +469,10 @@ MARKS = {
     "shapes": shapes,
     "positions alone": positions_alone,
     "kinds": kinds,
+    **{
+        f"toeplitz {pair} {seed}": partial(toeplitz, pair=pair, seed=seed)
+        for pair, seed in (("en-de", 2), ("en-fr", 1))
+    },
     "adam": partial(adam, minutes=360, systems=BOTH),
     "adam conv": partial(adam, minutes=120, systems=("conv", "gated")),
     "multi30k": multi30k,
