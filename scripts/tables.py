@@ -207,6 +207,15 @@ def buckets(results: Results, pair: str) -> str:
     return markdown(head, rows)
 
 
+QUALITY = ("CPU minutes", "loss", "in domain", "newstest2014", "news repeats")
+
+
+def quality_cells(n: dict) -> List[str]:
+    cells = [n["cpu_minutes"], n["valid_curve"][-1][1], in_domain(n), news(n)]
+    repeats = 100 * n["scores"]["newstest2014"]["repeats"]
+    return [f"{x:.{digits}f}" for x, digits in zip(cells, (1, 2, 1, 1))] + [f"{repeats:.1f}%"]
+
+
 def shapes(results: Results) -> str:
     """English-French gated models with deeper encoders, and the speed of such models."""
     rows = []
@@ -225,15 +234,6 @@ def shapes(results: Results) -> str:
         speeds = [f"{ms:.2f} ({before / ms:.2f})" for ms, before in zip(medians, first)]
         rows.append([shape, f"{updates:,}", *quality_cells(n), *speeds])
     return markdown(["layers", "updates", *QUALITY, "ms a step, 1x4", "64x4"], rows)
-
-
-QUALITY = ("CPU minutes", "loss", "in domain", "newstest2014", "news repeats")
-
-
-def quality_cells(n: dict) -> List[str]:
-    cells = [n["cpu_minutes"], n["valid_curve"][-1][1], in_domain(n), news(n)]
-    repeats = 100 * n["scores"]["newstest2014"]["repeats"]
-    return [f"{x:.{digits}f}" for x, digits in zip(cells, (1, 2, 1, 1))] + [f"{repeats:.1f}%"]
 
 
 def lenpens(results: Results) -> str:

@@ -2,12 +2,15 @@
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from prepare_text import pairs_of, read_parallel, write_pairs
 
+from resmlp_mt.prepare import encoding
 from resmlp_mt.prepare.cleaning import Cleaner, clean
 from resmlp_mt.prepare.corpora import Corpus
+from resmlp_mt.text.lines import write_lines
 from resmlp_mt.text.normalise import Normaliser
 
 MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
@@ -90,3 +93,27 @@ def test_pairs_are_kept_once_over_all_corpora(tmp_path):
     assert [report[name]["kept"] for name in "abc"] == [40, 11, 30]
     _, kept = make(tmp_path / "2", parts, drop_duplicates=False)
     assert kept == first + first[:5] + parts["b"] + second
+
+
+def test_subwords_are_learnt_from_a_sample(tmp_path, monkeypatch):
+    """Whole pairs in their order, other ones with another seed; all if there are few."""
+    pairs = [(f"a{number}", f"b{number}") for number in range(20)]
+    write_pairs(tmp_path, "train", ("xa", "xb"), pairs)
+    train = Corpus("train", tmp_path / "train.xa", tmp_path / "train.xb")
+
+    def keep(lines, path, *_):
+        write_lines(path, map(str.strip, lines))
+
+    monkeypatch.setattr(encoding, "train_subwords", keep)
+
+    def chosen(seed, size):
+        monkeypatch.setattr(encoding, "SAMPLE", size)
+        options = SimpleNamespace(seed=seed, vocab_size=9, coverage=1.0)
+        encoding.learn_subwords(train, len(pairs), tmp_path / "lines", options)
+        lines = (tmp_path / "lines").read_text().splitlines()
+        return list(zip(lines[::2], lines[1::2]))
+
+    assert chosen(1, 99) == pairs
+    one, other = chosen(1, 5), chosen(2, 5)
+    assert one == [pair for pair in pairs if pair in one] and len(one) == len(other) == 5
+    assert one != other
