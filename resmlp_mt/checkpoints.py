@@ -311,7 +311,7 @@ def model_options(state: dict) -> dict:
 
 
 def rebuild(state: dict, path: Path) -> ResMLPModel:
-    """The model in a checkpoint of ours, read from *path*, without its data, to look at its weights.
+    """The model in a checkpoint of ours, read from *path*, without its data: to look at weights.
     What no checkpoint holds, such as sinusoidal positions, stays on the meta device."""
     weights = dict(state["model"])
     # the pretrained embeddings may be gone
