@@ -34,13 +34,14 @@ def lines(title: str, x: str, y: str, points: Dict[str, Points], bottom: float =
     return figure
 
 
-# the longest trainings of both systems
+# the longest trainings
 LONGEST = {"en-de": "bytes, dropout=0.05/1/16000", "en-fr": "bytes/1/6000"}
 
 
-def long_trainings(results: Dict[str, dict], pair: str) -> Dict[str, dict]:
+def long_trainings(
+    results: Dict[str, dict], pair: str, systems: Tuple[str, ...] = ("transformer", "gated")
+) -> Dict[str, dict]:
     """By system."""
-    systems = ("transformer", "gated")
     return {name: results[f"{pair}/{name}, {LONGEST[pair]}"]["numbers"] for name in systems}
 
 

@@ -40,6 +40,8 @@ ABLATIONS = [
     *("positional embeddings", "LayerNorm for Aff", "LayerScale 1"),
 ]
 BOTH = ("transformer", "gated")
+THREE = (*BOTH, "toeplitz")
+HEADS = ("Transformer", "gated", "Toeplitz")
 UPDATES = 3000  # of the trainings with two seeds
 MACHINES = {"amd": "AMD EPYC", "intel": "Intel Xeon"}
 Results = Dict[str, dict]
@@ -62,10 +64,10 @@ def news(run: dict) -> float:
 
 
 def seeds(results: Results, pair: str) -> Dict[str, List[dict]]:
-    """The Transformers and the gated models that were trained with Muon, by system."""
+    """The trainings of both seeds with Muon, by system."""
     return {
         name: [results[f"{pair}/{name}, bytes/{seed}/{UPDATES}"]["numbers"] for seed in (1, 2)]
-        for name in BOTH
+        for name in THREE
     }
 
 
@@ -73,30 +75,52 @@ def mean_score(some: List[dict], test: str, of: str) -> float:
     return mean(n["scores"][test][of] for n in some)
 
 
-def gain(ours: dict, test: str) -> str:
-    """BLEU over the Transformer, starred where p < 0.05."""
-    (tested,) = (of[test] for name, of in ours["against"].items() if "transformer" in name)
-    return f"{tested['difference']:+.1f}{'*' * (tested['p'] < 0.05)}"
+def tested(results: Results, system: str) -> str:
+    """Comparisons with the Transformer, by pair, seed and test set, in which it is ahead with
+    p < 0.05."""
+    some = [n for pair in TESTS for n in seeds(results, pair)[system]]
+    found = [
+        of["p"] < 0.05 and of["difference"] > 0
+        for n in some
+        for test, of in n["against"].get("transformer", {}).items()
+        if test in sum(TESTS[n["pair"]], [])
+    ]
+    return f"{sum(found)} of {len(found)}"
 
 
 def quality(results: Results, pair: str) -> str:
-    """Each seed, and the means of both."""
+    """Each seed; the means of both for the rest."""
     systems = seeds(results, pair)
     rows = []
     for test in sum(TESTS[pair], []):
         bleu = [
             ", ".join(f"{n['scores'][test]['bleu']:.1f}" for n in some) for some in systems.values()
         ]
+        theirs, *ours = (mean_score(some, test, "bleu") for some in systems.values())
         chrf = [f"{mean_score(some, test, 'chrf'):.1f}" for some in systems.values()]
         repeats = [f"{100 * mean_score(some, test, 'repeats'):.1f}%" for some in systems.values()]
-        gains = ", ".join(gain(n, test) for n in systems["gated"])
+        gains = " / ".join(f"{mine - theirs:+.1f}" for mine in ours)
         rows.append([test, *bleu, gains, " / ".join(chrf), " / ".join(repeats)])
-    return markdown(["BLEU", "Transformer", "gated", "gain", "chrF", "repeats"], rows)
+    head = ["BLEU", *HEADS, "gains", "chrF", "repeats"]
+    return markdown(head, rows)
+
+
+def repeat_less(results: Results, system: str) -> str:
+    """Test sets of both pairs on which it repeats itself no more than the Transformer."""
+    found = []
+    for pair, tests in TESTS.items():
+        systems = seeds(results, pair)
+        for test in sum(tests, []):
+            theirs, ours = (
+                mean_score(systems[s], test, "repeats") for s in ("transformer", system)
+            )
+            found.append(ours <= theirs)
+    return f"{sum(found)} of {len(found)}"
 
 
 def front(results: Results) -> str:
     """Means over the seeds, a row for each system."""
-    rows: Dict[str, List[str]] = {"transformer": [], "gated": []}
+    rows: Dict[str, List[str]] = {name: [] for name in THREE}
     for pair, (inside, outside) in TESTS.items():
         for name, some in seeds(results, pair).items():
             both = [mean(mean_score(some, t, "bleu") for t in tests) for tests in (inside, outside)]
@@ -105,27 +129,47 @@ def front(results: Results) -> str:
     return markdown(["", *head], [[SYSTEMS[name], *cells] for name, cells in rows.items()])
 
 
+def gain(ours: dict, theirs: dict, test: str) -> str:
+    """In BLEU, with a star if it was tested and p < 0.05."""
+    difference = round(ours["scores"][test]["bleu"] - theirs["scores"][test]["bleu"], 1) + 0
+    p = ours["against"].get("transformer", {}).get(test, {"p": 1})["p"]
+    return f"{difference:+.1f}{'*' * (p < 0.05)}"
+
+
 def longest(results: Results, pair: str) -> str:
     """Trainings longer than those with two seeds."""
-    both = list(long_trainings(results, pair).values())
+    systems = list(long_trainings(results, pair, THREE).values())
     rows = []
     for test in sum(TESTS[pair], []):
-        bleu, chrf = (
-            " / ".join(f"{n['scores'][test][of]:.1f}" for n in both) for of in ("bleu", "chrf")
-        )
-        repeats = " / ".join(f"{100 * n['scores'][test]['repeats']:.1f}%" for n in both)
-        rows.append([test, bleu, chrf, repeats, gain(both[1], test)])
-    means = [in_domain(n) for n in both]
-    cells = [" / ".join(f"{bleu:.1f}" for bleu in means), "", "", f"{means[1] - means[0]:+.1f}"]
-    minutes = " / ".join(f"{n['cpu_minutes']:.0f}" for n in both)
-    rows += [["in domain", *cells], ["CPU minutes", minutes, "", "", ""]]
-    return markdown(["BLEU", "Transformer / gated", "chrF", "repeats", "gain"], rows)
+        scores = [n["scores"][test] for n in systems]
+        bleu = [f"{of['bleu']:.1f}" for of in scores]
+        gains = " / ".join(gain(n, systems[0], test) for n in systems[1:])
+        chrf = " / ".join(f"{of['chrf']:.1f}" for of in scores)
+        repeats = " / ".join(f"{100 * of['repeats']:.1f}%" for of in scores)
+        rows.append([test, *bleu, gains, chrf, repeats])
+    theirs, *ours = map(in_domain, systems)
+    gains = " / ".join(f"{bleu - theirs:+.1f}" for bleu in ours)
+    rows.append(["in domain", *(f"{bleu:.1f}" for bleu in (theirs, *ours)), gains, "", ""])
+    rows.append(["CPU minutes", *(f"{n['cpu_minutes']:.0f}" for n in systems), "", "", ""])
+    head = ["BLEU", *HEADS, "gains", "chrF", "repeats"]
+    return markdown(head, rows)
 
 
-def lead(results: Results, pair: str, bleu: Callable[[dict], float]) -> str:
-    """In the longest trainings."""
-    theirs, ours = map(bleu, long_trainings(results, pair).values())
-    return f"{ours - theirs:.1f}"
+def lead(results: Results, system: str, pair: str, bleu: Callable[[dict], float]) -> str:
+    """Over the Transformer, seed 1, after a short and after a long training."""
+    short = {name: some[0] for name, some in seeds(results, pair).items()}
+    trainings = (short, long_trainings(results, pair, THREE))
+    leads = [bleu(of[system]) - bleu(of["transformer"]) for of in trainings]
+    return " to ".join(f"{lead:.1f}" for lead in leads)
+
+
+def leads(results: Results) -> str:
+    places = {"in domain": in_domain, "news": news}
+    rows = [
+        [f"{heading}, {place}", *(lead(results, system, pair, bleu) for pair in TESTS)]
+        for (system, heading), (place, bleu) in product(list(zip(THREE, HEADS))[1:], places.items())
+    ]
+    return markdown(["", "En-De", "En-Fr"], rows)
 
 
 def less_text(results: Results) -> str:
@@ -162,7 +206,7 @@ def curves(results: Results) -> str:
     ]
     minutes = [f"{mean(n['cpu_minutes'] for n in some):.1f}" for some in columns]
     rows.append(["CPU minutes", *minutes])
-    head = [f"{pair} {name}" for pair in ("En-De", "En-Fr") for name in ("Transformer", "gated")]
+    head = [f"{pair} {name}" for pair in ("En-De", "En-Fr") for name in HEADS]
     return markdown(["updates", *head], rows)
 
 
@@ -238,7 +282,7 @@ def shapes(results: Results) -> str:
 
 def lenpens(results: Results) -> str:
     """BLEU and repeats on a third of the validation set, means over pairs and seeds."""
-    systems = [[n for pair in TESTS for n in seeds(results, pair)[name]] for name in BOTH]
+    systems = [[n for pair in TESTS for n in seeds(results, pair)[name]] for name in THREE]
     rows = []
     for lenpen in systems[0][0]["lenpens"]:
         cells = [lenpen]
@@ -271,11 +315,23 @@ def kinds(results: Results) -> str:
     return markdown(["", *QUALITY, "Adam, in domain"], rows)
 
 
-def toeplitz(results: Results, pair: str, seed: int) -> str:
-    """In domain, the gate's in brackets."""
-    names = [f"{pair}/{name}, bytes/{seed}/{UPDATES}" for name in ("toeplitz", "gated")]
-    ours, gated = (f"{in_domain(results[name]['numbers']):.1f}" for name in names)
-    return f"{ours} ({gated})"
+def widths(results: Results) -> str:
+    """The gate beside feed-forward layers with as many more parameters."""
+    rows = []
+    for heading, system in (
+        ("Toeplitz", "toeplitz, bytes"),
+        ("Toeplitz, 896 hidden units", "toeplitz, bytes, ffn 896"),
+        ("gated", "gated, bytes"),
+    ):
+        some = [
+            results[f"{pair}/{system}/1/{updates}"]["numbers"]
+            for pair, updates in (("en-de", UPDATES), ("en-fr", 6000))
+        ]
+        scores = [f"{bleu(n):.1f}" for n in some for bleu in (in_domain, news)]
+        repeats = [f"{100 * n['scores']['newstest2014']['repeats']:.1f}%" for n in some]
+        rows.append([heading, f"{some[0]['parameters'] / 1e6:.2f}", *scores, " / ".join(repeats)])
+    head = [f"{pair}, {where}" for pair in ("En-De", "En-Fr") for where in ("in domain", "news")]
+    return markdown(["", "million parameters", *head, "news repeats"], rows)
 
 
 def adam(results: Results, minutes: int, systems: Tuple[str, str]) -> str:
@@ -453,8 +509,10 @@ def quickstart(results: Results) -> str:
 MARKS = {
     **{f"quality {pair}": partial(quality, pair=pair) for pair in TESTS},
     **{f"longest {pair}": partial(longest, pair=pair) for pair in TESTS},
-    **{f"lead {pair}": partial(lead, pair=pair, bleu=in_domain) for pair in TESTS},
-    **{f"lead {pair} news": partial(lead, pair=pair, bleu=news) for pair in TESTS},
+    **{f"lead {pair}": partial(lead, system="gated", pair=pair, bleu=in_domain) for pair in TESTS},
+    "leads": leads,
+    **{f"tested {name}": partial(tested, system=name) for name in THREE[1:]},
+    **{f"repeat less {name}": partial(repeat_less, system=name) for name in THREE[1:]},
     "less text": less_text,
     "repetition": repetition,
     "front quality": front,
@@ -469,10 +527,7 @@ MARKS = {
     "shapes": shapes,
     "positions alone": positions_alone,
     "kinds": kinds,
-    **{
-        f"toeplitz {pair} {seed}": partial(toeplitz, pair=pair, seed=seed)
-        for pair, seed in (("en-de", 2), ("en-fr", 1))
-    },
+    "widths": widths,
     "adam": partial(adam, minutes=360, systems=BOTH),
     "adam conv": partial(adam, minutes=120, systems=("conv", "gated")),
     "multi30k": multi30k,
