@@ -169,11 +169,10 @@ def _environment(more: Dict[str, str]) -> Dict[str, str]:
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     inherited = {name: value for name, value in os.environ.items() if name != AUTOCAST}
     return {
-        # glibc gives large blocks back to the kernel at every free; keeping them, in huge pages,
-        # saves a tenth to a third of a training step on a CPU
+        # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of
+        # a training step on a CPU
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
-        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         **inherited,
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
