@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from statistics import mean
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, Iterable, List, Tuple
 
 from matplotlib.figure import Figure
 
@@ -34,13 +34,12 @@ def lines(title: str, x: str, y: str, points: Dict[str, Points], bottom: float =
     return figure
 
 
+BOTH = ("transformer", "gated")
 # the longest trainings
 LONGEST = {"en-de": "bytes, dropout=0.05/1/16000", "en-fr": "bytes/1/6000"}
 
 
-def long_trainings(
-    results: Dict[str, dict], pair: str, systems: Tuple[str, ...] = ("transformer", "gated")
-) -> Dict[str, dict]:
+def long_trainings(results: Dict[str, dict], pair: str, systems: Iterable[str]) -> Dict[str, dict]:
     """By system."""
     return {name: results[f"{pair}/{name}, {LONGEST[pair]}"]["numbers"] for name in systems}
 
@@ -48,7 +47,7 @@ def long_trainings(
 def curves(results: Dict[str, dict]) -> Figure:
     """Validation loss by updates, mean of both pairs and seeds."""
     points: Dict[str, Points] = {}
-    for system in ("transformer", "gated"):
+    for system in BOTH:
         some = [r["numbers"] for r in results.values() if r["numbers"].get("updates") == 3000]
         losses = [dict(n["valid_curve"]) for n in some if n["system"] == f"{system}, bytes"]
         updates = sorted(set.intersection(*map(set, losses)))
@@ -61,7 +60,7 @@ def curves(results: Dict[str, dict]) -> Figure:
 def lengths(results: Dict[str, dict]) -> Figure:
     """BLEU by the words of the source after the longest trainings."""
     points: Dict[str, Points] = {}
-    for system, n in long_trainings(results, "en-de").items():
+    for system, n in long_trainings(results, "en-de", BOTH).items():
         buckets = n["by_length"]
         # the last bucket has no end
         middles = [(b["from"] + (b["to"] or b["from"] + 10)) / 2 for b in buckets]
