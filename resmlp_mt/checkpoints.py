@@ -5,9 +5,9 @@ import contextlib
 import pickle
 import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Dict, Iterator, List, Union
 
 import numpy as np
 import torch
@@ -78,7 +78,7 @@ torch.serialization.add_safe_globals(
 )
 
 
-def read_checkpoint(path: Union[str, Path], mapped: bool = False) -> dict:
+def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
     """A checkpoint of fairseq, checked, on the CPU; nothing in it is run. *mapped* leaves the
     tensors in the file until they are used."""
     try:
@@ -112,7 +112,7 @@ def read_checkpoint(path: Union[str, Path], mapped: bool = False) -> dict:
     return state
 
 
-def check_records(path: Union[str, Path]) -> None:
+def check_records(path: str | Path) -> None:
     """Compare each record with its checksum (CRC-32), which PyTorch does not. Files of PyTorch
     before 1.6 have none, and with ``set_crc32_options(False)`` all are 0."""
     with open(path, "rb") as file:
@@ -133,7 +133,7 @@ def check_records(path: Union[str, Path]) -> None:
             raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
 
 
-def check_finite(weights: Dict[str, Tensor], path: Union[str, Path]) -> None:
+def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
     """Refuse NaN, infinite and repeated values. Other things than tensors in memory pass."""
     for name, weight in weights.items():
         if not is_strided(weight):
@@ -224,7 +224,7 @@ def writing(path: Path, remedy: str) -> Iterator[Path]:
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
-def last_checkpoints(save_dir: Path, count: int, by: str) -> List[Path]:
+def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
     """The *count* newest checkpoints by "epoch" or "update", newest first, or all of a short
     training. fairseq numbers none where a training ends within an epoch, so ``checkpoint_last.pt``
     counts where it's newer."""
@@ -252,7 +252,7 @@ def _updates(path: Path) -> int:
         ) from None
 
 
-def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
+def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
     """For each name the first one of the same matrix: shared embeddings have three names."""
     first: dict = {}
     return {
@@ -261,7 +261,7 @@ def _owners(weights: Dict[str, Tensor]) -> Dict[str, str]:
     }
 
 
-def average_checkpoints(paths: List[Path], output: Path, float16: bool = False) -> None:
+def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:
     """Write the mean of the weights of *paths*, in float32 or wider unless *float16* is set; the
     rest is that of the first file, without the optimizer. Files are mapped: memory is that of the
     sums, in float64."""

@@ -1,7 +1,5 @@
 """Errors that a user can mend: one line that names what is wrong, the numbers and what to do."""
 
-from typing import Optional
-
 
 class UserError(ValueError):
     """Wrong input or options. Its message is one line, fit to be shown without a traceback."""
@@ -11,10 +9,10 @@ class OptionError(UserError):
     """The value of an option does not suit the text. The user will give another one, so nothing
     that was made with this one is kept."""
 
-    most: Optional[int] = None  # the highest value that suits it, if that is known
+    most: int | None = None  # the highest value that suits it, if that is known
 
 
-def in_one_line(error: BaseException) -> Optional[str]:
+def in_one_line(error: BaseException) -> str | None:
     """What programs print of what a user can mend, or of an exception with a note about a
     checkpoint; None for any other."""
     # fairseq's is of a sentence with more tokens than positions

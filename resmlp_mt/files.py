@@ -10,8 +10,8 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Callable, Iterator
 
 from resmlp_mt.errors import UserError
 

@@ -3,7 +3,7 @@ penalty that ``resmlp-mt run`` chose on the validation set."""
 
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json
@@ -21,7 +21,7 @@ def is_length_penalty(value) -> bool:
     return number and low <= value <= high
 
 
-def length_penalty(given: Optional[float], folder: Path) -> float:
+def length_penalty(given: float | None, folder: Path) -> float:
     """The *given* one, else the one stored in *folder*, else the default."""
     if given is not None:
         return given
@@ -29,7 +29,7 @@ def length_penalty(given: Optional[float], folder: Path) -> float:
     return LENPEN if chosen is None else chosen
 
 
-def chosen_lenpen(folder: Path) -> Optional[float]:
+def chosen_lenpen(folder: Path) -> float | None:
     """The length penalty stored beside a model, or None."""
     path = Path(folder) / SEARCH
     if not path.is_file():
@@ -46,7 +46,7 @@ def chosen_lenpen(folder: Path) -> Optional[float]:
 
 def found_beside(folder: Path, data: Path, bpe: str) -> dict:
     """fairseq's options for what lies beside a model: its subwords and its length penalty."""
-    found: Dict[str, Any] = {"lenpen": chosen_lenpen(folder)}
+    found: dict[str, Any] = {"lenpen": chosen_lenpen(folder)}
     if bpe == "sentencepiece":
         models = [str(place / MODEL) for place in (folder, data)]
         found["sentencepiece_model"] = next(filter(os.path.isfile, models), None)

@@ -6,7 +6,7 @@ times as slow on a CPU without instructions for it.
 
 import ast
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -29,7 +29,7 @@ class MuonConfig(FairseqDataclass):
     )
     adam_eps: float = field(default=1e-8, metadata={"help": "of AdamW"})
     weight_decay: float = field(default=0.0, metadata={"help": "decoupled weight decay"})
-    lr: List[float] = II("optimization.lr")
+    lr: list[float] = II("optimization.lr")
 
 
 @register_optimizer("muon", dataclass=MuonConfig)
@@ -47,7 +47,7 @@ class FairseqMuon(FairseqOptimizer):
         self._optimizer = Muon(params, **options)
 
     @property
-    def optimizer_config(self) -> Dict[str, float]:
+    def optimizer_config(self) -> dict[str, float]:
         """Overrides the options in a checkpoint."""
         return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
@@ -73,7 +73,7 @@ class Muon(torch.optim.AdamW):
     def step(self, closure=None):
         loss = None if closure is None else torch.enable_grad()(closure)()
         (group,) = self.param_groups
-        alike: Dict[Tuple[int, int], List[Tuple[Tensor, Tensor]]] = {}  # wide ones together
+        alike: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}  # wide ones together
         for w in self.matrices:
             if w.grad is None:
                 continue

@@ -1,8 +1,8 @@
 """The pictures of the pages. A title states the finding, a line carries its name."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import mean
-from typing import Callable, Dict, Iterable, List, Tuple
 
 from matplotlib.figure import Figure
 
@@ -12,11 +12,11 @@ from resmlp_mt.plot.style import CM, in_style, new_figure, save
 LOOKS = {"transformer": ("Transformer", "#333333"), "gated": ("ResMLP, gated", "#0B61A4")}
 LOOKS["resmlp_mt_6"] = ("ResMLP", LOOKS["gated"][1])
 WIDTH, HEIGHT = 11 * CM, 6 * CM
-Points = List[Tuple[float, float]]
+Points = list[tuple[float, float]]
 
 
 @in_style
-def lines(title: str, x: str, y: str, points: Dict[str, Points], bottom: float = 0) -> Figure:
+def lines(title: str, x: str, y: str, points: dict[str, Points], bottom: float = 0) -> Figure:
     """Lines with their names at the right end."""
     figure = new_figure(WIDTH, HEIGHT, title)
     axes = figure.subplots()
@@ -39,14 +39,14 @@ BOTH = ("transformer", "gated")
 LONGEST = {"en-de": "bytes, dropout=0.05/1/16000", "en-fr": "bytes/1/6000"}
 
 
-def long_trainings(results: Dict[str, dict], pair: str, systems: Iterable[str]) -> Dict[str, dict]:
+def long_trainings(results: dict[str, dict], pair: str, systems: Iterable[str]) -> dict[str, dict]:
     """By system."""
     return {name: results[f"{pair}/{name}, {LONGEST[pair]}"]["numbers"] for name in systems}
 
 
-def curves(results: Dict[str, dict]) -> Figure:
+def curves(results: dict[str, dict]) -> Figure:
     """Validation loss by updates, mean of both pairs and seeds."""
-    points: Dict[str, Points] = {}
+    points: dict[str, Points] = {}
     for system in BOTH:
         some = [r["numbers"] for r in results.values() if r["numbers"].get("updates") == 3000]
         losses = [dict(n["valid_curve"]) for n in some if n["system"] == f"{system}, bytes"]
@@ -57,9 +57,9 @@ def curves(results: Dict[str, dict]) -> Figure:
     return lines(title, "updates, Muon, mean of two pairs and two seeds", y, points, 2)
 
 
-def lengths(results: Dict[str, dict]) -> Figure:
+def lengths(results: dict[str, dict]) -> Figure:
     """BLEU by the words of the source after the longest trainings."""
-    points: Dict[str, Points] = {}
+    points: dict[str, Points] = {}
     for system, n in long_trainings(results, "en-de", BOTH).items():
         buckets = n["by_length"]
         # the last bucket has no end
@@ -69,9 +69,9 @@ def lengths(results: Dict[str, dict]) -> Figure:
     return lines(title, "words of the source sentence", "BLEU, all test sets", points, 10)
 
 
-def decoding(results: Dict[str, dict]) -> Figure:
+def decoding(results: dict[str, dict]) -> Figure:
     """Time of a step by the length of the translation."""
-    points: Dict[str, Points] = {"transformer": [], "resmlp_mt_6": []}
+    points: dict[str, Points] = {"transformer": [], "resmlp_mt_6": []}
     for words in (25, 100, 200):
         (line,) = results[f"speed/amd/decode/64x4/{words}"]["numbers"]["decode"]
         for name, some in points.items():
@@ -81,14 +81,14 @@ def decoding(results: Dict[str, dict]) -> Figure:
     return lines(title, "words of the translation", y, points)
 
 
-PICTURES: Dict[str, Callable[[Dict[str, dict]], Figure]] = {
+PICTURES: dict[str, Callable[[dict[str, dict]], Figure]] = {
     "curves": curves,
     "lengths": lengths,
     "decoding": decoding,
 }
 
 
-def draw(results: Dict[str, dict], folder: Path) -> List[Path]:
+def draw(results: dict[str, dict], folder: Path) -> list[Path]:
     paths = [folder / f"{name}.png" for name in PICTURES]
     for path, picture in zip(paths, PICTURES.values()):
         save(picture(results), path)

@@ -8,19 +8,18 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Dict, Optional
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "results" / "results.jsonl"
 
 
-def load(path: Path = FILE) -> Dict[str, dict]:
+def load(path: Path = FILE) -> dict[str, dict]:
     """The results by name, in the order of the file. A later line of the same name wins."""
     with open(path, encoding="utf-8") as lines:
         return {result["name"]: result for result in map(json.loads, lines)}
 
 
-def append(name: str, numbers: dict, seed: Optional[int] = None, path: Path = FILE) -> None:
+def append(name: str, numbers: dict, seed: int | None = None, path: Path = FILE) -> None:
     """Add a line with the command that runs now, the commit and the machine."""
     program, *words = sys.argv
     # whoever repeats it has another folder

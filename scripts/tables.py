@@ -10,11 +10,11 @@ A mark is <!-- NAME --> before the text and <!-- /NAME --> behind it.
 import argparse
 import re
 import sys
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import Callable, Dict, List, Tuple
 
 from pictures import BOTH, draw, long_trainings
 from results import ROOT, load, number, spread
@@ -42,10 +42,10 @@ ABLATIONS = [
 THREE = {"transformer": "Transformer", "gated": "gated", "toeplitz": "Toeplitz"}
 UPDATES = 3000  # of the trainings with two seeds
 MACHINES = {"amd": "AMD EPYC", "intel": "Intel Xeon"}
-Results = Dict[str, dict]
+Results = dict[str, dict]
 
 
-def markdown(head: List[str], rows: List[List[str]]) -> str:
+def markdown(head: list[str], rows: list[list[str]]) -> str:
     lines = [f"| {' | '.join(cells)} |" for cells in [head, *rows]]
     return "\n".join(["", lines[0], "|" + "---|" * len(head), *lines[1:], ""])
 
@@ -61,7 +61,7 @@ def news(run: dict) -> float:
     return run["scores"]["newstest2014"]["bleu"]
 
 
-def seeds(results: Results, pair: str) -> Dict[str, List[dict]]:
+def seeds(results: Results, pair: str) -> dict[str, list[dict]]:
     """The trainings of both seeds with Muon, by system."""
     return {
         name: [results[f"{pair}/{name}, bytes/{seed}/{UPDATES}"]["numbers"] for seed in (1, 2)]
@@ -69,11 +69,11 @@ def seeds(results: Results, pair: str) -> Dict[str, List[dict]]:
     }
 
 
-def mean_score(some: List[dict], test: str, of: str) -> float:
+def mean_score(some: list[dict], test: str, of: str) -> float:
     return mean(n["scores"][test][of] for n in some)
 
 
-def gain(ours: List[dict], theirs: List[dict], test: str) -> str:
+def gain(ours: list[dict], theirs: list[dict], test: str) -> str:
     """In mean BLEU, with a star if every run was tested against the Transformer and p < 0.05."""
     difference = mean_score(ours, test, "bleu") - mean_score(theirs, test, "bleu")
     tests = [n["against"].get("transformer", {}).get(test, {"p": 1}) for n in ours]
@@ -81,7 +81,7 @@ def gain(ours: List[dict], theirs: List[dict], test: str) -> str:
     return f"{round(difference, 1) + 0:+.1f}{'*' * significant}"  # no -0.0
 
 
-def by_test(systems: Dict[str, List[dict]], pair: str) -> List[List[str]]:
+def by_test(systems: dict[str, list[dict]], pair: str) -> list[list[str]]:
     """BLEU of each run, and the means of a system's runs for the rest."""
     theirs, *ours = systems.values()
     rows = []
@@ -120,7 +120,7 @@ def repeat_less(results: Results, system: str) -> str:
 
 def front(results: Results) -> str:
     """Means over the seeds, a row for each system."""
-    rows: Dict[str, List[str]] = {name: [] for name in THREE}
+    rows: dict[str, list[str]] = {name: [] for name in THREE}
     for pair, (inside, outside) in TESTS.items():
         for name, some in seeds(results, pair).items():
             both = [mean(mean_score(some, t, "bleu") for t in tests) for tests in (inside, outside)]
@@ -199,7 +199,7 @@ def curves(results: Results) -> str:
 def trials(results: Results) -> str:
     """Validation loss of short English-French trainings with other options, by system."""
     some = [r["numbers"] for name, r in results.items() if name.startswith("trial/en-fr/")]
-    losses: Dict[str, Dict[str, str]] = {}
+    losses: dict[str, dict[str, str]] = {}
     for n in some:
         system, _, *options = n["system"].split(", ")  # the second is "bytes"
         loss = f"{n['valid_curve'][-1][1]:.2f} ({n['cpu_minutes']:.1f})"
@@ -240,7 +240,7 @@ def buckets(results: Results, pair: str) -> str:
 QUALITY = ("CPU minutes", "loss", "in domain", "newstest2014", "news repeats")
 
 
-def quality_cells(n: dict) -> List[str]:
+def quality_cells(n: dict) -> list[str]:
     cells = [n["cpu_minutes"], n["valid_curve"][-1][1], in_domain(n), news(n)]
     repeats = 100 * n["scores"]["newstest2014"]["repeats"]
     return [f"{x:.{digits}f}" for x, digits in zip(cells, (1, 2, 1, 1))] + [f"{repeats:.1f}%"]
@@ -249,7 +249,7 @@ def quality_cells(n: dict) -> List[str]:
 def shapes(results: Results) -> str:
     """English-French gated models with deeper encoders, and the speed of such models."""
     rows = []
-    first: List[float] = []  # milliseconds of 3 + 3
+    first: list[float] = []  # milliseconds of 3 + 3
     for shape, updates in (
         ("3 + 3", UPDATES),
         ("6 + 2", UPDATES),
@@ -320,7 +320,7 @@ def widths(results: Results) -> str:
     return markdown(["", "million parameters", *head, "news repeats"], rows)
 
 
-def adam(results: Results, minutes: int, systems: Tuple[str, str]) -> str:
+def adam(results: Results, minutes: int, systems: tuple[str, str]) -> str:
     """Trainings without Muon, English to German."""
     both = [results[f"en-de/{name}/1/{minutes}"]["numbers"] for name in systems]
     return " / ".join(f"{in_domain(n):.1f}" for n in both)
@@ -370,12 +370,12 @@ def ablations(results: Results) -> str:
 # ------------------------------------------------------------------------------------- speed
 
 
-def columns(results: Results, name: str, mode: str = "decode") -> Dict[str, dict]:
+def columns(results: Results, name: str, mode: str = "decode") -> dict[str, dict]:
     (line,) = results[name]["numbers"][mode]
     return line["columns"]
 
 
-def times(found: Dict[str, dict], theirs: str, ours: str) -> List[str]:
+def times(found: dict[str, dict], theirs: str, ours: str) -> list[str]:
     """Milliseconds of both, and the speed-up of the medians."""
     medians = [found[name]["ms_a_step"]["median"] for name in (theirs, ours)]
     return [*map(number, medians), f"{medians[0] / medians[1]:.1f}"]
@@ -530,7 +530,7 @@ MARKS = {
 }
 
 
-def pages() -> List[Path]:
+def pages() -> list[Path]:
     found = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")]
     return sorted(path for path in found if "node_modules" not in path.parts)
 

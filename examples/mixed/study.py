@@ -19,10 +19,10 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-from typing import Dict, Iterator, List, Optional
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -37,9 +37,9 @@ from resmlp_mt.cli.arguments import SEED, WHOLE, Parser  # noqa: E402
 from resmlp_mt.cli.terminal import run_main  # noqa: E402
 from resmlp_mt.errors import UserError  # noqa: E402
 from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
+from resmlp_mt.pipeline.train.log import read_curve  # noqa: E402
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
 from resmlp_mt.text.subwords import Subwords  # noqa: E402
-from resmlp_mt.train.log import read_curve  # noqa: E402
 
 ARCHITECTURES = {
     "transformer": "transformer",
@@ -76,7 +76,7 @@ def resmlp_mt(*words) -> None:
         raise UserError(f"resmlp-mt {words[0]} failed, see above")
 
 
-def side(prefix: Path, language: str) -> List[str]:
+def side(prefix: Path, language: str) -> list[str]:
     """The lines of ``PREFIX.LANG``, plain or ``.gz``."""
     plain = Path(f"{prefix}.{language}")
     return read_text(plain if plain.exists() else Path(f"{plain}.gz"))
@@ -124,7 +124,7 @@ class Study:
             *("--out", self.out / "data", *coverage),
         )
 
-    def tests(self) -> Dict[str, Path]:
+    def tests(self) -> dict[str, Path]:
         """The prefixes of the test sets, by name."""
         paths = sorted(self.text.glob(f"test.*.{self.source}"))
         found = {path.name.split(".")[1]: path.with_suffix("") for path in paths}
@@ -177,7 +177,7 @@ class Study:
 
     # ---------------------------------------------------------------------------- scoring
 
-    def translate(self, model: Path, prefix: Path, lenpen: float) -> List[str]:
+    def translate(self, model: Path, prefix: Path, lenpen: float) -> list[str]:
         folder = model.parent / "translations"
         make_folder(folder)
         output = folder / f"{prefix.name}.{lenpen:g}.{self.target}"
@@ -188,9 +188,9 @@ class Study:
         )
         return read_text(output)
 
-    def score(self, systems: List[str]) -> None:
+    def score(self, systems: list[str]) -> None:
         """A line of results for each system, tested against those that are named before it."""
-        before: Dict[str, Dict[str, List[str]]] = {}
+        before: dict[str, dict[str, list[str]]] = {}
         tests, thinned = self.tests(), self.text / "thinned"
         for system in systems:
             model = self.folder(system) / "model.pt"
@@ -217,7 +217,7 @@ class Study:
             self._append(self.result(system), system, scores)
             before[system] = lines
 
-    def _scores(self, lines: List[str], prefix: Path) -> dict:
+    def _scores(self, lines: list[str], prefix: Path) -> dict:
         references = side(prefix, self.target)
         words = sum(map(len, map(str.split, lines))) / sum(map(len, map(str.split, references)))
         return {
@@ -227,7 +227,7 @@ class Study:
             "words": round(words, 4),
         }
 
-    def _by_length(self, lines: Dict[str, List[str]]) -> List[dict]:
+    def _by_length(self, lines: dict[str, list[str]]) -> list[dict]:
         """BLEU and repeats by the words of the source, all test sets together."""
         triples = [
             triple
@@ -259,7 +259,7 @@ class Study:
         symbols = ["".join(character for character in line if character in rare) for line in given]
         return round(mean(symbol in line for symbol, line in zip(symbols, found)), 4)
 
-    def _tested(self, theirs: List[str], ours: List[str], prefix: Path) -> dict:
+    def _tested(self, theirs: list[str], ours: list[str], prefix: Path) -> dict:
         """Paired bootstrap: the difference in BLEU, and the chance of it."""
         systems = [("baseline", theirs), ("system", ours)]
         references = [side(prefix, self.target)]
@@ -276,7 +276,7 @@ class Study:
         folder = self.out / "repetition" / sha256_of(self.args.model / "model.pt")[:8]
         make_folder(folder)
 
-        def translate(prefix: Path, size: int) -> List[str]:
+        def translate(prefix: Path, size: int) -> list[str]:
             output = folder / f"{prefix.name}.{size}.{self.target}"
             resmlp_mt(
                 *("translate", "--path", self.args.model, "--cpu", "--threads", 1),
@@ -322,13 +322,13 @@ class Study:
             shutil.copyfile(self.data / file, out / file)
         self.card(scored)
 
-    def card(self, published: Optional[dict]) -> None:
+    def card(self, published: dict | None) -> None:
         """Scores of the published model by its checkpoint and by its exports, and sentences.
         *published*: a result that says how it was trained."""
         if published is None:
             raise UserError(f"results.jsonl has no model/{self.args.pair}: publish it first")
         model, tests = self.args.model, {**self.tests(), "everyday": EVERYDAY}
-        found: Dict[str, Dict[str, List[str]]] = {}
+        found: dict[str, dict[str, list[str]]] = {}
         with TemporaryDirectory() as temporary:
             exported, int8 = (Path(temporary, name) for name in ("exported", "int8"))
             resmlp_mt("export", model, "--out", exported)
@@ -363,14 +363,14 @@ class Study:
         results.append(f"model/{self.args.pair}", numbers, published["seed"])
 
 
-def joined(lines: List[str]) -> Iterator[str]:
+def joined(lines: list[str]) -> Iterator[str]:
     """Lines of two sentences each, drawn alike for both languages."""
     order = random.Random(1).sample(range(len(lines)), 2 * int(JOINED * len(lines)))
     for first, second in zip(order[::2], order[1::2]):
         yield f"{lines[first]} {lines[second]}"
 
 
-def with_symbols(lines: List[str], seed: int) -> List[str]:
+def with_symbols(lines: list[str], seed: int) -> list[str]:
     """*lines* with one to three rare characters each, in the same place in both languages: before
     the first word, behind the last, or behind the first or second third."""
     draw = random.Random(seed)
@@ -400,7 +400,7 @@ def repeats(line: str) -> bool:
     return first_repeat(line) < math.inf
 
 
-def begin(lines: List[str]) -> float:
+def begin(lines: list[str]) -> float:
     """Of the lines that reach word 16 and repeat nothing before word 8: the share in which a
     repeat begins between."""
     firsts = [first_repeat(line) for line in lines if len(line.split()) >= 16]

@@ -6,7 +6,7 @@ the end of subordinate clauses, and the inversion after a fronted adverb.
 
 import random
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Tuple
+from typing import NamedTuple
 
 TENSES = ("present", "past", "perfect", "modal")
 KINDS = ("simple", "fronted", "relative", "conjunction last", "conjunction first")
@@ -16,7 +16,7 @@ ARTICLES = {"m": "der den dem", "f": "die die der", "n": "das das dem", "p": "di
 NOMINATIVE, ACCUSATIVE, DATIVE = CASES = range(3)
 
 
-def read_words() -> Dict[str, List[List[str]]]:
+def read_words() -> dict[str, list[list[str]]]:
     """words.txt: below the name of each group, a word a line."""
     groups = {}
     for block in Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split("\n\n"):
@@ -30,7 +30,7 @@ WORDS = read_words()
 
 class Phrase(NamedTuple):
     en: str
-    de: List[str]  # by case
+    de: list[str]  # by case
     plural: bool
     pronoun: str  # German, of a relative clause
 
@@ -102,7 +102,7 @@ def clause(rng: random.Random, tense: str, subject: Phrase, adverb=("", "")) -> 
     )
 
 
-def sentence(rng: random.Random) -> Tuple[str, str]:
+def sentence(rng: random.Random) -> tuple[str, str]:
     tense, kind, subject = rng.choice(TENSES), rng.choice(KINDS), phrase(rng, "persons")
     adverb = rng.choice(WORDS[f"adverbs {tense}"])
     if kind == "relative":
@@ -124,10 +124,10 @@ def sentence(rng: random.Random) -> Tuple[str, str]:
     return en, de
 
 
-def generate(seed: int, sizes: Dict[str, int]) -> Dict[str, List[Tuple[str, str]]]:
+def generate(seed: int, sizes: dict[str, int]) -> dict[str, list[tuple[str, str]]]:
     """Sentence pairs for each split; no sentence of either language occurs twice in them all."""
     rng, seen = random.Random(seed), set()
-    splits: Dict[str, List[Tuple[str, str]]] = {split: [] for split in sizes}
+    splits: dict[str, list[tuple[str, str]]] = {split: [] for split in sizes}
     for split, pairs in splits.items():
         while len(pairs) < sizes[split]:
             pair = sentence(rng)

@@ -12,7 +12,6 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from typing import List
 
 import grammar
 
@@ -99,7 +98,7 @@ def draw(checkpoint: Path, picture: Path) -> None:
         return Panel(matrix.detach().numpy(), side == "decoder", f"{side}, {when}")
 
     models = (("before", before), ("after training", rebuild(state, checkpoint)))
-    rows: List[List[Panel]] = [
+    rows: list[list[Panel]] = [
         [panel(model, side, when) for when, model in models] for side in SIDES
     ]
     save(draw_matrices(rows, "Training turns the noise of A into bands"), picture)

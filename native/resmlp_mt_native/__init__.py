@@ -7,7 +7,6 @@ import ctypes
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_void_p
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -73,7 +72,7 @@ class NativeSearch:
 
     def __init__(
         self,
-        tensors: Dict[str, np.ndarray],
+        tensors: dict[str, np.ndarray],
         embedding: np.ndarray,
         scale: np.ndarray,
         config: dict,
@@ -87,12 +86,12 @@ class NativeSearch:
 
     def search(
         self,
-        encoded: Dict[str, np.ndarray],
+        encoded: dict[str, np.ndarray],
         beam: int,
         lenpen: float,
         limit: int,
         threads: int = 1,
-    ) -> List[List[Tuple[float, np.ndarray]]]:
+    ) -> list[list[tuple[float, np.ndarray]]]:
         """The hypotheses of each sentence, the best first: score and words.
 
         *encoded*: ``keys.l`` and ``values.l`` of each layer, B x H x S x D, and ``lengths``;
@@ -127,7 +126,7 @@ class NativeSearch:
 class Layout:
     """Arrays as step.cpp reads them, which it keeps alive."""
 
-    def __init__(self, tensors: Dict[str, np.ndarray]):
+    def __init__(self, tensors: dict[str, np.ndarray]):
         self._tensors, self._kept = dict(tensors), []
 
     def model(self, config: dict, embedding: np.ndarray, scale: np.ndarray) -> Model:
@@ -248,7 +247,7 @@ class Layout:
         _check(weight is not None and weight.ndim == 2, f"{name}.weight")
         return weight.shape[1]
 
-    def _take(self, name: str, *shape: Optional[int]) -> np.ndarray:
+    def _take(self, name: str, *shape: int | None) -> np.ndarray:
         """An array of that shape; None is any size."""
         found = self._tensors.pop(name, None)
         _check(found is not None and found.ndim == len(shape) and found.size, name)

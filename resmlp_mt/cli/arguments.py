@@ -4,7 +4,7 @@ import argparse
 import math
 import os
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
@@ -59,8 +59,8 @@ def out_folder(text: str) -> Path:
     return path
 
 
-FILE: Dict[str, Any] = {"type": Path, "metavar": "FILE"}
-WHOLE: Dict[str, Any] = {"type": count, "metavar": "N"}
-LENPEN: Dict[str, Any] = {"type": length_penalty, "metavar": "X"}
-SEED: Dict[str, Any] = {"type": seed, "default": 1, "metavar": "N"}
-OUT_FOLDER: Dict[str, Any] = {"type": out_folder, "metavar": "DIR", "required": True}
+FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
+WHOLE: dict[str, Any] = {"type": count, "metavar": "N"}
+LENPEN: dict[str, Any] = {"type": length_penalty, "metavar": "X"}
+SEED: dict[str, Any] = {"type": seed, "default": 1, "metavar": "N"}
+OUT_FOLDER: dict[str, Any] = {"type": out_folder, "metavar": "DIR", "required": True}

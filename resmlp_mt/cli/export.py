@@ -50,8 +50,12 @@ def run(args: argparse.Namespace) -> None:
     except ImportError as error:
         raise UserError(f'{error}: pip install ".[export]"') from None
     from resmlp_mt.export.folder import export
+    from resmlp_mt.pipeline.translate.options import (
+        SearchOptions,
+        checkpoint_paths,
+        published_model,
+    )
     from resmlp_mt.text.lines import read_text
-    from resmlp_mt.translate.options import SearchOptions, checkpoint_paths, published_model
 
     paths = checkpoint_paths(args.checkpoint or published_model())
     options = SearchOptions(

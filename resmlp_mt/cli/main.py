@@ -7,7 +7,6 @@ A subcommand is a file of this folder with its name. It has ``add_arguments(pars
 import argparse
 import importlib
 import sys
-from typing import List, Optional
 
 from resmlp_mt import __version__
 from resmlp_mt.cli.arguments import Parser
@@ -40,7 +39,7 @@ def build_parser(name: str) -> Parser:
     return parser
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run the subcommand of a command line; gives the exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
     width = max(map(len, SUBCOMMANDS))

@@ -11,7 +11,6 @@ The same command resumes a stopped run from its last complete step.
 import argparse
 from dataclasses import fields
 from pathlib import Path
-from typing import Optional
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE, number
 from resmlp_mt.errors import UserError
@@ -55,7 +54,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
 
 
 def preparation_of(
-    args: argparse.Namespace, out: Path, seed: int = 1, default_vocab_size: Optional[int] = None
+    args: argparse.Namespace, out: Path, seed: int = 1, default_vocab_size: int | None = None
 ):
     """The preparation that the options of :func:`add_text_arguments` ask for."""
     if args.max_ratio and args.max_ratio < 1:
@@ -68,11 +67,11 @@ def preparation_of(
         if getattr(args, name.replace("-", "_")) is not None:
             raise UserError(f"--subword-model and --{name}: give one or the other")
     # before what takes seconds to import
-    from resmlp_mt.prepare.corpora import find_corpora
+    from resmlp_mt.pipeline.prepare.corpora import find_corpora
 
     languages = (args.source_lang, args.target_lang)
     corpora = find_corpora(languages, args.trainpref, args.validpref, args.testpref)
-    from resmlp_mt.prepare.preparation import Preparation, PrepareOptions
+    from resmlp_mt.pipeline.prepare.preparation import Preparation, PrepareOptions
 
     given = {each.name: getattr(args, each.name, None) for each in fields(PrepareOptions)}
     given.update(seed=seed, default_vocab_size=default_vocab_size)

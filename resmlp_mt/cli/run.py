@@ -32,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from resmlp_mt.train.recipe import load_recipe
+    from resmlp_mt.pipeline.train.recipe import load_recipe
 
     recipe = load_recipe(args.recipe)
     # without --seed: the data are the same whatever the seed of the training
     size = recipe.vocab_size
     preparation = preparation_of(args, args.out / "data", default_vocab_size=size)
-    from resmlp_mt.run import Run
-    from resmlp_mt.train.command import Devices
+    from resmlp_mt.pipeline.run import Run
+    from resmlp_mt.pipeline.train.command import Devices
 
     names = ("precision", "tokens", "max_tokens", "seed", "threads")
     training = {name: getattr(args, name) for name in names}

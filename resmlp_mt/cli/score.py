@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("only one file can be standard input (-): give --input")
     if args.tokenized and not target:
         raise UserError("--tokenized needs the languages: give -l, such as -l de-en")
-    from resmlp_mt.score.generated import read_system
-    from resmlp_mt.score.sacre import score
-    from resmlp_mt.score.tokenized_bleu import tokenized_scores
+    from resmlp_mt.pipeline.score.generated import read_system
+    from resmlp_mt.pipeline.score.sacre import score
+    from resmlp_mt.pipeline.score.tokenized_bleu import tokenized_scores
     from resmlp_mt.text.lines import check_same_lines, read_text, without_region
 
     references = read_text(args.references)

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Callable
+from collections.abc import Callable
 
 from resmlp_mt.errors import in_one_line
 

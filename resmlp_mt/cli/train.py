@@ -11,7 +11,7 @@ folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpo
 cost.json. The same command resumes from the last checkpoint in DIR, with another number of GPUs
 too: the tokens of an update stay the same.
 
-A recipe is a TOML file: resmlp_mt/train/recipes/small.toml (tens of thousands of pairs) and
+A recipe is a TOML file: small.toml (tens of thousands of pairs) and
 paper.toml (WMT14, millions) say what they hold and why. TensorBoard: -- --tensorboard-logdir DIR.
 """
 
@@ -23,8 +23,8 @@ from typing import Any
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE
 from resmlp_mt.errors import UserError
-from resmlp_mt.train.command import MAX_TOKENS, PORT, PRECISIONS, Devices, quoted
-from resmlp_mt.train.recipe import NAMES, load_recipe
+from resmlp_mt.pipeline.train.command import MAX_TOKENS, PORT, PRECISIONS, Devices, quoted
+from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 
 
 def add_training_options(parser: ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def run(args: Namespace) -> None:
     recipe = load_recipe(args.recipe)
     if not args.data.is_dir():  # before what takes seconds to import
         raise UserError(f"{args.data}: no such folder: give one of resmlp-mt prepare")
-    from resmlp_mt.train.training import Training
+    from resmlp_mt.pipeline.train.training import Training
 
     same = ("data", "out", "arch", "max_update", "precision", "tokens", "max_tokens", "seed")
     same += ("threads", "source_lang", "target_lang", "fairseq_options")

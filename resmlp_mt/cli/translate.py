@@ -55,7 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def engine_of(args: argparse.Namespace):
     """What makes the translator. Wrong options and missing files are refused at once."""
     from resmlp_mt.model_folder import length_penalty
-    from resmlp_mt.translate.options import SearchOptions, checkpoint_paths, published_model
+    from resmlp_mt.pipeline.translate.options import (
+        SearchOptions,
+        checkpoint_paths,
+        published_model,
+    )
 
     path = args.path or published_model()
     other = ("run", "path", "input", "output", "resume", "cpu")
@@ -73,7 +77,7 @@ def engine_of(args: argparse.Namespace):
     options.text_settings()
 
     def load():
-        from resmlp_mt.translate.translator import Translator
+        from resmlp_mt.pipeline.translate.translator import Translator
 
         return Translator(options)
 
@@ -81,7 +85,7 @@ def engine_of(args: argparse.Namespace):
 
 
 def run(args: argparse.Namespace) -> None:
-    from resmlp_mt.translate.driver import translate
+    from resmlp_mt.pipeline.translate.driver import translate
 
     done = translate(engine_of(args), args.input, args.output, args.nbest, args.resume)
     if str(args.output) != "-":

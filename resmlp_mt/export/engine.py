@@ -1,7 +1,7 @@
-"""An exported folder, as the driver of ``resmlp_mt.translate`` takes it."""
+"""An exported folder, as the driver of ``resmlp_mt.pipeline.translate`` takes it."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence
 
 from resmlp_mt.errors import UserError
 
@@ -11,7 +11,7 @@ TOGETHER = 256  # sentences of similar length that are searched at once
 class ExportEngine:
     """The runtime with its *search*: beam, lenpen, nbest and so on."""
 
-    def __init__(self, folder: Path, threads: Optional[int] = None, native: bool = False, **search):
+    def __init__(self, folder: Path, threads: int | None = None, native: bool = False, **search):
         try:
             from resmlp_mt.export.runtime import ExportedModel, TranslationError
         except ModuleNotFoundError as error:
@@ -31,7 +31,7 @@ class ExportEngine:
         """Whether it is in the dictionary of the source."""
         return piece in self._model.numbers
 
-    def translations(self, sources: Sequence[List[str]]) -> Iterator[Dict[int, List[str]]]:
+    def translations(self, sources: Sequence[list[str]]) -> Iterator[dict[int, list[str]]]:
         """The n best of each source by its number; none where the scores are not finite."""
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
         for start in range(0, len(order), TOGETHER):

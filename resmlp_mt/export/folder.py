@@ -5,7 +5,6 @@ import os
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import List, Optional, Tuple
 
 import regex
 import torch
@@ -17,12 +16,12 @@ from resmlp_mt.export import runtime
 from resmlp_mt.export.graphs import graphs
 from resmlp_mt.export.verification import verify
 from resmlp_mt.model.model import ResMLPModel
+from resmlp_mt.pipeline.translate.options import SearchOptions
+from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import sha256_of, without_region
-from resmlp_mt.translate.options import SearchOptions
-from resmlp_mt.translate.translator import Translator
 
 
-def export(options: SearchOptions, out: Path, precision: str, lines: Optional[List[str]]) -> dict:
+def export(options: SearchOptions, out: Path, precision: str, lines: list[str] | None) -> dict:
     """Write the model that *options* name, whole or not at all; returns what :func:`verify` finds.
 
     *precision* is ``float32``, ``float16`` or ``int8``; translations of *lines* are compared, or of
@@ -36,7 +35,7 @@ def export(options: SearchOptions, out: Path, precision: str, lines: Optional[Li
 
 
 def export_model(
-    translator: Translator, out: Path, precision: str, lines: Optional[List[str]]
+    translator: Translator, out: Path, precision: str, lines: list[str] | None
 ) -> dict:
     """:func:`export` of a model that is loaded."""
     model, path = translator.models[0].float(), translator.options.paths[0]
@@ -105,7 +104,7 @@ def _characters(pattern: str) -> str:
     return "".join(run if len(run) < 3 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def substitutions(language: str) -> List[Tuple[str, str]]:
+def substitutions(language: str) -> list[tuple[str, str]]:
     """:class:`resmlp_mt.text.normalise.Normaliser` as pairs of a regular expression and a
     replacement, which need no library. They leave white space as it is."""
     other_letters = _characters(r"[[\p{L}\p{M}]--\p{Latin}]")

@@ -5,7 +5,6 @@ and, as columns, the output layer. It is stored once, in the graph of the step.
 """
 
 import json
-from typing import Tuple
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from resmlp_mt.model.folding import before, fold_layer
 
 
 @torch.no_grad()
-def graphs(model: nn.Module, precision: str, sizes: dict) -> Tuple[dict, dict]:
+def graphs(model: nn.Module, precision: str, sizes: dict) -> tuple[dict, dict]:
     """``encoder.onnx`` and ``step.onnx``, and what config.json says of them.
 
     *sizes*: ``positions`` of each side, and whatever else graphs and config.json have to agree on.
@@ -88,7 +87,7 @@ def encoder_graph(model: nn.Module, precision: str) -> Graph:
     return graph
 
 
-def step_graph(model: nn.Module, precision: str) -> Tuple[Graph, NewestWord]:
+def step_graph(model: nn.Module, precision: str) -> tuple[Graph, NewestWord]:
     """One decoding step of J hypotheses of B sentences, and its memory.
 
     Inputs: ``embedded`` ((B J) x C, the newest words), ``shape`` (int64: B, J, C), ``lengths``
@@ -155,7 +154,7 @@ def feed_forward(graph: Graph, x: Name, branch: nn.Module) -> Name:
     return graph.op("Add", x, graph.linear(h, branch.fc2, "second"))
 
 
-def attend(graph: Graph, x: Name, branch: nn.Module, number: int, shape: Name) -> Tuple[Name, Name]:
+def attend(graph: Graph, x: Name, branch: nn.Module, number: int, shape: Name) -> tuple[Name, Name]:
     """Cross-attention: (B J) x C to the same, and the scaled queries, (B J) x C."""
     attn = branch.attn
     heads, each = attn.num_heads, attn.head_dim

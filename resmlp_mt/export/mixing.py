@@ -1,6 +1,6 @@
 """Token mixing as ONNX operators, over a whole sentence and for the newest word of a hypothesis."""
 
-from typing import List, NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 from torch import nn
@@ -20,10 +20,10 @@ class Matrix(NamedTuple):
     mixing: TokenMixing
     scale: np.ndarray  # C
     offset: np.ndarray  # N x H x C / H, or N x H x 1
-    shift: Optional[np.ndarray] = None  # C; in encoders
+    shift: np.ndarray | None = None  # C; in encoders
 
 
-def matrix_of(mixing: nn.Module) -> Optional[Matrix]:
+def matrix_of(mixing: nn.Module) -> Matrix | None:
     """What a folded *mixing* does over positions; None for a convolution."""
     if type(mixing) in (ConvTokenMixing, FoldedConvTokenMixing):
         return None
@@ -150,12 +150,12 @@ class NewestWord:
     ``new`` is (B J) x (L C). What the past adds in all layers is computed at once.
     """
 
-    def __init__(self, graph: Graph, branches: List[nn.Module]):
+    def __init__(self, graph: Graph, branches: list[nn.Module]):
         self.graph = graph
         self.position = graph.input("position", "int32", [1])
-        self.memory: Optional[List[int]] = None  # G and D
+        self.memory: list[int] | None = None  # G and D
         self.window = 0  # how many past words a convolution reads; 0: all of them
-        self.new: List[Name] = []
+        self.new: list[Name] = []
         mixings = [branch.mixing for branch in branches if not isinstance(branch, NoTokenMixing)]
         matrices = [matrix_of(mixing) for mixing in mixings]
         if matrices and matrices[0] is not None:
@@ -173,7 +173,7 @@ class NewestWord:
         ages = graph.input("ages", "int32", ["sentences", "rows", "slots"])
         return ages, graph.input("past", "float32", shape)
 
-    def _begin_matrices(self, matrices: List[Matrix]) -> None:
+    def _begin_matrices(self, matrices: list[Matrix]) -> None:
         graph, layers, first = self.graph, len(matrices), matrices[0].mixing
         ages, past = self._inputs(layers * first.heads, first.channels // first.heads)
         weights = np.concatenate([array(matrix.mixing.weight) for matrix in matrices])
@@ -201,7 +201,7 @@ class NewestWord:
         sums = graph.op("Add", sums, self.at_positions(offset, "mixing.offset"))
         self._past = graph.split(graph.reshape(sums, -1, scale.size), layers, axis=1)
 
-    def _begin_taps(self, mixings: List[ConvTokenMixing]) -> None:
+    def _begin_taps(self, mixings: list[ConvTokenMixing]) -> None:
         graph, first = self.graph, mixings[0]
         self.window = back = first.kernel_size - 1
         if not back:

@@ -1,6 +1,6 @@
 """An ONNX graph written node by node. States are two-dimensional: a row a word, C channels."""
 
-from typing import Callable, Dict, List, Optional, Sequence, Union
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
@@ -13,9 +13,9 @@ from resmlp_mt.model.branches import activation_function
 OPSET, IR_VERSION = 20, 10  # ONNX Runtime 1.18 and later
 
 Name = str  # of a value in the graph
-Shape = Sequence[Union[int, str]]  # a string is a size that is known when the graph runs
+Shape = Sequence[int | str]  # a string is a size that is known when the graph runs
 
-_ACTIVATIONS: Dict[Callable, tuple] = {
+_ACTIVATIONS: dict[Callable, tuple] = {
     activation_function("relu"): ("Relu", {}),
     activation_function("gelu"): ("Gelu", {}),
     activation_function("gelu_accurate"): ("Gelu", {"approximate": "tanh"}),
@@ -34,15 +34,15 @@ class Graph:
 
     def __init__(self, name: str, precision: str, integers: bool):
         self.name, self.precision, self.integers = name, precision, integers
-        self._nodes: List[onnx.NodeProto] = []
-        self._weights: Dict[Name, TensorProto] = {}
-        self._inputs: List[onnx.ValueInfoProto] = []
-        self._outputs: List[onnx.ValueInfoProto] = []
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: dict[Name, TensorProto] = {}
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
         self._known: dict = {}
-        self._renamed: Dict[Name, Name] = {}
+        self._renamed: dict[Name, Name] = {}
         # for the native step: stored arrays by a label that begins with the layer, and the function
         self.layer, self.used_activation = "", ""
-        self._labels: Dict[str, Name] = {}
+        self._labels: dict[str, Name] = {}
         self._count = 0
 
     def input(self, name: Name, type_: str, shape: Shape) -> Name:
@@ -99,7 +99,7 @@ class Graph:
     def transpose(self, x: Name, *order: int) -> Name:
         return self.op("Transpose", x, perm=order)
 
-    def split(self, x: Name, parts: int, axis: int) -> List[Name]:
+    def split(self, x: Name, parts: int, axis: int) -> list[Name]:
         """Equal parts."""
         if parts == 1:
             return [x]
@@ -108,14 +108,14 @@ class Graph:
     def concatenate(self, *parts: Name, axis: int) -> Name:
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=axis)
 
-    def linear(self, x: Name, layer: Optional[nn.Linear], label: str = "other") -> Name:
+    def linear(self, x: Name, layer: nn.Linear | None, label: str = "other") -> Name:
         """``x W' + b``, R x C to R x D; x if there is no layer."""
         if layer is None:
             return x
         bias = None if layer.bias is None else array(layer.bias)
         return self.product(x, self.store_columns(array(layer.weight).T), bias, label)
 
-    def store_columns(self, weight: np.ndarray) -> List[Name]:
+    def store_columns(self, weight: np.ndarray) -> list[Name]:
         """Store a C x D matrix, equal ones once; with int8 it has a scale for each column."""
         key = (weight.shape, weight.tobytes())
         if key not in self._known:
@@ -125,7 +125,7 @@ class Graph:
         return self._known[key]
 
     def product(
-        self, x: Name, stored: List[Name], bias: Optional[np.ndarray], label: str = "other"
+        self, x: Name, stored: list[Name], bias: np.ndarray | None, label: str = "other"
     ) -> Name:
         """``x weight + bias``, R x C to R x D."""
         weight, *scale = stored
@@ -141,7 +141,7 @@ class Graph:
             weight = self.op("Mul", weight, *scale)
         return self.op("Gemm", x, weight, *bias)
 
-    def norm(self, x: Name, norm: Optional[nn.Module], label: str = "other") -> Name:
+    def norm(self, x: Name, norm: nn.Module | None, label: str = "other") -> Name:
         """A LayerNorm over channels. An affine map is folded, and has nothing left to do."""
         if not isinstance(norm, nn.LayerNorm):
             return x
@@ -159,7 +159,7 @@ class Graph:
         self.used_activation = " ".join([type_, *attributes.values()])
         return self.op(type_, x, **attributes)
 
-    def build(self, metadata: Dict[str, str]) -> bytes:
+    def build(self, metadata: dict[str, str]) -> bytes:
         """The file. *metadata* is kept in it."""
         for node in self._nodes:
             for names in (node.input, node.output):
@@ -172,7 +172,7 @@ class Graph:
         helper.set_model_props(model, metadata)
         return model.SerializeToString(deterministic=True)
 
-    def labelled(self, file: bytes) -> Dict[str, list]:
+    def labelled(self, file: bytes) -> dict[str, list]:
         """Type, shape and place in the file of the stored arrays."""
         arrays = ((label, self._weights[name]) for label, name in self._labels.items())
         return {

@@ -17,8 +17,9 @@ import signal
 import sys
 import time
 import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
@@ -41,9 +42,9 @@ class TranslationError(ValueError):
 class Translation(NamedTuple):
     text: str
     score: float  # log probability divided by length to the power of the length penalty
-    pieces: List[str]  # subwords of the text
+    pieces: list[str]  # subwords of the text
     # if asked for: of each piece and the end (rows) to each source piece and the end (columns)
-    attention: Optional[np.ndarray] = None
+    attention: np.ndarray | None = None
 
 
 class ExportedModel:
@@ -55,7 +56,7 @@ class ExportedModel:
         limit: pieces of a source that the model reads.
     """
 
-    def __init__(self, folder, threads: Optional[int] = None, native: bool = False):
+    def __init__(self, folder, threads: int | None = None, native: bool = False):
         try:
             self._load(Path(folder), threads, native)
         except TranslationError as error:
@@ -67,7 +68,7 @@ class ExportedModel:
             reason = one_line(str(error))[:200]
             raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
 
-    def _load(self, folder: Path, threads: Optional[int], native: bool) -> None:
+    def _load(self, folder: Path, threads: int | None, native: bool) -> None:
         self.config = config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config["format"] != FORMAT:
             raise ValueError(f"format {config['format']}, not {FORMAT}: use its own runtime.py")
@@ -86,7 +87,7 @@ class ExportedModel:
         self._search = {name: type_(config["search"][name]) for name, type_ in types.items()}
         self.search([])  # refuses values out of range
 
-    def pieces(self, line: str) -> List[str]:
+    def pieces(self, line: str) -> list[str]:
         """The subwords of a line; none if it has no word."""
         for pattern, replacement in self._normalisation:
             line = pattern.sub(replacement, line)
@@ -110,7 +111,7 @@ class ExportedModel:
 
     def stream(
         self, lines: Iterable[str], truncate: bool = False, **options
-    ) -> Iterator[List[Translation]]:
+    ) -> Iterator[list[Translation]]:
         """The translations of each line, the best first, while lines are still read.
 
         With *truncate* those of the beginning of a line that is too long, which is an error
@@ -141,8 +142,8 @@ class ExportedModel:
         nbest: int = 1,
         max_tokens: int = 4096,
         return_attention: bool = False,
-        **search: Optional[float],
-    ) -> List[List[Translation]]:
+        **search: float | None,
+    ) -> list[list[Translation]]:
         """The translations of each sentence, the best first; none if its scores are not finite.
 
         Args:
@@ -153,7 +154,7 @@ class ExportedModel:
                 given: as in config.json.
         """
         given = {name: value for name, value in search.items() if value is not None}
-        options: Dict[str, Any] = {**self._search, **given}
+        options: dict[str, Any] = {**self._search, **given}
         beam, lenpen, a, b = (options[name] for name in self._search)
         most = (len(self.target_pieces) - 1) // 2
         if not 1 <= nbest <= beam <= most:
@@ -167,7 +168,7 @@ class ExportedModel:
             [*(self.numbers.get(piece, UNKNOWN) for piece in source[: self.limit]), EOS]
             for source in sources
         ]
-        results: List[List[Translation]] = [[] for _ in sources]
+        results: list[list[Translation]] = [[] for _ in sources]
         for batch in _batches([len(ids) for ids in encoded], max_tokens):
             some = [encoded[i] for i in batch]
             found = self.search_engine.search(some, attention=return_attention, **options)
@@ -191,9 +192,9 @@ class BeamSearch:
 
     def __init__(
         self,
-        files: Dict[str, bytes],
+        files: dict[str, bytes],
         config: dict,
-        threads: Optional[int] = None,
+        threads: int | None = None,
         native: bool = False,
     ):
         self.config = config
@@ -223,7 +224,7 @@ class BeamSearch:
         max_len_a: float,
         max_len_b: int,
         attention: bool = False,
-    ) -> List[list]:
+    ) -> list[list]:
         """The hypotheses of each sentence, the best first: score, words, attention or None. There
         are none if its scores are not finite. *sources* are numbers that end with EOS."""
         count, length = len(sources), max(map(len, sources))
@@ -235,7 +236,7 @@ class BeamSearch:
             found = self._native.search(encoded, beam, lenpen, limit, self._threads)
             return [[(*one, None) for one in hypotheses] for hypotheses in found]
         memory = self.encode(sources, beam)
-        finished: List[list] = [[] for _ in sources]
+        finished: list[list] = [[] for _ in sources]
         left, done = np.arange(count), np.zeros(count, bool)  # sentences that are not dropped yet
         newest = np.full((count, 1), EOS, np.int32)
         totals = np.zeros((count, 1), np.float32)
@@ -285,7 +286,7 @@ class BeamSearch:
     def encode(self, sources: Sequence[Sequence[int]], beam: int) -> "Memory":
         return Memory(self._encode(sources), self.config, beam)
 
-    def _encode(self, sources: Sequence[Sequence[int]]) -> Dict[str, np.ndarray]:
+    def _encode(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """What the decoder reads of B sentences."""
         lengths = np.array([len(source) for source in sources], np.int32)
         words = np.full((len(sources), lengths.max()), PAD, np.int32)
@@ -357,7 +358,7 @@ class Memory:
             self.feed["past"] = np.zeros((groups, sentences, slots, channels), np.float32)
             self.feed["ages"] = np.zeros((sentences, 1, slots), np.int32)
 
-    def write(self, step: int, new: Optional[np.ndarray], rows: int) -> None:
+    def write(self, step: int, new: np.ndarray | None, rows: int) -> None:
         """Keep what the newest words of J hypotheses have put into the mixing sublayers."""
         if new is None:
             return
@@ -425,9 +426,9 @@ def _append(history: np.ndarray, newest: np.ndarray) -> np.ndarray:
     return np.concatenate([history, newest[:, :, None]], axis=2)
 
 
-def _batches(lengths: List[int], max_tokens: int) -> Iterator[List[int]]:
+def _batches(lengths: list[int], max_tokens: int) -> Iterator[list[int]]:
     """Numbers of sentences of similar length, the longest first; none of those of an end alone."""
-    batch: List[int] = []
+    batch: list[int] = []
     filled = [number for number, length in enumerate(lengths) if length > 1]
     for number in sorted(filled, key=lambda i: -lengths[i]):
         if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
@@ -454,7 +455,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _session(graph: bytes, threads: Optional[int], spin: bool) -> onnxruntime.InferenceSession:
+def _session(graph: bytes, threads: int | None, spin: bool) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0
     options.log_severity_level = 4
@@ -485,7 +486,7 @@ def _native(file: bytes, config: dict, embedding: Embedding):
 # the program
 
 
-def _read_lines(path: Optional[str]) -> List[str]:
+def _read_lines(path: str | None) -> list[str]:
     name = path or "standard input"
     if not path and sys.stdin is None:
         raise TranslationError("standard input is closed: give --input")

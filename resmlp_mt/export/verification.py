@@ -2,14 +2,13 @@
 
 import random
 from pathlib import Path
-from typing import List, Optional, Tuple
 
 import numpy as np
 import torch
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export import runtime
-from resmlp_mt.translate.translator import Translator, by_length
+from resmlp_mt.pipeline.translate.translator import Translator, by_length
 
 STEPS = 10
 # share of the largest logit. In float32 a larger difference is more than rounding; in less, one
@@ -18,9 +17,7 @@ ROUNDING, OTHER = 1e-3, 0.5
 SENTENCES, SEED = 20, 1
 
 
-def verify(
-    translator: Translator, folder: Path, precision: str, lines: Optional[List[str]]
-) -> dict:
+def verify(translator: Translator, folder: Path, precision: str, lines: list[str] | None) -> dict:
     """Compare an exported *folder* with the model it was made from, or refuse it.
 
     *lines* of text; None: sentences of random subwords. Returns the largest difference of words'
@@ -63,8 +60,8 @@ def verify(
 
 @torch.no_grad()
 def compare_steps(
-    translator: Translator, exported: runtime.ExportedModel, source: List[str], target: List[str]
-) -> Tuple[float, float]:
+    translator: Translator, exported: runtime.ExportedModel, source: list[str], target: list[str]
+) -> tuple[float, float]:
     """The largest difference of the words' scores in the first steps, and the largest logit."""
     model, task = translator.models[0], translator.task
     tokens = task.source_dictionary.encode_line(" ".join(source), add_if_not_exist=False)

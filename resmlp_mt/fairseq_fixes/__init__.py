@@ -10,8 +10,8 @@ import importlib.util
 import logging
 import sys
 import warnings
+from collections.abc import Callable
 from types import ModuleType
-from typing import Callable
 
 # fairseq imports them for two files that are not about translation: a third of its start
 SLOW = ("sklearn", "sklearn.metrics", "scipy.stats")

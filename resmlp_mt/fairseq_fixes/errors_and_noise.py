@@ -8,7 +8,8 @@ import argparse
 import ast
 import os
 import sys
-from typing import Any, Dict, Iterator, Tuple, cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 from fairseq import checkpoint_utils, hub_utils
 from fairseq.tasks import FairseqTask
@@ -48,7 +49,7 @@ def check_options(options, path: str) -> None:
             )
 
 
-def _strings(options, name: str = "") -> Iterator[Tuple[str, str]]:
+def _strings(options, name: str = "") -> Iterator[tuple[str, str]]:
     """Every string in *options* with the name of its option."""
     if isinstance(options, (DictConfig, ListConfig)):
         options = OmegaConf.to_container(options)
@@ -110,7 +111,7 @@ def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *a
         # of a checkpoint with a kind of its own, fairseq ignores the kind that the caller gave
         if not OmegaConf.is_config(options) or options.get("_name") == kwargs.get(kind):
             continue
-        found = cast(Dict[str, Any], OmegaConf.to_container(options, resolve=True))
+        found = cast(dict[str, Any], OmegaConf.to_container(options, resolve=True))
         for option, value in found.items():
             if option not in kwargs and "://" in str(value):
                 path = os.path.join(str(model_name_or_path), checkpoint_file)

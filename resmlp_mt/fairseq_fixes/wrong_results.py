@@ -1,9 +1,9 @@
 """Without these, results are wrong: sentences get lost, searches go astray, text is split in
 another way than for the training."""
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Iterator, List
 
 import numpy as np
 import torch
@@ -15,10 +15,10 @@ from fairseq.tasks import FairseqTask
 from fairseq_cli import interactive
 from omegaconf import OmegaConf
 
-from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace, running
 from resmlp_mt.model.model import ResMLPModel
+from resmlp_mt.search.beam_search import ResMLPGenerator
 from resmlp_mt.text.lines import read_lines
 
 
@@ -62,7 +62,7 @@ def build_generator(original, self, models, args, seq_gen_cls=None, *others, **k
 
 
 @replace(running(interactive), "buffered_read")
-def buffered_read(original, input: str, buffer_size: int) -> Iterator[List[str]]:
+def buffered_read(original, input: str, buffer_size: int) -> Iterator[list[str]]:
     """fairseq-interactive ends a line at a lone carriage return too, so that one line gets two
     answers. It can go when it opens its input with ``newline="\\n"`` (test_cli_interactive.py,
     ``test_one_answer_to_each_line``)."""

@@ -4,7 +4,6 @@ Importing this file registers both with fairseq.
 """
 
 from functools import partial
-from typing import Dict
 
 from fairseq.models import register_model, register_model_architecture
 
@@ -19,7 +18,7 @@ GATED = {"token_mixing": "gated", "token_mixing_heads": 8}
 # convolutions over three positions, which need positional embeddings
 CONV = {"token_mixing": "conv", "token_positional_embeddings": True}
 
-ARCHITECTURES: Dict[str, dict] = {
+ARCHITECTURES: dict[str, dict] = {
     # the paper's, section 3: d = 512, hidden 2048, 8 heads, 6 + 6 or 12 + 12 layers
     "resmlp_mt_6": {},
     "resmlp_mt_12": DEEP,

@@ -5,8 +5,8 @@ value. States are T x B x C, fairseq's layout. Word-by-word decoding has R x C: 
 position of R hypotheses.
 """
 
+from collections.abc import Callable
 from functools import partial
-from typing import Callable, List, Optional, Tuple
 
 import torch
 from fairseq import utils
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
-from resmlp_mt.decoding.memory import SourceMemory
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.folding import after, before, with_parts
+from resmlp_mt.model.memory import SourceMemory
 from resmlp_mt.model.padding import zero_padding
 
 
@@ -118,11 +118,11 @@ class CrossAttentionBranch(Branch):
     def forward(
         self,
         x: Tensor,
-        encoder_out: Optional[Tensor],
-        mask: Optional[Tensor],
-        source: Optional[SourceMemory] = None,
+        encoder_out: Tensor | None,
+        mask: Tensor | None,
+        source: SourceMemory | None = None,
         need_weights: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Tensor | None]:
         """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with *source*,
         which stands for both, x is R x C. The weights are H x B x T x S."""
         query, heads = compose(self.attn.q_proj, self.pre, x), self.attn.num_heads
@@ -149,7 +149,7 @@ class CrossAttentionBranch(Branch):
         return with_parts(self, pre=pre, attn=attn, post=unchanged)
 
 
-def keys_values(attention: nn.Module, states: Tensor) -> Tuple[Tensor, Tensor]:
+def keys_values(attention: nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
     """S x B x C to fairseq's keys and values, B x H x S x C / H each."""
     keys, values = attention.k_proj(states), attention.v_proj(states)
     return split_heads(keys, attention.num_heads), split_heads(values, attention.num_heads)
@@ -165,10 +165,10 @@ def attend(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    mask: Optional[Tensor],
+    mask: Tensor | None,
     dropout: float,
     need_weights: bool,
-) -> Tuple[Tensor, Optional[Tensor]]:
+) -> tuple[Tensor, Tensor | None]:
     """``softmax(Q K' / sqrt(C / H) + mask) V``, B x H x T x C / H, and, if asked for, the weights
     before dropout, B x H x T x S, in float32 at least. *mask* is B x 1 x 1 x S."""
     if not need_weights:
@@ -223,7 +223,7 @@ def compose(linear: Callable, function: Callable, x: Tensor) -> Tensor:
         or torch.is_autocast_enabled(x.device.type)
     ):
         return linear(function(x))
-    kept: List[list] = []
+    kept: list[list] = []
 
     def pack(tensor: Tensor) -> list:
         kept.append([tensor])

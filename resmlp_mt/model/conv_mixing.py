@@ -4,8 +4,6 @@ Its K taps are centred in the encoder and read the newest K positions in the dec
 outside the sentence count as zero.
 """
 
-from typing import Optional
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -45,7 +43,7 @@ class ConvTokenMixing(nn.Module):
         padded = F.pad(x, (0, 0, 0, 0, left, reach - left))
         return padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
 
-    def folded(self, pre: Optional[Affine], post: Affine) -> nn.Module:
+    def folded(self, pre: Affine | None, post: Affine) -> nn.Module:
         if pre is None:
             return with_parts(self, taps=after(self.taps, post))
         return FoldedConvTokenMixing(self, pre, post)

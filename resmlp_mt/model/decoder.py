@@ -1,15 +1,15 @@
 """The decoder: fairseq's Transformer decoder with ResMLP layers in it."""
 
-from typing import Dict, Iterable, List, Optional, Tuple
+from collections.abc import Iterable
 
 from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.memory import DecodingMemory, SourceMemory
 from resmlp_mt.model.branches import CrossAttentionBranch, FeedForwardBranch, build_norm
 from resmlp_mt.model.encoder import wrap_layer
 from resmlp_mt.model.folding import FoldedLayers
+from resmlp_mt.model.memory import DecodingMemory, SourceMemory
 from resmlp_mt.model.mixing_kinds import build_token_mixing_branch
 from resmlp_mt.model.padding import check_length, hide_padding, turn_back, turn_right
 
@@ -27,11 +27,11 @@ class ResMLPDecoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        encoder_out: Optional[Tensor] = None,
-        mask: Optional[Tensor] = None,
-        memory: Optional[DecodingMemory] = None,
+        encoder_out: Tensor | None = None,
+        mask: Tensor | None = None,
+        memory: DecodingMemory | None = None,
         need_attn: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Tensor | None]:
         """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
         *memory*, which stands for both, x is R x C. The weights are H x B x T x S."""
         history, source = (None, None) if memory is None else (memory.history, memory.source)
@@ -45,7 +45,7 @@ class ResMLPDecoderLayer(nn.Module):
 class ResMLPDecoder(TransformerDecoderBase):
     """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final affine map, the output layer."""
 
-    folded: Optional[FoldedLayers] = None  # in inference
+    folded: FoldedLayers | None = None  # in inference
 
     def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn)
@@ -59,11 +59,11 @@ class ResMLPDecoder(TransformerDecoderBase):
     def extract_features(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: Optional[Dict[str, List[Tensor]]] = None,
-        incremental_state: Optional[dict] = None,
+        encoder_out: dict[str, list[Tensor]] | None = None,
+        incremental_state: dict | None = None,
         full_context_alignment: bool = False,
-        alignment_layer: Optional[int] = None,
-        alignment_heads: Optional[int] = None,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
     ):
         """Features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
 
@@ -105,10 +105,10 @@ class ResMLPDecoder(TransformerDecoderBase):
     def _features(
         self,
         tokens: Tensor,
-        encoder_out: Optional[dict],
-        memory: Optional[DecodingMemory],
-        alignment_layer: Optional[int] = None,
-        alignment_heads: Optional[int] = None,
+        encoder_out: dict | None,
+        memory: DecodingMemory | None,
+        alignment_layer: int | None = None,
+        alignment_heads: int | None = None,
     ):
         """:meth:`extract_features` of tokens padded on the right, or, with *memory*, of the newest
         words, R: then features and states are R x C."""
@@ -149,7 +149,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         return self.layers if self.folded is None else self.folded()
 
     @staticmethod
-    def _source(encoder_out: Optional[dict]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    def _source(encoder_out: dict | None) -> tuple[Tensor | None, Tensor | None]:
         """The states, S x B x C, and what hides their padding, B x 1 x 1 x S, if any."""
         if encoder_out is None or not encoder_out["encoder_out"]:
             return None, None
@@ -157,7 +157,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         padding = next(iter(encoder_out["encoder_padding_mask"]), None)
         return states, hide_padding(padding, states.dtype)
 
-    def _embed(self, tokens: Tensor, memory: Optional[DecodingMemory]) -> Tensor:
+    def _embed(self, tokens: Tensor, memory: DecodingMemory | None) -> Tensor:
         """B x T words to B x T x C, or, with *memory*, R to R x C."""
         x = self.embed_scale * self.embed_tokens(tokens)
         if self.quant_noise is not None:

@@ -1,7 +1,5 @@
 """The encoder: fairseq's Transformer encoder with ResMLP layers in it."""
 
-from typing import Optional
-
 import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerEncoderBase
@@ -29,7 +27,7 @@ class ResMLPEncoderLayer(nn.Module):
         self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=False)
         self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
 
-    def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None) -> Tensor:
         """x is T x B x C, the mask B x T, True at padding, which is on the right."""
         z = self.token_mixing(x, encoder_padding_mask)
         return self.feed_forward(z)
@@ -50,7 +48,7 @@ def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
 class ResMLPEncoder(TransformerEncoderBase):
     """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final affine map."""
 
-    folded: Optional[FoldedLayers] = None  # in inference
+    folded: FoldedLayers | None = None  # in inference
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
@@ -63,9 +61,9 @@ class ResMLPEncoder(TransformerEncoderBase):
     def forward(
         self,
         src_tokens: Tensor,
-        src_lengths: Optional[Tensor] = None,
+        src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
-        token_embeddings: Optional[Tensor] = None,
+        token_embeddings: Tensor | None = None,
     ) -> dict:
         """fairseq's encoder output for B x T words, padded on either side. *token_embeddings*,
         B x T x C, replace theirs. Every entry has the positions of *src_tokens*; the states are

@@ -4,15 +4,15 @@ A folded branch is a copy that shares whatever it does not change. The state dic
 trained parameters. Products and sums are computed in float64.
 """
 
+from collections.abc import Iterable
 from copy import copy, deepcopy
 from operator import is_
-from typing import Iterable, List, Optional
 
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.decoding.packing import pack_
 from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.packing import pack_
 from resmlp_mt.model.padding import zero_padding
 
 
@@ -30,17 +30,17 @@ class FoldedLayers:
 
     def __init__(self, layers: nn.ModuleList, pack: bool):
         self._layers, self._pack = layers, pack
-        self._folded: List[nn.Module] = []
-        self._state: Optional[tuple] = None
-        self._sources: List[Tensor] = []
-        self._memory: List[Tensor] = []  # keeps the addresses of the sources in use
+        self._folded: list[nn.Module] = []
+        self._state: tuple | None = None
+        self._sources: list[Tensor] = []
+        self._memory: list[Tensor] = []  # keeps the addresses of the sources in use
 
     def __call__(self) -> Iterable[nn.Module]:
         """The layers to run now, found by a walk over all parameters: ask once a batch."""
         unfolded = self._layers.training or torch.is_grad_enabled()
         if unfolded or torch.compiler.is_compiling():
             return self._layers
-        sources: List[Tensor] = []
+        sources: list[Tensor] = []
         hooked = [_collect(layer, sources) for layer in self._layers]
         # tensors made in inference mode have no version
         versions = [0 if t.is_inference() else t._version for t in sources]
@@ -53,7 +53,7 @@ class FoldedLayers:
 
     @torch.no_grad()
     @torch.inference_mode(False)
-    def _fold(self, hooked: List[bool]) -> None:
+    def _fold(self, hooked: list[bool]) -> None:
         self._folded = [
             layer if watched else fold_layer(layer) for layer, watched in zip(self._layers, hooked)
         ]
@@ -62,7 +62,7 @@ class FoldedLayers:
                 pack_(layer)
 
 
-def _collect(module: nn.Module, found: List[Tensor]) -> bool:
+def _collect(module: nn.Module, found: list[Tensor]) -> bool:
     """Add the tensors of *module* to *found*; returns whether it has a hook."""
     own = *module._parameters.values(), *module._buffers.values()
     found += [t for t in own if t is not None]
@@ -124,7 +124,7 @@ class FoldedTokenMixing(nn.Module):
     """
 
     @torch.no_grad()
-    def __init__(self, mixing: nn.Module, pre: Optional[Affine], post: Affine):
+    def __init__(self, mixing: nn.Module, pre: Affine | None, post: Affine):
         super().__init__()
         self.mixing = mixing
         dtype, exact = mixing.weight.dtype, deepcopy(mixing).double()

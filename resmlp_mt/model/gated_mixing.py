@@ -4,8 +4,6 @@ A alone mixes by position, whatever the words are. The gate multiplies its resul
 channel, as in the spatial gating unit of gMLP (Liu et al., 2021), here with a Toeplitz A.
 """
 
-from typing import Optional
-
 from torch import Tensor, nn
 
 from resmlp_mt.model.affine import Affine
@@ -41,7 +39,7 @@ class GatedTokenMixing(nn.Module):
         value = zero_padding(value, padding_mask)
         return self.output(self.toeplitz(value, history) * self.activation(gate))
 
-    def folded(self, pre: Optional[Affine], post: Affine) -> nn.Module:
+    def folded(self, pre: Affine | None, post: Affine) -> nn.Module:
         """The map before goes into W_v and W_g, the map after into W_o."""
         value_gate = self.value_gate if pre is None else before(pre, self.value_gate)
         return with_parts(self, value_gate=value_gate, output=after(self.output, post))

@@ -1,7 +1,5 @@
 """The choices of ``--token-mixing``, and the branch that mixes by the chosen one."""
 
-from typing import Dict, Type
-
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
@@ -10,10 +8,10 @@ from resmlp_mt.model.conv_mixing import ConvTokenMixing
 from resmlp_mt.model.gated_mixing import GatedTokenMixing
 from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
 
-TOKEN_MIXING: Dict[str, Type[nn.Module]] = {}
+TOKEN_MIXING: dict[str, type[nn.Module]] = {}
 
 
-def register_mixing(name: str, cls: Type[nn.Module]) -> None:
+def register_mixing(name: str, cls: type[nn.Module]) -> None:
     """Make *cls* a choice of ``--token-mixing``. docs/options.md shows a kind of your own."""
     if TOKEN_MIXING.setdefault(name, cls) is not cls:
         raise UserError(f"register_mixing: there is another {name} already: choose another name")

@@ -8,12 +8,12 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerModelBase
 from omegaconf import OmegaConf
 
-from resmlp_mt.decoding.packing import pack_
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
 from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.packing import pack_
 from resmlp_mt.model_folder import found_beside
 from resmlp_mt.text.settings import check_dictionaries
 

@@ -4,15 +4,13 @@ fairseq pads sources on the left by default, but row t of A is about the t-th wo
 moves to the right on the way in and back on the way out: a sentence has the same states anywhere.
 """
 
-from typing import Optional, Tuple
-
 import torch
 from torch import Tensor
 
 from resmlp_mt.errors import UserError
 
 
-def zero_padding(x: Tensor, padding_mask: Optional[Tensor]) -> Tensor:
+def zero_padding(x: Tensor, padding_mask: Tensor | None) -> Tensor:
     """*x*, T x B x C, with zeros where the mask, B x T, is True."""
     return x if padding_mask is None else x.masked_fill(padding_mask.t().unsqueeze(-1), 0)
 
@@ -23,7 +21,7 @@ def is_known_empty(mask: Tensor) -> bool:
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 
-def hide_padding(padding_mask: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
+def hide_padding(padding_mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """B x S, True at padding, to what attention adds to its scores, B x 1 x 1 x S, or None."""
     if padding_mask is None or is_known_empty(padding_mask):
         return None
@@ -51,7 +49,7 @@ def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) ->
     raise UserError(f"{said}, or train with --max-{side}-positions {width} or more")
 
 
-def turn_right(tokens: Tensor, padding_idx: int) -> Tuple[Tensor, Optional[Tensor]]:
+def turn_right(tokens: Tensor, padding_idx: int) -> tuple[Tensor, Tensor | None]:
     """Move the left padding of B x T tokens to the right. Also returns the B x T positions that
     undo this, or None if it is known that nothing moved."""
     padding = tokens.eq(padding_idx)

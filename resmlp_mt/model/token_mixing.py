@@ -5,16 +5,14 @@ submatrix. With more than one head, each group of C / H neighbouring channels ha
 own (H = 1 is the paper's model).
 """
 
-from typing import Optional
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.decoding.memory import BeamHistory
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.folding import FoldedTokenMixing
+from resmlp_mt.model.memory import BeamHistory
 
 
 class TokenMixing(nn.Module):
@@ -72,7 +70,7 @@ class TokenMixing(nn.Module):
         by_head = y.view(*x.shape[:-1], self.heads, -1) + bias.unsqueeze(-1)
         return by_head.view(x.shape)
 
-    def mix(self, x: Tensor, history: Optional[BeamHistory] = None) -> Tensor:
+    def mix(self, x: Tensor, history: BeamHistory | None = None) -> Tensor:
         """``A x`` alone; arguments as in :meth:`forward`."""
         if history is not None:
             return history.weighted_sum(self, x)
@@ -86,7 +84,7 @@ class TokenMixing(nn.Module):
         mixed = mixed.view(self.heads, length, batch, -1).permute(1, 2, 0, 3)
         return mixed.reshape(length, batch, channels)
 
-    def folded(self, pre: Optional[Affine], post: Affine) -> nn.Module:
+    def folded(self, pre: Affine | None, post: Affine) -> nn.Module:
         """``post(A pre(x) + b)``, with the maps absorbed; *pre* is None if it stays outside."""
         return FoldedTokenMixing(self, pre, post)
 

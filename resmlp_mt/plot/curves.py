@@ -1,24 +1,24 @@
 """Learning curves from logs: of one training, or of several to compare."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.train.log import read_curve
 from resmlp_mt.plot.style import CM, COLUMN, GREY, in_style, look, new_figure
-from resmlp_mt.train.log import read_curve
 
 # "train" and "valid": (update, nll in bits a token)
-Curve = Dict[str, List[Tuple[int, float]]]
+Curve = dict[str, list[tuple[int, float]]]
 
 
-def read_curves(files: Sequence[str]) -> Dict[str, Curve]:
+def read_curves(files: Sequence[str]) -> dict[str, Curve]:
     """Curves by label, out of logs of fairseq-train. ``LABEL=FILE`` names one. Otherwise it has
     the name of the file or, for a ``train.log``, that of its folder."""
-    curves: Dict[str, Curve] = {}
+    curves: dict[str, Curve] = {}
     for given in files:
         label, equals, path = str(given).partition("=")
         if not equals or os.path.exists(given):
@@ -36,7 +36,7 @@ def read_curves(files: Sequence[str]) -> Dict[str, Curve]:
     return curves
 
 
-def _read_log(path: Path) -> Tuple[Curve, str]:
+def _read_log(path: Path) -> tuple[Curve, str]:
     try:
         curve = read_curve(path)
     except OSError as error:
@@ -52,7 +52,7 @@ def _read_log(path: Path) -> Tuple[Curve, str]:
 
 
 @in_style
-def draw_curves(curves: Dict[str, Curve], title: Optional[str] = None) -> Figure:
+def draw_curves(curves: dict[str, Curve], title: str | None = None) -> Figure:
     """Validation nll by update, and for a single curve the nll of training too."""
     several = len(curves) > 1
     figure = new_figure(COLUMN, (5.5 + 0.32 * len(curves)) * CM, title)

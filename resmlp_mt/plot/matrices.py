@@ -1,7 +1,8 @@
 """The mixing matrices A of a checkpoint as heat maps, by depth: the paper's Figure 2, for text."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,11 +14,11 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
 SIDES = ("encoder", "decoder")
-Layer = Tuple[str, int]  # "encoder" or "decoder", and the number of the layer from 0
+Layer = tuple[str, int]  # "encoder" or "decoder", and the number of the layer from 0
 ROWS = 16  # more rows of panels than that take the width of a page
 
 
-def mixing_matrices(path: Path, length: int) -> Dict[Layer, Tensor]:
+def mixing_matrices(path: Path, length: int) -> dict[Layer, Tensor]:
     """H x T x T by layer, encoder first, for sentences of *length* tokens (at most N)."""
     state = read_checkpoint(path)
     if "cfg" not in state or not any(".feed_forward.fc1." in name for name in state["model"]):
@@ -44,7 +45,7 @@ class Panel(NamedTuple):
     row: str = ""
 
 
-def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Panel]]:
+def arrange(matrices: dict[Layer, Tensor], heads: Sequence[int]) -> list[list[Panel]]:
     """Rows of panels of these *heads*, from 1, with depth from left to right.
 
     Each head has a row. The decoder stands beside the encoder if there are several heads and room,
@@ -58,7 +59,7 @@ def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Pa
     rows = []
     for block in blocks:
         for head in heads:
-            row: List[Panel] = []
+            row: list[Panel] = []
             for side, layer in block:
                 heading, label = f"layer {layer + 1}", side
                 if len(heads) > 1:
@@ -70,14 +71,14 @@ def arrange(matrices: Dict[Layer, Tensor], heads: Sequence[int]) -> List[List[Pa
     return rows
 
 
-def _blocks(matrices: Dict[Layer, Tensor], columns: int) -> List[List[Layer]]:
+def _blocks(matrices: dict[Layer, Tensor], columns: int) -> list[list[Layer]]:
     """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
     sides = [[layer for layer in matrices if layer[0] == side] for side in SIDES]
     return [some[i : i + columns] for some in sides for i in range(0, len(some), columns)]
 
 
 @in_style
-def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figure:
+def draw_matrices(rows: list[list[Panel]], title: str | None = None) -> Figure:
     """Heat maps: zero white, positive red, negative blue, each scaled by its largest weight."""
     columns = max(map(len, rows))
     width = PAGE if columns > 6 else COLUMN
@@ -102,7 +103,7 @@ def draw_matrices(rows: List[List[Panel]], title: Optional[str] = None) -> Figur
                 axes.set_ylabel(f"{panel.row}\nto t".strip())
             if column >= len(below):
                 axes.set_xlabel("from s")
-    place: Dict[str, Any] = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
+    place: dict[str, Any] = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
     scale = figure.colorbar(image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], **place)
     scale.set_label("weight A[t, s], divided by the largest of its matrix")
     scale.outline.set_linewidth(0.5)

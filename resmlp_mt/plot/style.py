@@ -7,8 +7,8 @@ colour-blind readers and grey prints.
 
 import logging
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Optional, Sequence
 
 from matplotlib import style
 from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ UNUSED = "#E4E4E4"  # where a triangular matrix has no weight
 in_style = style.context(Path(__file__).with_name("resmlp_mt.mplstyle"))  # decorates what draws
 
 
-def new_figure(width: float, height: float, title: Optional[str] = None) -> Figure:
+def new_figure(width: float, height: float, title: str | None = None) -> Figure:
     """An empty figure that keeps all labels inside, sizes in inches. A *title* adds its height."""
     room = 0.5 * CM if title else 0
     figure = Figure(figsize=(width, height + room), layout="constrained")

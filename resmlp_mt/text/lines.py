@@ -9,9 +9,10 @@ import hashlib
 import itertools
 import sys
 import zlib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, cast
+from typing import BinaryIO, cast
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import whole_file
@@ -73,7 +74,7 @@ def read_lines(path: Path) -> Iterator[str]:
             ) from None
 
 
-def read_text(path: Path) -> List[str]:
+def read_text(path: Path) -> list[str]:
     """All lines of a text, which has some."""
     lines = list(read_lines(path))
     if not lines:

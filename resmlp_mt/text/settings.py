@@ -5,11 +5,12 @@
 """
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Optional, Tuple
+from typing import TYPE_CHECKING
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, whole_file, write_json
@@ -38,7 +39,7 @@ class TextSettings:
         write_json(Path(folder) / FILE, {name: getattr(self, name) for name in names})
 
     @classmethod
-    def load(cls, folder: Path, model: Optional[Path] = None) -> Optional["TextSettings"]:
+    def load(cls, folder: Path, model: Path | None = None) -> "TextSettings | None":
         """The decision stored in a folder, if there is one, with its subwords or *model*."""
         path = Path(folder) / FILE
         if not path.is_file():
@@ -76,7 +77,7 @@ class TextSettings:
         return Subwords(self.subword_model)
 
 
-def dictionary_digest(folder: Path, languages: Tuple[str, str]) -> Optional[str]:
+def dictionary_digest(folder: Path, languages: tuple[str, str]) -> str | None:
     """What tells the dictionaries in a folder from others; None if they are not there."""
     paths = [Path(folder) / f"dict.{language}.txt" for language in languages]
     if not all(path.is_file() for path in paths):
@@ -85,7 +86,7 @@ def dictionary_digest(folder: Path, languages: Tuple[str, str]) -> Optional[str]
     return sha256(source if source == target else source + target).hexdigest()[:16]
 
 
-def check_dictionaries(checkpoint: Path, data: Path, languages: Tuple[str, str]) -> None:
+def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str]) -> None:
     """Refuse *data* that numbers the words differently than dictionaries or ``train.json``
     beside the checkpoint do."""
     folder = Path(checkpoint).parent

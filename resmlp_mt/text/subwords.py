@@ -2,8 +2,8 @@
 
 import io
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Iterable, Iterator, List, Optional
 
 import sentencepiece
 
@@ -58,7 +58,7 @@ def train_subwords(
     return path
 
 
-def _explained(said: str, vocab_size: int) -> Optional[UserError]:
+def _explained(said: str, vocab_size: int) -> UserError | None:
     """What SentencePiece said in one line, if it is known."""
     if "sentences_.empty()" in said:
         return UserError("no line of 1 to 4192 bytes to learn subwords from: give text")
@@ -85,7 +85,7 @@ class Subwords:
             raise UserError(message) from None
 
     @property
-    def bytes(self) -> List[str]:
+    def bytes(self) -> list[str]:
         """The pieces that spell a byte, such as ``<0x0A>``."""
         numbers = range(self.processor.get_piece_size())
         return [self.processor.id_to_piece(n) for n in numbers if self.processor.is_byte(n)]
@@ -117,7 +117,7 @@ def one_line_of_text(line: str) -> str:
 
 def plain_pieces(
     pieces: Iterable[str], processor: sentencepiece.SentencePieceProcessor
-) -> List[str]:
+) -> list[str]:
     """Pieces that fairseq takes for nothing but text: a ``</s>`` that SentencePiece does not know
     comes out whole, and would end the sentence, so it is cut into characters."""
     plain = []

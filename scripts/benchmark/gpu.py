@@ -4,7 +4,6 @@ precision, and speed in 16 bits."""
 import warnings
 from argparse import Namespace
 from contextlib import nullcontext
-from typing import Dict, List
 
 import modes
 import torch
@@ -16,10 +15,10 @@ from measuring import show
 from models import Pair, complete, loss_of, make_ready
 from torch import Tensor
 
-from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
-from resmlp_mt.train.recipe import command_line, load_recipe
+from resmlp_mt.pipeline.train.recipe import command_line, load_recipe
+from resmlp_mt.search.beam_search import ResMLPGenerator
 
 TOLERANCE = 1e-3  # how far float32 on two devices may be apart
 SMALL = (
@@ -28,7 +27,7 @@ SMALL = (
 )
 
 
-def agreement(args) -> Dict[str, dict]:
+def agreement(args) -> dict[str, dict]:
     """By kind of token mixing: the largest differences to the CPU, and sentences whose words differ
     from those of fairseq's own beam search there."""
     small = {"vocabulary": 200, "device": "cpu", "dtype": "float32", "arch": "resmlp_mt_tiny"}
@@ -75,7 +74,7 @@ def difference(some: Tensor, others: Tensor) -> float:
     return ((some - others).abs().max() / others.abs().max().clamp(min=1)).item()
 
 
-def train(args, precision: str) -> List[float]:
+def train(args, precision: str) -> list[float]:
     """The losses of ``--updates`` updates with the paper's recipe, without skipped ones."""
     pair = Pair(Namespace(**{**vars(args), "dtype": "float32", "device": "cpu"}))
     switches = {"float16": ["--fp16"]}.get(precision, []) + ["--cpu"] * (args.device == "cpu")
@@ -86,7 +85,7 @@ def train(args, precision: str) -> List[float]:
     criterion = pair.task.build_criterion(cfg.criterion)
     trainer = Trainer(cfg, pair.task, pair.build(pair.ours), criterion)
     trainer.begin_epoch(1)
-    losses: List[float] = []
+    losses: list[float] = []
     bfloat16 = torch.autocast(args.device, torch.bfloat16)
     with bfloat16 if precision == "bfloat16" else nullcontext():
         for update in range(args.updates):

@@ -1,16 +1,16 @@
 """Systems timed in turn, and the tables of what was found."""
 
 import time
+from collections.abc import Callable
 from statistics import median
-from typing import Callable, Dict, List
 
 import torch
 from results import number, spread
 
 
-def alternate(runs: Dict[str, Callable[[], object]], repeats: int) -> Dict[str, List[float]]:
+def alternate(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
     """Seconds of each run, one a repeat: A B A B ..., after a round that does not count."""
-    seconds: Dict[str, List[float]] = {name: [] for name in runs}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
     wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     for repeat in range(1 + repeats):
         for name, run in runs.items():
@@ -23,7 +23,7 @@ def alternate(runs: Dict[str, Callable[[], object]], repeats: int) -> Dict[str, 
     return seconds
 
 
-def timed(title: str, runs: Dict[str, Callable[[], object]], args, tokens: int, steps: int) -> dict:
+def timed(title: str, runs: dict[str, Callable[[], object]], args, tokens: int, steps: int) -> dict:
     """By system: tokens a second, milliseconds a step and the speed-up over the Transformer.
 
     The speed-up is the ratio of times taken right after each other, so that a slow phase of the
@@ -43,11 +43,11 @@ def timed(title: str, runs: Dict[str, Callable[[], object]], args, tokens: int, 
     return found
 
 
-def middle(values: List[float]) -> dict:
+def middle(values: list[float]) -> dict:
     return {"median": median(values), "low": min(values), "high": max(values)}
 
 
-def show(title: str, head: List[str], rows: List[List[str]]) -> None:
+def show(title: str, head: list[str], rows: list[list[str]]) -> None:
     """Print a table whose columns are as wide as their longest cell."""
     widths = [max(map(len, column)) for column in zip(head, *rows)]
     print(f"\n{title}\n")

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from pathlib import Path
-from typing import List
 
 import torch
 from fairseq import options as fairseq_options
@@ -24,7 +23,7 @@ SAME = [
 import_user_module(Namespace(user_dir=str(Path(resmlp_mt.__file__).parent)))
 
 
-def complete(arch: str, words: List[str]) -> Namespace:
+def complete(arch: str, words: list[str]) -> Namespace:
     """All options of an architecture, as ``fairseq-train`` parses them from *words*."""
     parser = fairseq_options.get_training_parser()
     return fairseq_options.parse_args_and_arch(parser, ["data", "--arch", arch, *words])

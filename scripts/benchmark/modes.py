@@ -3,7 +3,6 @@
 import io
 import pickle
 from functools import partial
-from typing import Dict, List
 
 import torch
 from measuring import show, timed
@@ -14,7 +13,7 @@ from systems import exported, in_ctranslate2, in_fairseq
 from resmlp_mt.errors import UserError
 
 
-def decode(args) -> List[dict]:
+def decode(args) -> list[dict]:
     """Translate the same sentences into each target length."""
     pair = Pair(args)
     batch = pair.batch(args.sentences, args.source_length)
@@ -36,7 +35,7 @@ def decode(args) -> List[dict]:
     return lines
 
 
-def train(args) -> List[dict]:
+def train(args) -> list[dict]:
     """A step is the forward pass with label-smoothed loss, the backward pass and Adagrad."""
     pair = Pair(args)
     models = {name: pair.build(name).train() for name in pair.options}
@@ -59,11 +58,11 @@ def train(args) -> List[dict]:
     return lines
 
 
-def memory(args) -> Dict[str, dict]:
+def memory(args) -> dict[str, dict]:
     """Bytes by model and length: activations that training keeps, and what decoding remembers."""
     lengths, pair = sorted(args.target_length), Pair(args)
     source = pair.batch(args.sentences, args.source_length)
-    found: Dict[str, dict] = {}
+    found: dict[str, dict] = {}
     for name in pair.options:
         model = pair.build(name)
         saved = {
@@ -93,10 +92,10 @@ def saved_bytes(model, task, batch: dict) -> int:
     return held
 
 
-def held_by_length(model, pair: Pair, batch: dict, lengths: List[int]) -> Dict[int, int]:
+def held_by_length(model, pair: Pair, batch: dict, lengths: list[int]) -> dict[int, int]:
     """Bytes that decoding remembers after each of *lengths* words: what the last layer gets beside
     the newest state."""
-    found: Dict[int, int] = {}
+    found: dict[int, int] = {}
     steps = 0
 
     def look(layer, args, kwargs, output):
@@ -113,7 +112,7 @@ def held_by_length(model, pair: Pair, batch: dict, lengths: List[int]) -> Dict[i
 
 def held_bytes(value) -> int:
     """Bytes of all tensors in *value*, each storage once, modules apart."""
-    storages: Dict[int, int] = {}
+    storages: dict[int, int] = {}
 
     class Walk(pickle.Pickler):
         def persistent_id(self, part):

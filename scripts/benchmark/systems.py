@@ -4,22 +4,22 @@ Each function gives another one, from the number of words to the lengths that ca
 
 import tempfile
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable, Set
 
 import torch
 from models import Pair, make_ready
 
 from resmlp_mt.errors import UserError
 
-Translate = Callable[[int], Set[int]]
+Translate = Callable[[int], set[int]]
 
 
 def in_fairseq(model, pair: Pair, batch: dict) -> Translate:
     """As ``fairseq-generate`` does it."""
     make_ready(model, pair.args.beam)
 
-    def translate(words: int) -> Set[int]:
+    def translate(words: int) -> set[int]:
         options = Namespace(beam=pair.args.beam, max_len_a=0, max_len_b=words, min_len=words)
         found = pair.task.inference_step(
             pair.task.build_generator([model], options), [model], batch
@@ -44,7 +44,7 @@ def exported(precision: str, pair: Pair, batch: dict, native: bool = False) -> T
     search = BeamSearch(files, config, pair.args.threads, native)
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
 
-    def translate(words: int) -> Set[int]:
+    def translate(words: int) -> set[int]:
         found = search.search(sources, pair.args.beam, 1.0, 0, words)
         return {len(tokens) for hypotheses in found for _, tokens, _ in hypotheses}
 
@@ -62,7 +62,7 @@ def in_ctranslate2(precision: str, pair: Pair, batch: dict) -> Translate:
     rows = batch["net_input"]["src_tokens"].tolist()
     sources = [[words_of[word] for word in row[:-1]] for row in rows]
 
-    def translate(words: int) -> Set[int]:
+    def translate(words: int) -> set[int]:
         # it stops at the longest length without a step for the end of sentence: with one word
         # more it makes as many steps as fairseq
         found = translator.translate_batch(

@@ -2,10 +2,10 @@
 
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Callable, Dict, List
 
 import sentencepiece
 from fairseq import checkpoint_utils
@@ -19,13 +19,13 @@ from resmlp_mt.text.lines import read_text
 
 TOKENS = 4096  # source tokens of a batch, padding included
 # gives the number of tokens, ends included; 0 words: as many as the model wants
-Translate = Callable[[List[str], int], int]
+Translate = Callable[[list[str], int], int]
 
 
 def ours(folder: Path, native: bool, args) -> Translate:
     exported = ExportedModel(folder, args.threads, native)
 
-    def translate(lines: List[str], words: int) -> int:
+    def translate(lines: list[str], words: int) -> int:
         found = exported.stream(lines, beam=args.beam, max_tokens=TOKENS)
         return sum(len(one[0].pieces) + 1 for one in found)
 
@@ -36,7 +36,7 @@ def theirs(folder: Path, spm: Path, precision: str, args) -> Translate:
     translator = load_converted(folder, precision, args)
     subwords = sentencepiece.SentencePieceProcessor(model_file=str(spm))
 
-    def translate(lines: List[str], words: int) -> int:
+    def translate(lines: list[str], words: int) -> int:
         search = {"min_decoding_length": words or 1, "max_decoding_length": words or 200}
         pieces = subwords.encode(lines, out_type=str)
         found = translator.translate_batch(
@@ -49,10 +49,10 @@ def theirs(folder: Path, spm: Path, precision: str, args) -> Translate:
     return translate
 
 
-def one_by_one(systems: Dict[str, Translate], lines: List[str]) -> Dict[str, dict]:
+def one_by_one(systems: dict[str, Translate], lines: list[str]) -> dict[str, dict]:
     """Milliseconds of a line: all systems in turn, the median of three times. CTranslate2 writes
     as many words as the first of ours."""
-    taken: Dict[str, List[float]] = {system: [] for system in systems}
+    taken: dict[str, list[float]] = {system: [] for system in systems}
     first, *_ = systems.values()
     for line in lines:
         words = first([line], 0) - 1

@@ -56,7 +56,7 @@ def small_study(tmp_path, monkeypatch):
     sizes = {"train": 200, "valid.a": 10, "test.a": 12, "test.b": 10}
     for split, pairs in grammar.generate(1, sizes).items():
         write_pairs(tmp_path, split, ("en", "fr"), pairs)
-    recipe = (ROOT / "resmlp_mt/train/recipes/mixed.toml").read_text(encoding="utf-8")
+    recipe = (ROOT / "resmlp_mt/pipeline/train/recipes/mixed.toml").read_text(encoding="utf-8")
     recipe = re.sub(r"(embed-dim|ffn-embed-dim) = \d+", r"\1 = 16", recipe)
     recipe = re.sub(r"(-layers|updates) = \d+", r"\1 = 1", recipe)
     (tmp_path / "tiny.toml").write_text(recipe, encoding="utf-8")

@@ -2,8 +2,9 @@
 
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import tables
@@ -64,7 +65,7 @@ def folder(tmp_path_factory):
             path.write_text("".join(text), encoding="utf-8")
     for name in ("resmlp_mt", "scripts", "examples"):
         (folder / name).symlink_to(ROOT / name)
-    trial = (ROOT / "resmlp_mt/train/recipes/trial.toml").read_text(encoding="utf-8")
+    trial = (ROOT / "resmlp_mt/pipeline/train/recipes/trial.toml").read_text(encoding="utf-8")
     (folder / "small.toml").write_text(small(trial, SMALL), encoding="utf-8")
     return folder
 

@@ -18,9 +18,9 @@ from resmlp_mt.export.graphs import graphs
 from resmlp_mt.export.onnx_graph import quantize
 from resmlp_mt.export.runtime import ExportedModel
 from resmlp_mt.export.verification import verify
+from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.normalise import Normaliser
-from resmlp_mt.translate.translator import Translator
 
 TYPOGRAPHY = ["„Ja“ – sagt ‚er‘ …", "12 %", "5\u00a0000\u00a0; « oui »", "a\u00adb (c ) ``d''"]
 TYPOGRAPHY += ['Er sagte: "Ja."', "„Ja.“ Dann", "«\u00a0Oui\u00a0»"]

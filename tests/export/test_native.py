@@ -12,7 +12,7 @@ from exported_models import LINES, SHARED, apart, random_model, saved_model, sen
 from resmlp_mt.cli.main import main
 from resmlp_mt.export.folder import write_model
 from resmlp_mt.export.runtime import ExportedModel, TranslationError
-from resmlp_mt.translate.translator import Translator
+from resmlp_mt.pipeline.translate.translator import Translator
 
 # heads of 10 channels, and more than 32 of them in all
 WIDE = {"encoder_embed_dim": 40, "decoder_embed_dim": 40, "normalization": "layernorm"}

@@ -13,7 +13,7 @@ from fairseq_cli import interactive
 from fairseq_programs import call
 from helpers import build_model, pad_batch, random_sentences
 
-from resmlp_mt.decoding.search import ResMLPGenerator
+from resmlp_mt.search.beam_search import ResMLPGenerator
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 100, 1003])

@@ -10,8 +10,8 @@ from model_checks import random_words
 from torch import nn
 from torch.nn.utils import prune
 
-from resmlp_mt.decoding.memory import BeamHistory
 from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.memory import BeamHistory
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
 

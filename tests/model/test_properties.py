@@ -11,7 +11,7 @@ from model_checks import assert_causal, assert_decodes_as_in_one_pass, at_words
 from model_strategies import Case, cases, searches
 from torch import nn
 
-from resmlp_mt.decoding import memory
+from resmlp_mt.model import memory
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.folding import fold_
 

@@ -6,9 +6,9 @@ from helpers import build_model, gap, pad_batch, random_sentences, shift
 from model_checks import at_words
 from reference_model import decode, encode
 
-from resmlp_mt.decoding.search import ResMLPGenerator
 from resmlp_mt.model.architectures import ARCHITECTURES
 from resmlp_mt.model.folding import fold_
+from resmlp_mt.search.beam_search import ResMLPGenerator
 
 TOLERANCE = 1e-9
 HEADS = 4

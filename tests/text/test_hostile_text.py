@@ -19,7 +19,7 @@ from hypothesis import example, given
 from prepare_text import write_side
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.prepare.cleaning import Cleaner
+from resmlp_mt.pipeline.prepare.cleaning import Cleaner
 from resmlp_mt.text.lines import MARK, one_line, read_lines, read_text, write_lines
 from resmlp_mt.text.subwords import Subwords, train_subwords
 

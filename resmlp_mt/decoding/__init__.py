@@ -1,1 +1,0 @@
-"""Decoding: what it remembers, beam search, packed products. It knows no model."""

@@ -1,0 +1,310 @@
+"""What word-by-word decoding remembers.
+
+Nothing moves when beam search reorders or drops hypotheses. The inputs of the mixing sublayers are
+written once; a table of row numbers, shared by all layers, says whose they are. The keys and values
+of the cross-attention are kept once a sentence, since hypotheses stay within theirs.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+# in the dictionary that fairseq hands from step to step, one for each model of an ensemble
+_KEY = "resmlp_mt.model.memory"
+# finished sentences are dropped when they take up this share of the keys and values: dropping them
+# copies the rest, which costs as much as a few steps over the finished ones
+CLEAR_AT = 0.25
+# with fewer rows to sum, finding those that beams share costs more than it saves
+SHARE_FROM = 1024
+# positions that there is room for at first; the room doubles when it is full
+BUCKET = 32
+
+
+class DecodingMemory:
+    """Past target words, for the mixing sublayers, and the source, for the cross-attention."""
+
+    def __init__(self) -> None:
+        self.history = BeamHistory()
+        self.source: SourceMemory | None = None  # before the first word, or without a source
+        self.layers: Iterable[nn.Module] = ()  # of the decoder, as of the first word
+        self.need_attention = True  # beside the features
+
+    @staticmethod
+    def of(incremental_state: dict) -> "DecodingMemory":
+        """The memory in *incremental_state*, a new one if there is none yet."""
+        if _KEY not in incremental_state:
+            incremental_state[_KEY] = DecodingMemory()
+        return incremental_state[_KEY]
+
+    def remember(self, source: "SourceMemory") -> None:
+        """Keep the source, before the first word."""
+        self.source, self.history.beam = source, source.beam
+
+    def reorder(self, new_order: Tensor) -> None:
+        """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
+        self.history.reorder(new_order)
+        if self.source is not None:
+            self.source.reorder(new_order)
+            self.history.beam = self.source.beam
+
+    def follow(self, rows: Tensor, kept: Tensor | None, beam: int) -> None:
+        """:meth:`reorder` for hypotheses that stay within their sentence. The sentences *kept*
+        (None: all) are left, with *beam* hypotheses each."""
+        self.history.reorder(rows)
+        self.history.beam = beam
+        if self.source is None:
+            return
+        if self.source.beam != beam:
+            self.source.spread(beam)
+        if kept is not None:
+            self.source.keep(kept)
+
+
+class Bags(NamedTuple):
+    """The rows that each of n sums takes, as ``embedding_bag`` reads them."""
+
+    rows: Tensor  # E; numbers of buffer rows, those of the first sum first
+    positions: Tensor  # E; the position of the input in each row
+    offsets: Tensor  # n; where the entries of each sum begin
+
+
+class BeamHistory:
+    """Past inputs of every mixing sublayer, for R hypotheses.
+
+    Attributes:
+        index: R x room; the buffer row with each hypothesis's input at each position. Future
+            positions point to row 0, which is zero.
+        beam: how many neighbouring rows belong to one sentence; 1 if unknown.
+    """
+
+    def __init__(self) -> None:
+        self.beam = 1
+        self.index: Tensor | None = None
+        self._length = 0
+        self._rows = 1  # written so far, row 0 included
+        self._capacity = 0  # rows of each buffer
+        self._buffers: dict[int, Tensor] = {}  # by sublayer, capacity x C
+        self._matrices: dict[int, tuple[Tensor, ...]] = {}  # rows of A by sublayer, H x room each
+        self._bags: list[Bags] | None = None  # of the newest position
+        self._layout: tuple[torch.Size, Tensor, Tensor] | None = None
+
+    def __len__(self) -> int:
+        """How many positions have begun."""
+        return self._length
+
+    @property
+    def position(self) -> int:
+        """The newest position, counted from 0."""
+        return self._length - 1
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether each operation costs a launch, and each read a wait, as on a GPU: sums then run
+        over all positions that there is room for, and the host reads nothing."""
+        return self.index.device.type != "cpu"
+
+    def advance(self, hypotheses: int, limit: int, device: torch.device) -> None:
+        """Begin the next position, of at most *limit*: a new row for each of R hypotheses."""
+        if self.index is None:
+            self.index = torch.zeros(hypotheses, 0, dtype=torch.long, device=device)
+        room = self.index.size(1)
+        if self._length == room:
+            room = min(max(BUCKET, 2 * room), limit)
+            self.index = F.pad(self.index, (0, room - self._length))
+            self._matrices = {}
+        self._reserve(self._rows + (room - self._length) * hypotheses)
+        rows = torch.arange(self._rows, self._rows + hypotheses, device=device)
+        self.index[:, self._length] = rows
+        self._length += 1
+        self._rows += hypotheses
+        self._bags = None
+
+    def reorder(self, new_order: Tensor) -> None:
+        """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
+        if self.index is not None:
+            self.index = self.index.index_select(0, new_order)
+
+    def weighted_sum(self, mixing: nn.Module, x: Tensor) -> Tensor:
+        """Store a sublayer's newest inputs, R x C, and sum its inputs over each hypothesis's past,
+        weighted by the newest row of its ``matrix(length)``, H x T x T: R x C."""
+        past = self._write(id(mixing), x)
+        if self._bags is None:
+            self._bags = self._collect()
+        if id(mixing) not in self._matrices:
+            self._matrices[id(mixing)] = mixing.matrix(self.index.size(1)).unbind(1)
+        row = self._matrices[id(mixing)][self.position]
+        y, *shared = (self._sum(past, row, bags) for bags in self._bags)
+        for sums in shared:
+            y.view(-1, self.beam, y.size(1)).add_(sums.unsqueeze(1))
+        return y
+
+    def recent(self, layer: int, x: Tensor, count: int) -> Tensor:
+        """Store a layer's newest inputs, R x C, and look up its last *count*: R x count x C, the
+        oldest first, zero before the first position."""
+        past = self._write(layer, x)
+        rows = self.index[:, max(0, self._length - count) : self._length]
+        rows = F.pad(rows, (count - rows.size(1), 0))
+        return past.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
+
+    def inside(self, count: int) -> Tensor:
+        """Which of the last *count* positions, the newest included, are in the sentence."""
+        return torch.arange(count, device=self.index.device) >= count - self._length
+
+    def _reserve(self, rows: int) -> None:
+        """Make room for that many rows in each buffer."""
+        if rows <= self._capacity:
+            return
+        self._capacity = rows
+        for layer, old in self._buffers.items():
+            buffer = self._buffers[layer] = old.new_empty(rows, old.size(1))
+            buffer[: self._rows] = old[: self._rows]
+
+    def _write(self, layer: int, x: Tensor) -> Tensor:
+        """Store R x C; returns the layer's buffer, which :attr:`index` points into."""
+        buffer = self._buffers.get(layer)
+        if buffer is None:
+            buffer = self._buffers[layer] = x.new_empty(self._capacity, x.size(1))
+            buffer[0] = 0
+        buffer[self._rows - len(x) : self._rows] = x
+        return buffer
+
+    def _collect(self) -> list[Bags]:
+        """The newest position's sums: one for each hypothesis and, where beams share words, one for
+        each sentence, to be added to those of its beams."""
+        index = self.index if self.launch_bound else self.index[:, : self._length]
+        hypotheses, width = index.shape
+        if self.launch_bound or self.beam == 1 or index.numel() < SHARE_FROM:
+            if self._layout is None or self._layout[0] != index.shape:
+                positions = torch.arange(width, device=index.device).repeat(hypotheses)
+                offsets = torch.arange(0, hypotheses * width, width, device=index.device)
+                self._layout = index.shape, positions, offsets
+            return [Bags(index.reshape(-1), *self._layout[1:])]
+        # beams of a sentence have a common ancestor, and the same rows up to it
+        beams = index.view(-1, self.beam, width)
+        shared = (beams == beams[:, :1]).all(dim=1)  # B x T
+        own = ~shared.repeat_interleave(self.beam, dim=0)
+        return [_select(own, index), _select(shared, beams[:, 0])]
+
+    @staticmethod
+    def _sum(past: Tensor, row: Tensor, bags: Bags) -> Tensor:
+        """The sums of *bags*, n x C, weighted by *row*, H x room."""
+        rows, offsets, heads = bags.rows, bags.offsets, len(row)
+        weights = row.index_select(1, bags.positions).view(-1)
+        if weights.dtype != past.dtype:  # under autocast
+            weights = weights.to(past.dtype)
+        if heads > 1:
+            # a row of H groups becomes H rows of one group
+            past = past.view(past.size(0) * heads, -1)
+            groups = torch.arange(heads, device=rows.device).unsqueeze(1)
+            rows = (rows * heads + groups).view(-1)
+            offsets = (offsets + bags.rows.numel() * groups).view(-1)
+        y = F.embedding_bag(rows, past, offsets, per_sample_weights=weights, mode="sum")
+        if heads > 1:
+            y = y.view(heads, -1, y.size(1)).transpose(0, 1).reshape(-1, heads * y.size(1))
+        return y
+
+
+def _select(chosen: Tensor, rows: Tensor) -> Bags:
+    """The bags of those of the n x T *rows* that are *chosen*."""
+    counts = chosen.sum(dim=1)
+    positions = torch.arange(chosen.size(1), device=chosen.device).expand_as(chosen)[chosen]
+    return Bags(rows[chosen], positions, counts.cumsum(0) - counts)
+
+
+class SourceMemory:
+    """Each layer's keys and values of B sentences, for R hypotheses of theirs.
+
+    *states*, S x B x C, are the encoder's output; *sentence*, R, says whose each hypothesis is
+    (None: one a sentence).
+
+    Attributes:
+        mask: added to the attention scores, stored x 1 x 1 x S, or None.
+        stored: how many sentences have keys and values.
+        sentence: R; the one of them that each hypothesis translates.
+        beam: how many neighbouring rows belong to one sentence; 1 if their numbers differ.
+    """
+
+    def __init__(self, states: Tensor, mask: Tensor | None, sentence: Tensor | None = None):
+        self._states, self.mask = states, mask
+        self._keys_values: dict[int, tuple[Tensor, Tensor]] = {}
+        self.stored = states.size(1)
+        self._live: Tensor | None = None  # the stored sentences still translated; None: all
+        self.beam = 1
+        self.sentence = torch.arange(self.stored, device=states.device)
+        if sentence is not None:
+            self._assign(sentence)
+
+    def keys_values(
+        self, layer: int, project: Callable[[Tensor], tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
+        """What *project* makes of the states for a layer, stored x H x S x C / H each."""
+        if layer not in self._keys_values:
+            keys, values = project(self._states)
+            self._keys_values[layer] = keys.contiguous(), values.contiguous()
+        return self._keys_values[layer]
+
+    def by_sentence(self, x: Tensor, heads: int) -> Tensor:
+        """R x C to stored x H x K x C / H: to attention, K beams are K words of a target."""
+        x = x.view(-1, self.beam, heads, x.size(1) // heads)
+        if self._live is not None:
+            x = x.new_zeros(self.stored, *x.shape[1:]).index_copy_(0, self._live, x)
+        return x.transpose(1, 2)
+
+    def by_row(self, x: Tensor) -> Tensor:
+        """Stored x H x K x N to R x H N: undoes :meth:`by_sentence`."""
+        x = x.transpose(1, 2)
+        if self._live is not None:
+            x = x.index_select(0, self._live)
+        return x.reshape(len(self.sentence), -1)
+
+    def reorder(self, new_order: Tensor) -> None:
+        """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
+        sentence = self.sentence.index_select(0, new_order)
+        if not torch.equal(sentence, self.sentence):
+            self._assign(sentence)
+
+    def spread(self, beam: int) -> None:
+        """Give each sentence *beam* hypotheses."""
+        self.sentence = self.sentence.view(-1, self.beam)[:, 0].repeat_interleave(beam)
+        self.beam = beam
+
+    def keep(self, sentences: Tensor) -> None:
+        """Of the sentences that are left, keep the given ones, with all their beams."""
+        kept = self.sentence.view(-1, self.beam).index_select(0, sentences)
+        self._set_live(kept[:, 0], kept.view(-1))
+
+    def _assign(self, sentence: Tensor) -> None:
+        """Begin anew with hypotheses of these stored sentences, R."""
+        numbers = sentence.tolist()
+        kept = list(dict.fromkeys(numbers))
+        beam = len(numbers) // max(len(kept), 1)
+        if [s for s in kept for _ in range(beam)] == numbers:
+            self.beam = beam
+            self._set_live(torch.tensor(kept, device=sentence.device), sentence)
+        else:
+            # unequal numbers of hypotheses: each gets its own keys and values
+            self.beam = 1
+            self._live = None
+            self._store_only(sentence)
+
+    def _set_live(self, live: Tensor, sentence: Tensor) -> None:
+        self.sentence, self._live = sentence, live
+        if len(live) <= (1 - CLEAR_AT) * self.stored:
+            self._store_only(live)
+        elif len(live) == self.stored and bool((live[1:] > live[:-1]).all()):
+            self._live = None
+
+    def _store_only(self, live: Tensor) -> None:
+        self._states = self._states.index_select(1, live)
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, live)
+        self._keys_values = {
+            layer: (keys.index_select(0, live), values.index_select(0, live))
+            for layer, (keys, values) in self._keys_values.items()
+        }
+        self.stored, self._live = len(live), None
+        rows = torch.arange(len(live), device=live.device)
+        self.sentence = rows.repeat_interleave(self.beam)

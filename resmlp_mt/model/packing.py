@@ -1,0 +1,109 @@
+"""Float32 linear layers on a CPU, with the weight in oneDNN's own layout.
+
+PyTorch multiplies float32 matrices by MKL. For the few rows of a single sentence MKL takes up to
+twice as long as oneDNN, and on other CPUs than Intel's it does not use AVX-512.
+"""
+
+import platform
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+FEW = 16  # rows of one sentence: as many as beams
+# PyTorch keeps half a megabyte or more for each number of rows that oneDNN has multiplied, so that
+# other numbers are split and filled up to one of these
+ROWS = (1, 4, 8, FEW, 32, 64, 128, 192, 256)
+
+
+@cache
+def available() -> bool:
+    """Whether PyTorch has oneDNN's products, and the CPU is x86."""
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return x86 and torch.backends.mkldnn.is_available()
+
+
+@cache
+def faster_for_many_rows() -> bool:
+    """Whether oneDNN is faster for many rows, too: on CPUs with AVX-512 that are not Intel's."""
+    try:
+        cpu = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and "GenuineIntel" not in cpu
+
+
+def pack_(model: nn.Module) -> None:
+    """Replace each linear layer by a :class:`PackedLinear`, where that is faster."""
+    weight = next(model.parameters())
+    if not (available() and torch.backends.mkldnn.enabled):
+        return
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return
+    for parent in list(model.modules()):
+        for name, layer in list(parent.named_children()):
+            if type(layer) is nn.Linear:
+                setattr(parent, name, PackedLinear(layer))
+
+
+class PackedLinear(nn.Linear):
+    """A linear layer with the parameters of *linear* that also keeps its weight packed, and packs
+    it again after it is replaced or changed in place."""
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")
+        self.weight, self.bias = linear.weight, linear.bias
+        self._packed: Tensor | None = None
+        # what was packed; kept, so that no other weight can have its address
+        self._source: Tensor | None = None
+        self._version = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape ``(..., C)`` to ``(..., C')``."""
+        if not self.reads_packed(x):
+            return super().forward(x)
+        packed = self._up_to_date()
+        if x.dim() == 2 and len(x) in ROWS:
+            return _product(x, packed, self.bias)
+        parts = x.reshape(-1, self.in_features).split(ROWS[-1])
+        y = torch.cat([_product(part, packed, self.bias) for part in parts])
+        return y.view(*x.shape[:-1], self.out_features)
+
+    def reads_packed(self, x: Tensor) -> bool:
+        """Whether *x* is multiplied by the packed weight."""
+        weight = self.weight
+        if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or x.device.type != "cpu":
+            return False
+        if not (x.dtype == weight.dtype == torch.float32 and available()):
+            return False
+        if weight.is_inference():
+            return False  # it has no version that would show a change
+        return x.numel() <= FEW * self.in_features or faster_for_many_rows()
+
+    def _up_to_date(self) -> Tensor:
+        """The packed weight, packed again if the weight was replaced or changed."""
+        weight, source = self.weight, self._source
+        if (
+            source is None
+            or source.data_ptr() != weight.data_ptr()
+            or self._version != weight._version
+        ):
+            self._source, self._version = weight.detach(), weight._version
+            contiguous = self._source.contiguous()
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(contiguous, FEW)
+        return self._packed
+
+    def __getstate__(self) -> dict:
+        # PyTorch can neither copy nor write a packed weight
+        return {**self.__dict__, "_packed": None, "_source": None}
+
+
+def _product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
+    """R x C to R x C', R at most the last of :data:`ROWS`."""
+    rows = next(rows for rows in ROWS if rows >= len(x))
+    if rows == len(x):
+        return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+    filled = F.pad(x, (0, 0, 0, rows - len(x)))
+    return torch.ops.mkldnn._linear_pointwise(filled, packed, bias, "none", [], "")[: len(x)]

@@ -1,0 +1,1 @@
+"""Raw text to BLEU: prepare, train, translate, score, and run, which is all of them."""

@@ -1,0 +1,97 @@
+"""Joins the training corpora. Lines get single spaces, and are normalised if asked.
+
+A pair is left out, and counted, if a side is not UTF-8 (``invalid-utf8``), has no word (``empty``)
+or more characters than its pieces may have (``too-long``), or if it was seen (``duplicate``).
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
+from resmlp_mt.pipeline.prepare.pool import workers
+from resmlp_mt.progress import Progress
+from resmlp_mt.text.lines import one_line
+from resmlp_mt.text.normalise import Normaliser
+
+PIECE = 16  # characters of the longest piece that SentencePiece makes
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what programs write for bytes that they cannot decode
+HASH = 8  # bytes: of 40 million pairs two share one with a probability of 1 in 20,000
+
+
+class Cleaner:
+    """Cleans pairs, in a worker. With *skip_invalid*, U+FFFD counts as invalid UTF-8."""
+
+    def __init__(
+        self, languages: tuple[str, str], normalise: bool, skip_invalid: bool, max_pieces: int
+    ):
+        self.plain = [Normaliser(name) if normalise else one_line for name in languages]
+        self.skip_invalid = skip_invalid
+        self.max_characters = PIECE * max_pieces
+
+    def __call__(self, source: bytes, target: bytes) -> str | tuple[bytes, bytes]:
+        """Both sides as they are trained on, in UTF-8, or why the pair is left out."""
+        try:
+            sides = [source.decode("utf-8").strip(), target.decode("utf-8").strip()]
+        except UnicodeDecodeError:
+            return "invalid-utf8"
+        if self.skip_invalid and any(REPLACEMENT in side for side in sides):
+            return "invalid-utf8"
+        if not all(sides):
+            return "empty"
+        if max(map(len, sides)) > self.max_characters:
+            return "too-long"
+        first, second = (plain(side) for plain, side in zip(self.plain, sides))
+        return (first.encode(), second.encode()) if first and second else "empty"
+
+    def chunk(self, chunk: Chunk) -> tuple[list[tuple[bytes, bytes, bytes]], Counter]:
+        """The clean pairs, each with its hash, and how many others were left out and why."""
+        kept, dropped = [], Counter()
+        for pair in chunk:
+            clean = self(*pair)
+            if isinstance(clean, str):
+                dropped[clean] += 1
+            else:
+                digest = hashlib.blake2b(b"\n".join(clean), digest_size=HASH).digest()
+                kept.append((*clean, digest))
+        return kept, dropped
+
+
+def clean(
+    corpora: list[Corpus],
+    sizes: list[int],
+    cleaner: Cleaner,
+    drop_duplicates: bool,
+    processes: int,
+    outputs: Sequence[Path],
+) -> dict[str, dict[str, int]]:
+    """Write both sides of the first *sizes* pairs of each corpus; returns, by corpus, how many were
+    read, kept and left out."""
+    report: dict[str, dict[str, int]] = {}
+    seen: set = set()
+    with (
+        workers(processes, cleaner.chunk) as clean_all,
+        Progress("    clean", sum(sizes), "pairs") as progress,
+        open(outputs[0], "wb") as source_file,
+        open(outputs[1], "wb") as target_file,
+    ):
+        for corpus, size in zip(corpora, sizes):
+            dropped: Counter = Counter()
+            for kept, reasons in clean_all(chunks(islice(corpus.pairs(), size))):
+                dropped += reasons
+                for source, target, digest in kept:
+                    if drop_duplicates:
+                        if digest in seen:
+                            dropped["duplicate"] += 1
+                            continue
+                        seen.add(digest)
+                    source_file.write(source + b"\n")
+                    target_file.write(target + b"\n")
+                progress.update(len(kept) + reasons.total())
+            name = corpus.name
+            while name in report:  # a corpus may be given twice
+                name += " (again)"
+            report[name] = {"read": size, **dropped, "kept": size - dropped.total()}
+    return report

@@ -1,0 +1,184 @@
+"""Raw text to fairseq's binary data, in steps each of which is made once.
+
+OUT/text holds the clean training text, and the held-out sets as they were given, for scoring;
+OUT/subwords ``spm.model``; OUT/data-bin the binary data with it and ``text.json``.
+``report.json`` in text and data-bin says what was read, left out and why.
+"""
+
+import filecmp
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from resmlp_mt.errors import OptionError, UserError
+from resmlp_mt.files import Steps, read_json, write_json
+from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
+from resmlp_mt.pipeline.prepare.corpora import Corpus, inspect
+from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
+from resmlp_mt.text.lines import read_lines, sha256_of, without_region, write_lines
+from resmlp_mt.text.settings import MODEL, TextSettings
+from resmlp_mt.text.subwords import Subwords
+
+# SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
+RICH_SCRIPTS = ("zh", "zho", "cmn", "yue", "ja", "jpn")
+RICH_COVERAGE = 0.9995
+REPORT = "report.json"
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """How text is prepared. None for a size or share takes the default."""
+
+    source_lang: str
+    target_lang: str
+    vocab_size: int | None = None  # joint subwords
+    default_vocab_size: int = 8000  # at most: a small text gets fewer
+    character_coverage: float | None = None  # share of the characters that subwords know
+    normalise: bool = False  # punctuation, as Moses does
+    drop_duplicates: bool = False
+    skip_invalid: bool = False  # leave out training lines that are not UTF-8
+    max_ratio: float | None = None  # of the numbers of pieces of both sides; None or 0: any
+    max_pieces: int = 250  # of a side
+    limit: int | None = None  # pairs read of each training corpus
+    seed: int = 1  # of the sample that the subwords are learnt from
+
+    @property
+    def coverage(self) -> float:
+        if self.character_coverage is not None:
+            return self.character_coverage
+        codes = map(without_region, (self.source_lang, self.target_lang))
+        return RICH_COVERAGE if any(code in RICH_SCRIPTS for code in codes) else 1.0
+
+
+class Preparation:
+    """From the *corpora* by split to data in *out*.
+
+    With a SentencePiece model, *subword_model*, none is trained. With that of other data their
+    dictionary is taken too, so that a translation model of one reads the other.
+    """
+
+    def __init__(
+        self,
+        corpora: dict[str, Corpus],
+        options: PrepareOptions,
+        out: Path,
+        subword_model: Path | None = None,
+        workers: int | None = None,  # processes; None: as many as there are cores
+    ):
+        self.corpora, self.options, self.out = corpora, options, Path(out)
+        self.workers = workers or len(os.sched_getaffinity(0))
+        self.subword_model = subword_model
+        self.languages = (options.source_lang, options.target_lang)
+        self.held_out = [split for split in corpora if not split.startswith("train")]
+        self.dictionary: Path | None = None
+        if subword_model is not None:
+            Subwords(subword_model)  # refuses what is not a model
+            if subword_model.name == MODEL:  # of prepared data
+                first, second = (subword_model.with_name(f"dict.{x}.txt") for x in self.languages)
+                if first.is_file() and second.is_file() and filecmp.cmp(first, second, False):
+                    self.dictionary = first
+
+    @cached_property
+    def contents(self) -> dict[str, tuple[int, str]]:
+        """The number of pairs and their digest, by split; bad files are refused."""
+        skip = self.options.skip_invalid
+        return {
+            split: inspect(corpus, check_utf8=not skip or split in self.held_out)
+            for split, corpus in self.corpora.items()
+        }
+
+    @property
+    def identity(self) -> dict:
+        """All that the data depend on: the options and the text."""
+        taken = {"subword_model": self.subword_model, "dictionary": self.dictionary}
+        return {
+            **asdict(self.options),
+            **{name: sha256_of(path) for name, path in taken.items() if path is not None},
+            **{f"text of {split}": digest for split, (_, digest) in self.contents.items()},
+        }
+
+    def run(self, indent: str = "") -> None:
+        """Run the steps that are not done yet."""
+        # before anything is written, so that a bad file leaves nothing behind
+        identity = self.identity
+        steps = {
+            "text": ("clean", self._make_text),
+            "subwords": ("learn subwords", self._make_subwords),
+            "data-bin": ("encode", self._encode),
+        }
+        with Steps(self.out, identity, len(steps), indent) as folder:
+            try:
+                for name, (title, make) in steps.items():
+                    folder.step(name, title, make)
+            except OptionError:
+                # what is here already would hold the folder to the options that do not fit
+                for name in steps:
+                    shutil.rmtree(self.out / name, ignore_errors=True)
+                raise
+
+    def summary(self) -> list[str]:
+        """What a finished run has read, left out and why, and what there is: a few lines."""
+        text, data = (read_json(self.out / name / REPORT) for name in ("text", "data-bin"))
+        lines = []
+        for name, counts in text["corpora"].items():
+            reasons = {k: v for k, v in counts.items() if k not in ("read", "kept")}
+            lines.append(f"{name}: {counts['read']:,} pairs read{_listed(reasons)}")
+        lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
+        splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
+        lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
+        return lines
+
+    def _make_text(self, folder: Path) -> None:
+        options = self.options
+        for split in self.held_out:
+            corpus = self.corpora[split]
+            for language, path in zip(self.languages, (corpus.source, corpus.target)):
+                write_lines(folder / f"{split}.{language}", read_lines(path))
+        train = [split for split in self.corpora if split not in self.held_out]
+        pairs = [self.contents[split][0] for split in train]
+        corpora = clean(
+            [self.corpora[split] for split in train],
+            [min(found, options.limit or found) for found in pairs],
+            Cleaner(self.languages, options.normalise, options.skip_invalid, options.max_pieces),
+            options.drop_duplicates,
+            self.workers,
+            [folder / f"train.{language}" for language in self.languages],
+        )
+        if not (kept := sum(counts["kept"] for counts in corpora.values())):
+            raise UserError(f"no training pair is left: {corpora}")
+        write_json(folder / REPORT, {"corpora": corpora, "pairs": kept})
+
+    def _split(self, name: str) -> Corpus:
+        return Corpus(name, *(self.out / "text" / f"{name}.{side}" for side in self.languages))
+
+    @property
+    def _pairs(self) -> int:
+        return read_json(self.out / "text" / REPORT)["pairs"]
+
+    def _make_subwords(self, folder: Path) -> None:
+        if self.subword_model is not None:
+            shutil.copyfile(self.subword_model, folder / MODEL)
+        else:
+            learn_subwords(self._split("train"), self._pairs, folder / "spm", self.options)
+
+    def _encode(self, folder: Path) -> None:
+        options, model = self.options, self.out / "subwords" / MODEL
+        settings = TextSettings(*self.languages, options.normalise, model)
+        report = encode(
+            {name: self._split(name) for name in ["train", *self.held_out]},
+            self._pairs + sum(self.contents[name][0] for name in self.held_out),
+            Encoder(settings, options.max_pieces, options.max_ratio),
+            self.workers,
+            folder,
+            self.dictionary,
+        )
+        write_json(folder / REPORT, report)
+
+
+def _listed(dropped: dict[str, int]) -> str:
+    if not dropped:
+        return ", none dropped"
+    reasons = sorted(dropped.items(), key=lambda item: -item[1])
+    return ", dropped: " + ", ".join(f"{number:,} {reason}" for reason, number in reasons)

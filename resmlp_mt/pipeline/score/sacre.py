@@ -1,0 +1,50 @@
+"""BLEU and chrF by sacreBLEU, each with its signature."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.text.lines import without_region
+
+# sacreBLEU knows these languages by two letters only
+_TWO_LETTERS = {"cmn": "zh", "zho": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}
+
+
+def score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    target_lang: str | None = None,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+    tokenize: str | None = None,
+) -> dict[str, Any]:
+    """Scores of detokenized sentences: by metric the value, rounded to two digits, and
+    ``METRIC_signature``. Language and tokenizer are those of :func:`bleu_metric`."""
+    result: dict[str, object] = {}
+    for name in metrics:
+        metric = CHRF() if name == "chrf" else bleu_metric(target_lang, tokenize)
+        result[name] = round(metric.corpus_score(list(hypotheses), [list(references)]).score, 2)
+        result[f"{name}_signature"] = str(metric.get_signature())
+    return result
+
+
+def bleu_metric(target_lang: str | None = None, tokenize: str | None = None) -> BLEU:
+    """BLEU with a tokenizer by its name in sacreBLEU, or with that of the target language: ``zh``,
+    ``ja-mecab``, ``ko-mecab``, or ``13a`` for all others."""
+    if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
+        known = " ".join(BLEU.TOKENIZERS)
+        raise UserError(f"-tok {tokenize}: no such tokenizer: choose from {known}")
+    language = without_region(target_lang or "")
+    language = _TWO_LETTERS.get(language, language)
+    try:
+        return BLEU(tokenize=tokenize) if tokenize else BLEU(trg_lang=language)
+    except (RuntimeError, ImportError) as error:
+        # sacreBLEU names the packages in the last line
+        install = str(error).split("\n\n")[-1].strip()
+        named = f"-tok {tokenize}" if tokenize else f"target language {language}"
+        raise UserError(f"{named}: its tokenizer is not installed: {install}") from None
+    except OSError as error:
+        raise UserError(
+            f"-tok {tokenize}: its model could not be fetched ({error}): choose another tokenizer"
+        ) from None

@@ -1,0 +1,95 @@
+"""Tokenized BLEU as ``multi-bleu.perl`` of Moses computes it, on tokens as in the literature.
+
+BLEU of tokenized text depends on the tokens. The papers of Table 5 tokenize by language, hypotheses
+and references alike:
+
+- **German**: typographic quotes become ASCII quotes, other Unicode punctuation is replaced as by
+  ``replace-unicode-punctuation.perl``. Then ``tokenizer.perl -l de``. Then, if asked, compounds are
+  split. This is ``get_ende_bleu.sh`` of tensor2tensor. Every quote of its reference is an ASCII
+  quote, the low ones too (tensor2tensor issue 317).
+- **French**: a typographic apostrophe (U+2019) becomes an ASCII apostrophe. Then ``tokenizer.perl
+  -a -l fr``. This is ``prepare-wmt14en2fr.sh`` of fairseq. Its ``-a`` (``12-year`` to ``12 @-@
+  year``) splits compounds (fairseq issue 2009). They must not be split again: both together give
+  ``12 @ ##AT##-##AT## @ year`` and a higher BLEU than in the papers.
+- **Others**: ``tokenizer.perl`` with the language. Then, if asked, compounds are split.
+
+The escaping of Moses (``&apos;`` for an apostrophe) is left out. It renames tokens and never makes
+two of them equal, so BLEU does not change.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+import sacremoses
+from sacrebleu.metrics import BLEU
+from sacremoses.corpus import NonbreakingPrefixes
+
+from resmlp_mt.errors import UserError
+
+# Moses does not split Chinese into words
+LANGUAGES = sorted({*NonbreakingPrefixes().available_langs.values()} - {"zh", "yue"})
+_ASCII_QUOTES = {
+    **dict.fromkeys(map(ord, "„“”‟«»"), '"'),
+    **dict.fromkeys(map(ord, "‘’‚‛‹›"), "'"),
+}
+_PUNCTUATION = sacremoses.MosesPunctNormalizer("de")
+_APOSTROPHE = {ord("’"): "'"}
+
+
+def tokenized_scores(
+    hypotheses: Sequence[str], references: Sequence[str], language: str
+) -> dict[str, object]:
+    """``multi-bleu.perl`` of detokenized text: case-sensitive, not smoothed, 0 to 100 in two
+    digits. ``tokenized_bleu`` and for German ``compound_split_bleu``, each with ``NAME_signature``
+    as of sacreBLEU. *language* is a code of Moses (``de``)."""
+    quotes = {"de": "ascii", "fr": "apostrophe"}.get(language, "raw")
+    hyphens = {"tokenized_bleu": "aggressive" if language == "fr" else "whole"}
+    if language == "de":
+        hyphens["compound_split_bleu"] = "compounds"
+    result: dict[str, object] = {}
+    for name, treated in hyphens.items():
+        sides = [
+            tokenize(side, language, treated == "compounds") for side in (hypotheses, references)
+        ]
+        # the text is tokenized already: force suppresses the warning of sacreBLEU
+        metric = BLEU(tokenize="none", smooth_method="none", force=True)
+        result[name] = round(metric.corpus_score(sides[0], [sides[1]]).score, 2)
+        tokens = f"tok:moses-{language}-{sacremoses.__version__}|hyphens:{treated}|quotes:{quotes}"
+        result[f"{name}_signature"] = str(metric.get_signature()).replace("tok:none", tokens)
+    return result
+
+
+def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False) -> list[str]:
+    """The tokens of each line, with a space between them: see the head of this file."""
+    if language not in LANGUAGES:
+        raise UserError(
+            f"no Moses tokenizer for language {language!r}: sacremoses has {' '.join(LANGUAGES)}"
+        )
+    moses = _tokenizer(language)
+    tokenized = [
+        moses.tokenize(
+            _plain_quotes(line, language),
+            aggressive_dash_splits=language == "fr",
+            return_str=True,
+            escape=False,
+        )
+        for line in lines
+    ]
+    return list(map(split_compound_words, tokenized)) if split_compounds else tokenized
+
+
+def split_compound_words(line: str) -> str:
+    """``rich-text format`` to ``rich ##AT##-##AT## text format``, as in GNMT and later papers."""
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
+
+
+def _plain_quotes(line: str, language: str) -> str:
+    if language == "de":
+        return _PUNCTUATION.replace_unicode_punct(line.translate(_ASCII_QUOTES))
+    return line.translate(_APOSTROPHE) if language == "fr" else line
+
+
+@cache
+def _tokenizer(language: str) -> sacremoses.MosesTokenizer:
+    return sacremoses.MosesTokenizer(language)

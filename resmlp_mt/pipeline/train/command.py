@@ -1,0 +1,205 @@
+"""The fairseq-train command: made from options, and run as a child, without orphans."""
+
+import contextlib
+import ctypes
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import resmlp_mt
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import read_own, write_json
+from resmlp_mt.pipeline.train.recipe import Options, command_line
+
+USER_DIR = Path(resmlp_mt.__file__).parent
+MAX_TOKENS = 4096  # of a batch, unless each GPU's share is smaller
+PORT = 29500  # torchrun's default
+
+# bf16 is torch.autocast. fp16 keeps weights in 16 bits: --fp16 alone makes one flat copy of all
+# weights, which Adagrad cannot work on.
+PRECISIONS: dict[str, Options] = {"fp32": {}, "bf16": {}}
+PRECISIONS["fp16"] = {"--fp16": [], "--fp16-no-flatten-grads": []}
+AUTOCAST = "RESMLP_MT_AUTOCAST"  # --precision decides it, whatever the shell has
+STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+_LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The machines of a training, and which of them this is."""
+
+    gpus: int | None = None  # processes on each node; None: a GPU each, or one on the CPU
+    nodes: int = 1
+    node_rank: int = 0
+    master_addr: str | None = None  # host name of the first node
+    master_port: int = PORT
+
+    @property
+    def processes(self) -> int:
+        return self.gpus * self.nodes
+
+
+def share_tokens(tokens: int, devices: Devices, max_tokens: int | None) -> tuple[int, int]:
+    """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of processes.
+
+    With the same *max_tokens* every update sees the same batches, whatever the number of GPUs.
+    None takes 4,096, or the share of a GPU if that is less.
+    """
+    count = devices.processes
+    processes = f"{count} process{'es' * (count > 1)}"
+    if tokens % count:
+        raise UserError(
+            f"{tokens} tokens an update are no multiple of {processes}: take another number of "
+            "GPUs, or in a new folder other --tokens"
+        )
+    each = tokens // count
+    max_tokens = max_tokens or min(MAX_TOKENS, each)
+    if each % max_tokens:
+        raise UserError(
+            f"{each} tokens an update on each of {processes} are no multiple of the {max_tokens} "
+            "of a batch: take another number of GPUs, or in a new folder other --max-tokens"
+        )
+    return max_tokens, each // max_tokens
+
+
+def training_command(data: Path, options: Options, devices: Devices) -> list[str]:
+    """``fairseq-train ...`` for one process, ``torchrun ... -m fairseq_cli.train ...`` for more."""
+    arguments = [
+        *(str(data), "--user-dir", str(USER_DIR), *command_line(options)),
+        *("--distributed-world-size", str(devices.processes)),
+    ]
+    if devices.processes == 1:
+        return [program("fairseq-train"), *arguments]
+    if devices.nodes == 1:
+        nodes = ["--standalone"]  # finds a free port
+    else:
+        nodes = ["--nnodes", str(devices.nodes), "--node_rank", str(devices.node_rank)]
+        nodes += ["--master_addr", str(devices.master_addr)]
+        nodes += ["--master_port", str(devices.master_port)]
+    return [
+        *(program("torchrun"), *nodes, "--nproc_per_node", str(devices.gpus)),
+        *("-m", "fairseq_cli.train", *arguments),
+    ]
+
+
+def program(name: str) -> str:
+    """A program that is installed with this Python."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise UserError(f"{name} is not installed for {sys.executable}: install this package there")
+    return found
+
+
+def quoted(command: list[str], environment: dict[str, str]) -> str:
+    """One line for a shell, which sets the variables too."""
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    return shlex.join(["env", *variables, *command] if variables else command)
+
+
+def run_command(
+    name: str,
+    command: list[str],
+    log: Path,
+    on_line: Callable[[str], object] = lambda line: None,
+    environment: dict[str, str] | None = None,
+) -> None:
+    """Run a program to its end. Its last line is the error, if it fails; *log* gets its command and
+    its output. It is stopped, and waited for, when an exception such as Ctrl-C ends this call, on
+    Linux also when this process is killed."""
+    tail: deque = deque(maxlen=40)
+    with open(log, "a", encoding="utf-8", buffering=1) as file:
+        print(quoted(command, environment or {}), file=file)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=_environment(environment or {}),
+            process_group=0,  # Ctrl-C reaches this process alone, which passes it on
+            preexec_fn=_begin,
+        )
+
+        def follow() -> None:
+            for raw in process.stdout:
+                line = raw.decode("utf-8", "replace").rstrip("\n")
+                print(line, file=file)
+                tail.append(line)
+                on_line(line)
+
+        try:
+            follow()
+            status = process.wait()
+        except BaseException as error:
+            process.terminate()  # it finishes its update and saves a checkpoint
+            try:
+                if not isinstance(error, Exception):
+                    follow()
+                process.communicate()
+            except BaseException:  # one more Ctrl-C
+                process.kill()
+                process.communicate()
+                raise
+            raise
+    if status:
+        if status - 128 in STOPPED:
+            stopped = STOPPED[status - 128]
+            raise UserError(f"{name} was stopped by {stopped}: the same command resumes it")
+        said = [line.strip() for line in tail if line.strip()]
+        errors = [line for line in said if not _LOG_LINE.match(line)] or said or ["no output"]
+        last = errors[-1].removeprefix(f"{name}: error: ")
+        reason = f"killed by signal {-status}" if status < 0 else last
+        raise UserError(f"{name} failed: {reason} (its whole output: {log})")
+
+
+def _environment(more: dict[str, str]) -> dict[str, str]:
+    # the child finds the same package that runs here
+    path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    inherited = {name: value for name, value in os.environ.items() if name != AUTOCAST}
+    return {
+        # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of
+        # a training step on a CPU
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
+        **inherited,
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore",
+        **more,
+    }
+
+
+def _begin() -> None:
+    """Called in the child: the parent passes on what reaches a whole batch job, and the kernel
+    sends SIGTERM when the parent ends, even by kill -9."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    if _LIBC:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def cost_added_to(path: Path) -> Iterator[None]:
+    """Add the ``wall_minutes`` and ``cpu_minutes`` of the programs that end in the block to a JSON
+    file, even after an error."""
+    cost = {"wall_minutes": 0, "cpu_minutes": 0, **read_own(path, "wall_minutes")}
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        yield
+    finally:
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        cost["wall_minutes"] += (time.monotonic() - start) / 60
+        cost["cpu_minutes"] += cpu / 60
+        write_json(path, cost)

@@ -1,0 +1,84 @@
+"""The log of fairseq-train: its records, learning curves, progress."""
+
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from resmlp_mt.progress import Progress
+
+_RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})$")
+_SHOWN = r"early stop since|no update is left|no time is left|Loaded checkpoint"
+_MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_SHOWN}).*)$")
+
+
+def parse_record(line: str) -> tuple[str, dict[str, float]]:
+    """The kind and the values of a statistics line of ``fairseq-train --log-format json``; nothing
+    of any other line, such as two that processes wrote into each other."""
+    match = _RECORD.search(line)
+    try:
+        record = json.loads(match[2]) if match else None
+    except ValueError:
+        record = None
+    if record is None:
+        return "", {}
+    values = {}
+    for name, value in record.items():
+        with suppress(TypeError, ValueError):  # not a number
+            values[name] = float(value)
+    for name in ("loss", "valid_loss"):
+        if name in values:
+            # cross_entropy without label smoothing logs the nll only once, as the loss
+            values.setdefault(name.replace("loss", "nll_loss"), values[name])
+    return match[1], values
+
+
+def read_curve(log: Path) -> dict[str, list[tuple]]:
+    """Learning curves ``train`` and ``valid``: lists of (update, nll in bits a token). After a
+    resume the later record of an update counts."""
+    curves: dict[str, dict] = {"train": {}, "valid": {}}
+    for line in Path(log).read_text(encoding="utf-8").split("\n"):
+        kind, values = parse_record(line)
+        with suppress(KeyError):  # an incomplete record
+            if kind == "train_inner":
+                curves["train"][int(values["num_updates"])] = values["nll_loss"]
+            elif kind == "valid":
+                curves["valid"][int(values["valid_num_updates"])] = values["valid_nll_loss"]
+    return {kind: sorted(points.items()) for kind, points in curves.items()}
+
+
+class TrainingProgress(Progress):
+    """Counts the updates in a log. Validations, warnings, a resume and an early end get lines."""
+
+    def __init__(self, updates: int):
+        super().__init__("    train", updates, "updates")
+        self.messages: set = set()
+
+    def show(self, line: str) -> None:
+        """Take a line of the log."""
+        message = _MESSAGE.search(line)
+        text = message and (message[1] or message[2])
+        if text and text not in self.messages:
+            self.messages.add(text)
+            self.say(f"    {text}")
+        kind, values = parse_record(line)
+        with suppress(KeyError):  # an incomplete record
+            if kind == "train_inner":
+                note = f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
+                self.set_postfix_str(note, refresh=False)
+                self._made(int(values["num_updates"]))
+            elif kind == "valid":
+                update = int(values["valid_num_updates"])
+                bleu = f", BLEU {values['valid_bleu']:.1f}" if "valid_bleu" in values else ""
+                said = (
+                    f"    epoch {values['epoch']:3.0f}, update {update:6}: validation nll "
+                    f"{values['valid_nll_loss']:.3f} bits a token{bleu}"
+                )
+                self._made(update)
+                self.say(said)
+
+    def _made(self, update: int) -> None:
+        if self.n:
+            self.update(update - self.n)
+        else:  # how fast, is not known yet
+            self.resume(update)

@@ -1,0 +1,116 @@
+"""Recipes: how to train, average and search, in TOML files. ``recipes/paper.toml`` explains one."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
+
+FOLDER = Path(__file__).with_name("recipes")
+NAMES = ("trial", "small", "conv", "mixed", "paper")
+
+Options = dict[str, list[str]]  # a command line: the values of each option, none for a switch
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe file. Its ``options`` are those of ``fairseq-train``, by section: for ``"all"``
+    models, for one by its registered name, for any ``"other"``. A table in a section is for a pair
+    such as en-fr."""
+
+    name: str
+    max_update: int
+    tokens: int  # of an update, on all GPUs together
+    vocab_size: int
+    average_by: str  # "epoch" or "update"
+    average_count: int
+    beam: int
+    lenpen: list[float]  # the validation set chooses one
+    options: dict[str, dict]
+
+    def options_for(self, model: str, pair: str, max_update: int) -> Options:
+        """The options of ``fairseq-train`` for a registered *model* and a pair SOURCE-TARGET."""
+        section = model if model in self.options else "other"
+        if section not in self.options:
+            there = ", ".join(name for name in self.options if name != "all")
+            raise UserError(
+                f"recipe {self.name} has no options for the model {model}: choose an --arch of "
+                f"{there}, or add [options.{model}] to a recipe of your own"
+            )
+        values: dict[str, Value] = {}
+        for table in (self.options.get("all", {}), self.options[section]):
+            values.update((name, v) for name, v in table.items() if not isinstance(v, dict))
+            values.update(table.get(pair, {}))
+        options = {}
+        for name, value in values.items():
+            if value is True:
+                options[f"--{name}"] = []
+            elif value is not False:
+                options[f"--{name}"] = [str(max_update if value == "max-update" else value)]
+        return options
+
+
+def _is_count(value) -> bool:
+    return type(value) is int and value >= 1  # a bool is no count
+
+
+def _are_tables(value) -> bool:
+    return isinstance(value, dict) and all(isinstance(table, dict) for table in value.values())
+
+
+def _are_length_penalties(value) -> bool:
+    return isinstance(value, list) and value != [] and all(map(is_length_penalty, value))
+
+
+# for each key what is right, and how a message says so
+_COUNT = (_is_count, "a whole number, at least 1")
+_KEYS = {
+    **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),
+    "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
+    "lenpen": (_are_length_penalties, "a list of numbers from {} to {}".format(*LENPEN_RANGE)),
+    "options": (_are_tables, "a table for each model"),
+}
+
+
+def load_recipe(name: str | Path) -> Recipe:
+    """A recipe of this package by name, or a TOML file of the user's."""
+    path = FOLDER / f"{name}.toml" if str(name) in NAMES else Path(name)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        known, missing = ", ".join(NAMES), isinstance(error, FileNotFoundError)
+        wrong = "no such recipe or file" if missing else error.strerror
+        raise UserError(f"--recipe {name}: {wrong}: choose {known}, or give a TOML file") from None
+    except ValueError as error:  # tomllib names the line
+        raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None
+    for key in {**values, **_KEYS}:
+        if key not in _KEYS:
+            raise UserError(f"{path}: {key}: no such key: choose from {', '.join(_KEYS)}")
+        right, expected = _KEYS[key]
+        if key not in values:
+            raise UserError(f"{path}: {key} is missing: it must be {expected}")
+        if not right(values[key]):
+            raise UserError(f"{path}: {key} = {values[key]!r:.60}: it must be {expected}")
+    return Recipe(name=str(name), **{key.replace("-", "_"): v for key, v in values.items()})
+
+
+def parse_options(words: list[str]) -> Options:
+    """A command line of fairseq as its options: ``["--lr", "0.1"]`` as ``{"--lr": ["0.1"]}``."""
+    options: Options = {}
+    values = None
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            values = options[name] = [value] if equals else []
+        elif values is None or (word[:1] == "-" and word[1:2].isalpha()):
+            raise UserError(f"{word}: after -- write the options of fairseq-train by long names")
+        else:
+            values.append(word)
+    return options
+
+
+def command_line(options: Options) -> list[str]:
+    """The options as words again."""
+    return [word for name, values in options.items() for word in (name, *values)]

@@ -1,0 +1,200 @@
+"""Translation with fairseq's search by checkpoints of its translation task, ours or others.
+
+Several are an ensemble, which averages their probabilities at each word.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import data_utils
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.translation import TranslationTask
+from fairseq.utils import move_to_cuda, resolve_max_positions
+
+from resmlp_mt import fairseq_fixes
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.translate.options import SearchOptions
+from resmlp_mt.search.beam_search import NotFinite
+from resmlp_mt.text.settings import TextSettings, check_dictionaries
+
+Sentence = list[str]  # its pieces
+
+
+class Hypothesis(NamedTuple):
+    """Detokenized text, and its log probability divided by length to the power of the penalty."""
+
+    text: str
+    score: float
+
+
+class Translator:
+    """Loaded models, on a GPU if there is one. ``models``, ``task``, ``generator`` are fairseq's.
+    They read at most ``limit`` pieces of a source, ``positions`` with its end."""
+
+    def __init__(self, options: SearchOptions):
+        fairseq_fixes.apply()
+        gpu = torch.cuda.is_available() and not options.cpu
+        if options.fp16 and not gpu:
+            raise UserError("--fp16: needs a GPU: leave it out")
+        if options.threads:
+            torch.set_num_threads(options.threads)
+        self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
+        settings = options.text_settings()
+        self.models, self.task = _load_models(options)
+        self._settings = settings.reading(self.task.cfg.source_lang)
+        _check_subwords(settings, self.task.source_dictionary, options)
+        names = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
+        generation = GenerationConfig(**{name: getattr(options, name) for name in names})
+        for model in self.models:
+            model.eval()
+            if options.fp16:
+                model.half()
+            model.to(self.device)
+            model.prepare_for_inference_(SimpleNamespace(generation=generation))
+        self.generator = self.task.build_generator(self.models, generation)
+        limits = resolve_max_positions(
+            self.task.max_positions(), *(model.max_positions() for model in self.models)
+        )
+        self.positions = int(limits[0])
+        self.limit = self.positions - 1
+
+    def pieces(self, line: str) -> Sentence:
+        """Of a line, normalised as the data was."""
+        return self._settings.encode_source(line).split()
+
+    def knows(self, piece: str) -> bool:
+        """Whether it is in the dictionary of the source."""
+        dictionary = self.task.source_dictionary
+        return dictionary.index(piece) != dictionary.unk()
+
+    def translations(self, sources: Sequence[Sentence]) -> Iterator[dict[int, list[str]]]:
+        """The n best of each source by its number, batch by batch."""
+        # the end of sentence counts
+        for batch in by_length([len(source) + 1 for source in sources], self.options.max_tokens):
+            found = self.nbest([sources[i] for i in batch])
+            yield {i: [one.text for one in some] for i, some in zip(batch, found)}
+
+    def nbest(self, batch: Sequence[Sentence]) -> list[list[Hypothesis]]:
+        """At most ``nbest`` hypotheses for each sentence, the best first.
+
+        A sentence whose scores are not finite has none, and does not touch the others.
+        """
+        try:
+            found = self.search(batch)
+        except (NotFinite, AssertionError):  # fairseq asserts that each has a hypothesis
+            return [self.nbest([one])[0] for one in batch] if len(batch) > 1 else [[]]
+        return [self._read(hypotheses[: self.options.nbest]) for hypotheses in found]
+
+    def search(self, batch: Sequence[Sentence]) -> list[list[dict]]:
+        """The hypotheses of fairseq for each sentence, the best first."""
+        dictionary = self.task.source_dictionary
+        tokens = [
+            dictionary.encode_line(pieces, list, add_if_not_exist=False).long() for pieces in batch
+        ]
+        dataset = self.task.build_dataset_for_inference(tokens, list(map(len, tokens)))
+        sample = dataset.collater(list(map(dataset.__getitem__, range(len(dataset)))))
+        if self.device.type == "cuda":
+            sample = move_to_cuda(sample, self.device)
+        try:
+            found = self.task.inference_step(self.generator, self.models, sample)
+        except torch.OutOfMemoryError:
+            raise UserError(
+                f"{self.device}: out of memory with --max-tokens {self.options.max_tokens}: "
+                "lower it"
+            ) from None
+        in_order = dict(zip(sample["id"].tolist(), found, strict=True))
+        return [in_order[number] for number in range(len(batch))]
+
+    def _read(self, found: list[dict]) -> list[Hypothesis]:
+        """Those before the first whose score is not finite."""
+        string = self.task.target_dictionary.string
+        ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
+        return [
+            Hypothesis(
+                string(one["tokens"].int().cpu(), "sentencepiece", **ignored), one["score"].item()
+            )
+            for one in takewhile(lambda one: math.isfinite(one["score"]), found)
+        ]
+
+
+def by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Batches of similar length, the longest first, so that a lack of memory shows at once. Each
+    has at most *max_tokens*, padding included, or a single longer item."""
+    if not lengths:
+        return []
+    sizes = np.array(lengths, dtype=np.int64)
+    order, most = np.argsort(-sizes, kind="stable"), max(max_tokens, *lengths)
+    batches = data_utils.batch_by_size(
+        order, sizes.__getitem__, sizes[order], most, required_batch_size_multiple=8
+    )
+    return [batch.tolist() for batch in batches]
+
+
+def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:
+    models, task = [], None
+    for path in map(str, options.paths):
+        overrides = {"data": str(options.data)}
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
+        of_task = _task_options(state)
+        name = of_task.get("_name") or of_task.get("task")
+        if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
+            raise UserError(f"{path} is not of a translation model: its task is {name}")
+        languages = (of_task.get("source_lang"), of_task.get("target_lang"))
+        if None in languages:  # it was trained without options for them
+            languages = _languages_of(options)
+            of_task["source_lang"], of_task["target_lang"] = languages
+        check_dictionaries(Path(path), options.data, languages)
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+            [path], overrides, task, state=state
+        )
+        first = (task.cfg.source_lang, task.cfg.target_lang)
+        if languages != first:
+            raise UserError(
+                f"{path} translates {'-'.join(languages)}, but {options.paths[0]} "
+                f"{'-'.join(first)}: an ensemble needs models of one language pair"
+            )
+        models.append(model)
+    return models, task
+
+
+def _languages_of(options: SearchOptions) -> tuple[str, str]:
+    settings = options.text_settings()
+    source, target = settings.source_lang, settings.target_lang
+    if not source:
+        source, target = data_utils.infer_language_pair(str(options.data))
+    if source is None:
+        raise UserError(
+            f"{options.data} has no files such as train.en-de.en.idx, which say the languages: "
+            "give the folder of the binary data"
+        )
+    return source, target
+
+
+def _task_options(state: dict):
+    """Those in a checkpoint, to read and to change; none if something else is in their place."""
+    try:
+        # older checkpoints have all options in one namespace
+        options = state["cfg"]["task"] if state.get("args") is None else vars(state["args"])
+    except (KeyError, TypeError):
+        return {}
+    return options if isinstance(options, Mapping) else {}
+
+
+def _check_subwords(settings: TextSettings, dictionary, options: SearchOptions) -> None:
+    processor = settings.subwords.processor
+    types = [t for t in dictionary.symbols[dictionary.nspecial :] if "madeupword" not in t]
+    known = sum(processor.piece_to_id(t) != processor.unk_id() for t in types)
+    # a few characters may be types that are no pieces, those that the model has no piece for
+    if 2 * known < len(types):
+        raise UserError(
+            f"{settings.subword_model} knows {known} of the {len(types)} subwords in the "
+            f"dictionary of {options.data}: give the SentencePiece model of that data"
+        )

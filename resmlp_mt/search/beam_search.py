@@ -1,0 +1,152 @@
+"""Beam search for one ResMLP: what fairseq's SequenceGenerator finds, in fewer passes over memory.
+
+At each step fairseq's generator copies the encoder's output and every hypothesis, and passes over
+the scores of the whole vocabulary some eight times. This one keeps words and back pointers, and
+puts the hypotheses together at the end.
+"""
+
+import textwrap
+
+import torch
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor, nn
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.model.memory import DecodingMemory
+from resmlp_mt.model.packing import PackedLinear
+from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
+from resmlp_mt.search.hypotheses import Hypotheses
+
+# on a GPU, steps between two checks which sentences are done: each is a wait
+ASK_EVERY = 8
+
+
+class NotFinite(UserError):
+    """Sentences without a translation, by what to call each of them."""
+
+    def __init__(self, names: list[str]):
+        super().__init__(
+            f"sentence{'s' if len(names) > 1 else ''} {', '.join(names)}: the scores of the words "
+            "are NaN or infinite, so that there is no translation: the model overflowed "
+            "(translate without --fp16) or its weights are not finite (use another checkpoint)"
+        )
+
+
+class ResMLPGenerator(SequenceGenerator):
+    """fairseq's generator, with our search for plain beam search by one model. fairseq's own does
+    sampling, constraints, prefixes, n-gram blocking, ensembles and the like. ``attention`` is
+    empty: ``--print-alignment``, which reads it, has another generator."""
+
+    def _generate(
+        self,
+        sample: dict[str, dict[str, Tensor]],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ):
+        if prefix_tokens is not None or constraints is not None or not self._is_plain():
+            return super()._generate(sample, prefix_tokens, constraints, bos_token)
+        first_word = self.eos if bos_token is None else bos_token
+        with torch.inference_mode():
+            found = self._beam_search(sample["net_input"], first_word).fetch()
+        lost = found.not_finite()
+        if lost:
+            raise NotFinite([self._name(sample, number) for number in lost])
+        return found.results(self.len_penalty if self.normalize_scores else None)
+
+    def _name(self, sample: dict, number: int) -> str:
+        """The number of a sentence in the data, if the batch has it, and its first words."""
+        tokens = sample["net_input"]["src_tokens"][number]
+        words = self.model.single_model.encoder.dictionary.string(tokens[tokens != self.pad])
+        where = int(sample["id"][number]) if "id" in sample else f"{number} of the batch"
+        return f"{where} ({textwrap.shorten(words, 60)})"
+
+    def _is_plain(self) -> bool:
+        return (
+            self.model.models_size == 1
+            and type(self.search) is BeamSearch
+            and self.repeat_ngram_blocker is None
+            and self.lm_model is None
+            and self.token_indices_to_suppress is None
+            and not self.match_source_len
+            and self.vocab_size > 2 * self.beam_size + 1
+            and self.model.single_model.decoder.adaptive_softmax is None
+        )
+
+    def _beam_search(self, net_input: dict[str, Tensor], first_word: int) -> Hypotheses:
+        """The hypotheses of B sentences. The host waits for a GPU every few steps only."""
+        src_tokens = net_input["src_tokens"]
+        sentences, source_length = src_tokens.shape
+        max_len = min(int(self.max_len_a * source_length + self.max_len_b), self.max_len - 1)
+        if self.min_len > max_len:
+            raise UserError(
+                f"--min-len {self.min_len}: a hypothesis has at most {max_len} words here: lower "
+                "it, or raise --max-len-b"
+            )
+        model, beam, device = self.model.single_model, self.beam_size, src_tokens.device
+        encoder_out = model.encoder.forward_torchscript(net_input)
+        state: dict = {}
+        memory = DecodingMemory.of(state)
+        memory.need_attention = False
+        found = Hypotheses(
+            sentences, beam, max_len + 1, self.vocab_size, first_word, self.eos, device
+        )
+        rows = sentences * beam if device.type == "cpu" else 0
+        buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
+        for step in range(max_len + 1):
+            features = model.decoder.newest_features(found.words, encoder_out, state)
+            logits = self._logits(model.decoder.output_projection, features, buffer)
+            normalizers = log_normalizer(logits)
+            self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
+            best, candidates = best_continuations(
+                logits, found.scores - normalizers, found.first_candidates, 2 * beam
+            )
+            memory.follow(found.add(normalizers, candidates, best), None, beam)
+            launch_bound = memory.history.launch_bound
+            if step < self.min_len or (launch_bound and step % ASK_EVERY):
+                continue
+            left = [n for n, done in enumerate(found.done()) if not done]
+            if not left:
+                break
+            # fewer rows are less work for a CPU; for a GPU half of them are worth the copies
+            if len(left) <= (len(found.left) // 2 if launch_bound else len(found.left) - 1):
+                left = torch.tensor(left, device=device)
+                memory.follow(found.keep(left), left, beam)
+        return found
+
+    def _rule_out(self, logits: Tensor, may_end: bool, must_end: bool) -> None:
+        """Lower the scores, R x V, of words that must not come next, in place."""
+        if must_end:
+            logits[:, : self.eos].fill_(-torch.inf)
+            logits[:, self.eos + 1 :].fill_(-torch.inf)
+        logits[:, self.pad].fill_(-torch.inf)
+        if self.unk_penalty:
+            logits[:, self.unk] -= self.unk_penalty
+        if not may_end:
+            logits[:, self.eos].fill_(-torch.inf)
+
+    def _logits(self, layer: nn.Module, features: Tensor, buffer: Tensor) -> Tensor:
+        """R x C to R x V scores in float32; on a CPU in *buffer*, the same memory at each step,
+        because getting new memory takes a quarter of the time of the product."""
+        if not in_chunks(features):
+            logits = layer(features).float()
+            return logits if self.temperature == 1.0 else logits / self.temperature
+        out = buffer[: len(features)]
+        if _is_plain_product(layer, features):
+            torch.ops.aten.linear.out(features, layer.weight, layer.bias, out=out)
+        else:
+            chunk = max(1, CHUNK * 4 // out.size(1))
+            for some, target in zip(features.split(chunk), out.split(chunk), strict=True):
+                target.copy_(layer(some))
+        return out if self.temperature == 1.0 else out.div_(self.temperature)
+
+
+def _is_plain_product(layer: nn.Module, x: Tensor) -> bool:
+    """Whether the layer only multiplies by its float32 weight, unpacked."""
+    return (
+        isinstance(layer, nn.Linear)
+        and not (isinstance(layer, PackedLinear) and layer.reads_packed(x))
+        and x.dtype == layer.weight.dtype == torch.float32
+        and not torch.is_autocast_enabled(x.device.type)
+    )

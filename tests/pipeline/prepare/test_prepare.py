@@ -1,0 +1,298 @@
+"""``resmlp-mt prepare`` as a user runs it: from text to binary data, resumed, refused."""
+
+import gzip
+import os
+import re
+import shutil
+import signal
+import time
+
+import pytest
+from command import files_up_to, ran, refused, resmlp
+from fairseq.data import Dictionary, data_utils
+from fairseq_programs import call
+from prepare_text import pairs_of, read_parallel, write_pairs, write_side
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.prepare import corpora, encoding, pool
+from resmlp_mt.pipeline.prepare import preparation as steps
+from resmlp_mt.pipeline.prepare.corpora import find_corpora
+from resmlp_mt.pipeline.prepare.pool import workers
+from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
+from resmlp_mt.text.lines import write_lines
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import Subwords
+
+SIDES = ("xa", "xb")
+
+
+@pytest.fixture
+def own(tmp_path):
+    """The options of a text of made-up languages, some of it twice or in gzip."""
+    folder = tmp_path / "own"
+    quoted = [("“ka lo”", "‘mi’ ru")] * 2 + [("ka lo " * 60, "mi"), ("", "mi"), ("漢 ka", "lo 字")]
+    for name, pairs in (
+        ("t", pairs_of(150, 1) + quoted),
+        ("v", pairs_of(20, 2) + quoted),
+        ("one", pairs_of(9, 3)),
+        ("two", pairs_of(8, 4)),
+    ):
+        write_pairs(folder, name, SIDES, pairs)
+    packed = folder / "two.xa"
+    packed.with_name("two.xa.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    return [
+        *("prepare", "--source-lang", "xa", "--target-lang", "xb", "--trainpref", folder / "t"),
+        *("--validpref", folder / "v", "--testpref", f"{folder}/one,{folder}/two"),
+        *("--vocab-size", 110, "--workers", 1),
+    ]
+
+
+def data(folder):
+    """Every file of the results but the reports."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    other = re.compile("report.json|manifest.json|.lock")
+    return {name: path.read_bytes() for name, path in files.items() if not other.search(name)}
+
+
+def there(out):
+    return sorted(path.name for path in out.iterdir() if path.name != ".lock")
+
+
+def lines_of(data_bin, split, side):
+    """What fairseq reads out of the binary data."""
+    found = data_utils.load_indexed_dataset(str(data_bin / f"{split}.xa-xb.{side}"))
+    dictionary = Dictionary.load(str(data_bin / f"dict.{side}.txt"))
+    return [dictionary.string(words, "sentencepiece") for words in found]
+
+
+def test_text_of_a_user(tmp_path, own):
+    """Nothing is changed, and nothing left out but what cannot be trained on."""
+    said = ran(*own, "--out", tmp_path / "out", "--max-pieces", 100)
+    name = tmp_path / "own" / "t"
+    assert f"{name}: 155 pairs read, dropped: 1 empty\n" in said.out
+    assert "all: 154 pairs encoded, dropped: 1 too-long\n" in said.out
+    assert "train 153, valid 25, test 9, test1 8 pairs, " in said.out
+    train = read_parallel(*(tmp_path / "out" / "text" / f"train.{side}" for side in SIDES))
+    assert train[:152] == [*pairs_of(150, 1), *[("“ka lo”", "‘mi’ ru")] * 2]
+    data_bin = tmp_path / "out" / "data-bin"
+    assert lines_of(data_bin, "train", "xb")[:152] == [target for _, target in train[:152]]
+    assert lines_of(data_bin, "test1", "xa") == [source for source, _ in pairs_of(8, 4)]
+    assert there(tmp_path / "out") == ["data-bin", "manifest.json", "subwords", "text"]
+    # nothing is made twice
+    before = (data_bin / "spm.model").stat().st_mtime_ns
+    assert ran(*own, "--out", tmp_path / "out", "--max-pieces", 100).out == said.out
+    assert (data_bin / "spm.model").stat().st_mtime_ns == before
+
+
+def test_a_corpus_that_is_given_twice(tmp_path, own):
+    """Each of its pairs is counted, and the subwords know what stands behind it."""
+    other = [(f"{source} 漢字", f"{target} 漢字") for source, target in pairs_of(40, 5)]
+    write_pairs(tmp_path / "own", "z", SIDES, other)
+    own[6] = ",".join(str(tmp_path / "own" / name) for name in ("t", "t", "z"))
+    said = ran(*own, "--out", tmp_path / "out", "--max-pieces", 100)
+    assert f"train {2 * 153 + 40}, valid" in said.out and "t (again): 155 pairs read" in said.out
+    assert "漢" in (tmp_path / "out" / "data-bin" / "dict.xa.txt").read_text(encoding="utf-8")
+    said = ran(*own, "--out", tmp_path / "once", "--limit", 30, "--drop-duplicates")
+    assert "t (again): 30 pairs read, dropped: 30 duplicate" in said.out
+    assert "train 60, valid 25" in said.out
+
+
+def test_what_the_options_change(tmp_path, own):
+    options = ("--normalise", "--drop-duplicates", "--max-ratio", 2)
+    said = ran(*own, *options, "--out", tmp_path / "out")
+    assert "155 pairs read, dropped: 1 empty, 1 duplicate\n" in said.out
+    assert "all: 153 pairs encoded, dropped: 1 length-ratio\n" in said.out
+    data_bin, text = tmp_path / "out" / "data-bin", tmp_path / "out" / "text"
+    assert lines_of(data_bin, "train", "xa")[150] == '"ka lo"'
+    assert lines_of(data_bin, "valid", "xb")[20:22] == ["'mi' ru"] * 2
+    assert (text / "valid.xb").read_text("utf-8").splitlines()[20] == "‘mi’ ru"  # for scoring
+    assert TextSettings.load(data_bin).normalise
+
+
+def test_rare_characters_are_spelled_in_bytes(tmp_path, own):
+    ran(*own, "--vocab-size", 320, "--character-coverage", 0.999, "--out", tmp_path / "out")
+    words = Dictionary.load(str(tmp_path / "out/data-bin/dict.xa.txt"))
+    assert {f"<0x{byte:02X}>" for byte in range(256)} <= set(words.symbols)
+    assert lines_of(tmp_path / "out/data-bin", "train", "xa")[-1] == "漢 ka"
+
+
+def test_lines_that_are_not_utf8(tmp_path, own):
+    """In the training text they are left out if that was asked for; a held-out set is refused."""
+    train, valid = tmp_path / "own" / "t.xb", tmp_path / "own" / "v.xb"
+    lines = train.read_bytes().splitlines()
+    write_side(train, [b"\xff", "a \ufffd".encode(), *lines[2:]])
+    refused("t.xb, line 1: invalid UTF-8", *own, "--out", tmp_path / "out")
+    said = ran(*own, "--skip-invalid", "--out", tmp_path / "out")
+    assert "155 pairs read, dropped: 2 invalid-utf8, 1 empty" in said.out
+    write_side(valid, [b"\xff", *valid.read_bytes().splitlines()[1:]])
+    refused("v.xb, line 1: invalid UTF-8", *own, "--skip-invalid", "--out", tmp_path / "other")
+
+
+def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
+    """A model of the first data reads the second: each number is the same word."""
+    ran(*own, "--out", tmp_path / "first")
+    first = tmp_path / "first" / "data-bin"
+    write_pairs(tmp_path, "few", SIDES, pairs_of(150, 1)[:9] * 40)
+    again = [*own[:6], tmp_path / "few", *own[7:11]]
+    alone, found = shutil.copy(first / "spm.model", tmp_path), {}
+    for name, model in (("kept", first / "spm.model"), ("new", alone)):
+        out = tmp_path / name
+        ran(*again, "--workers", 1, "--subword-model", model, "--out", out)
+        found[name] = (out / "data-bin" / "dict.xa.txt").read_bytes()
+        trained_on = lines_of(out / "data-bin", "train", "xa")
+        assert trained_on[:9] == lines_of(first, "train", "xa")[:9]
+    assert found["kept"] == (first / "dict.xa.txt").read_bytes() != found["new"]
+    refused("made with subword_model = ", *own, "--out", out)
+
+
+def test_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):
+    ran(*own, "--out", tmp_path / "1")
+    monkeypatch.setattr(corpora, "CHUNK_LINES", 20)
+    monkeypatch.setattr(encoding, "FEW", 1)
+    ran(*own, "--workers", 3, "--out", tmp_path / "3")
+    assert data(tmp_path / "1") == data(tmp_path / "3")
+
+
+def test_a_worker_that_is_killed(tmp_path, monkeypatch):
+    """By another program, or by the pool while it starts, when it has our handler of SIGTERM."""
+
+    def die(item):
+        os.kill(os.getpid(), signal.SIGKILL) if item == 5 else time.sleep(0.01)
+
+    with pytest.raises(UserError, match="a worker process was killed"), workers(2, die) as run:
+        list(run(range(20)))
+    start = pool._start
+
+    def start_late(work):
+        time.sleep(0.2)
+        start(work)
+
+    monkeypatch.setattr(pool, "_start", start_late)
+    mark = tmp_path / "handled"
+    before = signal.signal(signal.SIGTERM, lambda *_: mark.touch())
+    try:
+        with workers(2, len):
+            pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not mark.exists()
+
+
+def test_everything_is_what_fairseq_preprocess_makes(tmp_path, own):
+    """The dictionary too, where all characters of the text are pieces."""
+    write_pairs(tmp_path / "own", "t", SIDES, pairs_of(150, 1) + [("<unk> ka", "</s> lo")] * 2)
+    out, its = tmp_path / "out", tmp_path / "its"
+    ran(*own, "--out", out)
+    its.mkdir()
+    subwords = Subwords(out / "data-bin" / "spm.model")
+    for split in ("train", "valid", "test", "test1"):
+        for side in SIDES:
+            lines = (out / "text" / f"{split}.{side}").read_text("utf-8").split("\n")[:-1]
+            write_lines(its / f"{split}.{side}", map(subwords.encode, lines))
+    words = ["-s", "xa", "-t", "xb", "--joined-dictionary", "--trainpref", its / "train"]
+    words += ["--validpref", its / "valid", "--testpref", f"{its / 'test'},{its / 'test1'}"]
+    call("preprocess", *words, "--destdir", its / "bin")
+    made, expected = data(out / "data-bin"), data(its / "bin")
+    both = made.keys() & expected.keys()
+    assert len(both) == 2 + 4 * 2 * 2 and all(made[name] == expected[name] for name in both)
+
+
+def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
+    """The system's own limit on the size of files, in a step that has begun."""
+    made = ["manifest.json"]
+    for step, name, allowed, said in (
+        ("text", "clean", 5000, "text.partial: File too large"),
+        ("subwords", "learn_subwords", 900, "subwords.partial: File too large"),
+        ("data-bin", "encode", 3000, "data-bin.partial: File too large"),
+    ):
+        make = getattr(steps, name)
+
+        def limited(*arguments, make=make, allowed=allowed):
+            with files_up_to(allowed):
+                return make(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(steps, name, limited)
+            refused(said, *own, "--out", tmp_path / "out")
+        assert there(tmp_path / "out") == sorted(made)
+        made.append(step)
+    for out in ("out", "whole"):
+        ran(*own, "--out", tmp_path / out)
+    assert data(tmp_path / "out") == data(tmp_path / "whole")
+
+
+def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
+    """One that was asked for is refused, and is no obstacle to another; the default shrinks."""
+    size = own.index("--vocab-size")
+    large, none = [*own[: size + 1], 9000, *own[size + 2 :]], own[:size]
+    said = "--vocab-size 9000 is more than this corpus allows: at most "
+    refused(said, *large, "--out", tmp_path / "out")
+    ran(*own, "--out", tmp_path / "out")
+    found = resmlp(*none, "--max-pieces", 1, "--out", tmp_path / "short")
+    assert found.status == 1 and "error: no training pair is left (" in found.err
+    found = ran(*none, "--out", tmp_path / "default")
+    most = int(found.err.partition("note: ")[2].partition(" subwords: the text has none more")[0])
+    model = Subwords(tmp_path / "default" / "data-bin" / "spm.model")
+    assert model.processor.get_piece_size() == most > 110
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("{own} --limit 0", "--limit: must be at least 1"),
+        ("{own} --max-pieces 0", "--max-pieces: must be at least 1"),
+        ("{own} --max-ratio nan", "--max-ratio: must be a number"),
+        ("{own} --character-coverage 0.97", "--character-coverage 0.97: must be from 0.98 to 1"),
+        ("{own} --max-ratio 0.5", "--max-ratio 0.5: must be 0 or at least 1"),
+        ("{own} --seed -1", "--seed: must be from 0 to 4294967295, not -1"),
+        ("{own} --out {tmp}/own/t.xa/out", "t.xa/out: choose a folder that can be written"),
+        ("{text} --source-lang xa.b", "xa.b: the name of a language has no dot"),
+        ("{own} --subword-model no", "--subword-model and --vocab-size: give one or the other"),
+        ("{text} --subword-model no", "no is not a SentencePiece model"),
+        ("{text} --validpref no", "no.xa[.gz]: give a prefix"),
+        ("{text} --testpref {tmp}/own/one,", "give prefixes separated by commas"),
+        ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "give one prefix, such as text/valid"),
+        ("{text} --source-lang xb", "--source-lang and --target-lang are both xb"),
+        ("--source-lang xa --target-lang xb", "required: --trainpref, --validpref"),
+    ],
+)
+def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):
+    own = " ".join(map(str, own[1:]))
+    text = own.partition(" --vocab-size")[0]
+    words = words.format(own=own, text=text, tmp=tmp_path).split()
+    refused(said, "prepare", "--out", tmp_path / "out", *words)
+    assert not (tmp_path / "out").exists() or there(tmp_path / "out") == ["manifest.json"]
+
+
+def test_text_that_is_refused(tmp_path, own):
+    folder = tmp_path / "own"
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name, content, said in (
+        ("t.xb", b"x\n" * 4, "t.xa has 155 lines but"),
+        ("v.xa", b"", "v.xa: empty file"),
+        ("two.xa.gz", whole["two.xa.gz"][:-9] + bytes(9), "two.xa.gz: damaged gzip file"),
+        ("t.xb", b"\n" * 155, "no training pair is left"),
+    ):
+        (folder / name).write_bytes(content)
+        refused(said, *own, "--out", tmp_path / "out")
+        (folder / name).write_bytes(whole[name])
+    (folder / "v.xa.gz").touch()
+    refused("two files of one corpus: remove one", *own, "--out", tmp_path / "out")
+    (folder / "v.xa.gz").unlink()
+    (folder / "documents").mkdir()
+    (folder / "documents" / "letter").touch()
+    refused("holds folders of something else", *own, "--out", folder)
+
+
+def test_languages(tmp_path):
+    """They choose the coverage of characters, and prefixes name files with them."""
+    found = [PrepareOptions(source, "en").coverage for source in ("de", "zh", "ja", "zh_CN", "zha")]
+    assert found == [1, 0.9995, 0.9995, 0.9995, 1]
+    assert PrepareOptions("zh", "en", character_coverage=0.99).coverage == 0.99
+    at = write_pairs(tmp_path / "in.put", "one.v1", ("zh-Hans", "xa"), pairs_of(3, 0))
+    found = find_corpora(("xa", "zh-Hans"), f"{at},{at}", at, f"{at},{at}")
+    assert list(found) == ["train", "train1", "valid", "test", "test1"]
+    sides = [tuple(side.decode() for side in pair) for pair in found["train1"].pairs()]
+    assert sides == [(f"{target}\n", f"{source}\n") for source, target in pairs_of(3, 0)]
+    assert list(find_corpora(("xa", "zh-Hans"), at, at)) == ["train", "valid"]

@@ -1,0 +1,107 @@
+"""Recipes: what fairseq reads out of them, and files that are none."""
+
+import pytest
+from fairseq import options as fairseq_options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.train.recipe import FOLDER, NAMES, command_line, load_recipe, parse_options
+
+
+def config(recipe, arch, model, pair="en-de", max_update=None):
+    """What fairseq-train makes of a recipe."""
+    recipe = load_recipe(recipe)
+    max_update = max_update or recipe.max_update
+    options = command_line(recipe.options_for(model, pair, max_update))
+    words = ["data", "--arch", arch, "--max-update", str(max_update), *options]
+    parser = fairseq_options.get_training_parser()
+    return convert_namespace_to_omegaconf(
+        fairseq_options.parse_args_and_arch(parser, input_args=words)
+    )
+
+
+PAPER = {
+    ("en-de", "resmlp_mt_6"): ("adagrad", [0.2], "fixed", 32000, 0.15),
+    ("de-en", "resmlp_mt_12"): ("adagrad", [0.2], "fixed", 32000, 0.15),
+    ("en-fr", "resmlp_mt_12"): ("adagrad", [0.2], "fixed", 32000, 0.1),
+    ("en-de", "transformer_wmt_en_de"): ("adam", [0.0007], "inverse_sqrt", 4000, 0.1),
+}
+
+
+@pytest.mark.parametrize("pair, arch", PAPER)
+def test_the_paper(pair, arch):
+    optimizer, lr, scheduler, warmup, dropout = PAPER[pair, arch]
+    model = "resmlp_mt" if arch.startswith("resmlp") else "transformer"
+    cfg = config("paper", arch, model, pair)
+    assert cfg.optimizer._name == optimizer and cfg.optimization.lr == lr
+    assert cfg.lr_scheduler._name == scheduler and cfg.lr_scheduler.warmup_updates == warmup
+    assert cfg.model.dropout == dropout and cfg.model.share_all_embeddings
+    assert cfg.criterion._name == "label_smoothed_cross_entropy"
+    assert cfg.criterion.label_smoothing == 0.1
+    assert cfg.optimizer.weight_decay == 0 and cfg.optimization.clip_norm == 0
+    assert cfg.model.max_source_positions == cfg.model.max_target_positions == 256
+    assert cfg.dataset.update_epoch_batch_itr
+    if model == "resmlp_mt":
+        assert cfg.model.layerscale_init == 0.2
+    recipe = load_recipe("paper")
+    assert (recipe.max_update, recipe.tokens) == (300_000, 32_768)
+    assert (recipe.average_by, recipe.average_count, recipe.lenpen) == ("update", 10, [0.6])
+
+
+def test_every_recipe_is_in_the_package_and_one_that_fairseq_takes():
+    assert {path.stem for path in FOLDER.glob("*.toml")} == set(NAMES)
+    for name in NAMES:
+        for arch, model in (("resmlp_mt_gated_6", "resmlp_mt"), ("transformer", "transformer")):
+            cfg = config(name, arch, model)
+            assert cfg.optimization.max_update == load_recipe(name).max_update
+            assert cfg.model.share_all_embeddings and cfg.common.log_format == "json"
+
+
+def load_own(path, old, new):
+    """The recipe ``small`` with a part of its text replaced, from a file of the user's."""
+    text = (FOLDER / "small.toml").read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return load_recipe(path)
+
+
+def test_a_recipe_of_ones_own(tmp_path):
+    more = '[options.lstm.xx-yy]\ndropout = 0.5\nlr = "0.1,0.2"\n\n[options.other]'
+    recipe = load_own(tmp_path / "own.toml", "[options.other]", more)
+    options = recipe.options_for("lstm", "xx-yy", 7)
+    assert options["--dropout"] == ["0.5"] and options["--lr"] == ["0.1,0.2"]
+    assert options["--total-num-update"] == ["7"]
+    assert recipe.options_for("lstm", "yy-xx", 7)["--dropout"] == ["0.3"]
+    convolutional = recipe.options_for("fconv", "xx-yy", 7)
+    assert "--share-all-embeddings" not in convolutional
+    assert convolutional["--share-input-output-embed"] == []
+    # some editors begin a file with a byte order mark
+    marked = tmp_path / "marked.toml"
+    marked.write_text((tmp_path / "own.toml").read_text(), encoding="utf-8-sig")
+    assert load_recipe(marked).options == recipe.options
+
+
+WRONG = [
+    ("beam = 4", "beam = ", "own.toml: not a TOML file in UTF-8: Invalid value (at line"),
+    ("beam = 4", "beam = 4\nbeems = 4", "own.toml: beems: no such key: choose from max-update"),
+    ("beam = 4", "", "own.toml: beam is missing: it must be a whole number"),
+    ("beam = 4", "beam = true", "own.toml: beam = True: it must be a whole number, at least 1"),
+    ("[0.6, 1.0", "[nan, 1.0", "own.toml: lenpen = [nan, 1.0, 1.4, 1.8]: it must be a list of num"),
+    ('"epoch"', '"hour"', 'own.toml: average-by = \'hour\': it must be "epoch" or "update"'),
+    ("[options.other]", "[options]\nother = 1", "own.toml: "),
+]
+
+
+@pytest.mark.parametrize("old, new, said", WRONG, ids=range(len(WRONG)))
+def test_files_that_are_no_recipes(tmp_path, old, new, said):
+    with pytest.raises(UserError) as error:
+        load_own(tmp_path / "own.toml", old, new)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_words_of_a_command_line():
+    options = parse_options(["--lr", "0.1", "--cpu", "--dropout=0.3", "--nums", "1", "-2"])
+    assert options == {"--lr": ["0.1"], "--cpu": [], "--dropout": ["0.3"], "--nums": ["1", "-2"]}
+    for words in (["stray"], ["--lr", "1", "-s", "en"]):
+        with pytest.raises(UserError, match=f"^{words[-2:][0]}: after -- write"):
+            parse_options(words)

@@ -1,0 +1,182 @@
+"""Trainings that are stopped and resumed, and a folder that holds one training."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from fairseq_programs import differing, load, values
+from trained_models import write_other_dictionaries
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import read_json, write_json
+from resmlp_mt.pipeline.train.command import Devices, quoted
+from resmlp_mt.pipeline.train.log import TrainingProgress, read_curve
+from resmlp_mt.pipeline.train.recipe import load_recipe
+from resmlp_mt.pipeline.train.training import Training
+
+SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32"
+SMALL += " --decoder-attention-heads 2 --max-source-positions 16 --max-target-positions 16 --cpu"
+SMALL += " --warmup-updates 5 --lr 0.05 --num-workers 0 --log-interval 1"
+SMALL += " --save-interval-updates 5"
+UPDATES = 22
+
+
+def training(corpus, out, *more, **options):
+    """A run of 61 pairs, with some nine updates an epoch."""
+    options = {"tokens": 64, "max_tokens": 16, "threads": 1, "max_update": UPDATES, **options}
+    return Training(
+        corpus.data,
+        out,
+        "resmlp_mt_tiny",
+        load_recipe("paper"),
+        devices=Devices(1),
+        fairseq_options=[*SMALL.split(), *map(str, more)],
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """A run that was never stopped."""
+    run = training(corpus, tmp_path_factory.mktemp("whole") / "out")
+    run.run()
+    return run
+
+
+def test_what_a_run_leaves(whole):
+    assert {path.name for path in whole.out.iterdir() if path.suffix != ".pt"} - {".lock"} == {
+        *("train.log", "train.json", "cost.json")
+    }
+    assert len(values((whole.out / "train.log").read_text(), "loss")) == UPDATES
+    curve = read_curve(whole.out / "train.log")
+    assert [update for update, _ in curve["train"]] == list(range(1, UPDATES + 1))
+    assert curve["valid"][-1][0] == UPDATES
+    assert read_json(whole.out / "cost.json")["cpu_minutes"] > 0
+
+
+def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
+    """The count reaches the end, validations and warnings get lines, each warning once."""
+    lines = (whole.out / "train.log").read_text().splitlines()
+    with TrainingProgress(UPDATES) as progress:
+        for line in ["| WARNING | fairseq.trainer | a warning", *lines] * 2:
+            progress.show(line)
+        assert progress.n == UPDATES
+    shown = capsys.readouterr().err
+    assert shown.count("    a warning\n") == 1
+    assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
+
+    train, _ = last_records(whole)
+    with TrainingProgress(UPDATES) as progress:  # a resumed training: how fast, is not known yet
+        progress.show(train)
+        assert progress.n == UPDATES and ", ? left, epoch 3, loss " in str(progress)
+
+
+@pytest.mark.soak
+def test_the_printed_command_is_resumed(whole, corpus, tmp_path):
+    """Pasted into a shell, it trains with the same losses; from there ours goes on, bit by bit."""
+    started = training(corpus, tmp_path / "a b", max_update=13)
+    line = quoted(started.command(), started.environment())
+    done = subprocess.run(["bash", "-c", line], check=True, capture_output=True, text=True)
+    rest = training(corpus, tmp_path / "a b")
+    rest.run()
+    log, expected = ((run.out / "train.log").read_text() for run in (rest, whole))
+    assert "epoch 2 @ 13 updates" in log and '"epoch": 3' in log
+    first = values(done.stdout + done.stderr, "loss")
+    assert first + values(log, "loss") == values(expected, "loss")
+    ends = (load(run.out / "checkpoint_last.pt")["model"] for run in (rest, whole))
+    assert differing(*ends) == []
+
+
+def last_records(run):
+    """The last two lines of a log that a curve is read from."""
+    lines = (run.out / "train.log").read_text().splitlines()
+    return [
+        [line for line in lines if f"| {kind} |" in line][-1] for kind in ("train_inner", "valid")
+    ]
+
+
+def test_a_criterion_without_label_smoothing(whole, tmp_path):
+    """The loss of --criterion cross_entropy is the nll: it is logged once."""
+    log = tmp_path / "train.log"
+    lines = [re.sub(r'"(valid_)?nll_loss": "[^"]*", ', "", line) for line in last_records(whole)]
+    log.write_text("\n".join(lines))
+    found = [float(re.search(r'loss": "([^"]*)"', line)[1]) for line in lines]
+    assert read_curve(log) == {"train": [(UPDATES, found[0])], "valid": [(UPDATES, found[1])]}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda train, _: train + train,
+        lambda train, valid: valid + train,
+        lambda train, _: train[:-20] + "}",
+        lambda train, _: train.replace('"num_updates": "', '"num_updates": "2 of '),
+        lambda _, valid: valid.replace("valid_num_updates", "updates"),
+        lambda _, valid: valid.replace("valid_loss", "l").replace("valid_nll_loss", "l"),
+    ],
+    ids=range(6),
+)
+def test_a_line_that_two_processes_wrote(whole, tmp_path, capsys, damage):
+    """It is no record: neither the bar nor a curve ends by it."""
+    train, valid = last_records(whole)
+    log, line = tmp_path / "train.log", damage(train, valid)
+    with TrainingProgress(UPDATES) as progress:
+        for text, done in ((line, 0), (valid, UPDATES)):
+            progress.show(text)
+            assert progress.n == done
+    assert capsys.readouterr().err.count("validation nll") == 1
+    log.write_text(f"{line}\n{train}\n{valid}\n")
+    found = read_curve(log)
+    assert [[update for update, _ in found[kind]] for kind in ("train", "valid")] == [[UPDATES]] * 2
+
+
+def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
+    """The architecture and the dictionary may not; batches stay as they were."""
+    before = (whole.out / "train.json").read_bytes()
+    longer = training(corpus, whole.out, "--lr", 0.1, max_update=30, max_tokens=None)
+    assert (longer.options["--max-tokens"], longer.options["--update-freq"]) == (["16"], ["4"])
+    recipe, more = load_recipe("paper"), ["--cpu"]
+    with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
+        Training(corpus.data, whole.out, "transformer", recipe, fairseq_options=more)
+    other = copy(corpus, tmp_path)
+    with open(other.data / "dict.xx.txt", "a") as file:
+        file.write("more 1\n")
+    with pytest.raises(UserError, match="holds a training with another dictionary: choose another"):
+        training(other, whole.out)
+    assert (whole.out / "train.json").read_bytes() == before
+
+
+def copy(corpus, folder):
+    return type(corpus)(data=shutil.copytree(corpus.data, folder / "data"))
+
+
+@pytest.mark.parametrize("beside", ["train.json", "dict.yy.txt"])
+def test_a_start_from_a_model_of_other_dictionaries_is_refused(whole, corpus, tmp_path, beside):
+    """The same words in another order: every number would mean another word."""
+    other = copy(corpus, tmp_path)
+    start = whole.out / "checkpoint_last.pt"
+    if beside == "dict.yy.txt":
+        start = shutil.copy(start, tmp_path / "model.pt")
+        for path in corpus.data.glob("dict.*"):
+            shutil.copy(path, tmp_path)
+    begin = ("--finetune-from-model", start)
+    training(other, tmp_path / "same", *begin)
+    write_other_dictionaries(corpus.data, other.data)
+    with pytest.raises(UserError, match="was trained with other dictionaries than those of"):
+        training(other, tmp_path / "new", *begin)
+
+
+def test_files_of_another_program_are_kept(corpus, tmp_path):
+    for name in ("train.json", "cost.json"):
+        out = tmp_path / name.partition(".")[0]
+        out.mkdir()
+        write_json(out / name, {"usd": 3})
+        with pytest.raises(UserError, match=f"{name} is a file of another program"):
+            training(corpus, out).run()
+        assert read_json(out / name) == {"usd": 3} and not list(out.glob("*.pt"))
+
+
+def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):
+    write_json(tmp_path / "train.json", {"settings": {"--arch": ["other"]}, "data": {}})
+    training(corpus, tmp_path)

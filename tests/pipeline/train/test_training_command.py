@@ -1,0 +1,160 @@
+"""``resmlp-mt train``: the commands that it prints, what it refuses, the file for Slurm."""
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from command import ran, refused, shell
+from fairseq_programs import ROOT
+
+
+@pytest.fixture
+def many(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
+
+
+@pytest.fixture(autouse=True)
+def no_cluster_and_no_gpu(monkeypatch):
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+
+
+def option(command, name):
+    return command[command.index(name) + 1]
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Call ``resmlp-mt train`` with these words; gives the command that it would start."""
+
+    def start(data, out, *words):
+        run = []
+        keep = lambda name, command, log, *_, environment=None: run.extend(command)  # noqa: E731
+        monkeypatch.setattr("resmlp_mt.pipeline.train.training.run_command", keep)
+        said = ran("train", data, "--out", out, *words)
+        (printed,) = [line for line in said.err.splitlines() if "--user-dir" in line]
+        assert shlex.split(printed)[-len(run) :] == run
+        return shlex.split(printed)
+
+    return start
+
+
+def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path, many, started):
+    """Up to 8 GPUs the batches are the same, too. On several nodes each has a command."""
+    for gpus, nodes in ((1, 1), (2, 1), (8, 1), (8, 4)):
+        words = ("--recipe", "paper", "--gpus", gpus)
+        if nodes > 1:
+            words = (*words, "--nodes", nodes, "--master-addr", "host", "--node-rank", 3)
+        command = started(corpus.data, tmp_path / f"{gpus} {nodes}", *words)
+        assert option(command, "--distributed-world-size") == str(gpus * nodes)
+        shared = [int(option(command, name)) for name in ("--max-tokens", "--update-freq")]
+        assert shared == ([4096, 8 // gpus] if nodes == 1 else [1024, 1])
+        assert Path(command[0]).name == ("fairseq-train" if gpus == 1 else "torchrun")
+        if gpus > 1:
+            assert option(command, "--nproc_per_node") == str(gpus)
+            assert option(command, "-m") == "fairseq_cli.train"
+            assert ("--standalone" in command) == (nodes == 1)
+    names = ("--nnodes", "--node_rank", "--master_addr")
+    assert [option(command, name) for name in names] == ["4", "3", "host"]
+
+
+def test_options_and_variables(corpus, tmp_path, many, started):
+    """Those after two dashes count first. A precision has options or variables."""
+    words = ("--gpus", 1, "--precision", "fp16", "--max-update", 99, "--")
+    more = ("--warmup-updates", "4", "--dropout=0.1", "--max-source-positions", 64)
+    command = started(corpus.data, tmp_path, *words, *more)
+    expected = "--warmup-updates 4 --dropout 0.1 --total-num-update 99 --max-source-positions 64 "
+    expected += "--max-target-positions 256 --max-update 99 --source-lang xx --target-lang yy"
+    for name, value in zip(expected.split()[::2], expected.split()[1::2]):
+        assert command.count(name) == 1 and option(command, name) == value
+    assert "--fp16" in command and "--fp16-no-flatten-grads" in command
+    words = ("--gpus", 2, "--precision", "bf16", "--threads", 3)
+    command = started(corpus.data, tmp_path, *words)
+    assert command[:3] == ["env", "RESMLP_MT_AUTOCAST=bfloat16", "OMP_NUM_THREADS=3"]
+
+
+REFUSED = [
+    (["--gpus", 3], "2048 tokens an update are no multiple of 3 processes"),
+    (["--gpus", 4, "--max-tokens", 1024], "512 tokens an update on each of 4 processes"),
+    (["--gpus", 0], "--gpus: must be at least 1"),
+    (["--nodes", 2, "--node-rank", 2], "--node-rank 2"),
+    (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
+    (["--recipe", "paper", "--arch", "lstm"], "recipe paper has no options for the model lstm"),
+    (["--recipe", "gone.toml"], "--recipe gone.toml: no such recipe or file: choose trial"),
+    (["--target-lang", "zz"], "has no train.SOURCE-zz.*.idx"),
+    (["--", "--update-freq", 2], "--update-freq after --: our own options set it"),
+    (["--", "--amp"], "--amp after --: our own options set it"),
+    (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
+    (["--", "--continue-once", "gone.pt"], "--continue-once gone.pt: no such file"),
+    (["--", "--max-source-positions", "256.5"], "argument --max-source-positions: invalid int"),
+    (["--", "--no-such"], "unrecognized arguments: --no-such"),
+    (["--gpus", 2, "--", "--cpu"], "on a CPU training takes one process"),
+    (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
+]
+
+
+@pytest.mark.parametrize("words, said", REFUSED, ids=range(len(REFUSED)))
+def test_refusals(corpus, tmp_path, words, said):
+    more = () if {"--gpus", "--cpu"} & set(words) else ("--gpus", 1)
+    refused(said, "train", corpus.data, "--out", tmp_path / "out", *more, *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_that_cannot_be_trained_on(corpus, tmp_path, started):
+    """No folder, no data, two pairs."""
+    other, out = tmp_path / "other", tmp_path / "out"
+    command = ("train", other, "--out", out)
+    refused("other: no such folder", *command)
+    other.mkdir()
+    refused("has no train.SOURCE-TARGET.*.idx", *command)
+    shutil.copytree(corpus.data, other, dirs_exist_ok=True)
+    for path in list(other.glob("train.*")):
+        shutil.copy(path, other / path.name.replace("xx-yy", "yy-xx"))
+    refused("several pairs (xx-yy, yy-xx): add --source-lang", *command)
+    assert not out.exists()
+    apart = started(other, out, "--arch", "fconv", "-s", "xx")  # has an embedding for each side
+    assert option(apart, "--target-lang") == "yy" and "--share-input-output-embed" in apart
+
+
+def test_what_the_machine_has(corpus, tmp_path, monkeypatch, started):
+    """As many GPUs as there are, or the CPU; not more."""
+    out = tmp_path / "out"
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    refused("--gpus 8: this machine has 4", "train", corpus.data, "--out", out, "--gpus", 8)
+    refused("give --master-addr", "train", corpus.data, "--out", out, "--nodes", 2)
+    assert not out.exists()
+    assert option(started(corpus.data, out), "--nproc_per_node") == "4"
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    command = started(corpus.data, out)
+    assert Path(command[0]).name == "fairseq-train" and "--cpu" in command
+
+
+def test_the_slurm_file(tmp_path):
+    """With scontrol, srun and python replaced: what each of two nodes would run."""
+    stubs = {
+        # longer than a pipe holds: whoever stops reading after a line would end it
+        "scontrol": "echo alpha; for i in {1..20000}; do echo beta$i; done",
+        "srun": 'for SLURM_NODEID in 0 1; do export SLURM_NODEID; "$@"; done',
+        "fake-python": 'printf "%s|" "$@"; echo',
+    }
+    for name, text in stubs.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    slurm = {"JOB_NODELIST": "alpha,beta", "JOB_ID": "12345", "NNODES": "2", "GPUS_ON_NODE": "8"}
+    variables = {f"SLURM_{name}": value for name, value in slurm.items()}
+    variables["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
+    arguments = ["data bin", "--out", "x", "--", "--adam-betas", "(0.9, 0.98)"]
+    words = shlex.join(["bash", str(ROOT / "scripts/slurm/train.sbatch"), *arguments])
+    process = shell(words, tmp_path, **variables, PYTHON=str(tmp_path / "fake-python"))
+    assert process.returncode == 0, process.stderr
+    for rank, line in enumerate(process.stdout.splitlines()):
+        words = line.split("|")
+        assert words[:3] == ["-m", "resmlp_mt", "train"] and words[-7:-1] == arguments
+        assert option(words, "--nodes") == "2" and option(words, "--gpus") == "8"
+        assert option(words, "--node-rank") == str(rank)
+        assert option(words, "--master-addr") == "alpha"
+        assert re.fullmatch(r"3\d{4}", option(words, "--master-port"))
+    assert rank == 1

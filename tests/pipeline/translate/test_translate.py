@@ -1,0 +1,331 @@
+"""resmlp-mt translate: the translations of fairseq, a line for a line, in order, and resumed."""
+
+import gzip
+import io
+import os
+from contextlib import redirect_stderr
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from command import files_up_to, refused, resmlp
+from fairseq_programs import ROOT, call, lines, load, train
+from hypothesis import given
+from hypothesis import strategies as st
+from processes import Forked
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.pipeline.translate import driver
+from resmlp_mt.pipeline.translate.driver import split
+from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
+from resmlp_mt.pipeline.translate.translator import Translator, by_length
+from resmlp_mt.text.settings import FILE, TextSettings
+
+SHORT = ("--max-len-b", 20)
+
+
+@pytest.fixture
+def words(world):
+    """The words of the command."""
+
+    def words(source, output, *more, path=world.checkpoint, data=world.data):
+        files = ("--path", path, "--data", data, "--input", source, "--output", output)
+        return ("translate", *files, *SHORT, "--cpu", *more)
+
+    return words
+
+
+@pytest.fixture
+def run(words):
+    """Run the command; gives its exit status and what it printed."""
+    return lambda *arguments, stdin=b"", **more: resmlp(*words(*arguments, **more), stdin=stdin)
+
+
+def lines_of(path):
+    return Path(path).read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def source(world):
+    return world.text / "test.xx"
+
+
+def by_fairseq(world, path, *options):
+    """Hypotheses of fairseq-generate for the test set, detokenized, the best first."""
+    options = ("--beam", 4, "--cpu", "--num-workers", 0, *SHORT, *options)
+    remove = ("--remove-bpe", "sentencepiece")
+    out = call("generate", world.data, "--path", path, *remove, *options).out
+    return [[text for _, text in found] for _, found in sorted(lines(out, "D").items())]
+
+
+@pytest.fixture(scope="module")
+def transformer(world, tmp_path_factory):
+    """fairseq's own model, trained on the same data."""
+    folder = tmp_path_factory.mktemp("transformer")
+    options = ("--arch", "transformer", "--encoder-attention-heads", 2, "--optimizer", "adam")
+    short = ("--batch-size", 8, "--max-epoch", 8, "--save-interval", 8, "--lr", 0.005)
+    train(world.data, folder, *options, *short, "--share-all-embeddings")
+    return folder / "checkpoint_last.pt"
+
+
+def test_what_fairseq_translates(world, transformer, run, source, tmp_path):
+    """One model, a Transformer, and both as an ensemble; the best and the n best."""
+    found = {}
+    for path in (world.checkpoint, transformer, f"{world.checkpoint}:{transformer}"):
+        expected = by_fairseq(world, path, "--lenpen", 0.6, "--nbest", 3)
+        said = run(source, tmp_path / "out", "--nbest", 3, path=path)
+        assert said.status == 0 and "out: 11 lines, 0 of them" in said.err
+        found[path] = lines_of(tmp_path / "out")
+        assert found[path] == [line for nbest in expected for line in nbest]
+        assert run(source, tmp_path / "out", path=path).status == 0
+        assert lines_of(tmp_path / "out") == [nbest[0] for nbest in expected]
+    assert len(set(map(tuple, found.values()))) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_search_is_that_of_the_options(world, run, source):
+    for options in (
+        ("--beam", 1, "--max-len-a", 0.5, "--max-len-b", 3, "--lenpen", 0.6),
+        ("--lenpen", 2.0, "--no-repeat-ngram-size", 2),
+    ):
+        expected = by_fairseq(world, world.checkpoint, *options, "--batch-size", 1)
+        # one sentence at a time: A x source is of the longest sentence in the batch
+        for line, nbest in list(zip(lines_of(source), expected))[:2]:
+            assert run("-", "-", *options, stdin=line.encode()).out == f"{nbest[0]}\n"
+
+
+ODD = ["w01 w02 w03", "", "w07\rw08", "   ", "w03\u2028w05 w11", "w30 w31 w32 w33", "\t"]
+ODD += ["w01 w02 w03", "😀", "w04\x85w05"]
+
+
+def test_one_line_a_line_in_order(world, run, tmp_path):
+    """Lines that hold what others call line ends; small batches, longest first; pipes."""
+    alone = "".join(run("-", "-", stdin=f"{line}\n".encode()).out for line in ODD)
+    assert [bool(line.strip()) for line in ODD] == [bool(line) for line in alone.split("\n")[:-1]]
+    text = "\n".join(ODD) + "\n"
+    model = ("--path", world.checkpoint, "--data", world.data, *SHORT, "--cpu")
+    said = resmlp("translate", *model, "--max-tokens", 16, stdin=text.encode())
+    expected = "warning: standard input: the subwords do not know 1 characters in 1 lines, "
+    assert said == (0, alone, expected + "first '😀' in line 9\n")
+    # with a byte order mark, and the last line without its end, in a gzip file
+    (tmp_path / "in.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text[:-1].encode()))
+    told = run(tmp_path / "in.gz", tmp_path / "out")
+    assert told.status == 0 and "out: 10 lines, 3 of them without a word" in told.err
+    assert (tmp_path / "out").read_bytes().decode() == said.out
+    ours, theirs = os.pipe()  # as of bash's <(...), which cannot be read twice
+    os.write(theirs, text.encode())
+    os.close(theirs)
+    assert run(f"/dev/fd/{ours}", "-").out == said.out
+
+
+class Engine:
+    """Turns the words of a source around; knows no ``x``."""
+
+    def __init__(self, limit=6, nbest=2):
+        self.limit, self.nbest = limit, nbest
+
+    def pieces(self, line):
+        return [f"▁{word}" for word in line.split()]
+
+    def knows(self, piece):
+        return "x" not in piece
+
+    def one(self, source):
+        words = [piece.strip("▁") for piece in source][::-1]
+        # the second best has no line break in it, and is missing where there is one word
+        texts = [" ".join(words), " ".join(words).upper() + "\u2028!"]
+        return texts[: min(self.nbest, len(words))]
+
+    def translations(self, sources):
+        assert all(0 < len(source) <= self.limit for source in sources)
+        for i in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
+            yield {i: self.one(sources[i])}
+
+    def expected(self, line, nbest):
+        parts = [self.one(part) for part in split(self.pieces(line), self.limit)]
+        found = [" ".join(p[n] for p in parts if n < len(p)) for n in range(nbest)]
+        return [" ".join(text.split()) for text in found]
+
+
+WORDS = st.text("abx.\u3000😀", min_size=1, max_size=3)
+LINES = st.lists(st.lists(WORDS, max_size=15).map(" ".join), max_size=12)
+
+
+@given(text=LINES, nbest=st.integers(1, 2), cut=st.floats(0, 1))
+def test_a_line_for_a_line_and_resumed_at_any_byte(tmp_path_factory, text, nbest, cut):
+    """Whatever the lines are: long ones, blank ones, unknown characters."""
+    folder = tmp_path_factory.mktemp("resumed")
+    source, output = folder / "in", folder / "out"
+    source.write_bytes("".join(f"{line}\n" for line in text).encode())
+    engine = Engine(nbest=nbest)
+    translate = partial(driver.translate, lambda: engine, source, output, nbest)
+    with mock.patch.object(driver, "CHUNK", 5), redirect_stderr(io.StringIO()) as err:
+        done = translate()
+        whole = output.read_bytes()
+        expected = [t for line in text for t in engine.expected(line, nbest)]
+        assert whole.decode().split("\n") == [*expected, ""]
+        blank = sum(not line.split() for line in text)
+        assert (done["lines"], done["blank"]) == (len(text), blank)
+        said = err.getvalue()
+        long = [n for n, line in enumerate(text, 1) if len(line.split()) > engine.limit]
+        assert f"in, line {long[0]}" in said if long else "in parts" not in said, said
+        unknown = ["".join(w for w in line.split() if "x" in w) for line in text]
+        count, some = len("".join(unknown)), sum(map(bool, unknown))
+        assert (f"not know {count} characters in {some} lines" in said) == bool(some)
+        assert said.count("\n") == bool(long) + bool(some)
+        output.write_bytes(whole[: int(cut * len(whole))])
+        translate(resume=True)
+        assert output.read_bytes() == whole
+        # and what is whole is left alone, without loading a model
+        driver.translate(None, source, output, nbest, resume=True)
+        assert output.read_bytes() == whole
+        output.write_bytes(whole + b"\n" * nbest)
+        with pytest.raises(UserError, match="--resume: .*out has more lines than"):
+            translate(resume=True)
+
+
+@given(st.lists(st.sampled_from(["▁a", "b", "▁", ".", '."', "▁!", "。", "」"]), max_size=40))
+def test_where_long_lines_are_cut(pieces):
+    """Where sentences or words end."""
+    for limit in (1, 3, 7):
+        parts = split(pieces, limit)
+        assert sum(parts, []) == pieces and all(0 < len(part) <= limit for part in parts)
+        assert len(pieces) > limit or parts == ([pieces] if pieces else [])
+    line = '▁A ▁cat . ▁It \'s ▁" red ! " ▁He ▁runs ▁far ▁a way . ▁好 。 」 是 。'
+    found = ["".join(part).replace("▁", " ").strip() for part in split(line.split(" "), 6)]
+    assert found == ["A cat.", 'It\'s "red!"', "He runs far away.", "好。」", "是。"]
+    found = ["".join(part) for part in split(["▁a", "b", "▁c", "d", "e", "f", "▁g"], 3)]
+    assert found == ["▁ab", "▁cde", "f▁g"]
+
+
+def test_by_an_export(world, run, tmp_path):
+    """The same lines, and no PyTorch beside it."""
+    folder = tmp_path / "exported"
+    made = ("--data", world.data, "--out", folder, "--lenpen", 0.6)
+    assert resmlp("export", world.checkpoint, *made).status == 0
+    long = " ".join(["w01 w02"] * 20)
+    text = "\n".join([*ODD, long, "w05"]).encode()
+    by_checkpoint = run("-", "-", stdin=text)
+    by_export = resmlp("translate", "--path", folder, *SHORT, stdin=text)
+    assert by_export == by_checkpoint and by_export.status == 0
+    said = "line 11: more than the 31 pieces that the model reads: translated in parts"
+    assert f"warning: standard input, {said}\n" in by_export.err
+    nbest = ("--nbest", 2, "--beam", 3)
+    expected = run("-", "-", *nbest, stdin=text).out
+    assert resmlp("translate", "--path", folder, *SHORT, *nbest, stdin=text).out == expected
+    refused("--fp16: is for checkpoints", "translate", "--path", folder, "--fp16", stdin=text)
+    refused("nbest 9", "translate", "--path", folder, "--nbest", 9, stdin=text)
+    (folder / "step.onnx").write_bytes(b"")
+    refused("step.onnx", "translate", "--path", folder, stdin=text)
+
+
+def test_the_published_model(tmp_path):
+    """A clone has it, and translates and exports without naming it."""
+    tea = resmlp("translate", "--cpu", stdin=b"I like tea.\n")
+    assert tea.status == 0 and tea.out.count("\n") == 1 and len(tea.out) > 5 and not tea.err
+    path = ROOT / "examples" / "mixed" / "model"
+    assert tea == resmlp("translate", "--path", path, "--cpu", stdin=b"I like tea.")
+    french = resmlp("translate", "--path", f"{path}-en-fr", "--cpu", stdin=b"I like tea.\n")
+    assert french.status == 0 and len(french.out) > 5 and french.out != tea.out and not french.err
+    with mock.patch("resmlp_mt.export.folder.export", side_effect=UserError("so far")) as export:
+        refused("so far", "export", "--out", tmp_path / "out")
+    assert export.call_args[0][0].paths == (path / "model.pt",)
+    with mock.patch(
+        "resmlp_mt.pipeline.translate.options.__file__", str(tmp_path / "a" / "b" / "c.py")
+    ):
+        for command in (("translate",), ("export", "--out", tmp_path / "out")):
+            refused("no model is given", *command, stdin=b"I like tea.\n")
+
+
+def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
+    """Normalised where the training text was, and not where nothing says so."""
+    data = tmp_path / "data-bin"
+    data.mkdir()
+    for path in world.data.glob("dict.*"):
+        (data / path.name).symlink_to(path)
+    spm = ("--spm", world.spm)
+    refused("has no files such as", *words("-", "-", *spm, data=data), stdin=b"w\n")
+    (data / "train.xx-yy.xx.idx").symlink_to(world.data / "train.xx-yy.xx.idx")
+    line, plain = "w01\u00ad «w02» w03\n".encode(), b'w01 "w02" w03\n'
+    refused(f"data-bin has no {FILE}", *words("-", "-", data=data), stdin=line)
+    as_it_is = run("-", "-", *spm, data=data, stdin=line).out
+    assert as_it_is == run("-", "-", stdin=line).out
+    TextSettings("xx", "yy", True, world.spm).save(data)
+    normalised = run("-", "-", data=data, stdin=line).out
+    assert normalised == run("-", "-", stdin=plain).out != as_it_is
+
+
+def test_a_disk_that_is_full(tmp_path, monkeypatch):
+    """What was written is there for --resume."""
+    (tmp_path / "in").write_text("a b\n" * 11)
+    translate = partial(driver.translate, Engine, tmp_path / "in", tmp_path / "out")
+    monkeypatch.setattr(driver, "CHUNK", 4)
+    said = "out could not be written: File too large: --resume"
+    with files_up_to(21), pytest.raises(UserError, match=said):
+        translate()
+    assert (tmp_path / "out").read_text() == "b a\n" * 5 + "b"
+    translate(resume=True)
+    assert (tmp_path / "out").read_text() == "b a\n" * 11
+
+
+def test_two_at_once_on_one_output(tmp_path):
+    """The second is refused and changes nothing; what the first wrote is whole."""
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("a b\n")
+
+    def second():
+        with pytest.raises(UserError, match=f"another process is writing {output}: wait"):
+            driver.translate(Engine, source, output)
+        with pytest.raises(UserError, match="another process"):
+            driver.translate(Engine, source, output, resume=True)
+
+    def load():
+        assert Forked(second, tmp_path / "log").wait() == 0, (tmp_path / "log").read_text()
+        return Engine()
+
+    driver.translate(load, source, output)
+    assert output.read_text() == "b a\n"
+
+
+@pytest.fixture
+def overflowing(world, tmp_path):
+    """A model whose encoder overflows for sentences with a 9."""
+    state = load(world.checkpoint)
+    model = state["cfg"]["model"]
+    model.share_all_embeddings, model.share_decoder_input_output_embed = False, True
+    weight = state["model"]["encoder.embed_tokens.weight"].clone()
+    for number, line in enumerate(lines_of(world.data / "dict.xx.txt")):
+        if "9" in line.split()[0]:
+            weight[number + 4] = 3e38  # behind the four symbols of fairseq
+    state["model"]["encoder.embed_tokens.weight"] = weight
+    torch.save(state, tmp_path / "overflowing.pt")
+    return tmp_path / "overflowing.pt"
+
+
+# an ensemble and n-gram blocking use the search of fairseq, which names no sentence
+@pytest.mark.parametrize("ensemble, ngram", [(False, 0), (False, 2), (True, 0)])
+def test_scores_that_are_not_finite(words, overflowing, world, tmp_path, ensemble, ngram):
+    """The line is named, and the others are as they are alone, with limits of their own."""
+    path = f"{overflowing}:{world.checkpoint}" if ensemble else str(overflowing)
+    text = tmp_path / "in"
+    text.write_text("w01 w02\nw09\nw03\nw19 w04\n")
+    said = "in, line 2 and 1 more: no translation, because the scores of the model are NaN or inf"
+    refused(said, *words(text, tmp_path / "out", "--no-repeat-ngram-size", ngram, path=path))
+    assert not (tmp_path / "out").exists()
+    # one word for the first, three for the second
+    options = dict(no_repeat_ngram_size=ngram, max_len_a=0.1, max_len_b=1, cpu=True)
+    engine = Translator(SearchOptions(checkpoint_paths(path), world.data, **options))
+    first, second = map(engine.pieces, ("w01", "w09 " * 14))
+    (alone,), (both,) = (engine.translations(some) for some in ([first], [first, second]))
+    assert both == {**alone, 1: []}
+
+
+def test_batches_by_length():
+    lengths = [3, 9, 1, 4, 4, 30]
+    assert by_length(lengths, 12) == [[5], [1, 3, 4], [0, 2]] and by_length([], 12) == []
+    assert by_length(lengths[:5], 12) == [[1], [3, 4, 0], [2]]
+    # no line is lost where their number is not a multiple of 8
+    batches = by_length([n % 9 + 1 for n in range(103)], 8)
+    assert sorted(line for batch in batches for line in batch) == list(range(103))

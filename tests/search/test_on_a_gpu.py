@@ -1,0 +1,129 @@
+"""What a GPU would be asked for, seen without one: tensors in one place, few launches, one wait."""
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+import torch
+from fairseq_programs import process
+from helpers import TOKEN_MIXING, build_model
+from test_search import batch_of
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import backend_registration
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from resmlp_mt.model import memory
+from resmlp_mt.model.folding import fold_
+from resmlp_mt.search import beam_search, candidates, hypotheses
+from resmlp_mt.search.beam_search import ResMLPGenerator
+from resmlp_mt.search.hypotheses import Hypotheses
+
+# the host has to wait for what these give; tolist() calls resolve_conj, nothing else here does
+WAITS = ("_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero", "resolve_conj")
+
+
+class Operations(TorchDispatchMode):
+    """Counts launches on a GPU and waits for one; views of the same memory are neither."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        memory, made = (
+            {x.untyped_storage().data_ptr() for x in tree_leaves(tree) if torch.is_tensor(x)}
+            for tree in ((args, kwargs), out)
+        )
+        name = func._schema.name.removeprefix("aten::")
+        if name in WAITS or func._schema.is_mutable or not made or not made <= memory:
+            self.counts[name] += 1
+        return out
+
+
+def operations_of(words: int, kind: str) -> Counter:
+    """Those of a search of that many words by the six layers of the paper."""
+    model, dictionary = build_model(
+        "resmlp_mt_6", decoder_layers=6, vocabulary=1500, std=0.1, token_mixing=kind
+    )
+    fold_(model)
+    # no sentence ends before it has to
+    bias = torch.zeros(len(dictionary)).index_fill_(0, torch.tensor(dictionary.eos()), -1e4)
+    model.decoder.output_projection.bias = nn.Parameter(bias)
+    generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=words)
+    with Operations() as counted:
+        generator.generate([model], batch_of(dictionary, (10, 2, 5, 12)))
+    return counted.counts
+
+
+@pytest.mark.parametrize("kind", ["linear", "toeplitz"])
+def test_operations_of_a_step(kind, monkeypatch):
+    """Of 8 steps, with one wait. The host puts the results together after them."""
+    monkeypatch.setattr(memory.BeamHistory, "launch_bound", True)
+    for module in (candidates, beam_search):
+        monkeypatch.setattr(module, "in_chunks", lambda x: False)
+    nothing = SimpleNamespace(not_finite=list, results=lambda length_penalty: [])
+    monkeypatch.setattr(Hypotheses, "fetch", lambda self: nothing)
+    few, many = (operations_of(words, kind) for words in (12, 20))
+    asked = many - few
+    assert asked.total() / 8 <= 114, asked
+    assert sum(asked[name] for name in WAITS) == 1, asked
+
+
+def test_results_by_one_transfer(monkeypatch):
+    monkeypatch.setattr(hypotheses, "Fetched", lambda *kept: kept)
+    found = Hypotheses(64, 4, 7, 50, 2, 2, torch.device("cpu"))
+    with Operations() as counted:
+        found.fetch()
+    assert counted.counts.total() <= 20, counted.counts
+
+
+DEVICE = "madeup"
+
+
+def test_on_a_made_up_device():
+    """Reading one of its tensors on the host is an error, as they have no values. It stays
+    registered, and autograd asks for devices only once, so it needs a process of its own."""
+    done = process(__file__, path=Path(__file__).parents[1] / "support")
+    assert done.returncode == 0, done.stderr
+
+
+def double(module):
+    """PyTorch's own way does not know made-up tensors."""
+    for part in module.modules():
+        for name, parameter in part._parameters.items():
+            if parameter is not None:
+                part._parameters[name] = nn.Parameter(parameter.double())
+    return module
+
+
+def train_fold_and_decode(kind):
+    torch.set_default_dtype(torch.float16)
+    with torch.device(DEVICE):
+        model, dictionary = build_model(
+            token_mixing=kind, randomize=False, dropout=0.1, encoder_layers=1, decoder_layers=1
+        )
+    torch.set_default_dtype(torch.float32)
+    source, prev = (torch.randint(4, 50, (3, n), device=DEVICE) for n in (7, 6))
+    logits, _ = model.train()(source, None, prev)
+    logits.float().log_softmax(-1).sum().backward()
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        assert (gradient.device.type, gradient.dtype) == (DEVICE, torch.float16), name
+    fold_(model.eval())
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=3)
+    with torch.inference_mode():
+        found = generator._beam_search({"src_tokens": source}, dictionary.eos())
+    assert (found.words.device.type, found.words.shape) == (DEVICE, (9,))
+
+
+if __name__ == "__main__":
+    backend_registration._setup_privateuseone_for_python_backend(DEVICE)
+    FakeTensorMode.__deepcopy__ = lambda self, memo: self
+    with mock.patch.object(nn.Module, "double", double), FakeTensorMode():
+        for kind in TOKEN_MIXING:
+            train_fold_and_decode(kind)

@@ -1,0 +1,261 @@
+"""Our beam search finds what fairseq's SequenceGenerator finds, and leaves it what it cannot do."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import search as fairseq_search
+from fairseq.models.transformer import TransformerModel
+from fairseq.models.transformer import base_architecture as transformer_defaults
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.sequence_scorer import SequenceScorer
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.token_generation_constraints import pack_constraints
+from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.model import memory
+from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.memory import DecodingMemory, SourceMemory
+from resmlp_mt.search import beam_search, candidates
+from resmlp_mt.search.beam_search import NotFinite, ResMLPGenerator
+from resmlp_mt.search.hypotheses import Hypotheses
+
+LENGTHS = ((1,), (5, 12), (12, 3, 7), (2, 9, 9, 4), (6, 1, 11, 3, 8), (10, 2, 5, 12, 1, 7))
+SEARCHES = (
+    dict(beam_size=1, max_len_b=10),
+    dict(beam_size=2, max_len_a=1.2, max_len_b=3, min_len=3, len_penalty=0.6),
+    dict(beam_size=4, max_len_b=15, min_len=0, unk_penalty=0.5),
+    dict(beam_size=5, max_len_a=0.5, max_len_b=6, temperature=1.3, len_penalty=1.4),
+    dict(beam_size=8, max_len_a=1, max_len_b=1, normalize_scores=False, unk_penalty=-3.0),
+    dict(beam_size=5, max_len_b=200, min_len=3, temperature=0.7),
+    dict(beam_size=2, max_len=6, min_len=5),
+    dict(beam_size=3, max_len_b=0, min_len=0),
+    dict(beam_size=3, max_len_b=9, eos=6, call={"bos_token": 7}),
+)
+
+
+def batch_of(dictionary, lengths, seed=0, left=True):
+    sentences = random_sentences(dictionary, lengths, seed)
+    net_input = {"src_tokens": pad_batch(sentences, dictionary, left)}
+    return {"net_input": {**net_input, "src_lengths": torch.tensor(lengths)}}
+
+
+def both(models, dictionary, batch, call=None, strategy=None, **options):
+    """Each hypothesis that fairseq's generator finds, with the one that ours does."""
+    found = []
+    for kind in (SequenceGenerator, ResMLPGenerator):
+        torch.manual_seed(3)
+        search = strategy and strategy(dictionary)
+        built = kind(models, dictionary, search_strategy=search, **options)
+        found.append(built.generate(models, batch, **(call or {})))
+    for some, others in zip(*found, strict=True):
+        yield from zip(some, others, strict=True)
+
+
+def assert_same(pairs):
+    """Word for word, and scores within 1e-4; ours come without attention."""
+    for a, b in pairs:
+        assert a.keys() == b.keys() and b["attention"].numel() == 0
+        assert all(a[key].dtype == b[key].dtype for key in a)
+        assert a["tokens"].tolist() == b["tokens"].tolist()
+        assert a["score"].shape == b["score"].shape == ()
+        assert gap(b["score"], a["score"]) < 1e-4
+        assert gap(b["positional_scores"], a["positional_scores"]) < 1e-4
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def way(request, monkeypatch):
+    """Both ways to search: with as little work as possible, and in steps of few launches."""
+    on_gpu = request.param == "gpu"
+    monkeypatch.setattr(memory.BeamHistory, "launch_bound", on_gpu)
+    monkeypatch.setattr(memory, "BUCKET", 4)  # the room doubles now and then
+    monkeypatch.setattr(memory, "SHARE_FROM", 30)
+    monkeypatch.setattr(beam_search, "ASK_EVERY", 2)
+    if on_gpu:
+        for module in (candidates, beam_search):
+            monkeypatch.setattr(module, "in_chunks", lambda x: False)
+    return request.param
+
+
+# without mixing the same words score the same in many orders: which comes first is chance
+MODELS = (
+    *(dict(token_mixing=kind, token_mixing_heads=n) for kind, n in MIXINGS if kind != "none"),
+    {"no_cross_attention": True},
+    {"decoder_output_dim": 8},
+    {"encoder_embed_dim": 12, "decoder_embed_dim": 16},
+    {"layernorm_embedding": True},
+    {"normalization": "layernorm"},
+    {"token_positional_embeddings": True},
+    {"token_positional_embeddings": True, "decoder_learned_pos": True},
+)
+
+
+@pytest.mark.parametrize("number", range(max(len(MODELS), 2 * len(SEARCHES))))
+def test_as_fairseq(number, way):
+    """Every search and every model, with few words or many."""
+    # 1500 words are enough for the search by block
+    vocabulary, std = (50, 0.3) if number < len(MODELS) and number % 3 else (1500, 0.15)
+    options = MODELS[number % len(MODELS)]
+    model, dictionary = build_model(seed=number, vocabulary=vocabulary, std=std, **options)
+    if number % 2 == (way == "cpu"):
+        fold_(model)
+    for lengths in (LENGTHS[number % 6], LENGTHS[5 - number % 6]):
+        batch = batch_of(dictionary, lengths, number, left=number % 2 == 0)
+        assert_same(both([model], dictionary, batch, **SEARCHES[number % len(SEARCHES)]))
+
+
+def test_finished_sentences_are_cleared_away(way, monkeypatch):
+    """Their rows are dropped, on a GPU half at once, and the source's memory is given up."""
+    rows, stored = [], []
+    keep_rows, keep_sources = Hypotheses.keep, SourceMemory.keep
+
+    def watched_rows(self, sentences):
+        rows.append((len(self.left), len(sentences)))
+        return keep_rows(self, sentences)
+
+    def watched_sources(self, sentences):
+        keep_sources(self, sentences)
+        stored.append(self.stored)
+
+    monkeypatch.setattr(Hypotheses, "keep", watched_rows)
+    monkeypatch.setattr(SourceMemory, "keep", watched_sources)
+    model, dictionary = build_model(seed=1, vocabulary=20)
+    batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7, 3, 8))
+    assert_same(both([model], dictionary, batch, beam_size=4, max_len_b=20))
+    assert stored and stored == sorted(stored, reverse=True) and stored[-1] < 8
+    halved = [after <= before / 2 for before, after in rows]
+    assert all(halved) if way == "gpu" else not all(halved)
+
+
+def test_min_len_above_max_len():
+    model, dictionary = build_model()
+    built = ResMLPGenerator([model], dictionary, max_len_b=4, min_len=5)
+    with pytest.raises(UserError, match="--min-len 5: a hypothesis has at most 4 words here"):
+        built.generate([model], batch_of(dictionary, (3,)))
+
+
+WORD, POISON = 7, {"nan": float("nan"), "infinite": float("inf"), "overflow": 1e38}
+
+
+@pytest.mark.parametrize("poison", POISON)
+@pytest.mark.parametrize("ids", [None, [40, 41, 42]], ids=["batch", "ids"])
+def test_scores_that_are_not_finite(poison, ids):
+    """The sentences with a poisoned word are named. None is left out in silence."""
+    model, dictionary = build_model(randomize=poison != "overflow")
+    with torch.no_grad():
+        model.encoder.embed_tokens.weight[WORD] = POISON[poison]
+    batch = batch_of(dictionary, LENGTHS[2])
+    tokens = batch["net_input"]["src_tokens"]
+    tokens[tokens == WORD] = WORD + 1
+    if ids is not None:
+        batch["id"] = torch.tensor(ids)
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=6)
+    assert all(len(some) == 3 for some in generator.generate([model], batch))
+    tokens[2, -2], tokens[0, -3] = WORD, WORD
+    first, second = ("0 of the batch", "2 of the batch") if ids is None else (40, 42)
+    said = rf"^sentences {first} \(.* w3 .*\), {second} \(.* w3\): .* NaN or infinite.*--fp16"
+    with pytest.raises(NotFinite, match=said):
+        generator.generate([model], batch)
+
+
+def test_scores_that_are_not_finite_at_a_late_word():
+    """One hypothesis that overflows is enough to be told, even if others have ended."""
+    model, dictionary = build_model(vocabulary=12)
+    batch = batch_of(dictionary, LENGTHS[2])
+    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=9, min_len=4)
+    found = generator.generate([model], batch)
+    first, second, third = ({w for h in some for w in h["tokens"].tolist()} for some in found)
+    with torch.no_grad():
+        model.decoder.embed_tokens.weight[min(second - first - third)] = float("nan")
+    with pytest.raises(NotFinite, match="1 of the batch.* NaN or infinite"):
+        generator.generate([model], batch)
+
+
+LEFT_TO_FAIRSEQ = {
+    "n-grams": dict(no_repeat_ngram_size=2),
+    "suppressed words": dict(tokens_to_suppress=("w1", "w2", "w3")),
+    "length of the source": dict(match_source_len=True),
+    "sampling": dict(strategy=lambda words: fairseq_search.Sampling(words, sampling_topk=8)),
+    "diverse": dict(strategy=lambda words: fairseq_search.DiverseBeamSearch(words, 2, 0.5)),
+    "prefixes": dict(call={"prefix_tokens": torch.tensor([[10, 11], [12, 13], [14, 15]])}),
+    "constraints": dict(
+        call={"constraints": pack_constraints([[torch.tensor([20])], [torch.tensor([21])], []])},
+        strategy=lambda words: fairseq_search.LexicallyConstrainedBeamSearch(words, "ordered"),
+    ),
+    "an ensemble": dict(seeds=(0, 1)),
+    "adaptive softmax": dict(model={"adaptive_softmax_cutoff": "10,20"}),
+    "more beams than words": dict(model={"vocabulary": 8}, beam_size=6),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
+def test_left_to_fairseq(name):
+    """The same to the last bit, and with attention: fairseq's search it was."""
+    options = {"beam_size": 4, "max_len_b": 8, **LEFT_TO_FAIRSEQ[name]}
+    seeds, model = options.pop("seeds", (0,)), options.pop("model", {})
+    models, (dictionary, *_) = zip(*(build_model(seed=seed, **model) for seed in seeds))
+    for a, b in both(list(models), dictionary, batch_of(dictionary, LENGTHS[2]), **options):
+        assert a.keys() == b.keys() and b["attention"].numel()
+        assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+def test_what_fairseqs_tasks_build():
+    model, dictionary = build_model()
+    task = TranslationTask(TranslationConfig(), dictionary, dictionary)
+    options = Namespace(beam=3, max_len_a=1.5, max_len_b=7, lenpen=0.8, unkpen=0.5, min_len=2)
+    built = task.build_generator([model], options)
+    assert (built.max_len_a, built.max_len_b, built.min_len) == (1.5, 7, 2)
+    assert (built.beam_size, built.len_penalty, built.unk_penalty) == (3, 0.8, 0.5)
+    args = Namespace(arch="transformer", **SMALL)
+    transformer_defaults(args)
+    other = TransformerModel.build_model(args, task)
+    alignment = Namespace(beam=3, print_alignment="hard")
+    for kind, models, *how in (
+        (ResMLPGenerator, [model], options),
+        *((SequenceGenerator, some, options) for some in ([other], [model, model], [model, other])),
+        (SequenceGeneratorWithAlignment, [model], alignment),
+        (SequenceGeneratorWithAlignment, [model], options, SequenceGeneratorWithAlignment),
+        (SequenceScorer, [model], Namespace(score_reference=True)),
+    ):
+        assert type(task.build_generator(models, *how)) is kind
+
+
+def test_decoder_without_attention():
+    model, dictionary = build_model()
+    encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4, 6)), dictionary))
+    prev = torch.full((2, 1), dictionary.eos())
+    state = {}
+    features, extra = model.decoder(prev, encoder_out, state)
+    assert extra["attn"][0].shape == (2, 1, 6)
+    state = {}
+    DecodingMemory.of(state).need_attention = False
+    same, extra = model.decoder(prev, encoder_out, state)
+    assert extra["attn"] == [None] and gap(same, features) < 1e-5
+
+
+def test_the_encoder_output_is_not_copied():
+    """Where beams move within their sentence."""
+    model, dictionary = build_model()
+    out = model.encoder(pad_batch(random_sentences(dictionary, (3, 8, 5)), dictionary, left=True))
+    first = model.encoder.reorder_encoder_out(out, torch.arange(3).repeat_interleave(2))
+    for order in ([1, 0, 2, 3, 5, 4], [1, 1, 2, 2, 4, 4], [0, 1, 2, 3, 4, 5]):
+        assert model.encoder.reorder_encoder_out(first, torch.tensor(order)) is first
+
+
+@torch.no_grad()
+def test_keys_and_values_once_a_sentence():
+    """Whatever the number of beams, and however many words are decoded."""
+    model, dictionary = build_model()
+    seen = []
+    for layer in model.decoder.layers:
+        layer.cross_attention.attn.k_proj.register_forward_hook(
+            lambda module, inputs, keys: seen.append(keys.shape[1])
+        )
+    source = pad_batch(random_sentences(dictionary, (3, 8, 5)), dictionary)
+    beams = torch.arange(3).repeat_interleave(4)
+    encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), beams)
+    tokens, state = torch.full((12, 5), dictionary.eos()), {}
+    for length in range(1, 6):
+        model.decoder(tokens[:, :length], encoder_out, state)
+    assert seen == [3, 3]  # the sentences, in each of two layers

@@ -1,0 +1,87 @@
+"""Small models with random weights, and the folder of data that `resmlp-mt export` reads."""
+
+import copy
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from helpers import model_options, randomize_
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.pipeline.translate.options import SearchOptions
+from resmlp_mt.pipeline.translate.translator import Translator
+from resmlp_mt.text.lines import one_line
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import Subwords, train_subwords
+
+SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
+LINES = [
+    "the red dog runs in the park and the cat sits on the old wall",
+    "A man, who sings; walks home with 12 green bags - slowly!",
+    "women and children swim near a big blue boat in cold water",
+    "Why does nobody here know what this word means?",
+]
+
+
+def random_model(data: Path, **options):
+    """A model with random weights, and its complete options."""
+    torch.manual_seed(0)
+    dictionary = Dictionary.load(str(data / "dict.en.txt"))
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    limits = {"max_source_positions": 40, "max_target_positions": 40}
+    args = model_options(**{**limits, **options})
+    model = ResMLPModel.build_model(args, task)
+    randomize_(model)
+    return model.eval(), args
+
+
+def with_model(translator: Translator, model, beam: int, lenpen: float = 0.6) -> Translator:
+    """The translator of another *model*. Loading one from a file takes fairseq a second."""
+    other = copy.copy(translator)
+    other.options = replace(translator.options, beam=beam, nbest=beam)
+    generation = Namespace(beam=beam, lenpen=lenpen, max_len_a=0, max_len_b=other.options.max_len_b)
+    model.prepare_for_inference_(Namespace(generation=generation))
+    other.models, other.generator = [model], translator.task.build_generator([model], generation)
+    return other
+
+
+def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptions:
+    """A random model in a folder, with its data beside it; how to search with it."""
+    data, path = folder / "data", folder / "model.pt"
+    data.mkdir()
+    spm = train_subwords(LINES, data / "spm", 90)
+    dictionary = Dictionary()
+    pieces = Subwords(spm).processor
+    for number in range(1, len(pieces)):
+        dictionary.add_symbol(pieces.id_to_piece(number))
+    for language in ("en", "de"):
+        dictionary.save(str(data / f"dict.{language}.txt"))
+    TextSettings("en", "de", normalise, spm).save(data)
+    model, args = random_model(data, **options)
+    args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
+    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
+    state = {"args": args, "model": model.state_dict(), "extra_state": {"epoch": 1}}
+    torch.save({**state, "optimizer_history": [{**history, "num_updates": 1}]}, path)
+    return SearchOptions(paths=(path,), data=data, max_len_b=20, cpu=True)
+
+
+def sentences(model):
+    """Subwords of many lengths, one past the first slots, and one of nothing but unknown words."""
+    found = [model.pieces(line) for line in LINES]
+    return [*found, found[0][:1], found[1][:7], found[2][3:12], ["?!"] * 3]
+
+
+def apart(ours, theirs):
+    """How many sentences have other hypotheses, and how far scores are apart in the rest."""
+    other, gaps = 0, [0.0]
+    for some, others in zip(ours, theirs, strict=True):
+        assert len(some) == len(others)
+        if [a.text for a in some] == [one_line(b.text) for b in others]:
+            gaps += [abs(a.score - b.score) for a, b in zip(some, others)]
+        else:
+            other += 1
+    return other, np.max(gaps)

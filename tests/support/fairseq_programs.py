@@ -1,0 +1,195 @@
+"""fairseq's command-line programs, called in this process (fast) or as processes of their own."""
+
+import contextlib
+import importlib
+import io
+import json
+import logging
+import re
+import shlex
+import signal
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+import torch
+from command import shell
+from fairseq import checkpoint_utils
+from fairseq.logging import metrics
+from torch.utils._pytree import keystr, tree_leaves_with_path
+
+from resmlp_mt.errors import in_one_line
+from resmlp_mt.fairseq_fixes import trainings
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "resmlp_mt"
+SMALL_MODEL = (
+    *("--arch", "resmlp_mt_tiny", "--encoder-layers", 2, "--decoder-layers", 2),
+    *("--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 32, "--decoder-attention-heads", 2),
+    *("--max-source-positions", 32, "--max-target-positions", 32),
+)
+RECIPE = (
+    *("--optimizer", "adagrad", "--lr", 0.05, "--lr-scheduler", "fixed", "--warmup-updates", 5),
+    *("--dropout", 0, "--num-workers", 0, "--cpu"),
+    *("--log-format", "json", "--log-interval", 1, "--no-epoch-checkpoints"),
+)
+
+LAST = "checkpoint_last.pt"
+CRITERION = ("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1)
+
+
+@contextlib.contextmanager
+def own_handlers(stream):
+    """Signals and logging as in a fresh process that logs to *stream*; afterwards as before."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    signals = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
+    root.handlers[:] = [logging.StreamHandler(stream)]
+    root.handlers[0].setFormatter(logging.Formatter("| %(levelname)s | %(name)s | %(message)s"))
+    root.setLevel(logging.INFO)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        for number, handler in signals.items():
+            signal.signal(number, handler)
+
+
+def call(name, *arguments, stdin="", log=None):
+    """Call ``fairseq-NAME``; gives its ``out`` and ``log`` (in *log* after an exception, too)."""
+    module = importlib.import_module(f"fairseq_cli.{name}")
+    out, log = io.StringIO(), log or io.StringIO()
+    # what a fresh process would not have
+    metrics.reset()
+    checkpoint_utils.save_checkpoint.__dict__.clear()
+    importlib.import_module("fairseq_cli.train").should_stop_early.__dict__.clear()
+    torch.manual_seed(0)
+    if name not in ("preprocess", "score"):
+        arguments = (*arguments, "--user-dir", PACKAGE)
+    argv = [f"fairseq-{name}", *map(str, arguments)]
+    stdin = stdin.encode() if isinstance(stdin, str) else stdin
+    with (
+        mock.patch.object(sys, "argv", argv),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
+        contextlib.redirect_stdout(out),
+        own_handlers(log),
+    ):
+        module.cli_main()
+    return SimpleNamespace(out=out.getvalue(), log=log.getvalue())
+
+
+def refusal(name, *arguments, stdin=""):
+    """The one line on standard error with which ``fairseq-NAME`` refuses this command line."""
+    error = io.StringIO()
+    with contextlib.redirect_stderr(error), pytest.raises((Exception, SystemExit)) as caught:
+        call(name, *arguments, stdin=stdin)
+    if isinstance(caught.value, SystemExit):  # argparse prints the usage above it
+        assert caught.value.code not in (0, None)
+        return error.getvalue().splitlines()[-1]
+    line = in_one_line(caught.value)
+    assert line is not None, repr(caught.value)
+    return " ".join(line.split())
+
+
+def process(*command, cwd=ROOT, path=ROOT):
+    """Run Python with *command* in a process of its own; *path* is its PYTHONPATH."""
+    words = shlex.join(["python", *map(str, command)])
+    return shell(words, cwd, PYTHONPATH=str(path), PYTHONWARNINGS="ignore")
+
+
+def preprocess(destdir, *, source="xx", target="yy", **prefs):
+    """Binary data with one dictionary in *destdir*; *prefs* are ``train``, ``valid``, ``test``."""
+    call(
+        *("preprocess", "--source-lang", source, "--target-lang", target, "--joined-dictionary"),
+        *("--destdir", destdir, "--workers", 1),
+        *(word for split, pref in prefs.items() for word in (f"--{split}pref", pref)),
+    )
+    return destdir
+
+
+def training(data, save_dir, *options, criterion=CRITERION):
+    """The words that follow ``fairseq-train`` for a small model."""
+    return (data, "--save-dir", save_dir, *SMALL_MODEL, *RECIPE, *criterion, *options)
+
+
+def train(data, save_dir, *options, criterion=CRITERION):
+    """Train a small model; returns what :func:`call` does."""
+    return call("train", *training(data, save_dir, *options, criterion=criterion))
+
+
+def generate(data, path, *options):
+    """Translate the test set with beam 4; returns the output."""
+    options = ("--path", path, "--beam", 4, "--cpu", "--num-workers", 0, *options)
+    return call("generate", data, *options).out
+
+
+def values(log, name):
+    """A number from each record that has it: ``loss`` of updates, ``valid_loss`` of validations."""
+    records = re.findall(r"\{\"epoch\".*\}$", log, flags=re.MULTILINE)
+    found = [json.loads(record).get(name) for record in records]
+    return [float(value) for value in found if value is not None]
+
+
+def load(path):
+    """A whole checkpoint."""
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def lines(out, kind):
+    """fairseq-generate's lines of *kind*, split at tabs, by the sentence's number."""
+    found = {}
+    for line in out.splitlines():
+        match = re.match(rf"{kind}-(\d+)\t(.*)", line)
+        if match:
+            found.setdefault(int(match[1]), []).append(match[2].split("\t"))
+    return found
+
+
+def hypotheses(out):
+    """``{number: [(score in base 2, words)]}`` of fairseq-generate or fairseq-interactive."""
+    return {
+        number: [(float(score), text.split()) for score, text in found]
+        for number, found in lines(out, "H").items()
+    }
+
+
+def assert_same_hypotheses(some, others, tolerance=1e-3):
+    """The same sentences, words and, within *tolerance*, scores."""
+    assert some.keys() == others.keys() and some
+    for number in some:
+        assert [words for _, words in some[number]] == [words for _, words in others[number]]
+        for (a, _), (b, _) in zip(some[number], others[number]):
+            assert abs(a - b) < tolerance
+
+
+def unlike(one, other) -> list[str]:
+    """The values of two checkpoints that differ, but for the clock's and the number of starts."""
+    return differing(*(_kept(load(path)) for path in (one, other)))
+
+
+def differing(one, other) -> list[str]:
+    """The places where nested values differ, bit for bit."""
+    some, others = (
+        {keystr(place): value for place, value in tree_leaves_with_path(nested)}
+        for nested in (one, other)
+    )
+    names = sorted(some.keys() | others.keys())
+    return [name for name in names if not _equal(some.get(name), others.get(name))]
+
+
+def _kept(state: dict) -> dict:
+    kept = {name: state[name] for name in ("model", "last_optimizer_state")}
+    for name in ("train_iterator", "val_loss", "best"):
+        kept[name] = state["extra_state"][name]
+    kept["history"] = state["optimizer_history"][-1]  # one entry for each start
+    return kept
+
+
+def _equal(one, other) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    return type(one) is type(other) and one == other

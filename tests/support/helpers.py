@@ -1,0 +1,108 @@
+"""Small models, sentences and comparisons for the tests."""
+
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data.data_utils import collate_tokens
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.sequence_generator import SequenceGeneratorWithAlignment
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.checkpoints import synthetic_dictionary
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+
+# every --token-mixing, with more than one head where it has them
+HEADED = ("linear", "toeplitz", "gated")
+MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
+MIXINGS += [(kind, 4) for kind in HEADED]
+mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+POSITIONS = 24
+SMALL = dict(
+    encoder_embed_dim=16,
+    encoder_ffn_embed_dim=24,
+    encoder_layers=2,
+    decoder_layers=2,
+    encoder_attention_heads=4,
+    decoder_attention_heads=4,
+    max_source_positions=POSITIONS,
+    max_target_positions=POSITIONS,
+    dropout=0.0,
+)
+
+
+@torch.no_grad()
+def randomize_(model, std=0.3):
+    """Draw every parameter: vectors around their first value (alpha, beta, biases), others at 0."""
+    for parameter in model.parameters():
+        noise = torch.randn_like(parameter) * std
+        parameter.copy_(parameter + noise if parameter.dim() == 1 else noise)
+
+
+def model_options(arch="resmlp_mt_tiny", **options):
+    """All options of a model of *arch* (a name or an architecture function), as fairseq has them;
+    *options* come before the small sizes used by the tests, None for arch's own."""
+    options = {k: v for k, v in {**SMALL, **options}.items() if v is not None}
+    args = Namespace(arch=arch if isinstance(arch, str) else "resmlp_mt_tiny", **options)
+    (ARCH_CONFIG_REGISTRY[arch] if isinstance(arch, str) else arch)(args)
+    return args
+
+
+def build_model(arch="resmlp_mt_tiny", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
+    """A model in evaluation mode, and its dictionary; options as of :func:`model_options`."""
+    torch.manual_seed(seed)
+    dictionary = synthetic_dictionary(vocabulary)
+    args = model_options(arch, **options)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = ResMLPModel.build_model(args, task)
+    if randomize:
+        randomize_(model, std)
+    return model.eval(), dictionary
+
+
+def save_model(path, **options):
+    """A checkpoint of a model with random weights; returns its path."""
+    model, _ = build_model(**options)
+    values = Namespace(arch="resmlp_mt_tiny", **{**SMALL, **options})
+    torch.save({"cfg": {"model": values}, "model": model.state_dict()}, path)
+    return path
+
+
+def random_sentences(dictionary, lengths, seed=0):
+    """One sentence for each length, end of sentence included."""
+    generator = torch.Generator().manual_seed(seed)
+    words = [
+        torch.randint(dictionary.nspecial, len(dictionary), (n - 1,), generator=generator)
+        for n in lengths
+    ]
+    return [torch.cat([w, torch.tensor([dictionary.eos()])]) for w in words]
+
+
+def pad_batch(sentences, dictionary, left=False):
+    """B x T, padded on one side."""
+    return collate_tokens(sentences, dictionary.pad(), left_pad=left)
+
+
+def shift(sentence):
+    """What the decoder is fed for *sentence*: its end-of-sentence symbol moved to the front."""
+    return sentence.roll(1)
+
+
+def gap(a, b):
+    """Largest difference, relative to the largest value of *b* where that is above 1."""
+    assert a.shape == b.shape
+    assert torch.isfinite(a).all() and torch.isfinite(b).all()
+    return ((a - b).abs().max() / b.abs().max().clamp(min=1)).item()
+
+
+def translate(model, dictionary, sentences, left=True, beam=4, max_len=10):
+    """fairseq's own beam search: for each sentence its list of hypotheses."""
+    generator = SequenceGeneratorWithAlignment(
+        [model], dictionary, beam_size=beam, max_len_b=max_len
+    )
+    lengths = torch.tensor([len(s) for s in sentences])
+    net_input = {"src_tokens": pad_batch(sentences, dictionary, left), "src_lengths": lengths}
+    return generator.generate([model], {"net_input": net_input})

@@ -1,0 +1,155 @@
+"""What Hypothesis draws: models, sentences, moves of a beam search; the plainest comes first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import gcd
+
+import torch
+from helpers import HEADED, build_model, pad_batch, random_sentences
+from hypothesis import strategies as st
+from model_checks import Move, random_words
+
+from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+
+VOCABULARY = 30
+# of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
+STD = {torch.float64: 0.3, torch.float32: 0.3, torch.float16: 0.1, torch.bfloat16: 0.1}
+
+
+@dataclass
+class Case:
+    """A model of random weights, and sentences for it."""
+
+    options: dict[str, object]
+    dtype: torch.dtype
+    seed: int  # of weights and words
+    lengths: Sequence[int]  # of the source sentences, end of sentence included
+    targets: Sequence[int]  # the same of the targets
+    left: bool  # the padding's side in the source
+    folded: bool = False
+    moves: list[Move] = field(default_factory=list)
+    beam: int = 1
+    own: bool = False
+    share_from: int = 1024
+
+    def model(self, dtype=None):
+        """A new one at each call, always with the same weights."""
+        std = STD[self.dtype]
+        model, _ = build_model(seed=self.seed, vocabulary=VOCABULARY, std=std, **self.options)
+        return model.to(dtype or self.dtype)
+
+    @cached_property
+    def dictionary(self):
+        return build_model(vocabulary=VOCABULARY)[1]
+
+    def sources(self):
+        return random_sentences(self.dictionary, self.lengths, self.seed)
+
+    def target_sentences(self):
+        return random_sentences(self.dictionary, self.targets, self.seed + 1)
+
+    def source(self, left=None):
+        """The sources as a batch, B x S."""
+        return pad_batch(self.sources(), self.dictionary, self.left if left is None else left)
+
+    def words(self):
+        """Words for the decoder, B x T."""
+        torch.manual_seed(self.seed)
+        return random_words(self.dictionary, len(self.lengths), max(self.targets))
+
+
+def _choose(draw, *values):
+    return draw(st.sampled_from(values))
+
+
+@st.composite
+def options_of_a_model(draw) -> dict[str, object]:
+    """Options of the model that go together, those at their default left out."""
+    kind = _choose(draw, *TOKEN_MIXING)
+    heads = _choose(draw, 1, 2, 4)
+    share = _choose(draw, "nothing", "output", "all")
+    channels = heads * _choose(draw, 4, 6, 8)
+    decoder_channels = channels
+    if share != "all" and draw(st.booleans()):
+        decoder_channels = heads * _choose(draw, 4, 5, 7)
+    options = {
+        "token_mixing": kind,
+        "encoder_embed_dim": channels,
+        "decoder_embed_dim": decoder_channels,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_layers": draw(st.integers(1, 3)),
+        "decoder_layers": draw(st.integers(1, 3)),
+        "encoder_ffn_embed_dim": draw(st.integers(1, 24)),
+        "decoder_ffn_embed_dim": draw(st.integers(1, 24)),
+        "max_source_positions": draw(st.integers(2, 14)),
+        "max_target_positions": draw(st.integers(2, 14)),
+        "normalization": _choose(draw, "affine", "layernorm"),
+        "activation_fn": _choose(draw, "relu", "gelu", "gelu_accurate", "tanh", "linear"),
+        "layerscale_init": _choose(draw, 0.2, 1.0, 1e-3),
+    }
+    if kind in HEADED:
+        both = gcd(channels, decoder_channels)
+        divisors = [n for n in range(1, both + 1) if both % n == 0]
+        options["token_mixing_heads"] = _choose(draw, *divisors)
+    if kind == "conv":
+        options["token_mixing_kernel_size"] = _choose(draw, 1, 3, 5, 7, 17)
+    if share == "output":
+        options["share_decoder_input_output_embed"] = True
+    elif share == "all":
+        options["share_all_embeddings"] = True
+    elif draw(st.booleans()):
+        options["adaptive_softmax_cutoff"] = _choose(draw, "10", "8,20")
+    elif draw(st.booleans()):
+        options["decoder_output_dim"] = draw(st.integers(1, 24))
+    switches = ["no_token_mixing_bias", "layernorm_embedding", "no_decoder_final_norm"]
+    switches += ["checkpoint_activations", "no_cross_attention", "no_scale_embedding"]
+    switches += ["token_positional_embeddings", "encoder_learned_pos", "decoder_learned_pos"]
+    for switch in draw(st.lists(st.sampled_from(switches), unique=True, max_size=4)):
+        options[switch] = True
+    if draw(st.booleans()):
+        options.update(encoder_layerdrop=0.3, decoder_layerdrop=0.3)
+    return options
+
+
+@st.composite
+def cases(draw, most_sentences: int = 4) -> Case:
+    """A model, and sentences that it has positions for."""
+    options = draw(options_of_a_model())
+    count = draw(st.integers(1, most_sentences))
+    lengths, targets = (
+        draw(st.lists(st.integers(1, options[f"max_{side}_positions"]), min_size=n, max_size=n))
+        for side, n in (("source", count), ("target", count))
+    )
+    dtype, seed = _choose(draw, *STD), draw(st.integers(0, 1 << 16))
+    return Case(options, dtype, seed, lengths, targets, draw(st.booleans()), draw(st.booleans()))
+
+
+@st.composite
+def searches(draw) -> Case:
+    """A case with the moves of a beam search: within its sentences, or any, as in fairseq."""
+    case = draw(cases(most_sentences=3))
+    case.beam = draw(st.integers(1, 4))
+    case.own = draw(st.booleans())
+    case.share_from = _choose(draw, 1024, 1)
+    within = case.own or draw(st.booleans())
+    most = case.options["max_target_positions"] - 1
+    sentences, beam, rows = len(case.lengths), case.beam, len(case.lengths) * case.beam
+    later = draw(st.integers(1, 4))  # hypotheses of a sentence after the first word
+    for _ in range(draw(st.integers(0, most))):
+        if within:
+            kept = list(range(sentences))
+            if sentences > 1 and _choose(draw, False, False, True):
+                kept.remove(draw(st.integers(0, sentences - 1)))
+            size = len(kept) * later
+            parents = draw(st.lists(st.integers(0, beam - 1), min_size=size, max_size=size))
+            places = [kept[i // later] * beam + parent for i, parent in enumerate(parents)]
+            left = None if len(kept) == sentences else kept
+            case.moves.append(Move(places, left, later))
+            sentences, beam = len(kept), later
+        else:
+            places = draw(st.lists(st.integers(0, rows - 1), min_size=1, max_size=8))
+            case.moves.append(Move(places))
+            rows = len(places)
+    return case

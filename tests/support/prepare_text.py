@@ -1,0 +1,46 @@
+"""Made-up parallel text."""
+
+import random
+from pathlib import Path
+
+from resmlp_mt.text.lines import read_text
+
+SYLLABLES = ["ka", "lo", "mi", "ru", "ste", "für", "dä", "öse", "ner", "tion"]
+SYLLABLES += ["ge", "ver", "ou", "é"]
+
+
+def sentences(count: int, seed: int, suffix: str) -> list[str]:
+    """Sentences of 4 to 12 made-up words; the same seed gives sentences of the same lengths."""
+    draw = random.Random(seed)
+
+    def word(_):
+        return "".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))) + suffix
+
+    def sentence(_):
+        words = " ".join(map(word, range(draw.randint(4, 12))))
+        return words.capitalize() + draw.choice([".", "?", " ."])
+
+    return list(map(sentence, range(count)))
+
+
+def pairs_of(count: int, seed: int) -> list[tuple[str, str]]:
+    return list(zip(sentences(count, seed, ""), sentences(count, seed, "en")))
+
+
+def write_side(path: Path, lines) -> None:
+    """Write lines of bytes or text, each with a line break and nothing else added."""
+    encoded = [line if isinstance(line, bytes) else line.encode() for line in lines]
+    path.write_bytes(b"".join(line + b"\n" for line in encoded))
+
+
+def write_pairs(folder: Path, name: str, languages: tuple[str, str], pairs) -> Path:
+    """Two files; gives their prefix."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for language, lines in zip(languages, zip(*pairs)):
+        write_side(folder / f"{name}.{language}", lines)
+    return folder / name
+
+
+def read_parallel(source, target):
+    """All sentence pairs of two files."""
+    return list(zip(read_text(source), read_text(target), strict=True))
