@@ -7,16 +7,13 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor
 
 from resmlp_mt.errors import UserError, in_one_line
 from resmlp_mt.files import check_output, whole_file
-from resmlp_mt.model.model import ResMLPModel
 
 # ---- what the weights-only loader lets pass -------------------------------------------------
 #
@@ -296,34 +293,7 @@ def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) 
     write_checkpoint(result, output)
 
 
-def synthetic_dictionary(types: int) -> Dictionary:
-    """A dictionary of *types* made-up words, fairseq's four symbols included."""
-    dictionary = Dictionary()
-    for number in range(types - len(dictionary)):
-        dictionary.add_symbol(f"w{number}")
-    return dictionary
-
-
 def model_options(state: dict) -> dict:
     """The model's options in a checkpoint, whether trained by command line or hydra."""
     options = state["cfg"]["model"]
     return options if isinstance(options, dict) else vars(options)
-
-
-def rebuild(state: dict, path: Path) -> ResMLPModel:
-    """The model in a checkpoint of ours, read from *path*, without its data: to look at weights.
-    What no checkpoint holds, such as sinusoidal positions, stays on the meta device."""
-    weights = dict(state["model"])
-    # the pretrained embeddings may be gone
-    without = {"encoder_embed_path": None, "decoder_embed_path": None}
-    with naming(path, "does not fit its own options"), torch.device("meta"):
-        task = SimpleNamespace(
-            source_dictionary=synthetic_dictionary(len(weights["encoder.embed_tokens.weight"])),
-            target_dictionary=synthetic_dictionary(len(weights["decoder.embed_tokens.weight"])),
-        )
-        options = argparse.Namespace(**{**model_options(state), **without})
-        model = ResMLPModel.build_model(options, task)
-        model.upgrade_state_dict(weights)
-        # without memory for a second copy, which fairseq's own method cannot do
-        torch.nn.Module.load_state_dict(model, weights, assign=True)
-    return model.float()

@@ -1,17 +1,110 @@
-"""What lies in the folder of a model: its checkpoints, its subwords and ``search.json``, the length
-penalty that ``resmlp-mt run`` chose on the validation set."""
+"""What lies in the folder of a model or of prepared data, beside checkpoints and binary data.
+
+``prepare`` decides once whether text is normalised and how it is split, and stores that as
+``text.json`` and ``spm.model``; whoever translates reads it there. ``search.json`` is the length
+penalty that ``resmlp-mt run`` chose on the validation set, ``train.json`` what a training was begun
+with; ``dict.*.txt`` are fairseq's dictionaries.
+"""
 
 import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json
-from resmlp_mt.text.settings import MODEL
+from resmlp_mt.files import read_json, whole_file, write_json
 
-SEARCH = "search.json"
+if TYPE_CHECKING:  # the model imports this module, and needs no subwords
+    from resmlp_mt.text.subwords import Subwords
+
+TEXT, SUBWORDS, SEARCH, TRAINING = "text.json", "spm.model", "search.json", "train.json"
 LENPEN = 0.6  # of Ott et al. for WMT14
 LENPEN_RANGE = (-10, 10)  # exponents with which no length overflows
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """The languages, as fairseq calls them, and what is done with text."""
+
+    source_lang: str
+    target_lang: str
+    normalise: bool
+    subword_model: Path
+
+    def save(self, folder: Path) -> None:
+        """Write ``text.json`` and ``spm.model``."""
+        with whole_file(Path(folder) / SUBWORDS) as temporary:
+            shutil.copyfile(self.subword_model, temporary)
+        names = ("source_lang", "target_lang", "normalise")
+        write_json(Path(folder) / TEXT, {name: getattr(self, name) for name in names})
+
+    @classmethod
+    def load(cls, folder: Path, model: Path | None = None) -> "TextSettings | None":
+        """The decision stored in a folder, if there is one, with its subwords or *model*."""
+        path = Path(folder) / TEXT
+        if not path.is_file():
+            return None
+        found = read_json(path)
+        types = {"source_lang": str, "target_lang": str, "normalise": bool}
+        for name, kind in types.items():
+            if not isinstance(found, dict) or not isinstance(found.get(name), kind):
+                raise UserError(f"{path} does not say {name}: prepare the data again")
+        model = model or path.with_name(SUBWORDS)
+        return cls(subword_model=model, **{name: found[name] for name in types})
+
+    def reading(self, source_lang: str) -> "TextSettings":
+        """For a model from *source_lang*: one folder of data serves both directions."""
+        if source_lang != self.target_lang:
+            return self
+        return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)
+
+    def encode_source(self, line: str) -> str:
+        """Pieces of a source line, separated by spaces."""
+        return self.subwords.encode(self.plain(self.source_lang)(line))
+
+    def plain(self, language: str) -> Callable[[str], str]:
+        """What is done to a line before it is split."""
+        if not self.normalise:
+            return str
+        from resmlp_mt.text.normalise import normaliser
+
+        return normaliser(language)
+
+    @cached_property
+    def subwords(self) -> "Subwords":
+        from resmlp_mt.text.subwords import Subwords
+
+        return Subwords(self.subword_model)
+
+
+def dictionary_digest(folder: Path, languages: tuple[str, str]) -> str | None:
+    """What tells the dictionaries in a folder from others; None if they are not there."""
+    paths = [Path(folder) / f"dict.{language}.txt" for language in languages]
+    if not all(path.is_file() for path in paths):
+        return None
+    source, target = (path.read_bytes() for path in paths)
+    return sha256(source if source == target else source + target).hexdigest()[:16]
+
+
+def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str]) -> None:
+    """Refuse *data* that numbers the words differently than dictionaries or ``train.json``
+    beside the checkpoint do."""
+    folder = Path(checkpoint).parent
+    trained_on, given = (dictionary_digest(each, languages) for each in (folder, data))
+    if trained_on is None:
+        try:
+            trained_on = read_json(folder / TRAINING)["data"]["dictionary"]
+        except (UserError, KeyError, TypeError):
+            return  # no such file, or another program's
+    if given is not None and trained_on != given:
+        raise UserError(
+            f"{checkpoint} was trained with other dictionaries than those of {data}: prepare these "
+            "with --subword-model DATA/data-bin/spm.model of the training data"
+        )
 
 
 def is_length_penalty(value) -> bool:
@@ -48,6 +141,6 @@ def found_beside(folder: Path, data: Path, bpe: str) -> dict:
     """fairseq's options for what lies beside a model: its subwords and its length penalty."""
     found: dict[str, Any] = {"lenpen": chosen_lenpen(folder)}
     if bpe == "sentencepiece":
-        models = [str(place / MODEL) for place in (folder, data)]
+        models = [str(place / SUBWORDS) for place in (folder, data)]
         found["sentencepiece_model"] = next(filter(os.path.isfile, models), None)
     return {name: value for name, value in found.items() if value is not None}

@@ -20,9 +20,9 @@ SLOW = ("sklearn", "sklearn.metrics", "scipy.stats")
 def apply() -> None:
     """Repair fairseq in this process and register our model and optimizer."""
     with logging_as_before():
-        for name in ("model.architectures", "muon"):
+        for name in ("model.architectures", "search.beam_search", "muon", "loss"):
             importlib.import_module(f"resmlp_mt.{name}")
-        for name in ("errors_and_noise", "wrong_results", "trainings"):
+        for name in ("safety", "results", "trainings", "stopping"):
             importlib.import_module(f"{__name__}.{name}")
 
 

@@ -14,8 +14,7 @@ from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
 from resmlp_mt.model.folding import fold_
 from resmlp_mt.model.packing import pack_
-from resmlp_mt.model_folder import found_beside
-from resmlp_mt.text.settings import check_dictionaries
+from resmlp_mt.model_folder import check_dictionaries, found_beside
 
 
 class ResMLPModel(TransformerModelBase):

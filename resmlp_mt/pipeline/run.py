@@ -15,7 +15,7 @@ import torch
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints, read_checkpoint
 from resmlp_mt.files import Steps, make_folder, read_json, write_json
-from resmlp_mt.model_folder import SEARCH
+from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.prepare.preparation import Preparation
 from resmlp_mt.pipeline.score.sacre import score
 from resmlp_mt.pipeline.score.tokenized_bleu import LANGUAGES, tokenized_scores
@@ -26,7 +26,6 @@ from resmlp_mt.pipeline.translate.driver import translate
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import read_text, without_region
-from resmlp_mt.text.settings import FILE, MODEL
 
 
 @dataclass
@@ -120,7 +119,7 @@ class Run:
         paths = last_checkpoints(self.checkpoints, recipe.average_count, recipe.average_by)
         print(f"    {', '.join(path.name for path in paths)}", file=sys.stderr)
         average_checkpoints(paths, folder / "model.pt")
-        for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), FILE, MODEL):
+        for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), TEXT, SUBWORDS):
             shutil.copyfile(self.data_bin / name, folder / name)
 
     def _validated(self) -> dict[str, float]:

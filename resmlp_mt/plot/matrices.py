@@ -1,16 +1,21 @@
 """The mixing matrices A of a checkpoint as heat maps, by depth: the paper's Figure 2, for text."""
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from fairseq.data import Dictionary
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from resmlp_mt.checkpoints import read_checkpoint, rebuild
+from resmlp_mt.checkpoints import model_options, naming, read_checkpoint
 from resmlp_mt.errors import UserError
+from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
 SIDES = ("encoder", "decoder")
@@ -34,6 +39,33 @@ def mixing_matrices(path: Path, length: int) -> dict[Layer, Tensor]:
                 raise UserError(f"{path}: its token mixing has no matrix over positions to draw")
             matrices[side, number] = mixing.matrix(min(length, mixing.positions)).detach()
     return matrices
+
+
+def rebuild(state: dict, path: Path) -> ResMLPModel:
+    """The model in a checkpoint of ours, read from *path*, without its data: to look at weights.
+    What no checkpoint holds, such as sinusoidal positions, stays on the meta device."""
+    weights = dict(state["model"])
+    # the pretrained embeddings may be gone
+    without = {"encoder_embed_path": None, "decoder_embed_path": None}
+    with naming(path, "does not fit its own options"), torch.device("meta"):
+        task = SimpleNamespace(
+            source_dictionary=_dictionary_of(len(weights["encoder.embed_tokens.weight"])),
+            target_dictionary=_dictionary_of(len(weights["decoder.embed_tokens.weight"])),
+        )
+        options = Namespace(**{**model_options(state), **without})
+        model = ResMLPModel.build_model(options, task)
+        model.upgrade_state_dict(weights)
+        # without memory for a second copy, which fairseq's own method cannot do
+        torch.nn.Module.load_state_dict(model, weights, assign=True)
+    return model.float()
+
+
+def _dictionary_of(types: int) -> Dictionary:
+    """A dictionary of *types* made-up tokens, fairseq's four symbols included."""
+    dictionary = Dictionary()
+    for number in range(types - len(dictionary)):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
 
 
 class Panel(NamedTuple):

@@ -10,10 +10,13 @@ import textwrap
 import torch
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes import replace
 from resmlp_mt.model.memory import DecodingMemory
+from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.model.packing import PackedLinear
 from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
@@ -150,3 +153,14 @@ def _is_plain_product(layer: nn.Module, x: Tensor) -> bool:
         and x.dtype == layer.weight.dtype == torch.float32
         and not torch.is_autocast_enabled(x.device.type)
     )
+
+
+@replace(FairseqTask, "build_generator")
+def build_generator(original, self, models, args, seq_gen_cls=None, *others, **kwargs):
+    """Without this, tasks search with fairseq's SequenceGenerator: the same translations, slower.
+    It can go when a model can name the generator that suits it."""
+    ours = len(models) == 1 and isinstance(models[0], ResMLPModel)
+    # fairseq has a generator that collects the attention weights for alignments
+    if seq_gen_cls is None and ours and not getattr(args, "print_alignment", False):
+        seq_gen_cls = ResMLPGenerator
+    return original(self, models, args, seq_gen_cls, *others, **kwargs)

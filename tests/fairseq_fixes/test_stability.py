@@ -12,7 +12,7 @@ from helpers import SMALL, build_model, pad_batch, random_sentences, shift
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import trainings
-from resmlp_mt.fairseq_fixes.trainings import AUTOCAST
+from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model.architectures import ARCHITECTURES
 
 SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")

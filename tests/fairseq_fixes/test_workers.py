@@ -16,7 +16,8 @@ def words(data, save_dir, *more):
     """13 batches an epoch, one of the two has one less; no dropout: both draw the same numbers."""
     return training(
         *(data, save_dir, "--user-dir", MEASURED, "--batch-size", 5, "--max-update", UPDATES),
-        *("--required-batch-size-multiple", 1, "--save-interval-updates", 5, *more),
+        *("--required-batch-size-multiple", 1, "--save-interval-updates", 5),
+        *("--update-epoch-batch-itr", True, *more),
     )
 
 

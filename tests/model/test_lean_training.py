@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from resmlp_mt import fairseq_fixes
-from resmlp_mt.fairseq_fixes.trainings import CACHED, SmoothedLoss
+from resmlp_mt.loss import CACHED, SmoothedLoss
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.branches import Dropout, compose, random_mask
 

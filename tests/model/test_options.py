@@ -7,11 +7,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from helpers import build_model, gap, model_options, pad_batch, random_sentences, shift
+from helpers import (
+    build_model,
+    gap,
+    model_options,
+    pad_batch,
+    random_sentences,
+    shift,
+    synthetic_dictionary,
+)
 from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints import synthetic_dictionary
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import NOT_OURS
 from resmlp_mt.model_folder import LENPEN, length_penalty

@@ -13,7 +13,7 @@ from trained_models import write_other_dictionaries
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
 

@@ -12,10 +12,10 @@ from fairseq.data import Dictionary
 from helpers import model_options, randomize_
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import one_line
-from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.data import Dictionary
 from fairseq.data.data_utils import collate_tokens
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints import synthetic_dictionary
 from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
 
 # every --token-mixing, with more than one head where it has them
@@ -32,6 +32,14 @@ SMALL = dict(
     max_target_positions=POSITIONS,
     dropout=0.0,
 )
+
+
+def synthetic_dictionary(types):
+    """A dictionary of *types* made-up tokens, fairseq's four symbols included."""
+    dictionary = Dictionary()
+    for number in range(types - len(dictionary)):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 from fairseq_programs import preprocess, train
 
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.text.subwords import Subwords, train_subwords
 
 EPOCHS = 4  # of the world

@@ -9,7 +9,7 @@ from fairseq.data import data_utils
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.runtime import BYTES, _spelled
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.text.subwords import Subwords, one_line_of_text, train_subwords, without_bytes
 
 LINE = "\N{LEFT DOUBLE QUOTATION MARK}a man\N{RIGHT DOUBLE QUOTATION MARK}, a dog"

@@ -14,10 +14,10 @@ from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 
 from resmlp_mt.errors import OptionError
+from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import workers
 from resmlp_mt.progress import Progress
-from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
 
 SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.files import Steps, read_json, write_json
+from resmlp_mt.model_folder import SUBWORDS, TextSettings
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
 from resmlp_mt.pipeline.prepare.corpora import Corpus, inspect
 from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
 from resmlp_mt.text.lines import read_lines, sha256_of, without_region, write_lines
-from resmlp_mt.text.settings import MODEL, TextSettings
 from resmlp_mt.text.subwords import Subwords
 
 # SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
@@ -75,7 +75,7 @@ class Preparation:
         self.dictionary: Path | None = None
         if subword_model is not None:
             Subwords(subword_model)  # refuses what is not a model
-            if subword_model.name == MODEL:  # of prepared data
+            if subword_model.name == SUBWORDS:  # of prepared data
                 first, second = (subword_model.with_name(f"dict.{x}.txt") for x in self.languages)
                 if first.is_file() and second.is_file() and filecmp.cmp(first, second, False):
                     self.dictionary = first
@@ -159,12 +159,12 @@ class Preparation:
 
     def _make_subwords(self, folder: Path) -> None:
         if self.subword_model is not None:
-            shutil.copyfile(self.subword_model, folder / MODEL)
+            shutil.copyfile(self.subword_model, folder / SUBWORDS)
         else:
             learn_subwords(self._split("train"), self._pairs, folder / "spm", self.options)
 
     def _encode(self, folder: Path) -> None:
-        options, model = self.options, self.out / "subwords" / MODEL
+        options, model = self.options, self.out / "subwords" / SUBWORDS
         settings = TextSettings(*self.languages, options.normalise, model)
         report = encode(
             {name: self._split(name) for name in ["train", *self.held_out]},

@@ -19,6 +19,7 @@ from pathlib import Path
 import resmlp_mt
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_own, write_json
+from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.pipeline.train.recipe import Options, command_line
 
 USER_DIR = Path(resmlp_mt.__file__).parent
@@ -29,7 +30,6 @@ PORT = 29500  # torchrun's default
 # weights, which Adagrad cannot work on.
 PRECISIONS: dict[str, Options] = {"fp32": {}, "bf16": {}}
 PRECISIONS["fp16"] = {"--fp16": [], "--fp16-no-flatten-grads": []}
-AUTOCAST = "RESMLP_MT_AUTOCAST"  # --precision decides it, whatever the shell has
 STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
 _PR_SET_PDEATHSIG = 1
@@ -167,6 +167,7 @@ def run_command(
 def _environment(more: dict[str, str]) -> dict[str, str]:
     # the child finds the same package that runs here
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # --precision decides it, whatever the shell has
     inherited = {name: value for name, value in os.environ.items() if name != AUTOCAST}
     return {
         # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of

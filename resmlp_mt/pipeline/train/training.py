@@ -14,6 +14,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import lock, make_folder, read_own, write_json
+from resmlp_mt.model_folder import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
     AUTOCAST,
     PRECISIONS,
@@ -25,7 +26,6 @@ from resmlp_mt.pipeline.train.command import (
 )
 from resmlp_mt.pipeline.train.log import TrainingProgress
 from resmlp_mt.pipeline.train.recipe import Options, Recipe, command_line, parse_options
-from resmlp_mt.text.settings import TRAINING, check_dictionaries, dictionary_digest
 
 fairseq_fixes.apply()  # our models are registered
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import LENPEN
-from resmlp_mt.text.settings import FILE, TextSettings
+from resmlp_mt.model_folder import LENPEN, TEXT, TextSettings
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class SearchOptions:
             settings = TextSettings("", "", False, self.spm)
         if settings is None:
             raise UserError(
-                f"{self.data} has no {FILE}, which says how its text was made: give the folder of "
+                f"{self.data} has no {TEXT}, which says how its text was made: give the folder of "
                 "the binary data with --data, or its SentencePiece model with --spm"
             )
         if not settings.subword_model.is_file():

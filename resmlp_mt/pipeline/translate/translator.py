@@ -21,9 +21,9 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
+from resmlp_mt.model_folder import TextSettings, check_dictionaries
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.search.beam_search import NotFinite
-from resmlp_mt.text.settings import TextSettings, check_dictionaries
 
 Sentence = list[str]  # its pieces
 

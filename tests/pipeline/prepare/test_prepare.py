@@ -14,13 +14,13 @@ from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.prepare import corpora, encoding, pool
 from resmlp_mt.pipeline.prepare import preparation as steps
 from resmlp_mt.pipeline.prepare.corpora import find_corpora
 from resmlp_mt.pipeline.prepare.pool import workers
 from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
 from resmlp_mt.text.lines import write_lines
-from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import Subwords
 
 SIDES = ("xa", "xb")

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from processes import Forked
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.model_folder import TEXT, TextSettings
 from resmlp_mt.pipeline.translate import driver
 from resmlp_mt.pipeline.translate.driver import split
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator, by_length
-from resmlp_mt.text.settings import FILE, TextSettings
 
 SHORT = ("--max-len-b", 20)
 
@@ -249,7 +249,7 @@ def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
     refused("has no files such as", *words("-", "-", *spm, data=data), stdin=b"w\n")
     (data / "train.xx-yy.xx.idx").symlink_to(world.data / "train.xx-yy.xx.idx")
     line, plain = "w01\u00ad «w02» w03\n".encode(), b'w01 "w02" w03\n'
-    refused(f"data-bin has no {FILE}", *words("-", "-", data=data), stdin=line)
+    refused(f"data-bin has no {TEXT}", *words("-", "-", data=data), stdin=line)
     as_it_is = run("-", "-", *spm, data=data, stdin=line).out
     assert as_it_is == run("-", "-", stdin=line).out
     TextSettings("xx", "yy", True, world.spm).save(data)

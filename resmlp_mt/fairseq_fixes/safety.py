@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from fairseq import checkpoint_utils, hub_utils
-from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from resmlp_mt.checkpoints import naming, read_checkpoint
@@ -122,16 +121,7 @@ def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *a
     return loaded
 
 
-# ---- memory and messages --------------------------------------------------------------------
-
-
-@replace(FairseqTask, "can_reuse_epoch_itr")
-def can_reuse_epoch_itr(original, self, dataset) -> bool:
-    """fairseq keeps the iterator over each data set for a next epoch. fairseq-interactive and the
-    hub make a data set of every few lines, so memory grows. It can go when the original passes
-    ``test_interactive_lets_go_of_its_lines``."""
-    loaded = any(dataset is split for split in self.datasets.values())
-    return loaded and original(self, dataset)
+# ---- messages --------------------------------------------------------------------
 
 
 def _shorten_errors() -> None:

@@ -1,8 +1,6 @@
 """Without these, results are wrong: sentences get lost, searches go astray, text is split in
 another way than for the training."""
 
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +10,10 @@ from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.tasks import FairseqTask
-from fairseq_cli import interactive
 from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import replace, running
-from resmlp_mt.model.model import ResMLPModel
-from resmlp_mt.search.beam_search import ResMLPGenerator
-from resmlp_mt.text.lines import read_lines
+from resmlp_mt.fairseq_fixes import replace
 
 
 @replace(data_utils, "batch_by_size")
@@ -39,36 +33,15 @@ def batch_by_size(original, indices, *args, **kwargs):
 
 @replace(NGramRepeatBlock, "forward")
 def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
-    """On a CPU fairseq 0.12 takes the last words of a hypothesis from the padding at the end of its
-    buffer: ``--no-repeat-ngram-size`` blocks nothing. It can go when the original passes
-    test_wrong_results.py, ``test_repeated_ngrams_are_blocked_on_a_cpu``."""
+    """On a CPU fairseq 0.12 takes the last tokens of a hypothesis from the padding at the end of
+    its buffer: ``--no-repeat-ngram-size`` blocks nothing. It can go when the original passes
+    ``test_repeated_ngrams_are_blocked_on_a_cpu``."""
     if self.use_extension:
         return original(self, tokens, lprobs, bsz, beam_size, step)
     tokens = tokens[:, : step + 1]
     if self.no_repeat_ngram_size == 1:  # the first column is the symbol that begins a sentence
         return lprobs.scatter_(1, tokens[:, 1:], -torch.inf)
     return original(self, tokens, lprobs, bsz, beam_size, step)
-
-
-@replace(FairseqTask, "build_generator")
-def build_generator(original, self, models, args, seq_gen_cls=None, *others, **kwargs):
-    """Without this, tasks search with fairseq's SequenceGenerator: the same translations, slower.
-    It can go when a model can name the generator that suits it."""
-    ours = len(models) == 1 and isinstance(models[0], ResMLPModel)
-    # fairseq has a generator that collects the attention weights for alignments
-    if seq_gen_cls is None and ours and not getattr(args, "print_alignment", False):
-        seq_gen_cls = ResMLPGenerator
-    return original(self, models, args, seq_gen_cls, *others, **kwargs)
-
-
-@replace(running(interactive), "buffered_read")
-def buffered_read(original, input: str, buffer_size: int) -> Iterator[list[str]]:
-    """fairseq-interactive ends a line at a lone carriage return too, so that one line gets two
-    answers. It can go when it opens its input with ``newline="\\n"`` (test_cli_interactive.py,
-    ``test_one_answer_to_each_line``)."""
-    lines = (line.strip() for line in read_lines(Path(input)))
-    while buffer := list(islice(lines, buffer_size)):
-        yield buffer
 
 
 @replace(data_utils, "post_process")
@@ -96,7 +69,7 @@ def init_sentencepiece(original, self, cfg):
     if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
         raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
     # imported here because fairseq-train needs no SentencePiece
-    from resmlp_mt.text.settings import TextSettings
+    from resmlp_mt.model_folder import TextSettings
 
     original(self, cfg)
     model = Path(cfg.sentencepiece_model)

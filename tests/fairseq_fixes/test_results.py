@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 import torch
 from command import shell
-from fairseq.data import LanguagePairDataset, data_utils
+from fairseq.data import data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq_cli import interactive
-from fairseq_programs import call
 from helpers import build_model, pad_batch, random_sentences
 
 from resmlp_mt.search.beam_search import ResMLPGenerator
@@ -52,22 +50,6 @@ def test_no_tensor_outlives_its_batch():
         held.append(sum(torch.is_tensor(thing) for thing in gc.get_objects()))
     gc.unfreeze()
     assert max(held) <= held[0]
-
-
-def test_interactive_lets_go_of_its_lines(trained, monkeypatch):
-    """A data set is made of each buffer of lines; fairseq kept them for a next epoch."""
-    held, read = [], interactive.buffered_read
-
-    def counted(*arguments):
-        for lines in read(*arguments):
-            gc.collect()
-            held.append(sum(type(thing) is LanguagePairDataset for thing in gc.get_objects()))
-            yield lines
-
-    monkeypatch.setattr(interactive, "buffered_read", counted)
-    options = ("--path", trained.path, "--beam", 2, "--cpu", "--buffer-size", 2)
-    call("interactive", trained.data, *options, stdin="w01 w02\nw03\n" * 4)
-    assert len(held) == 4 and held[-1] <= held[1] <= held[0] + 2
 
 
 CODE = """
