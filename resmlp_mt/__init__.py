@@ -13,7 +13,7 @@ __version__ = "0.2.0"
 
 
 _fixes = importlib.import_module("resmlp_mt.fairseq_fixes")  # loads nothing heavy
-_HOMES = {"ResMLPModel": "resmlp_mt.model.model", "register_mixing": "resmlp_mt.model.mixing_kinds"}
+_HOMES = {"ResMLPModel": "resmlp_mt.model.model", "register_mixing": "resmlp_mt.model.mixing"}
 
 
 def __getattr__(name: str):

@@ -13,8 +13,7 @@ from torch import nn
 from resmlp_mt.export.mixing import NewestWord, WholeSentence, mixing_branch
 from resmlp_mt.export.onnx_graph import Graph, Name, array
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.branches import absorb
-from resmlp_mt.model.folding import before, fold_layer
+from resmlp_mt.model.inference import absorb, before, fold_layer
 
 
 @torch.no_grad()

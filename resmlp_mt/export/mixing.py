@@ -7,11 +7,14 @@ from torch import nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.onnx_graph import Graph, Name, Shape, array
-from resmlp_mt.model.conv_mixing import ConvTokenMixing, FoldedConvTokenMixing
-from resmlp_mt.model.folding import FoldedTokenMixing
-from resmlp_mt.model.gated_mixing import GatedTokenMixing
-from resmlp_mt.model.mixing_kinds import NoTokenMixing
-from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
+from resmlp_mt.model.inference import FoldedConvTokenMixing, FoldedTokenMixing
+from resmlp_mt.model.mixing import (
+    ConvTokenMixing,
+    GatedTokenMixing,
+    NoTokenMixing,
+    ToeplitzTokenMixing,
+    TokenMixing,
+)
 
 
 class Matrix(NamedTuple):

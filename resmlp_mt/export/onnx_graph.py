@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.branches import activation_function
+from resmlp_mt.model.lean import activation_function
 
 OPSET, IR_VERSION = 20, 10  # ONNX Runtime 1.18 and later
 

@@ -1,14 +1,14 @@
-"""The model and its named architectures: what each changes in the defaults of the options.
+"""The named architectures: what each changes in the defaults of the model's options.
 
-Importing this file registers both with fairseq.
+Importing this file registers them, and the model, with fairseq.
 """
 
 from functools import partial
 
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model_architecture
 
+import resmlp_mt.model.model  # noqa: F401  registers the model
 from resmlp_mt.model.config import set_defaults
-from resmlp_mt.model.model import ResMLPModel
 
 DEEP = {"encoder_layers": 12, "decoder_layers": 12}
 # a weight of A for each distance; eight groups of channels with an A each
@@ -40,6 +40,5 @@ ARCHITECTURES: dict[str, dict] = {
     },
 }
 
-register_model("resmlp_mt")(ResMLPModel)
 for name, values in ARCHITECTURES.items():
     register_model_architecture("resmlp_mt", name)(partial(set_defaults, **values))

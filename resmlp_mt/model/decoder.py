@@ -6,40 +6,10 @@ from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
-from resmlp_mt.model.branches import CrossAttentionBranch, FeedForwardBranch, build_norm
-from resmlp_mt.model.encoder import wrap_layer
-from resmlp_mt.model.folding import FoldedLayers
+from resmlp_mt.model.inference import FoldedLayers
+from resmlp_mt.model.layers import ResMLPDecoderLayer, build_norm, wrap_layer
 from resmlp_mt.model.memory import DecodingMemory, SourceMemory
-from resmlp_mt.model.mixing_kinds import build_token_mixing_branch
 from resmlp_mt.model.padding import check_length, hide_padding, turn_back, turn_right
-
-
-class ResMLPDecoderLayer(nn.Module):
-    """Mix positions with a triangular matrix, attend to the source, mix channels."""
-
-    def __init__(self, cfg, no_encoder_attn: bool = False):
-        super().__init__()
-        channels, positions = cfg.decoder.embed_dim, cfg.max_target_positions
-        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=True)
-        self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
-        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
-
-    def forward(
-        self,
-        x: Tensor,
-        encoder_out: Tensor | None = None,
-        mask: Tensor | None = None,
-        memory: DecodingMemory | None = None,
-        need_attn: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
-        *memory*, which stands for both, x is R x C. The weights are H x B x T x S."""
-        history, source = (None, None) if memory is None else (memory.history, memory.source)
-        # no padding mask: A is triangular, and the padding is to the right of every word
-        x, weights = self.token_mixing(x, history=history), None
-        if self.cross_attention is not None and (encoder_out is not None or source is not None):
-            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
-        return self.feed_forward(x), weights
 
 
 class ResMLPDecoder(TransformerDecoderBase):

@@ -1,14 +1,11 @@
 """The encoder: fairseq's Transformer encoder with ResMLP layers in it."""
 
 import torch
-from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerEncoderBase
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
-from torch import Tensor, nn
+from torch import Tensor
 
-from resmlp_mt.model.branches import FeedForwardBranch, build_norm
-from resmlp_mt.model.folding import FoldedLayers
-from resmlp_mt.model.mixing_kinds import build_token_mixing_branch
+from resmlp_mt.model.inference import FoldedLayers
+from resmlp_mt.model.layers import ResMLPEncoderLayer, build_norm, wrap_layer
 from resmlp_mt.model.padding import (
     check_length,
     is_known_empty,
@@ -16,33 +13,6 @@ from resmlp_mt.model.padding import (
     turn_right,
     zero_padding,
 )
-
-
-class ResMLPEncoderLayer(nn.Module):
-    """Mix positions (eq. 2), then channels (eq. 3)."""
-
-    def __init__(self, cfg):
-        super().__init__()
-        channels, positions = cfg.encoder.embed_dim, cfg.max_source_positions
-        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=False)
-        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
-
-    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None) -> Tensor:
-        """x is T x B x C, the mask B x T, True at padding, which is on the right."""
-        z = self.token_mixing(x, encoder_padding_mask)
-        return self.feed_forward(z)
-
-    def upgrade_state_dict_named(self, state_dict, name):
-        """fairseq's encoder calls this on each layer; no checkpoint of ours needs it."""
-
-
-def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
-    """Activation checkpointing and FSDP, as fairseq's Transformer wraps its layers."""
-    if cfg.checkpoint_activations:
-        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    # a checkpointed layer is always wrapped, whatever its size
-    least = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-    return fsdp_wrap(layer, min_num_params=least)
 
 
 class ResMLPEncoder(TransformerEncoderBase):

@@ -78,16 +78,17 @@ class BeamHistory:
         index: R x room; the buffer row with each hypothesis's input at each position. Future
             positions point to row 0, which is zero.
         beam: how many neighbouring rows belong to one sentence; 1 if unknown.
+        rows: what mixings put there: the rows of A, H x room each; emptied when the room grows.
     """
 
     def __init__(self) -> None:
         self.beam = 1
         self.index: Tensor | None = None
+        self.rows: dict[int, tuple[Tensor, ...]] = {}
         self._length = 0
         self._rows = 1  # written so far, row 0 included
         self._capacity = 0  # rows of each buffer
         self._buffers: dict[int, Tensor] = {}  # by sublayer, capacity x C
-        self._matrices: dict[int, tuple[Tensor, ...]] = {}  # rows of A by sublayer, H x room each
         self._bags: list[Bags] | None = None  # of the newest position
         self._layout: tuple[torch.Size, Tensor, Tensor] | None = None
 
@@ -99,6 +100,11 @@ class BeamHistory:
     def position(self) -> int:
         """The newest position, counted from 0."""
         return self._length - 1
+
+    @property
+    def room(self) -> int:
+        """How many positions there is room for."""
+        return self.index.size(1)
 
     @property
     def launch_bound(self) -> bool:
@@ -114,7 +120,7 @@ class BeamHistory:
         if self._length == room:
             room = min(max(BUCKET, 2 * room), limit)
             self.index = F.pad(self.index, (0, room - self._length))
-            self._matrices = {}
+            self.rows = {}
         self._reserve(self._rows + (room - self._length) * hypotheses)
         rows = torch.arange(self._rows, self._rows + hypotheses, device=device)
         self.index[:, self._length] = rows
@@ -127,15 +133,12 @@ class BeamHistory:
         if self.index is not None:
             self.index = self.index.index_select(0, new_order)
 
-    def weighted_sum(self, mixing: nn.Module, x: Tensor) -> Tensor:
-        """Store a sublayer's newest inputs, R x C, and sum its inputs over each hypothesis's past,
-        weighted by the newest row of its ``matrix(length)``, H x T x T: R x C."""
-        past = self._write(id(mixing), x)
+    def weighted_sum(self, layer: int, x: Tensor, row: Tensor) -> Tensor:
+        """Store a layer's newest inputs, R x C, and sum its inputs over each hypothesis's past,
+        weighted by *row*, H x room: R x C."""
+        past = self._write(layer, x)
         if self._bags is None:
             self._bags = self._collect()
-        if id(mixing) not in self._matrices:
-            self._matrices[id(mixing)] = mixing.matrix(self.index.size(1)).unbind(1)
-        row = self._matrices[id(mixing)][self.position]
         y, *shared = (self._sum(past, row, bags) for bags in self._bags)
         for sums in shared:
             y.view(-1, self.beam, y.size(1)).add_(sums.unsqueeze(1))

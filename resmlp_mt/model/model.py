@@ -5,6 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
 from fairseq.models.transformer import TransformerModelBase
 from omegaconf import OmegaConf
 
@@ -12,11 +13,12 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
-from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.packing import pack_
 from resmlp_mt.model_folder import check_dictionaries, found_beside
 
 
+@register_model("resmlp_mt")
 class ResMLPModel(TransformerModelBase):
     """The sequence-to-sequence ResMLP. Its only attention is the decoder's to the source."""
 

@@ -16,7 +16,7 @@ from models import Pair, complete, loss_of, make_ready
 from torch import Tensor
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.model.mixing import TOKEN_MIXING
 from resmlp_mt.pipeline.train.recipe import command_line, load_recipe
 from resmlp_mt.search.beam_search import ResMLPGenerator
 

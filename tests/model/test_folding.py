@@ -10,7 +10,7 @@ from model_checks import random_words
 from torch import nn
 from torch.nn.utils import prune
 
-from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.inference import fold, fold_
 from resmlp_mt.model.memory import BeamHistory
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
@@ -59,8 +59,8 @@ def test_large_states_in_float16(kind, heads):
     model.half()
     x = torch.full((POSITIONS, 2, 16), 6000.0, dtype=torch.float16)
     for branch in branches:
-        assert gap(branch.folded()(x), branch(x)) < 2e-3
-    folded, history, newest = branches[1].folded(), BeamHistory(), []
+        assert gap(fold(branch)(x), branch(x)) < 2e-3
+    folded, history, newest = fold(branches[1]), BeamHistory(), []
     for word in x:
         history.advance(2, POSITIONS, x.device)
         newest.append(folded(word, history=history))

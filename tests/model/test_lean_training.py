@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.loss import CACHED, SmoothedLoss
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.branches import Dropout, compose, random_mask
+from resmlp_mt.model.lean import Dropout, compose, random_mask
 
 
 @pytest.mark.parametrize("p", [0.0005, 0.1, 0.5, 0.9999])

@@ -14,9 +14,8 @@ from torch import nn
 from resmlp_mt import register_mixing
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.graphs import graphs
-from resmlp_mt.model.folding import fold_
-from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
-from resmlp_mt.model.token_mixing import TokenMixing
+from resmlp_mt.model.inference import fold_
+from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
 
 KINDS = ("shift", "fading")
 

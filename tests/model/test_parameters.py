@@ -7,7 +7,7 @@ import torch
 from helpers import SMALL, build_model
 
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.token_mixing import ToeplitzTokenMixing, TokenMixing
+from resmlp_mt.model.mixing import ToeplitzTokenMixing, TokenMixing
 
 # d, hidden, layers on each side
 SIZES = {

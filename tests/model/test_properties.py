@@ -13,7 +13,7 @@ from torch import nn
 
 from resmlp_mt.model import memory
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.inference import fold_
 
 # the same sums in another order: rounding alone, through at most three random layers
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}

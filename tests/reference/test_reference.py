@@ -7,7 +7,7 @@ from model_checks import at_words
 from reference_model import decode, encode
 
 from resmlp_mt.model.architectures import ARCHITECTURES
-from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.inference import fold_
 from resmlp_mt.search.beam_search import ResMLPGenerator
 
 TOLERANCE = 1e-9

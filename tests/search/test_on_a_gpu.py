@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from resmlp_mt.model import memory
-from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.inference import fold_
 from resmlp_mt.search import beam_search, candidates, hypotheses
 from resmlp_mt.search.beam_search import ResMLPGenerator
 from resmlp_mt.search.hypotheses import Hypotheses

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.nn.utils import prune
 
 from resmlp_mt.model import packing
-from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.packing import FEW, PackedLinear, pack_
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))

@@ -15,7 +15,7 @@ from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentence
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.model import memory
-from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.memory import DecodingMemory, SourceMemory
 from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import NotFinite, ResMLPGenerator

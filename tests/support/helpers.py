@@ -12,7 +12,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.model.mixing import TOKEN_MIXING
 
 # every --token-mixing, with more than one head where it has them
 HEADED = ("linear", "toeplitz", "gated")

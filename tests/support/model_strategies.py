@@ -10,7 +10,7 @@ from helpers import HEADED, build_model, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_words
 
-from resmlp_mt.model.mixing_kinds import TOKEN_MIXING
+from resmlp_mt.model.mixing import TOKEN_MIXING
 
 VOCABULARY = 30
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding

@@ -1,25 +1,80 @@
-"""The residual branches of a ResMLP layer, eqs. 2 and 3: ``x + dropout(post(f(pre(x))))``.
+"""The layers of the paper: residual branches ``x + dropout(post(f(pre(x))))``, eqs. 2 and 3.
 
 ``pre`` is an affine map that starts as the identity, ``post`` one that starts at the LayerScale
-value. States are T x B x C, fairseq's layout. Word-by-word decoding has R x C: the newest
-position of R hypotheses.
+value. States are T x B x C, fairseq's layout. Step-by-step decoding has R x C: the newest position
+of R hypotheses.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 import torch
-from fairseq import utils
-from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
+from fairseq.distributed import fsdp_wrap
+from fairseq.modules import LayerNorm, MultiheadAttention
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional as F
 
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.folding import after, before, with_parts
-from resmlp_mt.model.memory import SourceMemory
+from resmlp_mt.model.lean import Dropout, activation_function, compose
+from resmlp_mt.model.memory import BeamHistory, DecodingMemory, SourceMemory
+from resmlp_mt.model.mixing import TOKEN_MIXING, NoTokenMixing
 from resmlp_mt.model.padding import zero_padding
+
+
+class ResMLPEncoderLayer(nn.Module):
+    """Mix positions (eq. 2), then channels (eq. 3)."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        channels, positions = cfg.encoder.embed_dim, cfg.max_source_positions
+        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=False)
+        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
+
+    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None) -> Tensor:
+        """x is T x B x C, the mask B x T, True at padding, which is on the right."""
+        z = self.token_mixing(x, encoder_padding_mask)
+        return self.feed_forward(z)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """fairseq's encoder calls this on each layer; no checkpoint of ours needs it."""
+
+
+class ResMLPDecoderLayer(nn.Module):
+    """Mix positions with a triangular matrix, attend to the source, mix channels."""
+
+    def __init__(self, cfg, no_encoder_attn: bool = False):
+        super().__init__()
+        channels, positions = cfg.decoder.embed_dim, cfg.max_target_positions
+        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=True)
+        self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
+        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor | None = None,
+        mask: Tensor | None = None,
+        memory: DecodingMemory | None = None,
+        need_attn: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
+        *memory*, which stands for both, x is R x C. The weights are H x B x T x S."""
+        history, source = (None, None) if memory is None else (memory.history, memory.source)
+        # no padding mask: A is triangular, and the padding is to the right of every token
+        x, weights = self.token_mixing(x, history=history), None
+        if self.cross_attention is not None and (encoder_out is not None or source is not None):
+            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
+        return self.feed_forward(x), weights
+
+
+def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
+    """Activation checkpointing and FSDP, as fairseq's Transformer wraps its layers."""
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    # a checkpointed layer is always wrapped, whatever its size
+    least = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    return fsdp_wrap(layer, min_num_params=least)
 
 
 def build_norm(cfg, channels: int) -> nn.Module:
@@ -27,14 +82,11 @@ def build_norm(cfg, channels: int) -> nn.Module:
     return Affine(channels) if cfg.normalization == "affine" else LayerNorm(channels)
 
 
-def unchanged(x: Tensor) -> Tensor:
-    """Stands in for an absorbed map. Calling a module that does nothing would cost time."""
-    return x
-
-
-def absorb(norm: nn.Module, linear: nn.Linear) -> tuple:
-    """*norm* and the *linear* after it, folded unless *norm* is a LayerNorm."""
-    return (unchanged, before(norm, linear)) if isinstance(norm, Affine) else (norm, linear)
+def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
+    """The branch of eq. 2 with the mixing that ``cfg.token_mixing`` names."""
+    mixing = TOKEN_MIXING[str(cfg.token_mixing)](cfg, channels, positions, causal)
+    nothing = isinstance(mixing, NoTokenMixing)
+    return mixing if nothing else TokenMixingBranch(cfg, channels, mixing)
 
 
 class Branch(nn.Module):
@@ -54,20 +106,14 @@ class TokenMixingBranch(Branch):
         super().__init__(cfg, channels)
         self.mixing = mixing
 
-    def forward(self, x: Tensor, padding_mask=None, history=None) -> Tensor:
+    def forward(
+        self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
+    ) -> Tensor:
         """x is T x B x C, the mask B x T, True at padding; with a *history* x is R x C."""
         # the trained beta is not 0: without this, padding would reach every position
         h = zero_padding(self.pre(x), padding_mask)
         y = self.mixing(h, history, padding_mask)
         return x + self.dropout(self.post(y))
-
-    def folded(self) -> nn.Module:
-        if not hasattr(self.mixing, "folded"):
-            return self
-        absorbed = isinstance(self.pre, Affine)
-        mixing = self.mixing.folded(self.pre if absorbed else None, self.post)
-        pre = unchanged if absorbed else self.pre
-        return with_parts(self, pre=pre, mixing=mixing, post=unchanged)
 
 
 class FeedForwardBranch(Branch):
@@ -92,10 +138,6 @@ class FeedForwardBranch(Branch):
 
     def _dropped_fc2(self, h: Tensor) -> Tensor:
         return self.fc2(self.activation_dropout(h))
-
-    def folded(self) -> nn.Module:
-        pre, fc1 = absorb(self.pre, self.fc1)
-        return with_parts(self, pre=pre, fc1=fc1, fc2=after(self.fc2, self.post), post=unchanged)
 
 
 class CrossAttentionBranch(Branch):
@@ -142,12 +184,6 @@ class CrossAttentionBranch(Branch):
             weights = source.by_row(weights).unflatten(1, (heads, -1)).transpose(0, 1).unsqueeze(2)
         return x + self.dropout(self.post(self.attn.out_proj(y))), weights
 
-    def folded(self) -> nn.Module:
-        pre, q_proj = absorb(self.pre, self.attn.q_proj)
-        out_proj = after(self.attn.out_proj, self.post)
-        attn = with_parts(self.attn, q_proj=q_proj, out_proj=out_proj)
-        return with_parts(self, pre=pre, attn=attn, post=unchanged)
-
 
 def keys_values(attention: nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
     """S x B x C to fairseq's keys and values, B x H x S x C / H each."""
@@ -178,69 +214,3 @@ def attend(
         scores = scores + mask
     weights = torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
     return F.dropout(weights.to(values.dtype), dropout) @ values, weights
-
-
-# ---- what PyTorch and fairseq have too, here with less time and memory ------------------------
-
-
-def activation_function(name: str) -> Callable[[Tensor], Tensor]:
-    """fairseq's function of that name, but for its ``gelu``, which turns 16-bit states into
-    float32 and back: two passes over memory."""
-    return F.gelu if name == "gelu" else utils.get_activation_fn(name)
-
-
-class Dropout(FairseqDropout):
-    """fairseq's dropout; on a CPU it keeps one byte an element for the backward pass."""
-
-    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
-        on = self.training or self.apply_during_inference
-        here = x.device.type == "cpu" and not torch.compiler.is_compiling()
-        if on and here and 0 < self.p < 1:
-            return (x * random_mask(x, self.p)).mul_(1 / (1 - self.p))
-        return super().forward(x, inplace)
-
-
-_LEVELS = 1 << 16  # of a random number of 16 bits
-
-
-def random_mask(x: Tensor, p: float) -> Tensor:
-    """A boolean mask like *x*, False with probability *p* (to the nearest 1 / 65536). 64 random
-    bits make four elements: on a CPU six times as fast as ``Tensor.bernoulli_``."""
-    bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device=x.device)
-    numbers = bits.random_(-(1 << 63), None).view(torch.int16)[: x.numel()]
-    dropped = min(round(p * _LEVELS), _LEVELS - 1)
-    return (numbers >= dropped - _LEVELS // 2).view(x.shape)
-
-
-def compose(linear: Callable, function: Callable, x: Tensor) -> Tensor:
-    """``linear(function(x))``, keeping x for the backward pass, which computes ``function(x)``
-    again: *function* must be cheap and deterministic."""
-    if (
-        not torch.is_grad_enabled()
-        # the compiler decides what is kept
-        or torch.compiler.is_compiling()
-        # the backward pass has no autocast: the function would return another type
-        or torch.is_autocast_enabled(x.device.type)
-    ):
-        return linear(function(x))
-    kept: list[list] = []
-
-    def pack(tensor: Tensor) -> list:
-        kept.append([tensor])
-        return kept[-1]
-
-    def unpack(entry: list) -> Tensor:
-        if isinstance(entry[0], Tensor):
-            return entry[0]
-        return function(x).as_strided(*entry[0])
-
-    with saved_tensors_hooks(pack, unpack):
-        h = function(x)
-        y = linear(h)
-    again = h.untyped_storage()._cdata
-    for entry in kept:
-        tensor = entry[0]
-        if tensor.untyped_storage()._cdata == again:
-            entry[0] = tensor.size(), tensor.stride(), tensor.storage_offset()
-    kept.clear()
-    return y

@@ -1,17 +1,21 @@
-"""Folding: in inference each branch absorbs its affine maps (section 2 of the paper).
+"""What inference adds to the paper's layers: folded, each branch absorbs its affine maps.
 
-A folded branch is a copy that shares whatever it does not change. The state dict is that of the
+The paper, section 2: they cost nothing, "since it can be absorbed in the adjacent linear layer". A
+folded branch is a copy that shares whatever it does not change. The state dict is that of the
 trained parameters. Products and sums are computed in float64.
 """
 
 from collections.abc import Iterable
 from copy import copy, deepcopy
+from functools import singledispatch
 from operator import is_
 
 import torch
 from torch import Tensor, nn
 
 from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.layers import CrossAttentionBranch, FeedForwardBranch, TokenMixingBranch
+from resmlp_mt.model.mixing import ConvTokenMixing, GatedTokenMixing, TokenMixing
 from resmlp_mt.model.packing import pack_
 from resmlp_mt.model.padding import zero_padding
 
@@ -74,9 +78,63 @@ def _collect(module: nn.Module, found: list[Tensor]) -> bool:
 
 
 def fold_layer(layer: nn.Module) -> nn.Module:
-    """*layer* with each branch in its folded form, if it has one."""
-    branches = {name: b for name, b in layer.named_children() if hasattr(b, "folded")}
-    return with_parts(layer, **{name: branch.folded() for name, branch in branches.items()})
+    """*layer* with each branch in its folded form."""
+    return with_parts(layer, **{name: fold(branch) for name, branch in layer.named_children()})
+
+
+@singledispatch
+def fold(branch: nn.Module) -> nn.Module:
+    """*branch* with its affine maps in its linear layers, or as it is."""
+    return branch
+
+
+@fold.register
+def _(branch: TokenMixingBranch) -> nn.Module:
+    absorbed = isinstance(branch.pre, Affine)
+    mixing = fold_mixing(branch.mixing, branch.pre if absorbed else None, branch.post)
+    if mixing is None:
+        return branch
+    pre = unchanged if absorbed else branch.pre
+    return with_parts(branch, pre=pre, mixing=mixing, post=unchanged)
+
+
+@fold.register
+def _(branch: FeedForwardBranch) -> nn.Module:
+    pre, fc1 = absorb(branch.pre, branch.fc1)
+    return with_parts(branch, pre=pre, fc1=fc1, fc2=after(branch.fc2, branch.post), post=unchanged)
+
+
+@fold.register
+def _(branch: CrossAttentionBranch) -> nn.Module:
+    pre, q_proj = absorb(branch.pre, branch.attn.q_proj)
+    out_proj = after(branch.attn.out_proj, branch.post)
+    attn = with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj)
+    return with_parts(branch, pre=pre, attn=attn, post=unchanged)
+
+
+@singledispatch
+def fold_mixing(mixing: nn.Module, pre: Affine | None, post: Affine) -> nn.Module | None:
+    """``post(mixing(pre(x)))`` as one module; *pre* is None if it is a LayerNorm, which stays
+    outside. None for a kind that has no rule here: both maps stay."""
+    return None
+
+
+@fold_mixing.register
+def _(mixing: TokenMixing, pre: Affine | None, post: Affine) -> nn.Module:
+    return FoldedTokenMixing(mixing, pre, post)
+
+
+@fold_mixing.register
+def _(mixing: GatedTokenMixing, pre: Affine | None, post: Affine) -> nn.Module:
+    value_gate = mixing.value_gate if pre is None else before(pre, mixing.value_gate)
+    return with_parts(mixing, value_gate=value_gate, output=after(mixing.output, post))
+
+
+@fold_mixing.register
+def _(mixing: ConvTokenMixing, pre: Affine | None, post: Affine) -> nn.Module:
+    if pre is None:
+        return with_parts(mixing, taps=after(mixing.taps, post))
+    return FoldedConvTokenMixing(mixing, pre, post)
 
 
 def with_parts(module: nn.Module, **parts) -> nn.Module:
@@ -87,6 +145,16 @@ def with_parts(module: nn.Module, **parts) -> nn.Module:
     for name, part in parts.items():
         setattr(new, name, part)
     return new
+
+
+def unchanged(x: Tensor) -> Tensor:
+    """Replaces a folded affine map; cheaper than nn.Identity."""
+    return x
+
+
+def absorb(norm: nn.Module, linear: nn.Linear) -> tuple:
+    """*norm* and the *linear* after it, folded unless *norm* is a LayerNorm."""
+    return (unchanged, before(norm, linear)) if isinstance(norm, Affine) else (norm, linear)
 
 
 @torch.no_grad()
@@ -157,3 +225,34 @@ class FoldedTokenMixing(nn.Module):
 def _by_channel(x: Tensor, mixing: nn.Module) -> Tensor:
     """N x 1 x H, a number for each group of channels, to N x C."""
     return x.squeeze(1).repeat_interleave(mixing.channels // mixing.heads, dim=1)
+
+
+class FoldedConvTokenMixing(nn.Module):
+    """Both affine maps are in the weights of the taps. What the first beta adds depends on which
+    taps fall into the sentence, so each has a bias of its own: ``inside_bias``, K x C."""
+
+    @torch.no_grad()
+    def __init__(self, mixing: ConvTokenMixing, pre: Affine, post: Affine):
+        super().__init__()
+        taps, dtype = after(mixing.taps, post), mixing.taps.weight.dtype
+        weight = post.alpha.double().unsqueeze(1) * mixing.taps.weight.double()
+        weight = weight.view(mixing.channels, mixing.kernel_size, mixing.channels)
+        inside_bias = torch.einsum("okc,c->ko", weight, pre.beta.double())
+        self.register_buffer("inside_bias", inside_bias.to(dtype))
+        weight = (weight * pre.alpha.double()).flatten(1)
+        taps.weight = nn.Parameter(weight.to(dtype), False)
+        self.mixing = with_parts(mixing, taps=taps)
+
+    def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
+        inside = self._inside(x, history, padding_mask)
+        return self.mixing(x, history) + inside @ self.inside_bias
+
+    def _inside(self, x, history, padding_mask) -> Tensor:
+        """1 where a tap is in the sentence, else 0: T x B x K, T x 1 x K, or 1 x K by *history*."""
+        if history is not None:
+            return history.inside(self.mixing.kernel_size).to(x.dtype).unsqueeze(0)
+        if padding_mask is not None:
+            inside = (~padding_mask).t().unsqueeze(-1).to(x.dtype)
+        else:
+            inside = x.new_ones(len(x), 1, 1)
+        return self.mixing.window(inside).squeeze(-1)

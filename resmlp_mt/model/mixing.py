@@ -1,0 +1,238 @@
+"""Token mixings: what stands where a Transformer has self-attention.
+
+A mixing maps states T x B x C to states of the same shape. It reads no padding and, if *causal*
+(in the decoder), no later position. Decoding step by step, it maps the newest position of R
+hypotheses, R x C, and reads their earlier inputs from a :class:`BeamHistory`.
+
+A kind of your own: docs/options.md.
+"""
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.model.lean import activation_function
+from resmlp_mt.model.memory import BeamHistory
+from resmlp_mt.model.padding import zero_padding
+
+TOKEN_MIXING: dict[str, type[nn.Module]] = {}
+
+
+def register_mixing(name: str, cls: type[nn.Module] | None = None):
+    """Make *cls* a choice of ``--token-mixing``. Without *cls*: a decorator for a class."""
+    if cls is None:
+        return partial(register_mixing, name)
+    if TOKEN_MIXING.setdefault(name, cls) is not cls:
+        raise UserError(f"register_mixing: there is another {name} already: choose another name")
+    return cls
+
+
+# ---- linear: the paper's ------------------------------------------------------------------------
+
+
+@register_mixing("linear")
+class TokenMixing(nn.Module):
+    """``y[t] = sum_s A[t, s] x[s] + b[t]``, the linear layer over positions of eq. 2.
+
+    A is N x N for N *positions*, the longest sentence, and lower triangular if *causal*; a batch
+    uses its top left submatrix. With H > 1 heads, each group of C / H neighbouring channels has a
+    matrix of its own (H = 1 is the paper's model).
+    """
+
+    has_heads = True
+
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
+        super().__init__()
+        heads = cfg.token_mixing_heads
+        if not isinstance(heads, int) or heads < 1 or channels % heads:
+            raise UserError(
+                f"--token-mixing-heads {heads} does not divide the {channels} channels: "
+                "choose a divisor"
+            )
+        self.channels, self.positions, self.causal, self.heads = channels, positions, causal, heads
+        self.weight = nn.Parameter(torch.empty(self.weight_shape()))
+        self.bias = None
+        if not cfg.no_token_mixing_bias:
+            self.bias = nn.Parameter(torch.zeros(heads, positions))
+        nn.init.normal_(self.weight, std=cfg.token_mixing_init_std)
+        if causal:
+            self.mask_future_()
+
+    def weight_shape(self) -> tuple[int, ...]:
+        return self.heads, self.positions, self.positions
+
+    @torch.no_grad()
+    def mask_future_(self) -> None:
+        """Zero the weights that no position uses: the saved matrix is the one that is applied."""
+        self.weight.tril_()
+
+    def matrix(self, length: int) -> Tensor:
+        """A for sentences of *length* tokens, H x T x T."""
+        if not self.causal:
+            return self.weight[:, :length, :length]
+        # masked at every use, so that no optimizer can undo it; a GPU's matrix units need rows
+        # that begin at multiples of 8 numbers
+        width = -(-length // 8) * 8
+        return self.weight[:, :length, :width].tril()[:, :, :length]
+
+    def forward(
+        self, x: Tensor, history: BeamHistory | None = None, padding_mask: Tensor | None = None
+    ) -> Tensor:
+        """``A x + b``. x is T x B x C, zero where *padding_mask*, B x T, is True. With a *history*
+        x is the newest position, R x C."""
+        y = self.mix(x, history)
+        if self.bias is None:
+            return y
+        if history is None:
+            bias = self.bias[:, : len(x)].t().unsqueeze(1)  # T x 1 x H
+        else:
+            bias = self.bias[:, history.position]  # H
+        by_head = y.view(*x.shape[:-1], self.heads, -1) + bias.unsqueeze(-1)
+        return by_head.view(x.shape)
+
+    def mix(self, x: Tensor, history: BeamHistory | None = None) -> Tensor:
+        """``A x`` alone; shapes as in :meth:`forward`."""
+        if history is not None:
+            return history.weighted_sum(id(self), x, self.newest_row(history))
+        length, batch, channels = x.shape
+        a = self.matrix(length)
+        if self.heads == 1:
+            # T x B x C is T x (B C): one product, no transpose
+            return (a[0] @ x.reshape(length, batch * channels)).view(length, batch, channels)
+        grouped = x.reshape(length, batch, self.heads, -1).permute(2, 0, 1, 3)
+        mixed = a @ grouped.reshape(self.heads, length, -1)
+        mixed = mixed.view(self.heads, length, batch, -1).permute(1, 2, 0, 3)
+        return mixed.reshape(length, batch, channels)
+
+    def newest_row(self, history: BeamHistory) -> Tensor:
+        """The row of A for the newest position, H x room."""
+        if id(self) not in history.rows:
+            history.rows[id(self)] = self.matrix(history.room).unbind(1)
+        return history.rows[id(self)][history.position]
+
+
+# ---- toeplitz -----------------------------------------------------------------------------------
+
+
+@register_mixing("toeplitz")
+class ToeplitzTokenMixing(TokenMixing):
+    """A whose entries depend on the distance alone: ``A[t, s] = w[t - s]``.
+
+    The paper notes that the rows of a trained A look like shifted copies of each other. Here they
+    are, with 2N - 1 weights per head in the encoder and N in the decoder instead of N².
+    """
+
+    def weight_shape(self) -> tuple[int, ...]:
+        return self.heads, self.positions if self.causal else 2 * self.positions - 1
+
+    def mask_future_(self) -> None:
+        """The decoder has no weights for positions to the right."""
+
+    def matrix(self, length: int) -> Tensor:
+        if self.causal:
+            w = F.pad(self.weight[:, :length], (length - 1, 0))
+        else:
+            centre = self.positions - 1
+            w = self.weight[:, centre - length + 1 : centre + length]
+        # w holds distances 1 - T .. T - 1; row t reads w[t], w[t - 1], ... counted from T - 1
+        return w.flip(-1).unfold(-1, length, 1).flip(-2)
+
+
+# ---- gated --------------------------------------------------------------------------------------
+
+
+@register_mixing("gated")
+class GatedTokenMixing(nn.Module):
+    """``y = W_o ((A (W_v x) + b) * f(W_g x))``: W are C x C with a bias, f is --activation-fn.
+
+    A alone mixes by position, whatever the tokens are. The gate multiplies its result channel by
+    channel, as in the spatial gating unit of gMLP (Liu et al., 2021), here with a Toeplitz A.
+    """
+
+    has_heads = True
+
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
+        super().__init__()
+        bias = not cfg.no_token_mixing_bias
+        # W_v above W_g: one product
+        self.value_gate = nn.Linear(channels, 2 * channels, bias=bias)
+        self.toeplitz = ToeplitzTokenMixing(cfg, channels, positions, causal)
+        self.output = nn.Linear(channels, channels, bias=bias)
+        self.activation = activation_function(str(cfg.activation_fn))
+        for weight in (*self.value_gate.weight.chunk(2), self.output.weight):
+            nn.init.xavier_uniform_(weight)
+        if bias:
+            nn.init.zeros_(self.value_gate.bias)
+            nn.init.zeros_(self.output.bias)
+
+    def forward(
+        self, x: Tensor, history: BeamHistory | None = None, padding_mask: Tensor | None = None
+    ) -> Tensor:
+        """Shapes as in :meth:`TokenMixing.forward`; *history* stores the values W_v x."""
+        value, gate = self.value_gate(x).chunk(2, dim=-1)
+        # the bias of W_v would reach every position
+        value = zero_padding(value, padding_mask)
+        return self.output(self.toeplitz(value, history) * self.activation(gate))
+
+
+# ---- conv ---------------------------------------------------------------------------------------
+
+
+@register_mixing("conv")
+class ConvTokenMixing(nn.Module):
+    """``y[t] = sum_k W[k] x[t + k] + b``, K matrices of C x C: mixes the channels, too.
+
+    The K taps are centred in the encoder and read the newest K positions in the decoder. Positions
+    outside the sentence count as zero.
+    """
+
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
+        super().__init__()
+        kernel_size, bias = cfg.token_mixing_kernel_size, not cfg.no_token_mixing_bias
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise UserError(
+                f"--token-mixing-kernel-size {kernel_size}: must be odd, to have a centre: "
+                "choose 1, 3, 5 ..."
+            )
+        self.channels, self.causal, self.kernel_size = channels, causal, kernel_size
+        # C x (K C): one product over the joined channels of all taps
+        self.taps = nn.Linear(kernel_size * channels, channels, bias=bias)
+        nn.init.normal_(self.taps.weight, std=cfg.token_mixing_init_std)
+        if bias:
+            nn.init.zeros_(self.taps.bias)
+
+    def forward(
+        self, x: Tensor, history: BeamHistory | None = None, padding_mask: Tensor | None = None
+    ) -> Tensor:
+        """Shapes as in :meth:`TokenMixing.forward`."""
+        if history is None:
+            inputs = self.window(x)
+        else:
+            inputs = history.recent(id(self), x, self.kernel_size)
+        return self.taps(inputs.flatten(-2))
+
+    def window(self, x: Tensor) -> Tensor:
+        """T x B x C to T x B x K x C: the K inputs of each position, the leftmost first."""
+        reach = self.kernel_size - 1
+        left = reach if self.causal else reach // 2
+        padded = F.pad(x, (0, 0, 0, 0, left, reach - left))
+        return padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
+
+
+# ---- none ---------------------------------------------------------------------------------------
+
+
+@register_mixing("none")
+class NoTokenMixing(nn.Module):
+    """For ablations: stands for the whole branch, adds nothing and has no weights."""
+
+    def __init__(self, cfg, channels: int, positions: int, causal: bool):
+        super().__init__()
+
+    def forward(
+        self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
+    ) -> Tensor:
+        return x
