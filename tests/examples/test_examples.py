@@ -1,8 +1,10 @@
 """The quickstart, the notebook, the study and the benchmark, each at a tiny size."""
 
+import gzip
 import json
 import random
 import re
+from collections import Counter
 from pathlib import Path
 
 import grammar
@@ -62,9 +64,15 @@ def small_study(tmp_path, monkeypatch):
     (tmp_path / "tiny.toml").write_text(recipe, encoding="utf-8")
     file = tmp_path / "results.jsonl"
     file.touch()
+    monkeypatch.setattr(results, "FILE", file)
     monkeypatch.setattr(results.append, "__defaults__", (None, file))
     monkeypatch.setattr(results.load, "__defaults__", (file,))
-    values = {"RECIPE": tmp_path / "tiny.toml", "VOCABULARY": 120, "LENPEN": (1.0,)}
+    values = {
+        "RECIPE": tmp_path / "tiny.toml",
+        "VOCABULARY": 120,
+        "LENPEN": (1.0,),
+        "COVERAGE": 1.0,
+    }
     for name, value in values.items():
         monkeypatch.setattr(study, name, value)
 
@@ -81,10 +89,16 @@ def test_the_study(small_study, monkeypatch, native_wheel):
     """Trained, scored against the other, published."""
     monkeypatch.setenv("PYTHONPATH", str(native_wheel))
     call, folder = small_study
-    assert call("corpus", "--from", folder, "--every", "2") == 0
-    train = (folder / "out/en-fr/text/train.en").read_text().splitlines()
-    given = (folder / "train.en").read_text().splitlines()
-    assert train[:100] == given[::2] and len(train) == 125
+    (folder / "train.origin").write_text("twice\n" * 50 + "half\n" * 150)
+    assert call("corpus", "--from", folder, "--share", "twise=2") == 1
+    assert call("corpus", "--from", folder, "--share", "twice=2", "half=0.5") == 0
+    pairs = zip(*(side.read_text().splitlines() for side in sorted(folder.glob("train.??"))))
+    text = folder / "out/en-fr/text"
+    drawn = zip(*(side.read_text().splitlines() for side in sorted(text.glob("train.??"))))
+    pairs, taken = list(pairs), json.loads((text / "origins.json").read_text())
+    assert taken["twice"] == [100, 50] and 50 < taken["half"][0] < 100
+    count = Counter(list(drawn)[: sum(times for times, _ in taken.values())])
+    assert all(count[pair] >= 2 for pair in pairs[:50]) and count.keys() <= set(pairs)
     updates = ("--updates", "2")
     assert call("score", "gated", *updates) == 1  # nothing is trained yet
     assert call("card", "--model", folder / "model") == 1  # nor published
@@ -107,16 +121,13 @@ def test_the_study(small_study, monkeypatch, native_wheel):
     assert all(set(bleu) == {"a", "b"} for bleu in published["exports"].values())
     assert str(folder).encode() not in (folder / "model" / "model.pt").read_bytes()
     assert call("card", "--model", folder / "model") == 0
-    assert call("repetition", "--model", folder / "model") == 0
-    assert set(results.load()["repetition/en-fr"]["numbers"]["tests"]) == {"a", "b"}
+    (stored,) = (folder / "translations").glob("*gated*.gz")
+    rows = [row.split("\t") for row in gzip.decompress(stored.read_bytes()).decode().splitlines()]
+    assert Counter(test for test, _ in rows) == {"a": 12, "b": 10}
 
 
 def test_what_the_study_counts():
     assert study.repeats("in a house in a house") and not study.repeats("in a house in a garden")
-    words = list("abcdefghijklmnopq")
-    loop = [*words[:10], *words[:6]]
-    lines = map(" ".join, (words, loop, ["x y z"] * 6, loop[:15]))
-    assert study.begin(list(lines)) == 1 / 2  # the third repeats before, the last is too short
     lines = [f"{number}" for number in range(8)]
     pairs = list(study.joined(lines))
     assert len(pairs) == 2 and pairs == list(study.joined(lines))

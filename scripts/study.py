@@ -1,46 +1,44 @@
 #!/usr/bin/env python3
-"""ResMLP and the Transformer after equally many updates, on a corpus of several kinds of text.
+"""Compare systems after equally many updates, on text of several kinds, and publish the best.
 
-    python examples/mixed/study.py corpus --pair en-de --from DIR
-    python examples/mixed/study.py train gated --pair en-de --updates 3000
-    python examples/mixed/study.py trial gated --pair en-de --updates 600 --set lr=0.008
-    python examples/mixed/study.py score transformer gated --pair en-de --updates 3000
-    python examples/mixed/study.py publish gated --pair en-de --updates 3000
-    python examples/mixed/study.py card --pair en-de
-    python examples/mixed/study.py repetition --pair en-de --model examples/mixed/model
+    python scripts/study.py corpus --pair en-de --from DIR ... --share win32=0.3 tatoeba=2
+    python scripts/study.py train toeplitz --pair en-de --updates 8000
+    python scripts/study.py trial toeplitz --pair en-de --updates 600 --set lr=0.008
+    python scripts/study.py score transformer toeplitz --pair en-de --updates 8000
+    python scripts/study.py publish toeplitz --pair en-de --updates 8000
+    python scripts/study.py card --pair en-de
 
-DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz. All is kept in --out, where
-a training that was stopped resumes. Scores go to docs/results/results.jsonl, for `make tables`.
+Each DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz, one sentence per line,
+and may hold train.origin, the corpus of each line. All is stored in --out, where a stopped training
+resumes. Scores go to docs/results/results.jsonl, for `make tables`; the translations of the test
+sets to docs/results/translations.
 """
 
 import argparse
-import math
+import gzip
 import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+import results
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
 
-import results  # noqa: E402
-from sacrebleu.metrics import BLEU, CHRF  # noqa: E402
-from sacrebleu.significance import PairedTest  # noqa: E402
+from resmlp_mt.checkpoints import model_options, read_checkpoint, write_checkpoint
+from resmlp_mt.cli.arguments import SEED, WHOLE, Parser
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import make_folder, read_json, write_json
+from resmlp_mt.pipeline.train.log import read_curve
+from resmlp_mt.text.lines import read_text, sha256_of, write_lines
 
-from resmlp_mt.checkpoints import model_options, read_checkpoint, write_checkpoint  # noqa: E402
-from resmlp_mt.cli.arguments import SEED, WHOLE, Parser  # noqa: E402
-from resmlp_mt.cli.terminal import run_main  # noqa: E402
-from resmlp_mt.errors import UserError  # noqa: E402
-from resmlp_mt.files import make_folder, read_json, write_json  # noqa: E402
-from resmlp_mt.pipeline.train.log import read_curve  # noqa: E402
-from resmlp_mt.text.lines import read_text, sha256_of, write_lines  # noqa: E402
-from resmlp_mt.text.subwords import Subwords  # noqa: E402
-
+MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
 ARCHITECTURES = {
     "transformer": "transformer",
     "resmlp": "resmlp_mt_6",
@@ -50,18 +48,16 @@ ARCHITECTURES = {
 }
 RECIPE, VOCABULARY = "mixed", 8000
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
-NO_REPEAT = (3, 4, 5)  # so many subwords in a row at most once: the validation set chooses
-JOINED = 0.25  # lines of two sentences that are added to the training text
-SYMBOLS = 0.04  # lines with a symbol to copy that are added with --bytes
-COVERAGE = 0.999  # of the characters; then the rest is spelled in bytes
+THINNED = 3  # every third validation line chooses the length penalty
+JOINED = 0.25  # share of training lines that are added as lines of two sentences
+SYMBOLS = 0.04  # share of training lines that are added with rare characters to copy
+COVERAGE = 0.999  # of the characters; the rest is spelled in bytes
 # pictographs, Greek, Cyrillic, arrows, signs, Chinese
 RARE = [*range(0x1F300, 0x1F650), *range(0x391, 0x3CA), *range(0x410, 0x450)]
 RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
 SHOWN = 12  # sentences in the card
-THINNED = 3  # of the validation lines every third chooses the length penalty
-COPIED = 200  # lines of the test of copying
 EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
-EVERYDAY = HERE / "everyday"  # a hundred sentences that are in no corpus
+EVERYDAY = MODELS / "everyday"  # a hundred sentences that are in no corpus
 
 
 def resmlp_mt(*words) -> None:
@@ -94,35 +90,59 @@ class Study:
 
     # ----------------------------------------------------------------------------- corpus
 
-    def corpus(self, folder: Path) -> None:
-        """The held-out text by name, the training text with joined lines, the binary data."""
+    def corpus(self, folders: list[Path], shares: dict[str, float]) -> None:
+        """Held-out text by name, training text sampled by origin, and the binary data."""
         make_folder(self.text)
-        valid = sorted({path.name.split(".")[1] for path in folder.glob("valid.*")})
-        tests = sorted({path.name.split(".")[1] for path in folder.glob("test.*")})
-        if not valid or not tests:
-            raise UserError(f"--from {folder}: has no valid.NAME.LANG and test.NAME.LANG")
-        for language in (self.source, self.target):
-            held_out = [line for name in valid for line in side(folder / f"valid.{name}", language)]
-            write_lines(self.text / f"valid.{language}", held_out)
-            write_lines(self.text / f"thinned.{language}", held_out[::THINNED])
-            for name in tests:
-                lines = side(folder / f"test.{name}", language)
-                write_lines(self.text / f"test.{name}.{language}", lines)
-            lines = side(folder / "train", language)[:: self.args.every]
-            more = list(joined(lines))
-            if self.args.bytes:
-                some = random.Random(3).sample(range(len(lines)), int(SYMBOLS * len(lines)))
-                more += with_symbols([lines[i] for i in some], seed=1)
+        names: dict[str, dict[str, Path]] = {"valid": {}, "test": {}}
+        for split, homes in names.items():
+            for path in sorted(path for folder in folders for path in folder.glob(f"{split}.*.*")):
+                homes[path.name.split(".")[1]] = path.parent
+        if not all(names.values()):
+            raise UserError(f"--from {folders[0]}: no valid.NAME.LANG or no test.NAME.LANG")
+        rows = self._sampled(folders, shares)
+        with_symbol = random.Random(3).sample(range(len(rows)), int(SYMBOLS * len(rows)))
+        for language, lines in zip((self.source, self.target), map(list, zip(*rows))):
+            texts = {
+                f"{split}.{name}": side(home / f"{split}.{name}", language)
+                for split, homes in names.items()
+                for name, home in homes.items()
+            }
+            for name, text in texts.items():
+                write_lines(self.text / f"{name}.{language}", text)
+            valid = [line for name in names["valid"] for line in texts[f"valid.{name}"]]
+            write_lines(self.text / f"valid.{language}", valid)
+            write_lines(self.text / f"thinned.{language}", valid[::THINNED])
+            more = [*joined(lines), *with_symbols([lines[i] for i in with_symbol], seed=1)]
             write_lines(self.text / f"train.{language}", [*lines, *more])
-            copied = with_symbols(side(folder / f"test.{tests[-1]}", language)[:COPIED], seed=2)
-            write_lines(self.text / f"copied.{language}", copied)
-        coverage = ("--character-coverage", COVERAGE) if self.args.bytes else ()
         resmlp_mt(
             *("prepare", "-s", self.source, "-t", self.target, "--vocab-size", VOCABULARY),
             *("--trainpref", self.text / "train", "--validpref", self.text / "valid"),
-            *("--testpref", ",".join(str(self.text / f"test.{name}") for name in tests)),
-            *("--out", self.out / "data", *coverage),
+            *("--testpref", ",".join(str(self.text / f"test.{name}") for name in names["test"])),
+            *("--out", self.out / "data", "--character-coverage", COVERAGE),
         )
+
+    def _sampled(self, folders: list[Path], shares: dict[str, float]) -> list[list[str]]:
+        """The training pairs, each as often as its origin's share says: 2 takes it twice, 0.3 with
+        probability 0.3. Prints the numbers and stores them as ``origins.json``."""
+        draw, given, taken = random.Random(1), Counter[str](), Counter[str]()
+        rows = []
+        for folder in folders:
+            sides = [side(folder / "train", language) for language in (self.source, self.target)]
+            known = any(folder.glob("train.origin*"))
+            origins = side(folder / "train", "origin") if known else [folder.name] * len(sides[0])
+            for origin, *pair in zip(origins, *sides, strict=True):
+                share = shares.get(origin, 1.0)
+                times = int(share) + (draw.random() < share % 1)
+                given[origin] += 1
+                taken[origin] += times
+                rows += times * [pair]
+        if unknown := set(shares) - set(given):
+            raise UserError(f"--share {', '.join(sorted(unknown))}: no such origin: {set(given)}")
+        for origin, count in given.most_common():
+            print(f"{origin}: {taken[origin]:,} of {count:,} pairs", file=sys.stderr)
+        write_json(self.text / "origins.json", {o: [taken[o], n] for o, n in given.items()})
+        draw.shuffle(rows)
+        return rows
 
     def tests(self) -> dict[str, Path]:
         """The prefixes of the test sets, by name."""
@@ -137,8 +157,7 @@ class Study:
         return self.out / f"{self.label(system)}.{self.args.seed}" / str(self.args.updates)
 
     def label(self, system: str) -> str:
-        spelled = "bytes" if Subwords(self.data / "spm.model").bytes else ""
-        return ", ".join(filter(None, [system, spelled, self.args.label]))
+        return f"{system}, {self.args.label}" if self.args.label else system
 
     def result(self, system: str) -> str:
         """The name in results.jsonl."""
@@ -202,13 +221,13 @@ class Study:
             }
             chosen = max(LENPEN, key=lambda lenpen: tried[lenpen]["bleu"])
             lines = {name: self.translate(model, p, chosen) for name, p in tests.items()}
+            store_translations(self.result(system), lines)
             scores = {
                 "parameters": count_parameters(read_checkpoint(model)["model"]),
                 **{"lenpen": chosen, "lenpens": tried},
                 "scores": {name: self._scores(some, tests[name]) for name, some in lines.items()},
                 "signatures": {m.__name__.lower(): signature(m) for m in (BLEU, CHRF)},
                 "by_length": self._by_length(lines),
-                "copied": self._copied(model, chosen),
                 "against": {
                     other: {n: self._tested(of[n], lines[n], prefix) for n, prefix in tests.items()}
                     for other, of in before.items()
@@ -245,19 +264,10 @@ class Study:
             shares = {
                 "repeats": mean(map(repeats, ours)),
                 "references_repeat": mean(map(repeats, references)),
-                "begin": begin(ours),
             }
             rounded = {name: round(share, 4) for name, share in shares.items()}
             buckets.append({**bucket, "bleu": round(bleu, 2), **rounded})
         return buckets
-
-    def _copied(self, model: Path, lenpen: float) -> float:
-        """The share of lines whose rare characters are in the translation."""
-        prefix = self.text / "copied"
-        given, found = side(prefix, self.source), self.translate(model, prefix, lenpen)
-        rare = set(map(chr, RARE))
-        symbols = ["".join(character for character in line if character in rare) for line in given]
-        return round(mean(symbol in line for symbol, line in zip(symbols, found)), 4)
 
     def _tested(self, theirs: list[str], ours: list[str], prefix: Path) -> dict:
         """Paired bootstrap: the difference in BLEU, and the chance of it."""
@@ -267,37 +277,6 @@ class Study:
         baseline, system = test()[1]["BLEU"]
         difference = round(system.score - baseline.score, 2)
         return {"difference": difference, "p": round(system.p_value, 4)}
-
-    # ------------------------------------------------------------------------- repetition
-
-    def repetition(self) -> None:
-        """What a published model loses and gains where no subwords may be repeated."""
-
-        folder = self.out / "repetition" / sha256_of(self.args.model / "model.pt")[:8]
-        make_folder(folder)
-
-        def translate(prefix: Path, size: int) -> list[str]:
-            output = folder / f"{prefix.name}.{size}.{self.target}"
-            resmlp_mt(
-                *("translate", "--path", self.args.model, "--cpu", "--threads", 1),
-                *(("--no-repeat-ngram-size", size) if size else ()),
-                *("--input", f"{prefix}.{self.source}", "--output", output, "--resume"),
-            )
-            return read_text(output)
-
-        valid = self.text / "valid"
-        tried = {size: self._scores(translate(valid, size), valid) for size in (0, *NO_REPEAT)}
-        chosen = max(NO_REPEAT, key=lambda size: tried[size]["bleu"])
-        numbers: dict = {"pair": self.args.pair, "valid": tried, "chosen": chosen, "tests": {}}
-        for name, prefix in self.tests().items():
-            free, blocked = translate(prefix, 0), translate(prefix, chosen)
-            numbers["tests"][name] = {
-                "references": round(mean(map(repeats, side(prefix, self.target))), 4),
-                "free": self._scores(free, prefix),
-                "blocked": self._scores(blocked, prefix),
-                **self._tested(free, blocked, prefix),
-            }
-        results.append(f"repetition/{self.args.pair}", numbers)
 
     # ------------------------------------------------------------------------- publishing
 
@@ -385,26 +364,19 @@ def with_symbols(lines: list[str], seed: int) -> list[str]:
     return found
 
 
-def first_repeat(line: str) -> float:
-    """The number of the first word, from 0, of three that stood there before; infinite without."""
-    words, seen = line.split(), set()
-    for at, three in enumerate(zip(words, words[1:], words[2:])):
-        if three in seen:
-            return at
-        seen.add(three)
-    return math.inf
-
-
 def repeats(line: str) -> bool:
-    """Whether the same three words stand in it twice."""
-    return first_repeat(line) < math.inf
+    """Whether the same three words in a row occur twice."""
+    words = line.split()
+    threes = list(zip(words, words[1:], words[2:]))
+    return len(set(threes)) < len(threes)
 
 
-def begin(lines: list[str]) -> float:
-    """Of the lines that reach word 16 and repeat nothing before word 8: the share in which a
-    repeat begins between."""
-    firsts = [first_repeat(line) for line in lines if len(line.split()) >= 16]
-    return mean([first < 16 for first in firsts if first >= 8] or [0])
+def store_translations(name: str, lines: dict[str, list[str]]) -> None:
+    """TEST<TAB>TRANSLATION lines, for other metrics and for tests against later systems."""
+    path = results.FILE.parent / "translations" / f"{name.replace('/', '_').replace(', ', '-')}.gz"
+    make_folder(path.parent)
+    text = "".join(f"{test}\t{line}\n" for test, some in lines.items() for line in some)
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def signature(metric: type) -> str:
@@ -430,13 +402,21 @@ def forget_folders(path: Path) -> None:
     write_checkpoint(state, path)
 
 
+def share(text: str) -> tuple[str, float]:
+    """ORIGIN=N of the command line."""
+    origin, _, number = text.partition("=")
+    return origin, float(number)
+
+
 def parse_args() -> argparse.Namespace:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     actions = parser.add_subparsers(dest="action", required=True)
     making = actions.add_parser("corpus")
-    making.add_argument("--from", type=Path, dest="folder", metavar="DIR", required=True)
-    making.add_argument("--every", **WHOLE, default=1, help="train on every Nth pair (default: 1)")
-    making.add_argument("--bytes", action="store_true", help="spell rare characters in bytes")
+    making.add_argument(
+        "--from", type=Path, dest="folders", nargs="+", metavar="DIR", required=True
+    )
+    help = "how often to take each pair of an origin, such as win32=0.3 tatoeba=2 (default: once)"
+    making.add_argument("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)
     for name, systems in (("train", "+"), ("trial", "+"), ("score", "+"), ("publish", 1)):
         action = actions.add_parser(name)
         action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")
@@ -448,18 +428,17 @@ def parse_args() -> argparse.Namespace:
         help = "bf16 is slower than fp32 on a CPU without AVX-512"
         add("--precision", choices=("fp32", "bf16"), default="bf16", help=help)
         add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="such as dropout=0.1")
-    for name in ("card", "repetition"):
-        actions.add_parser(name)
-    for name in ("publish", "card", "repetition"):
+    actions.add_parser("card")
+    for name in ("publish", "card"):
         actions.choices[name].add_argument("--model", type=Path, metavar="DIR")
     for action in actions.choices.values():
         action.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
-        action.add_argument("--out", type=Path, default=HERE / "out", metavar="DIR")
+        action.add_argument("--out", type=Path, default=MODELS / "out", metavar="DIR")
     args = parser.parse_args()
     if getattr(args, "set", None) and not args.label:
         args.label = " ".join(args.set)
     if getattr(args, "model", "") is None:
-        args.model = HERE / ("model" if args.pair == "en-de" else f"model-{args.pair}")
+        args.model = MODELS / ("model" if args.pair == "en-de" else f"model-{args.pair}")
     return args
 
 
@@ -467,11 +446,9 @@ def main() -> None:
     args = parse_args()
     study = Study(args)
     if args.action == "corpus":
-        study.corpus(args.folder)
+        study.corpus(args.folders, dict(args.share))
     elif args.action == "score":
         study.score(args.systems)
-    elif args.action == "repetition":
-        study.repetition()
     elif args.action == "card":
         study.card(results.load().get(f"model/{args.pair}"))
     else:
