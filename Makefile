@@ -1,12 +1,12 @@
 # make demo   train, translate and score on the quickstart example (no download of data)
 # make test   lint and run all tests
 # make coverage  the tests, and which lines and branches no test runs
-# make soak   the same tests with more examples, what is too long for make test, and the gate
-# make gate   are the changes of the package still caught that the tests once caught? (an hour)
+# make soak   the tests with more examples, those that take minutes, and the gate
+# make gate   do the tests still catch each mutant that they once caught? (an hour)
 # make lint   ruff, mypy, and the contract on imports of pyproject.toml
 # make tables rebuild every table, number and picture in the pages from docs/results/results.jsonl
-# All make the environment $(VENV) first; PYTHON=python3.12 chooses the Python.
-PYTHON ?= python3
+# All of them make the environment $(VENV) first; PYTHON=python3.12 chooses its Python.
+PYTHON ?=
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 

@@ -9,7 +9,7 @@ import os
 import sys
 
 __all__ = ["ResMLPModel", "register_mixing"]
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 _fixes = importlib.import_module("resmlp_mt.fairseq_fixes")  # loads nothing heavy

@@ -1,39 +1,88 @@
 #!/usr/bin/env bash
 # Make the virtual environment that make, CI and README.md share:
 #     scripts/make_env.sh DIR [PYTHON [TORCH]]
-# PYTHON (python3) is 3.11, 3.12 or 3.13; TORCH another version of PyTorch than scripts/torch.txt has.
-# pip finds PyTorch's build: on Linux that brings CUDA, unless pip also looks where CPU wheels are, as
-# with PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu. All else must have a pinned hash.
-# Where fairseq has no wheel (Python 3.11 and 3.13) it is built, with a C++ compiler, in three minutes.
-set -euo pipefail
+# PYTHON is 3.11, 3.12 or 3.13 (default: python3, or what is installed of these); TORCH another version
+# of PyTorch than that of scripts/torch.txt. All other packages must have a pinned hash.
+# A C++ compiler builds fairseq, except on 3.12, which has a wheel, and the native step of exports.
+set -Eeuo pipefail
 dir=${1:?usage: scripts/make_env.sh DIR [PYTHON [TORCH]]}
-python=${2:-python3}
+python=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 torch=(-r "$here/torch.txt")
 [ -z "${3:-}" ] || torch=("torch==$3")
 die() { echo "make_env.sh: error: $*" >&2; exit 1; }
 
-# hydra-core 1.3.2, which fairseq requires, does not start on Python 3.14
-"$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' ||
-  die "$python is not Python 3.11, 3.12 or 3.13: name one, as in PYTHON=python3.11"
 [ ! -e "$dir" ] || [ -e "$dir/.made-by-make_env.sh" ] ||
   die "$dir was not made by this script: name another folder or delete it"
 [ ! -e "$dir/.complete" ] || { echo "$dir is complete"; exit 0; }
-echo "making $dir (some minutes; log: $dir.log)"
+compiler=$(command -v c++ g++ clang++ | head -1) || true
+versions="3.11, 3.12 or 3.13" # hydra-core 1.3.2, which fairseq requires, does not start on 3.14
+[ -n "$compiler" ] || versions="3.12 (others need a C++ compiler)"
+version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+suits() { [[ $versions = *"$(version "$1" || echo none)"* ]]; }
+for each in python3 python3.12 python3.11 python3.13; do
+  [ -n "$python" ] || ! suits $each || python=$each
+done
+[ -n "$python" ] || die "there is no Python $versions: install one"
+version "$python" >/dev/null || die "cannot run $python: name a Python, as in PYTHON=python3.11"
+suits "$python" || die "$python is not Python $versions: name one, as in PYTHON=python3.12"
+
+echo "making $dir with Python $(version "$python") (log: $dir.log)"
 rm -rf "$dir"
 mkdir -p "$dir"
 touch "$dir/.made-by-make_env.sh"
-
+exec 3>&1 4>&2 >"$dir.log" 2>&1
+failed() {
+  echo >&3
+  echo "make_env.sh: error: $(grep -iE "error|failed" "$dir.log" | head -1) (log: $dir.log)" >&4
+}
+trap failed ERR
+step() { # name the step that begins, after the seconds of the one before
+  printf "${began:+%4d s\n}" ${began:+$((SECONDS - began))} >&3
+  began=$SECONDS
+  printf "${1:+  %-48s}" "$@" >&3
+}
 pins() { awk "/^[a-z]/ { keep = $1 } keep" "$here/requirements.txt"; }
-checked() { "$dir/bin/uv" pip install --python "$dir/bin/python" --no-deps --require-hashes "$@"; }
-exec 3>&2 >"$dir.log" 2>&1
-trap 'echo "make_env.sh: error: $(grep -iE "error|failed" "$dir.log" | head -1) (log: $dir.log)" >&3' ERR
+uv() { "$dir/bin/uv" pip "$@" --python "$dir/bin/python"; }
+checked() { uv install --no-deps --require-hashes "$@"; }
+
+step "pinned packages"
 "$python" -m venv "$dir"
 "$dir/bin/pip" install --no-deps --require-hashes -r <(pins '/^uv==/')
 # no build is isolated, which would fetch PyTorch again and unpinned: first what a build needs
 checked --only-binary :all: -r <(pins '!/^(antlr4-python3-runtime|fairseq-fixed)==/')
-"$dir/bin/pip" install "${torch[@]}"
-checked --no-build-isolation -r "$here/requirements.txt"
-"$dir/bin/pip" install --no-deps --no-build-isolation -e "$here/.."
-"$dir/bin/pip" check
+
+# Three of fairseq's six extensions take most of its build and nothing here loads them: they compile
+# PyTorch's headers. This module, in place of PyTorch's, leaves them out and builds the others at once.
+step "fairseq"
+mkdir -p "$dir/build/torch/utils"
+cat >"$dir/build/torch/utils/cpp_extension.py" <<'END'
+from setuptools import Extension
+from setuptools.command.build_ext import build_ext
+
+
+class CppExtension(Extension):
+    pass
+
+
+class BuildExtension(build_ext):
+    def finalize_options(self):
+        super().finalize_options()
+        self.extensions = [e for e in self.extensions if not isinstance(e, CppExtension)]
+        self.parallel = True
+END
+# the setting, which nothing reads, keeps this build apart from others in uv's cache
+PYTHONPATH=$dir/build checked --no-build-isolation -r "$here/requirements.txt" \
+  --config-settings-package fairseq-fixed:without=torch
+
+# uv chooses PyTorch's index by the GPU or its absence; what pip finds brings CUDA, gigabytes, on Linux
+step "PyTorch"
+UV_HTTP_RETRIES=1 uv install --torch-backend=auto "${torch[@]}" || {
+  step "PyTorch's index is out of reach: as pip finds it"
+  "$dir/bin/pip" install --no-compile "${torch[@]}"
+}
+step "resmlp_mt${compiler:+ and its native step}"
+uv install --no-deps --no-build-isolation -e "$here/.." ${compiler:+"$here/../native"}
+uv check
+step
 touch "$dir/.complete"

@@ -1,1 +1,1 @@
-"""The command ``resmlp-mt``: one file a subcommand, arguments and nothing else."""
+"""The command ``resmlp-mt``: one file per subcommand, for its arguments alone."""

@@ -1,4 +1,4 @@
-"""What options have in common. A wrong one is a UserError, like any other mistake."""
+"""Types of arguments that several subcommands have. A bad value is a UserError."""
 
 import argparse
 import math
@@ -11,7 +11,7 @@ from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line, without the usage."""
 
     def error(self, message: str):
         raise UserError(f"{message}: see {self.prog} --help")
@@ -25,7 +25,7 @@ def count(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """A number, neither infinite nor NaN."""
+    """A finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -38,9 +38,8 @@ def number(text: str) -> float:
 def length_penalty(text: str) -> float:
     value = number(text)
     if not is_length_penalty(value):
-        raise argparse.ArgumentTypeError(
-            "must be from {} to {}, not {}".format(*LENPEN_RANGE, text)
-        )
+        low, high = LENPEN_RANGE
+        raise argparse.ArgumentTypeError(f"must be from {low} to {high}, not {text}")
     return value
 
 
@@ -52,9 +51,10 @@ def seed(text: str) -> int:
 
 
 def out_folder(text: str) -> Path:
+    """A folder that can be written, or made."""
     path = Path(text)
-    there = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
+    existing = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise argparse.ArgumentTypeError(f"{text}: choose a folder that can be written")
     return path
 

@@ -1,28 +1,29 @@
-"""The command ``resmlp-mt``: finds the subcommand and imports that one alone.
+"""The command ``resmlp-mt``: imports only the subcommand that is called.
 
-A subcommand is a file of this folder with its name. It has ``add_arguments(parser)`` and
-``run(args)``, and imports what it needs inside ``run``, so that ``--help`` answers at once.
+Each subcommand is a file of this folder with ``add_arguments(parser)`` and ``run(args)``, which
+imports what it needs, so that ``--help`` answers at once.
 """
 
 import argparse
 import importlib
 import sys
+from pathlib import Path
 
 from resmlp_mt import __version__
 from resmlp_mt.cli.arguments import Parser
 from resmlp_mt.cli.terminal import run_main
 
 SUBCOMMANDS = {
-    "run": "raw text to BLEU: prepare, train, average, translate and score, resumable",
-    "prepare": "raw parallel text to binary data of fairseq",
+    "run": "all the steps from raw text to BLEU: prepare, train, average, translate, score",
+    "prepare": "turn raw parallel text into fairseq's binary data",
     "train": "train with a recipe, on one GPU, several, or several machines",
     "average": "average the last checkpoints of a training",
-    "translate": "translate a text: the same number of lines in the same order",
-    "score": "BLEU and chrF of translations, with signatures",
-    "plot": "draw a checkpoint or its training",
-    "export": "a folder that translates without fairseq and PyTorch",
+    "translate": "translate a text line by line",
+    "score": "compute BLEU and chrF of translations, with signatures",
+    "plot": "draw the matrices of a checkpoint, or learning curves",
+    "export": "write a folder that translates without fairseq and PyTorch",
 }
-PASSES_ON = ("run", "train")  # what follows -- goes to fairseq-train untouched
+PASSES_ON = ("run", "train")  # arguments after -- to fairseq-train
 
 
 def build_parser(name: str) -> Parser:
@@ -40,18 +41,21 @@ def build_parser(name: str) -> Parser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the subcommand of a command line; gives the exit status."""
+    """Run a command line; returns the exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
     width = max(map(len, SUBCOMMANDS))
     listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in SUBCOMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="resmlp-mt",
-        usage="resmlp-mt [-h] [--version] SUBCOMMAND ...",
+        usage="resmlp-mt [-h] [--version] [--user-dir] SUBCOMMAND ...",
         description="ResMLP for machine translation, from raw text to BLEU.",
-        epilog=f"subcommands:\n{listed}\n\nresmlp-mt SUBCOMMAND --help shows the options of each.",
+        epilog=f"subcommands:\n{listed}\n\nresmlp-mt SUBCOMMAND --help shows its options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"resmlp-mt {__version__}")
+    help = "print the folder for fairseq-train --user-dir, from anywhere, and exit"
+    user_dir = str(Path(__file__).resolve().parent.parent)
+    parser.add_argument("--user-dir", action="version", version=user_dir, help=help)
     if not words or words[0] not in SUBCOMMANDS:
         if words and not words[0].startswith("-"):
             parser.error(f"{words[0]}: unknown subcommand: choose from {', '.join(SUBCOMMANDS)}")

@@ -1,4 +1,4 @@
-"""How a subcommand ends: one line on standard error and an exit status, no traceback."""
+"""Ends a subcommand: one line on standard error and an exit status, no traceback."""
 
 import logging
 import os
@@ -9,47 +9,49 @@ from collections.abc import Callable
 
 from resmlp_mt.errors import in_one_line
 
-# how to go on where they were stopped; our examples have no name
+# how a stopped command continues; the examples have no name
 RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")
-RESUMED["translate"] = ": with --resume it goes on after the last whole line of the output"
+RESUMED["translate"] = ": --resume continues after the last complete line of the output"
 
 # a batch system sends the first at the end of the time, the second as a warning before it
 ENDING = (signal.SIGTERM, signal.SIGUSR1)
 
 
 class _Terminated(SystemExit):
-    """What is half-written is removed on the way out, as after Ctrl-C."""
+    """Raised by a signal, so that partial files are removed, as after Ctrl-C."""
+
+    code: int
 
 
 def _terminate(number, frame):
-    for each in ENDING:  # once is enough
+    for each in ENDING:  # the first signal is enough
         signal.signal(each, signal.SIG_IGN)
     raise _Terminated(128 + number)
 
 
 def _drop_output() -> None:
+    """Python would flush it once more at exit, and print an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run_main(main: Callable[[], None], name: str = "") -> int:
-    """Call the work of the subcommand *name*; gives the exit status: 0, 1 after an error, 130 after
-    Ctrl-C, 128 + N after signal N, 141 where the reader of standard output has gone."""
+    """Call *main*, the work of the subcommand *name*. Returns the exit status: 1 after an error,
+    130 after Ctrl-C, 128 + N after signal N, 141 if the reader of standard output has ended."""
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
-    if sys.stderr is None:  # print() would take standard output in its place
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it stays open as long as the process)
+    if sys.stderr is None:  # print() would use standard output instead
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
     before = {}
-    if threading.current_thread() is threading.main_thread():  # others may not handle signals
+    if threading.current_thread() is threading.main_thread():  # Python's rule
         before = {each: signal.getsignal(each) for each in ENDING}
     for each, handler in before.items():
-        if handler != signal.SIG_IGN:  # a shell may have asked for that
+        if handler != signal.SIG_IGN:  # as by nohup
             signal.signal(each, _terminate)
     disabled = logging.root.manager.disable
-    logging.disable(logging.INFO)  # fairseq logs at every level to the terminal once imported
+    logging.disable(logging.INFO)  # fairseq's, which go to the terminal
     try:
         main()
         sys.stdout.flush()
-    except BrokenPipeError:
-        # the reader (head, less) has gone; at exit Python would write what is left, and complain
+    except BrokenPipeError:  # of head, less
         _drop_output()
         return 141
     except Exception as error:
@@ -59,14 +61,14 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         print(f"{program}: error: {message}", file=sys.stderr)
         try:
             sys.stdout.flush()
-        except OSError:  # a full disk: at exit Python would try once more, and complain
+        except OSError:  # a full disk
             _drop_output()
         return 1
     except (KeyboardInterrupt, _Terminated) as stop:
         print(f"\n{program}: stopped{RESUMED.get(name, '')}", file=sys.stderr)
-        return int(stop.code) if isinstance(stop, _Terminated) else 130
+        return stop.code if isinstance(stop, _Terminated) else 130
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-        logging.disable(disabled)  # a program of ours may call another
+        logging.disable(disabled)  # a subcommand may call another
     return 0

@@ -12,7 +12,8 @@ cost.json. The same command resumes from the last checkpoint in DIR, with anothe
 too: the tokens of an update stay the same.
 
 A recipe is a TOML file: small.toml (tens of thousands of pairs) and
-paper.toml (WMT14, millions) say what they hold and why. TensorBoard: -- --tensorboard-logdir DIR.
+paper.toml (WMT14, millions) say what they hold and why. TensorBoard: -- --tensorboard-logdir DIR,
+which needs pip install ".[tensorboard]".
 """
 
 import os

@@ -1,1 +1,1 @@
-"""Pictures of a trained model, drawn at the size at which they are printed. Needs matplotlib."""
+"""Matrices and learning curves, drawn at their printed size with matplotlib."""

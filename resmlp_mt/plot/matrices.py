@@ -1,4 +1,4 @@
-"""The mixing matrices A of a checkpoint as heat maps, by depth: the paper's Figure 2, for text."""
+"""The mixing matrices A of a checkpoint as heat maps, by depth, as Figure 2 of the paper."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
 SIDES = ("encoder", "decoder")
-Layer = tuple[str, int]  # "encoder" or "decoder", and the number of the layer from 0
-ROWS = 16  # more rows of panels than that take the width of a page
+Layer = tuple[str, int]  # (side, index)
+ROWS = 16  # rows of panels at most in the width of a column
 
 
 def mixing_matrices(path: Path, length: int) -> dict[Layer, Tensor]:
-    """H x T x T by layer, encoder first, for sentences of *length* tokens (at most N)."""
+    """H x T x T per layer, encoder first; T: *length*, at most the positions of the model."""
     state = read_checkpoint(path)
     if "cfg" not in state or not any(".feed_forward.fc1." in name for name in state["model"]):
         raise UserError(
@@ -32,20 +32,20 @@ def mixing_matrices(path: Path, length: int) -> dict[Layer, Tensor]:
         )
     model, matrices = rebuild(state, path), {}
     for side in SIDES:
-        for number, layer in enumerate(getattr(model, side).layers):
+        for index, layer in enumerate(getattr(model, side).layers):
             mixing = getattr(layer.token_mixing, "mixing", None)
             mixing = getattr(mixing, "toeplitz", mixing)  # under a gate
-            if not hasattr(mixing, "matrix"):
+            if mixing is None or not hasattr(mixing, "matrix"):
                 raise UserError(f"{path}: its token mixing has no matrix over positions to draw")
-            matrices[side, number] = mixing.matrix(min(length, mixing.positions)).detach()
+            matrices[side, index] = mixing.matrix(min(length, mixing.positions)).detach()
     return matrices
 
 
 def rebuild(state: dict, path: Path) -> ResMLPModel:
-    """The model in a checkpoint of ours, read from *path*, without its data: to look at weights.
-    What no checkpoint holds, such as sinusoidal positions, stays on the meta device."""
+    """The model of a checkpoint, *state* of *path*, without its dictionaries: to look at weights.
+    Tensors that no checkpoint stores, such as sinusoidal positions, stay on the meta device."""
     weights = dict(state["model"])
-    # the pretrained embeddings may be gone
+    # files of pretrained embeddings, which may no longer exist
     without = {"encoder_embed_path": None, "decoder_embed_path": None}
     with naming(path, "does not fit its own options"), torch.device("meta"):
         task = SimpleNamespace(
@@ -55,7 +55,7 @@ def rebuild(state: dict, path: Path) -> ResMLPModel:
         options = Namespace(**{**model_options(state), **without})
         model = ResMLPModel.build_model(options, task)
         model.upgrade_state_dict(weights)
-        # without memory for a second copy, which fairseq's own method cannot do
+        # assign: no second copy in memory; fairseq's own method does not have it
         torch.nn.Module.load_state_dict(model, weights, assign=True)
     return model.float()
 
@@ -78,10 +78,9 @@ class Panel(NamedTuple):
 
 
 def arrange(matrices: dict[Layer, Tensor], heads: Sequence[int]) -> list[list[Panel]]:
-    """Rows of panels of these *heads*, from 1, with depth from left to right.
+    """Rows of panels, one per head of *heads* (from 1), with depth from left to right.
 
-    Each head has a row. The decoder stands beside the encoder if there are several heads and room,
-    below it otherwise.
+    The decoder stands beside the encoder if there are several heads and few layers, else below.
     """
     blocks = _blocks(matrices, 6)
     if len(heads) > 1 and len(matrices) <= 6:
@@ -104,14 +103,14 @@ def arrange(matrices: dict[Layer, Tensor], heads: Sequence[int]) -> list[list[Pa
 
 
 def _blocks(matrices: dict[Layer, Tensor], columns: int) -> list[list[Layer]]:
-    """The layers of the encoder, then those of the decoder, at most *columns* in a row."""
+    """The layers of the encoder, then those of the decoder, in rows of at most *columns*."""
     sides = [[layer for layer in matrices if layer[0] == side] for side in SIDES]
-    return [some[i : i + columns] for some in sides for i in range(0, len(some), columns)]
+    return [layers[i : i + columns] for layers in sides for i in range(0, len(layers), columns)]
 
 
 @in_style
 def draw_matrices(rows: list[list[Panel]], title: str | None = None) -> Figure:
-    """Heat maps: zero white, positive red, negative blue, each scaled by its largest weight."""
+    """Heat maps: positive red, zero white, negative blue, each divided by its largest weight."""
     columns = max(map(len, rows))
     width = PAGE if columns > 6 else COLUMN
     headings = sum(
@@ -125,9 +124,8 @@ def draw_matrices(rows: list[list[Panel]], title: str | None = None) -> Figure:
     grid = figure.subplots(len(rows), columns, squeeze=False)
     for axes in grid.flat:
         axes.set_visible(False)
-    for number, (row, places) in enumerate(zip(rows, grid)):
-        below = rows[number + 1] if number + 1 < len(rows) else []
-        for column, (panel, axes) in enumerate(zip(row, places)):
+    for row, below, grid_row in zip(rows, [*rows[1:], []], grid):
+        for column, (panel, axes) in enumerate(zip(row, grid_row)):
             axes.set_visible(True)
             image = _show(axes, panel)
             axes.tick_params(labelleft=not column, labelbottom=column >= len(below))
@@ -135,8 +133,8 @@ def draw_matrices(rows: list[list[Panel]], title: str | None = None) -> Figure:
                 axes.set_ylabel(f"{panel.row}\nto t".strip())
             if column >= len(below):
                 axes.set_xlabel("from s")
-    place: dict[str, Any] = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
-    scale = figure.colorbar(image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], **place)
+    options: dict[str, Any] = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
+    scale = figure.colorbar(image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], **options)
     scale.set_label("weight A[t, s], divided by the largest of its matrix")
     scale.outline.set_linewidth(0.5)
     return figure

@@ -1,8 +1,8 @@
-"""How the pictures look, and how they are written.
+"""The style of the pictures, and atomic writing.
 
-They have the size at which they are printed, a column of 8 cm or a page of 17, with letters of 6
-points or more. Lines differ in colour (Okabe and Ito's palette) and in marker or dash, for
-colour-blind readers and grey prints.
+Pictures have their printed width, a column of 8 cm or a page of 17, and fonts of 6 points or more.
+Lines differ in colour (Okabe and Ito's palette) and in marker or dash, for colour-blind readers
+and prints in grey.
 """
 
 import logging
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, whole_file
 
-# a first run builds a cache of fonts, and would say so
+# the first run logs that it builds a cache of fonts
 logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 CM = 1 / 2.54  # inches
@@ -25,21 +25,21 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 GREY = "#777777"
-UNUSED = "#E4E4E4"  # where a triangular matrix has no weight
-in_style = style.context(Path(__file__).with_name("resmlp_mt.mplstyle"))  # decorates what draws
+UNUSED = "#E4E4E4"  # the upper triangle of a causal matrix
+in_style = style.context(Path(__file__).with_name("resmlp_mt.mplstyle"))  # a decorator
 
 
 def new_figure(width: float, height: float, title: str | None = None) -> Figure:
-    """An empty figure that keeps all labels inside, sizes in inches. A *title* adds its height."""
-    room = 0.5 * CM if title else 0
-    figure = Figure(figsize=(width, height + room), layout="constrained")
+    """An empty figure, sizes in inches, which a *title* makes higher."""
+    title_height = 0.5 * CM if title else 0
+    figure = Figure(figsize=(width, height + title_height), layout="constrained")
     if title:
         figure.suptitle(textwrap.fill(title, int(width / COLUMN * 50)))
     return figure
 
 
 def look(number: int) -> dict:
-    """Colour, marker and dash of a line. The dash changes each time the colours repeat."""
+    """Colour, marker and dash of line *number*, from 0; the dash changes where colours repeat."""
     return {
         "color": COLORS[number % len(COLORS)],
         "marker": MARKERS[number % len(MARKERS)],
@@ -48,7 +48,7 @@ def look(number: int) -> dict:
 
 
 def check_pictures(paths: Sequence[Path]) -> None:
-    """Refuse what could not be written, before anything is computed."""
+    """Raise UserError for a path that cannot be written, before anything is computed."""
     for path in paths:
         if path.suffix not in (".png", ".svg"):
             raise UserError(f"{path}: name a .png or .svg file")
@@ -57,7 +57,7 @@ def check_pictures(paths: Sequence[Path]) -> None:
 
 @in_style
 def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure to each of *paths*, whole or not at all. The suffix chooses the format."""
+    """Write a figure to each path, atomically, in the format of its suffix."""
     for path in paths:
         metadata = {"Date": None} if path.suffix == ".svg" else None
         with whole_file(path) as temporary:

@@ -1,4 +1,4 @@
-"""What ``--help`` of each subcommand prints, without any of the heavy packages."""
+"""``--help`` and ``--version`` of each subcommand, without loading heavy packages."""
 
 import json
 
@@ -9,6 +9,7 @@ from resmlp_mt import __version__
 from resmlp_mt.cli.main import SUBCOMMANDS, main
 from resmlp_mt.cli.plot import KINDS
 
+OURS = ROOT / "resmlp_mt"
 HEAVY = {"torch", "fairseq", "sacrebleu", "matplotlib"}
 PROGRAM = """
 import contextlib, io, json, sys
@@ -39,8 +40,8 @@ def test_help_of_each_subcommand_imports_nothing_heavy():
         assert name in helps[""] and f"  resmlp-mt {name} " in helps[name], name
 
 
-def test_what_needs_no_model_does_not_wait_for_one(tmp_path):
-    """Scores, curves, and files that are not there or empty load neither PyTorch nor fairseq."""
+def test_commands_without_a_model_load_neither_pytorch_nor_fairseq(tmp_path):
+    """Scores, curves, empty and missing files."""
     (tmp_path / "text").write_text("a line of words\n")
     record = '{"epoch": 1, "valid_nll_loss": "2.5", "valid_num_updates": "1"}'
     (tmp_path / "train.log").write_text(f"| INFO | valid | {record}\n")
@@ -57,12 +58,13 @@ def test_what_needs_no_model_does_not_wait_for_one(tmp_path):
     assert (tmp_path / "curves.png").exists() and not (tmp_path / "out").read_text()
 
 
-def test_words_that_name_no_subcommand(capsys):
+def test_command_lines_without_a_subcommand(capsys):
     assert main([]) == 2
     assert capsys.readouterr().out.startswith("usage: resmlp-mt ")
-    with pytest.raises(SystemExit) as end:
-        main(["--version"])
-    assert end.value.code == 0 and capsys.readouterr().out == f"resmlp-mt {__version__}\n"
+    for option, text in {"--version": f"resmlp-mt {__version__}", "--user-dir": OURS}.items():
+        with pytest.raises(SystemExit) as end:
+            main([option])
+        assert (end.value.code, capsys.readouterr().out) == (0, f"{text}\n")
     with pytest.raises(SystemExit) as end:
         main(["transalte"])
     assert end.value.code == 2
@@ -79,8 +81,7 @@ sys.exit(10 * main("plot curves log -o a.png".split()) + main("export model --ou
 """
 
 
-def test_packages_that_are_not_installed(tmp_path):
-    """Each command says what to install, in one line, and writes nothing."""
+def test_a_missing_package_is_named_in_one_line_and_nothing_is_written(tmp_path):
     done = python(BARE, tmp_path)
     plot, export = done.stderr.splitlines()
     assert done.returncode == 11 and not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Bad input of every kind: one line that says what is wrong, and nothing is written."""
+"""Bad input: one line that says what is wrong, and nothing is written."""
 
 import gzip
 import shutil
@@ -19,13 +19,13 @@ LOGGED = '| INFO | train_inner | {"num_updates": "1", "nll_loss": "9"}\n'
 
 @pytest.fixture(scope="module")
 def folder(world, tmp_path_factory):
-    """Files that are wrong in all ways, and some that are right."""
+    """Bad files of every kind, and good ones."""
     folder = tmp_path_factory.mktemp("refused")
     (folder / "data").symlink_to(world.data)
     (folder / "good.pt").symlink_to(world.checkpoint)
     lines = {"text": ["w01 w02", "w03"], "ref": sentences(60), "short": sentences(59)}
-    for name, some in lines.items():
-        (folder / name).write_text("\n".join(some) + "\n", encoding="utf-8")
+    for name, text in lines.items():
+        (folder / name).write_text("\n".join(text) + "\n", encoding="utf-8")
     (folder / "empty").touch()
     (folder / "latin").write_bytes(b"ein\nStra\xdfe\n")
     packed = gzip.compress((folder / "ref").read_bytes())
@@ -131,14 +131,14 @@ REFUSED = {
 }
 
 
-def test_refusals(folder, monkeypatch):
+def test_bad_input_is_refused_in_one_line_and_nothing_is_written(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    there = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     wrong = {}
-    for words, said in REFUSED.items():
+    for words, message in REFUSED.items():
         try:
-            refused(said, *words.split())
+            refused(message, *words.split())
         except AssertionError as error:
             wrong[words] = str(error).split("\n")[0]
-        assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == there, words
+        assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before, words
     assert not wrong

@@ -1,4 +1,4 @@
-"""What a terminal or a log shows, and how a command ends when nobody reads it."""
+"""Exit status and last line of a command, closed streams, progress in a terminal and in a log."""
 
 import io
 import os
@@ -18,8 +18,7 @@ from resmlp_mt.progress import Progress
 from resmlp_mt.text.lines import read_text
 
 
-def test_nobody_can_take_the_little_that_is_printed(tmp_path):
-    """It stays in the buffer until the end."""
+def test_a_full_disk_or_a_closed_pipe_under_buffered_output(tmp_path):
     (tmp_path / "text").write_text("a line of words\n")
     score = "resmlp-mt score --references text -i text"
     done = shell(f"{score} > /dev/full", tmp_path, PYTHONUNBUFFERED="")
@@ -30,8 +29,8 @@ def test_nobody_can_take_the_little_that_is_printed(tmp_path):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_signals(tmp_path):
-    """Nothing half-written is left. One that a shell ignores is ignored, and a thread has none."""
+def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path):
+    """A thread handles none."""
 
     def write():
         with whole_file(tmp_path / "file") as temporary:
@@ -44,15 +43,15 @@ def test_signals(tmp_path):
         assert run_main(write) == 0 and list(tmp_path.iterdir())
     finally:
         signal.signal(signal.SIGTERM, before)
-    found = []
-    thread = threading.Thread(target=lambda: found.append(run_main(lambda: None)))
+    status = []
+    thread = threading.Thread(target=lambda: status.append(run_main(lambda: None)))
     thread.start()
     thread.join()
-    assert found == [0]
+    assert status == [0]
 
 
-def test_closed_streams_and_messages(monkeypatch, capsys):
-    """A shell was told ``<&-`` or ``2>&-``."""
+def test_closed_streams(monkeypatch, capsys):
+    """As by ``<&-`` or ``2>&-`` in a shell."""
 
     def fail():
         raise PermissionError(13, "Permission denied", "name")
@@ -71,22 +70,26 @@ def test_closed_streams_and_messages(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "name, said",
-    [("train", ": the same command resumes it"), ("translate", ": with --resume"), ("score", "")],
+    "name, message",
+    [
+        ("train", ": the same command resumes it"),
+        ("translate", ": --resume continues"),
+        ("score", ""),
+    ],
 )
-def test_what_was_stopped_says_whether_it_resumes(name, said, capsys):
+def test_a_stopped_command_says_whether_it_resumes(name, message, capsys):
     def main():
         raise KeyboardInterrupt
 
     assert run_main(main, name) == 130
     err = capsys.readouterr().err
-    assert err.startswith(f"\nresmlp-mt {name}: stopped{said}")
-    assert err.endswith("stopped\n") != bool(said)
+    assert err.startswith(f"\nresmlp-mt {name}: stopped{message}")
+    assert err.endswith("stopped\n") != bool(message)
 
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Call with a terminal or not, the seconds of each step and what was done; gives the output."""
+    """``watch(terminal, seconds per step, lines done before)``: the output of a progress bar."""
 
     def watch(terminal, seconds, done=0):
         now, stream = [0.0], io.StringIO()
@@ -103,17 +106,18 @@ def watched(monkeypatch):
     return watch
 
 
-def test_a_bar_that_is_removed_at_the_end(watched):
-    said = watched(True, [0.1, 0.1, 50, 50])
-    assert said.count("\n") == 1 and "\ra line of its own\n" in said and said.endswith(" \r")
-    assert re.findall(r"\r(translate [^\r]+?) *(?=\r|$)", said)[:3] == [
+def test_a_terminal_shows_a_bar_and_removes_it(watched):
+    output = watched(True, [0.1, 0.1, 50, 50])
+    assert output.count("\n") == 1 and "\ra line of its own\n" in output
+    assert output.endswith(" \r")
+    assert re.findall(r"\r(translate [^\r]+?) *(?=\r|$)", output)[:3] == [
         "translate ##########---------- 20 of 40 lines, 00:00 left",
         "translate ###############----- 30 of 40 lines, 00:20 left",
         "translate #################### 40 of 40 lines, 00:00 left",
     ]
 
 
-def test_plain_lines_in_a_log(watched):
+def test_a_log_gets_plain_lines(watched):
     assert watched(False, [1] * 20) == "a line of its own\n"
     lines = watched(False, [1] * 4000, done=10000).splitlines()
     assert len(lines) == 4000 // 30 + 1 and lines[-1] == "a line of its own"

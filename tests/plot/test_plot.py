@@ -77,6 +77,7 @@ def test_matrices(trained, tmp_path):
     torch.save(state, tmp_path / "model.pt")
     found = mixing_matrices(tmp_path / "model.pt", 12)
     assert all(torch.equal(found[key], matrix) for key, matrix in after.items())
+    assert len(images(drawn("matrices", tmp_path))) == 4  # of the folder's model.pt
 
 
 @pytest.mark.parametrize("options", [{"encoder_layers": 1}, MANY, HEADS], ids=["1", "12", "heads"])
@@ -166,6 +167,22 @@ def log(tmp_path):
     return path
 
 
+SIMPLE = """\
+train_inner | epoch 001:     10 / 226 loss=9.312, nll_loss=9.25, ppl=609.5, num_updates=10, lr=1e-05
+train_inner | epoch 001:     20 / 226 loss=8.1, nll_loss=8, ppl=256, wps=0.1|train_inner | epoch 0
+valid | epoch 001 | valid on 'valid' subset | loss 6.1 | nll_loss 5.75 | ppl 53.8 | num_updates 226
+train | epoch 001 | loss 7.3 | nll_loss 7.1 | num_updates 226 | train_wall 5
+valid | epoch 002 | valid on 'valid' subset | loss 5.5 | ppl 45.3 | num_updates 452
+"""
+
+
+def test_curves_of_the_default_log_format(tmp_path):
+    """Of label_smoothed_cross_entropy, then of cross_entropy, whose loss is the nll."""
+    (tmp_path / "a.log").write_text("".join(SAYS + line for line in SIMPLE.splitlines(True)))
+    (curve,) = read_curves([tmp_path / "a.log"]).values()
+    assert curve == {"train": [(10, 9.25)], "valid": [(226, 5.75), (452, 5.5)]}
+
+
 def test_curves_and_their_names(log, tmp_path):
     other = tmp_path / "c.log"
     other.write_text(VALID.format(200, 7.5))
@@ -179,7 +196,7 @@ def test_curves_and_their_names(log, tmp_path):
     assert labelled(figure) == ["a-run (5.25)", "c (7.50)", "mine (5.25)"]
     first = figure.axes[0].lines[0]
     assert first.get_ydata().tolist() == [6.5, 5.25] and first.get_xdata().tolist() == [200, 400]
-    assert figure.axes[0].get_ylabel() == "validation nll (bits a token)"
+    assert figure.axes[0].get_ylabel() == "validation nll (bits per token)"
     assert figure.get_suptitle() == "Learning curves"
     for title in ("mine", ""):  # a heading of one's own, or none
         assert drawn("curves", log, "--title", title).get_suptitle() == title

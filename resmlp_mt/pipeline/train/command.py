@@ -19,7 +19,6 @@ from pathlib import Path
 import resmlp_mt
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_own, write_json
-from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.pipeline.train.recipe import Options, command_line
 
 USER_DIR = Path(resmlp_mt.__file__).parent
@@ -168,6 +167,8 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
     # the child finds the same package that runs here
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     # --precision decides it, whatever the shell has
+    from resmlp_mt.loss import AUTOCAST  # which imports PyTorch
+
     inherited = {name: value for name, value in os.environ.items() if name != AUTOCAST}
     return {
         # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of

@@ -7,20 +7,23 @@ from pathlib import Path
 
 from resmlp_mt.progress import Progress
 
-_RECORD = re.compile(r"\| (train_inner|train|valid) \| (\{.*\})$")
+_RECORD = re.compile(r"\| (train_inner|train|valid) \| (.*)$")
+_PAIR = re.compile(r"(\w+)[= ]([^ ,|]+)(?=,| \||$)")  # "loss=9.1, " or "loss 9.1 | "
 _SHOWN = r"early stop since|no update is left|no time is left|Loaded checkpoint"
 _MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_SHOWN}).*)$")
 
 
 def parse_record(line: str) -> tuple[str, dict[str, float]]:
-    """The kind and the values of a statistics line of ``fairseq-train --log-format json``; nothing
-    of any other line, such as two that processes wrote into each other."""
+    """The kind and the values of a statistics line of fairseq-train in the format ``json`` or
+    ``simple``; nothing of any other line, such as two that processes wrote into each other."""
     match = _RECORD.search(line)
+    kind, text = match.groups() if match else ("", "")
     try:
-        record = json.loads(match[2]) if match else None
+        record = json.loads(text)
     except ValueError:
-        record = None
-    if record is None:
+        prefix = "valid_" if kind == "valid" else ""
+        record = {prefix + name: value for name, value in _PAIR.findall(text)}
+    if not isinstance(record, dict):
         return "", {}
     values = {}
     for name, value in record.items():
@@ -30,12 +33,12 @@ def parse_record(line: str) -> tuple[str, dict[str, float]]:
         if name in values:
             # cross_entropy without label smoothing logs the nll only once, as the loss
             values.setdefault(name.replace("loss", "nll_loss"), values[name])
-    return match[1], values
+    return kind, values
 
 
 def read_curve(log: Path) -> dict[str, list[tuple]]:
-    """Learning curves ``train`` and ``valid``: lists of (update, nll in bits a token). After a
-    resume the later record of an update counts."""
+    """Learning curves ``train`` and ``valid``: lists of (update, nll in bits per token). After
+    a resume the later record of an update counts."""
     curves: dict[str, dict] = {"train": {}, "valid": {}}
     for line in Path(log).read_text(encoding="utf-8").split("\n"):
         kind, values = parse_record(line)

@@ -14,9 +14,9 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import lock, make_folder, read_own, write_json
+from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
-    AUTOCAST,
     PRECISIONS,
     Devices,
     cost_added_to,
