@@ -3,11 +3,13 @@
 //     npm run build -- MODEL [OUT]        MODEL: of resmlp-mt export; OUT: dist
 
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
-import { writeFileSync } from "node:fs";
+import { cpSync, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+
+import { FILES } from "./page/folder.js";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ORT = join(HERE, "node_modules", "onnxruntime-web", "dist");
@@ -49,9 +51,18 @@ const worker = readFileSync(join(out, "sw.js"), "utf8");
 writeFileSync(join(out, "sw.js"), worker.replace(PLACE, JSON.stringify(shell)));
 
 mkdirSync(join(out, "model"));
-const { files: listed } = JSON.parse(readFileSync(join(model, "config.json"), "utf8"));
-for (const name of ["config.json", "README.md", ...Object.keys(listed)]) {
-  if (name === "runtime.py") continue; // for Python alone
-  cpSync(join(model, name), join(out, "model", name));
+const config = readFileSync(join(model, "config.json"), "utf8");
+writeFileSync(join(out, "model", "config.json"), config);
+const { files: listed } = JSON.parse(config);
+for (const name of FILES) {
+  const data = readFileSync(join(model, name));
+  // a link may lead to any file of this computer; only what the model lists is published
+  if (createHash("sha256").update(data).digest("hex") !== listed?.[name]?.sha256) {
+    fail(`${join(model, name)} is not the file that config.json lists: export the model again`);
+  }
+  writeFileSync(join(out, "model", name), data);
 }
-console.log(`${out}: ready. Serve it, for example: python3 -m http.server -d ${out}`);
+const card = join(model, "README.md");
+if (!existsSync(card) || !lstatSync(card).isFile()) fail(`${card} is not a file of the model`);
+cpSync(card, join(out, "model", "README.md"));
+console.log(`${out}: ready. Serve it, for example: python3 -m http.server -d "${out}"`);

@@ -12,7 +12,7 @@ import numpy as np
 
 ACTIVATIONS = ("Relu", "Gelu", "Gelu tanh", "Tanh")
 NO_MIXING, MATRIX, GATED, CONVOLUTION = range(4)
-WIDTH, PANEL = 32, 16
+WIDTH, PANEL, EOS = 32, 16, 2
 
 
 def _fields(type_, names: str) -> list:
@@ -81,7 +81,7 @@ class NativeSearch:
         self._kernel = _library.resmlp_kernel(kernel.encode())
         if not self._kernel:
             raise ValueError(f"this CPU has no kernel {kernel!r}: change RESMLP_MT_KERNEL")
-        self._layout = Layout(tensors)
+        self._layout, self._positions = Layout(tensors), config["positions"][1]
         self._model = self._layout.model({**config, **config["native"]}, embedding, scale)
 
     def search(
@@ -97,20 +97,24 @@ class NativeSearch:
         *encoded*: ``keys.l`` and ``values.l`` of each layer, B x H x S x D, and ``lengths``;
         *limit*: of the words.
         """
-        names = [
-            f"{name}.{i}" for i in range(self._model.layer_count) for name in ("keys", "values")
-        ]
-        count, heads, length, each = shape = encoded["keys.0"].shape
-        if heads * each != self._model.channels:
-            raise ValueError("the encoder does not fit the step")
-        read = [np.ascontiguousarray(encoded[name], np.float32).reshape(shape) for name in names]
+        model = self._model
+        lengths = np.ascontiguousarray(encoded["lengths"], np.int32)
+        count, length = len(lengths), int(lengths.max())
+        names = [f"{name}.{i}" for i in range(model.layer_count) for name in ("keys", "values")]
+        read, heads = [encoded.get(name) for name in names], int(encoded["keys.0"].shape[1])
+        shape = (count, heads, length, model.channels // max(1, heads))
+        for name, x in zip(names, read):
+            fits = x is not None and x.shape == shape and heads * shape[3] == model.channels
+            _check(fits and x.dtype == np.float32, name)
+        _check(lengths.min() > 0 and 0 <= limit < self._positions, "length")
+        _check(1 <= beam <= (model.words - 1) // 2, "beam")
         # the step reads keys D x S, with S padded
-        read[::2] = [np.ascontiguousarray(widened(k.swapaxes(2, 3))) for k in read[::2]]
+        read[::2] = [widened(keys.swapaxes(2, 3)) for keys in read[::2]]
+        read = [np.ascontiguousarray(x) for x in read]
         counts, sizes = np.zeros(count, np.int32), np.zeros((count, beam), np.int32)
         scores = np.zeros((count, beam), np.float32)
         words = np.empty((count, beam, limit), np.int32)
         pointers = (c_void_p * len(read))(*(x.ctypes.data for x in read))
-        lengths = np.ascontiguousarray(encoded["lengths"], np.int32)
         arrays = [x.ctypes.data for x in (counts, scores, sizes, words)]
         places = lengths.ctypes.data, ctypes.addressof(pointers)
         request = Request(count, length, beam, limit, heads, lenpen, *places, *arrays)
@@ -132,7 +136,9 @@ class Layout:
     def model(self, config: dict, embedding: np.ndarray, scale: np.ndarray) -> Model:
         channels, layers = config["channels"][1], config["layers"][1]
         words, positions = config["vocabulary"][1], config["positions"][1]
-        _check(embedding.shape == (words, channels), "embedding")
+        for size in (channels, layers, words - EOS, positions, config["window"] + 1):
+            _check(type(size) is int and 0 < size < 1 << 24, "config.json")
+        _check(embedding.shape == (words, channels) and scale.shape == (words, 1), "embedding")
         model = Model(words, channels, len(widened(np.zeros(channels))))
         model.activation, model.layer_count = ACTIVATIONS.index(config["activation"]), layers
         if embedding.dtype == np.int8:
@@ -252,8 +258,9 @@ class Layout:
         found = self._tensors.pop(name, None)
         _check(found is not None and found.ndim == len(shape) and found.size, name)
         _check(all(size in (None, has) for size, has in zip(shape, found.shape)), name)
-        may_be_integers = name.endswith(".weight") and found.dtype == np.int8
-        return found if may_be_integers else found.astype(np.float32)
+        integers = name.endswith(".weight") and found.dtype == np.int8
+        _check(integers or found.dtype in (np.float32, np.float16), name)
+        return found if integers else found.astype(np.float32)
 
     def _keep(self, array: np.ndarray, type_=np.float32) -> int:
         """The address of a copy, at the beginning of a cache line."""

@@ -65,8 +65,9 @@ class ExportedModel:
             reason = f"{error.filename}: {error.strerror}"
             raise TranslationError(f"{reason}: give a folder of resmlp-mt export") from None
         except Exception as error:  # a damaged file can raise anything inside a library
-            reason = one_line(str(error))[:200]
-            raise TranslationError(f"{folder}: damaged ({reason}): export it again") from None
+            raise TranslationError(
+                f"{folder}: damaged: {_reason(error)}: export it again"
+            ) from None
 
     def _load(self, folder: Path, threads: int | None, native: bool) -> None:
         self.config = config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -171,7 +172,12 @@ class ExportedModel:
         results: list[list[Translation]] = [[] for _ in sources]
         for batch in _batches([len(ids) for ids in encoded], max_tokens):
             some = [encoded[i] for i in batch]
-            found = self.search_engine.search(some, attention=return_attention, **options)
+            try:
+                found = self.search_engine.search(some, attention=return_attention, **options)
+            except TranslationError:
+                raise
+            except Exception as error:  # files that lie about shapes fail inside a library
+                raise TranslationError(f"damaged: {_reason(error)}: export it again") from None
             for i, hypotheses in zip(batch, found):
                 results[i] = [self._translation(*one) for one in hypotheses[:nbest]]
         return results
@@ -415,6 +421,10 @@ class Memory:
 def one_line(text: str) -> str:
     """Every run of white space, line breaks of any kind and NUL as one space."""
     return " ".join(text.replace("\0", " ").split())
+
+
+def _reason(error: Exception) -> str:
+    return one_line(f"{type(error).__name__}: {error}")[:200]
 
 
 def _spelled(run: re.Match) -> str:

@@ -1,5 +1,6 @@
 """The page of examples/browser. What needs node or Chromium is skipped where they are not there."""
 
+import hashlib
 import io
 import json
 import random
@@ -91,6 +92,45 @@ def test_damaged_subwords(damage, tmp_path):
     given = {"model": str(model), "normalisation": [], "lines": ["a"]}
     done = node(HERE / "browser_subwords.mjs", input=json.dumps(given))
     assert done.returncode == 1 and re.search(r"Error: spm\.model is ", done.stderr)
+
+
+@need_node
+def test_the_build_publishes_nothing_but_the_model(tmp_path):
+    """Whatever config.json lists, and wherever links lead."""
+    page, model, dist = (tmp_path / name for name in ("browser", "model", "dist"))
+    shutil.copytree(PAGE, page, ignore=shutil.ignore_patterns("node_modules", "dist"))
+    runtime = page / "node_modules" / "onnxruntime-web" / "dist"
+    runtime.mkdir(parents=True)
+    for name in ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"):
+        (runtime / name).write_bytes(b"")
+    secret = tmp_path / ".netrc"
+    secret.write_text("secret")
+    model.mkdir()
+    names = ("encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt")
+    for name in (*names, "README.md"):
+        (model / name).write_text(name)
+    listed = {name: {"sha256": hashlib.sha256(name.encode()).hexdigest()} for name in names}
+    config = {
+        "files": {**listed, "../.netrc": {}, "../browser/page/page.js": {}, "/etc/passwd": {}}
+    }
+    (model / "config.json").write_text(json.dumps(config))
+
+    def build():
+        return node(page / "build.mjs", model, dist)
+
+    assert build().returncode == 0
+    published = {path.name for path in (dist / "model").iterdir()}
+    assert published == {*names, "README.md", "config.json"}
+    assert not list(dist.rglob(".netrc"))
+    for name in ("spm.model", "README.md"):
+        before = (model / name).read_text()
+        (model / name).unlink()
+        (model / name).symlink_to(secret)
+        done = build()
+        assert done.returncode == 1 and done.stderr.count("\n") == 1 and name in done.stderr
+        assert "secret" not in "".join(p.read_text() for p in (dist / "model").iterdir())
+        (model / name).unlink()
+        (model / name).write_text(before)
 
 
 @pytest.mark.skipif(

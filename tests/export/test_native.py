@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from exported_models import LINES, SHARED, apart, random_model, saved_model, sentences, with_model
@@ -15,6 +17,7 @@ from resmlp_mt.export.runtime import ExportedModel, TranslationError
 from resmlp_mt.pipeline.translate.translator import Translator
 
 # heads of 10 channels, and more than 32 of them in all
+NATIVE = Path(__file__).parents[2] / "native"
 WIDE = {"encoder_embed_dim": 40, "decoder_embed_dim": 40, "normalization": "layernorm"}
 
 
@@ -164,3 +167,29 @@ def test_what_the_native_step_is_not_for(plain, int8, tmp_path, monkeypatch):
         ExportedModel(int8, 1, native=True).search([["x"]], return_attention=True)
     monkeypatch.setitem(sys.modules, "resmlp_mt_native", None)
     refused(int8, "install the wheel resmlp-mt-native")
+
+
+def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
+    """What folders may give the native step, one change at a time, under AddressSanitizer."""
+    compiler = next(filter(None, map(shutil.which, ("g++", "c++"))))
+    package = shutil.copytree(NATIVE / "resmlp_mt_native", tmp_path / "resmlp_mt_native")
+    words = ["-std=gnu++17", "-O1", "-g", "-shared", "-fPIC", "-pthread", "-fsanitize=address"]
+    made = [NATIVE / "step.cpp", "-o", package / "libresmlp_mt_step.so"]
+    subprocess.run([compiler, *words, *made], check=True)
+    asan = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True)
+    folders = [
+        exported(plain, tmp_path / f"{number}", precision, **CASES[number])
+        for number, precision in ((0, "int8"), (3, "float32"), (5, "int8"))
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+        "LD_PRELOAD": asan.stdout.strip(),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "OMP_NUM_THREADS": "1",
+    }
+    program = [sys.executable, NATIVE.parent / "tests/support/hostile_native.py", *folders]
+    done = subprocess.run(program, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-4000:]
+    refused, translated = map(int, re.findall(r"\d+", done.stdout))
+    assert refused > 1000 and translated > 100
