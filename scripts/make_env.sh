@@ -34,7 +34,7 @@ touch "$dir/.made-by-make_env.sh"
 exec 3>&1 4>&2 >"$dir.log" 2>&1
 failed() {
   echo >&3
-  echo "make_env.sh: error: $(grep -iE "error|failed" "$dir.log" | head -1) (log: $dir.log)" >&4
+  echo "make_env.sh: $(grep -iE "error|failed" "$dir.log" | head -1) (log: $dir.log)" >&4
 }
 trap failed ERR
 step() { # name the step that begins, after the seconds of the one before
@@ -55,8 +55,9 @@ checked --only-binary :all: -r <(pins '!/^(antlr4-python3-runtime|fairseq-fixed)
 # Three of fairseq's six extensions take most of its build and nothing here loads them: they compile
 # PyTorch's headers. This module, in place of PyTorch's, leaves them out and builds the others at once.
 step "fairseq"
-mkdir -p "$dir/build/torch/utils"
-cat >"$dir/build/torch/utils/cpp_extension.py" <<'END'
+stand_in=$(cd "$dir" && pwd)/stand-in
+mkdir -p "$stand_in/torch/utils"
+cat >"$stand_in/torch/utils/cpp_extension.py" <<'END'
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 
@@ -72,7 +73,7 @@ class BuildExtension(build_ext):
         self.parallel = True
 END
 # the setting, which nothing reads, keeps this build apart from others in uv's cache
-PYTHONPATH=$dir/build checked --no-build-isolation -r "$here/requirements.txt" \
+PYTHONPATH=$stand_in checked --no-build-isolation -r "$here/requirements.txt" \
   --config-settings-package fairseq-fixed:without=torch
 
 # uv chooses PyTorch's index by the GPU or its absence; what pip finds brings CUDA, gigabytes, on Linux
