@@ -1,17 +1,20 @@
 """The pictures of the pages. A title states the finding, a line carries its name."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from statistics import mean
 
 from matplotlib.figure import Figure
 
 from resmlp_mt.plot.style import CM, in_style, new_figure, save
 
 # name and colour, each with a contrast of 4.5:1 or more on white
-LOOKS = {"transformer": ("Transformer", "#333333"), "gated": ("ResMLP, gated", "#0B61A4")}
-LOOKS["resmlp_mt_6"] = ("ResMLP", LOOKS["gated"][1])
+LOOKS = {
+    "transformer": ("Transformer", "#333333"),
+    "resmlp": ("ResMLP, the paper's A", "#A4500B"),
+    "toeplitz, ffn 896": ("ResMLP, Toeplitz A", "#0B61A4"),
+}
 WIDTH, HEIGHT = 11 * CM, 6 * CM
+LENGTHS = "speed/avx512/lengths/16x4"  # decoding steps by the length of the translation
 Points = list[tuple[float, float]]
 
 
@@ -34,62 +37,35 @@ def lines(title: str, x: str, y: str, points: dict[str, Points], bottom: float =
     return figure
 
 
-BOTH = ("transformer", "gated")
-# the longest trainings
-LONGEST = {"en-de": "bytes, dropout=0.05/1/16000", "en-fr": "bytes/1/6000"}
-
-
-def long_trainings(results: dict[str, dict], pair: str, systems: Iterable[str]) -> dict[str, dict]:
-    """By system."""
-    return {name: results[f"{pair}/{name}, {LONGEST[pair]}"]["numbers"] for name in systems}
-
-
 def curves(results: dict[str, dict]) -> Figure:
-    """Validation loss by updates, mean of both pairs and seeds."""
+    """Validation loss by updates, English to German, seed 1."""
     points: dict[str, Points] = {}
-    for system in BOTH:
-        some = [r["numbers"] for r in results.values() if r["numbers"].get("updates") == 3000]
-        losses = [dict(n["valid_curve"]) for n in some if n["system"] == f"{system}, bytes"]
-        updates = sorted(set.intersection(*map(set, losses)))
-        points[system] = [(update, mean(of[update] for of in losses)) for update in updates]
-    title = "The gated model learns faster than the Transformer"
-    y = "validation loss, bits a subword"
-    return lines(title, "updates, Muon, mean of two pairs and two seeds", y, points, 2)
-
-
-def lengths(results: dict[str, dict]) -> Figure:
-    """BLEU by the words of the source after the longest trainings."""
-    points: dict[str, Points] = {}
-    for system, n in long_trainings(results, "en-de", BOTH).items():
-        buckets = n["by_length"]
-        # the last bucket has no end
-        middles = [(b["from"] + (b["to"] or b["from"] + 10)) / 2 for b in buckets]
-        points[system] = list(zip(middles, (bucket["bleu"] for bucket in buckets)))
-    title = "The lead holds at every sentence length"
-    return lines(title, "words of the source sentence", "BLEU, all test sets", points, 10)
+    for system in LOOKS:
+        kind, _, label = system.partition(", ")
+        name = f"en-de/{kind}, bytes{', ' * bool(label)}{label}/1/3000"
+        points[system] = results[name]["numbers"]["valid_curve"]
+    title = "A Toeplitz A learns fastest, the paper's A slowest"
+    return lines(title, "updates", "validation loss, bits per token", points, 2)
 
 
 def decoding(results: dict[str, dict]) -> Figure:
     """Time of a step by the length of the translation."""
-    points: dict[str, Points] = {"transformer": [], "resmlp_mt_6": []}
-    for words in (25, 100, 200):
-        (line,) = results[f"speed/amd/decode/64x4/{words}"]["numbers"]["decode"]
-        for name, some in points.items():
-            some.append((words, line["columns"][name]["ms_a_step"]["median"]))
+    found = results[LENGTHS]["numbers"]["decode"]
+    points: dict[str, Points] = {"transformer": [], "toeplitz, ffn 896": []}
+    for line in found["lines"]:
+        theirs, ours = (line["columns"][name] for name in found["models"])
+        for some, column in zip(points.values(), (theirs, ours)):
+            some.append((line["target_tokens"], column["ms_per_step"]["median"]))
     title = "A ResMLP's decoding step hardly slows down in long sentences"
-    y = "ms a step, 64 x 4 hypotheses, AMD EPYC"
-    return lines(title, "words of the translation", y, points)
+    return lines(title, "tokens of the translation", "ms per step, 16 x 4 hypotheses", points)
 
 
-PICTURES: dict[str, Callable[[dict[str, dict]], Figure]] = {
-    "curves": curves,
-    "lengths": lengths,
-    "decoding": decoding,
-}
+PICTURES: dict[str, Callable[[dict[str, dict]], Figure]] = {"curves": curves}
 
 
 def draw(results: dict[str, dict], folder: Path) -> list[Path]:
-    paths = [folder / f"{name}.png" for name in PICTURES]
-    for path, picture in zip(paths, PICTURES.values()):
-        save(picture(results), path)
-    return paths
+    """Write each picture that the results have the numbers for."""
+    pictures = {**PICTURES, **({"decoding": decoding} if LENGTHS in results else {})}
+    for name, picture in pictures.items():
+        save(picture(results), folder / f"{name}.png")
+    return [folder / f"{name}.png" for name in pictures]

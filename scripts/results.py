@@ -1,13 +1,15 @@
-"""docs/results/results.jsonl: a line for each result of the tables, and how numbers are written."""
+"""docs/results/results.jsonl: one line per result, and how numbers are written."""
 
 import json
+import os
 import platform
 import re
 import shlex
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
+
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "results" / "results.jsonl"
@@ -20,7 +22,7 @@ def load(path: Path = FILE) -> dict[str, dict]:
 
 
 def append(name: str, numbers: dict, seed: int | None = None, path: Path = FILE) -> None:
-    """Add a line with the command that runs now, the commit and the machine."""
+    """Add a line with the command that is running, the commit and the machine."""
     program, *words = sys.argv
     # whoever repeats it has another folder
     words = ["OUT" if before == "--out" else word for before, word in zip(sys.argv, words)]
@@ -30,7 +32,7 @@ def append(name: str, numbers: dict, seed: int | None = None, path: Path = FILE)
         "command": shlex.join(["python", program, *words]),
         "commit": commit(),
         "machine": machine(),
-        "torch": version("torch"),
+        "torch": torch.__version__,
         "seed": seed,
         "numbers": numbers,
     }
@@ -60,16 +62,40 @@ def commit() -> str:
     return f"{head or 'unknown'}{'+' if dirty else ''}"
 
 
-# what decides which products are fast
-EXTENSIONS = ("amx_int8", "avx512_bf16", "avx512_vnni", "avx512f", "avx_vnni", "avx2")
+# CPU features that decide which products are fast, the strongest first
+FEATURES = ("amx_int8", "avx512_bf16", "avx512_vnni", "avx512f", "avx_vnni", "avx2")
+# environment variables that limit a library to fewer of them
+LIMITS = (
+    *("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"),
+    *("CT2_FORCE_CPU_ISA", "RESMLP_MT_KERNEL"),
+)
 
 
 def machine() -> str:
-    """The name of the CPU, and its extensions."""
+    """The name of the CPU, and its features."""
+    return f"{cpu()['name']} ({', '.join(cpu()['features'])})"
+
+
+def cpu() -> dict:
+    """Its name, its features by /proc/cpuinfo, those that PyTorch uses, and limits that are set."""
     try:
-        cpu = Path("/proc/cpuinfo").read_text()
-        flags = re.search(r"flags\s*: (.*)", cpu)[1].split()
-        known = ", ".join(name for name in EXTENSIONS if name in flags)
-        return f"{re.search(r'model name.*: (.*)', cpu)[1]} ({known})"
+        text = Path("/proc/cpuinfo").read_text()
+        name = re.search(r"model name.*: (.*)", text)[1]
+        flags = re.search(r"flags\s*: (.*)", text)[1].split()
     except (OSError, TypeError):
-        return platform.processor() or platform.machine()
+        name, flags = platform.processor() or platform.machine(), []
+    return {
+        "name": name,
+        "features": [feature for feature in FEATURES if feature in flags],
+        "pytorch": torch.backends.cpu.get_cpu_capability(),
+        "limits": {name: os.environ[name] for name in LIMITS if name in os.environ},
+    }
+
+
+def cpu_label(cpu: dict) -> str:
+    """The maker of a CPU, and the best of what its products could use when it was measured."""
+    maker = "AMD EPYC" if "AMD" in cpu["name"] else "Intel Xeon"
+    if cpu["limits"]:
+        return f"the same {maker} limited to {cpu['pytorch']}"
+    known = {"amx_int8": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512"}
+    return f"{maker}, {next((known[f] for f in known if f in cpu['features']), 'AVX2')}"

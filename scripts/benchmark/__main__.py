@@ -2,14 +2,17 @@
 """Measure our model beside fairseq's Transformer and CTranslate2, in turn, in one process.
 
   python scripts/benchmark decode --quick       # small sizes, to see that it runs
-  python scripts/benchmark decode --exported float32 int8 --ctranslate2 float32 int8
+  python scripts/benchmark decode --arch resmlp_mt_6 'resmlp_mt_6 --token-mixing toeplitz' --parts
+  python scripts/benchmark decode --exported int8 --native --ctranslate2 int8
   python scripts/benchmark train
   python scripts/benchmark memory --target-length 25 50 100 200
   python scripts/benchmark text --folder exported --input test.en
   python scripts/benchmark gpu --device cuda    # before a large training
 
-Times are medians with the lowest and the highest repeat. Except in text, weights and words are
-random and the number of words is forced. Leave the machine alone while it runs.
+Times are medians with the lowest and the highest repeat. Except in text, weights and tokens are
+random and the number of tokens is forced. Leave the machine alone while it runs. Beside a CPU that
+is as it is, measure it limited to AVX2: ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
+MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2 RESMLP_MT_KERNEL=avx2 in the environment.
 """
 
 import sys
@@ -25,9 +28,9 @@ from resmlp_mt.cli.arguments import WHOLE, Parser, count
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 
-# value of each option that is not given: of itself, and with --quick
+# default of each option, and with --quick
 DEFAULTS = {
-    "arch": ("resmlp_mt_6", "resmlp_mt_tiny"),
+    "arch": (["resmlp_mt_6"], ["resmlp_mt_tiny"]),
     "vocabulary": (32768, 1000),
     "sentences": (64, 4),
     "tokens": (4096, 64),
@@ -42,19 +45,23 @@ def parse_args() -> Namespace:
     parser = Parser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("mode", choices=("decode", "train", "memory", "text", "gpu"))
-    add("--arch", metavar="NAME", help="our model (default: resmlp_mt_6)")
-    help = "its options of fairseq-train: --arch-options='--decoder-layers 3'"
-    add("--arch-options", metavar="'WORDS'", default="", help=help)
+    help = (
+        "our models, each with options of fairseq-train: 'resmlp_mt_6 --decoder-layers 3'; the "
+        "Transformer has the sizes of the first (default: resmlp_mt_6)"
+    )
+    add("--arch", nargs="+", metavar="'NAME OPTIONS'", help=help)
+    help = "decode: also without packed weights, and under fairseq's search"
+    add("--parts", action="store_true", help=help)
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     several = {"nargs": "+", "default": [], "choices": ("float32", "int8")}
-    add("--exported", **several, help="decode: our model in ONNX Runtime")
-    add("--native", action="store_true", help="decode, text: the exported models natively, too")
+    add("--exported", **several, help="decode: our models as they are exported")
+    add("--native", action="store_true", help="decode, text: also by the native step")
     add("--ctranslate2", **several, help="decode, text: the Transformer in CTranslate2")
-    add("--vocabulary", **WHOLE, help="number of words (default: 32768)")
+    add("--vocabulary", **WHOLE, help="number of tokens in the dictionary (default: 32768)")
     add("--sentences", **WHOLE, help="sentences of a batch, lines of --input (default: 64)")
     add("--beam", **WHOLE, default=4, help="(default: 4)")
-    add("--source-length", **WHOLE, help="words (default: 25)")
-    add("--target-length", type=count, nargs="+", metavar="N", help="words (default: 25)")
+    add("--source-length", **WHOLE, help="tokens (default: 25)")
+    add("--target-length", type=count, nargs="+", metavar="N", help="tokens (default: 25)")
     add("--tokens", **WHOLE, help="target tokens of a training step (default: 4096)")
     add("--updates", **WHOLE, help="gpu: updates of each training (default: 200)")
     add("--folder", type=Path, nargs="+", metavar="DIR", help="text: exported models")
@@ -66,7 +73,7 @@ def parse_args() -> Namespace:
     add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
     add("--threads", **WHOLE, default=torch.get_num_threads(), help="(default: PyTorch's)")
     add("--device", choices=("cpu", "cuda"), default="cpu")
-    add("--seed", type=int, default=1, metavar="N", help="of weights and words (default: 1)")
+    add("--seed", type=int, default=1, metavar="N", help="of weights and tokens (default: 1)")
     add("--result", metavar="NAME", help="add a line of that name to docs/results/results.jsonl")
     args = parser.parse_args()
     for name, values in DEFAULTS.items():
@@ -89,10 +96,13 @@ def main() -> None:
     known = {"decode": modes.decode, "train": modes.train, "memory": modes.memory}
     known.update(text=text.main, gpu=gpu.main)
     device = torch.cuda.get_device_name() if args.device == "cuda" else results.machine()
+    cpu = results.cpu()
     print(f"{device}, {args.threads} threads, torch {torch.__version__}, {args.dtype}")
+    print(f"PyTorch uses {cpu['pytorch']}", *map("=".join, cpu["limits"].items()))
     found = known[args.mode](args)
     if args.result:
-        results.append(args.result, {"threads": args.threads, args.mode: found}, args.seed)
+        numbers = {"threads": args.threads, "cpu": results.cpu(), args.mode: found}
+        results.append(args.result, numbers, args.seed)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Systems timed in turn, and the tables of what was found."""
+"""Time systems in turn, and print the results."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from results import number, spread
 
 
 def alternate(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each run, one a repeat: A B A B ..., after a round that does not count."""
+    """Seconds per run, by system: A B A B ..., after a first round that does not count."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     for repeat in range(1 + repeats):
@@ -24,7 +24,7 @@ def alternate(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, 
 
 
 def timed(title: str, runs: dict[str, Callable[[], object]], args, tokens: int, steps: int) -> dict:
-    """By system: tokens a second, milliseconds a step and the speed-up over the Transformer.
+    """By system: tokens per second, milliseconds per step, speed-up over the Transformer.
 
     The speed-up is the ratio of times taken right after each other, so that a slow phase of the
     machine slows both.
@@ -34,12 +34,12 @@ def timed(title: str, runs: dict[str, Callable[[], object]], args, tokens: int, 
     for name, taken in seconds.items():
         of = found[name] = {
             "tokens_per_second": tokens / median(taken),
-            "ms_a_step": middle([1000 * value / steps for value in taken]),
+            "ms_per_step": middle([1000 * value / steps for value in taken]),
             "speed": middle([theirs / ours for theirs, ours in zip(seconds["transformer"], taken)]),
         }
-        cells = [spread(of["ms_a_step"]), spread(of["speed"])]
+        cells = [spread(of["ms_per_step"]), spread(of["speed"])]
         rows.append([name, number(of["tokens_per_second"]), *cells])
-    show(title, ["", "tokens/s", "ms a step", "speed-up"], rows)
+    show(title, ["", "tokens/s", "ms per step", "speed-up"], rows)
     return found
 
 

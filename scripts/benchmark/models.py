@@ -1,5 +1,6 @@
-"""The models that are compared: the same sizes, one dictionary, random weights and words."""
+"""The models that are compared: one dictionary, random weights and tokens."""
 
+import shlex
 from argparse import Namespace
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import import_user_module, move_to_cuda
-from omegaconf import OmegaConf
 from torch import Tensor
 
 import resmlp_mt
@@ -29,22 +29,24 @@ def complete(arch: str, words: list[str]) -> Namespace:
     return fairseq_options.parse_args_and_arch(parser, ["data", "--arch", arch, *words])
 
 
-class Pair:
-    """Our model and fairseq's Transformer of the same width, depth, heads and dropout."""
+class Models:
+    """Our models, and fairseq's Transformer with the sizes and dropout of the first of them."""
 
     def __init__(self, args):
         self.args = args
         positions = max(256, args.source_length + 1, *(n + 1 for n in args.target_length))
         words = ["--max-source-positions", str(positions), "--max-target-positions", str(positions)]
         words += ["--share-all-embeddings"]
-        ours = complete(args.arch, [*words, *args.arch_options.split()])
-        words += [f"--{name}={getattr(ours, name.replace('-', '_'))}" for name in SAME]
-        self.options = {args.arch: ours, "transformer": complete("transformer", words)}
-        self.ours = args.arch
+        named = {text: shlex.split(text) for text in args.arch}
+        ours = {text: complete(arch, [*words, *more]) for text, (arch, *more) in named.items()}
+        first = next(iter(ours.values()))
+        words += [f"--{name}={getattr(first, name.replace('-', '_'))}" for name in SAME]
+        self.ours = list(ours)
+        self.options = {"transformer": complete("transformer", words), **ours}
         dictionary = Dictionary()
         for word in range(args.vocabulary - len(dictionary)):
             dictionary.add_symbol(f"w{word}")
-        self.task = TranslationTask(ours, dictionary, dictionary)
+        self.task = TranslationTask(first, dictionary, dictionary)
 
     def build(self, name: str):
         """A model with random weights."""
@@ -53,8 +55,20 @@ class Pair:
         model = ARCH_MODEL_REGISTRY[options.arch].build_model(options, self.task)
         return model.to(device=self.args.device, dtype=getattr(torch, self.args.dtype))
 
+    def sizes(self) -> dict[str, dict]:
+        """By model: its sizes, and its parameters."""
+        names = [name.replace("-", "_") for name in SAME if "dropout" not in name]
+        return {
+            name: {
+                **{size: getattr(options, size) for size in names},
+                "vocabulary": self.args.vocabulary,
+                "parameters": sum(p.numel() for p in self.build(name).parameters()),
+            }
+            for name, options in self.options.items()
+        }
+
     def batch(self, count: int, source: int, target: int = 0, seed: int = 0) -> dict:
-        """*count* random sentences of so many words, to train on if they have targets."""
+        """*count* random sentences of *source* tokens; with *target* tokens each, to train on."""
         sources = self._random(count, source, seed)
         net_input = {"src_tokens": sources, "src_lengths": torch.full((count,), source + 1)}
         batch = {"id": torch.arange(count), "nsentences": count, "net_input": net_input}
@@ -65,23 +79,15 @@ class Pair:
         return move_to_cuda(batch) if self.args.device == "cuda" else batch
 
     def training_batch(self, source: int, target: int, seed: int = 0) -> dict:
-        """As many sentences as have ``--tokens`` target tokens, ends of sentence included."""
+        """Sentences with ``--tokens`` target tokens together, ends of sentence included."""
         return self.batch(max(1, self.args.tokens // (target + 1)), source, target, seed)
 
-    def _random(self, count: int, words: int, seed: int) -> Tensor:
+    def _random(self, count: int, length: int, seed: int) -> Tensor:
         dictionary = self.task.source_dictionary
         generator = torch.Generator().manual_seed(self.args.seed + seed)
         low, high = dictionary.nspecial, len(dictionary)
-        text = torch.randint(low, high, (count, words), generator=generator)
+        text = torch.randint(low, high, (count, length), generator=generator)
         return torch.cat([text, torch.full((count, 1), dictionary.eos())], 1)
-
-
-def make_ready(model, beam: int):
-    """What ``fairseq-generate`` does to a model before it translates."""
-    model.eval()
-    generation = {"generation": {"beam": beam, "print_alignment": None}}
-    model.prepare_for_inference_(OmegaConf.create(generation))
-    return model
 
 
 def loss_of(model, task, batch: dict) -> Tensor:

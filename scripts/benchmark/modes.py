@@ -6,74 +6,84 @@ from functools import partial
 
 import torch
 from measuring import show, timed
-from models import Pair, loss_of
+from models import Models, loss_of
 from results import number
-from systems import exported, in_ctranslate2, in_fairseq
+from systems import exported, in_ctranslate2, in_fairseq, parts
 
 from resmlp_mt.errors import UserError
 
 
-def decode(args) -> list[dict]:
+def decode(args) -> dict:
     """Translate the same sentences into each target length."""
-    pair = Pair(args)
-    batch = pair.batch(args.sentences, args.source_length)
-    systems = {name: in_fairseq(pair.build(name), pair, batch) for name in pair.options}
-    systems |= {f"exported {p}": exported(p, pair, batch) for p in args.exported}
-    if args.native:
-        systems |= {f"native {p}": exported(p, pair, batch, native=True) for p in args.exported}
-    systems |= {f"CTranslate2 {p}": in_ctranslate2(p, pair, batch) for p in args.ctranslate2}
+    models = Models(args)
+    batch = models.batch(args.sentences, args.source_length)
+    systems = {name: in_fairseq(models.build(name), models, batch) for name in models.options}
+    for name in models.ours:
+        if args.parts:
+            systems |= parts(name, models, batch)
+        for engine in ("graph", *["native"] * args.native):
+            for precision in args.exported:
+                label, native = f"{name}, {engine} {precision}", engine == "native"
+                systems[label] = exported(name, precision, models, batch, native)
+    systems |= {f"CTranslate2 {p}": in_ctranslate2(p, models, batch) for p in args.ctranslate2}
     lines = []
-    for words in args.target_length:
+    for length in args.target_length:
         for name, translate in systems.items():
-            if translate(words) != {words}:
-                raise UserError(f"{name} does not write {words} words")
-        runs = {name: partial(translate, words) for name, translate in systems.items()}
-        title = f"Decoding {args.sentences} x {args.beam} hypotheses, {words} words"
-        columns = timed(title, runs, args, args.sentences * (words + 1), words + 1)
-        setting = {"sentences": args.sentences, "beam": args.beam, "target_words": words}
-        lines.append({**setting, "columns": columns})
-    return lines
+            if translate(length) != {length}:
+                raise UserError(f"{name} does not write {length} tokens")
+        runs = {name: partial(translate, length) for name, translate in systems.items()}
+        title = f"Decoding {args.sentences} x {args.beam} hypotheses, {length} tokens"
+        columns = timed(title, runs, args, args.sentences * (length + 1), length + 1)
+        lines.append({"target_tokens": length, "columns": columns})
+    return {
+        "sentences": args.sentences,
+        "beam": args.beam,
+        "source_tokens": args.source_length,
+        "models": models.sizes(),
+        "lines": lines,
+    }
 
 
-def train(args) -> list[dict]:
+def train(args) -> dict:
     """A step is the forward pass with label-smoothed loss, the backward pass and Adagrad."""
-    pair = Pair(args)
-    models = {name: pair.build(name).train() for name in pair.options}
+    models = Models(args)
+    built = {name: models.build(name).train() for name in models.options}
     optimizers = {
-        name: torch.optim.Adagrad(model.parameters(), lr=1e-4) for name, model in models.items()
+        name: torch.optim.Adagrad(model.parameters(), lr=1e-4) for name, model in built.items()
     }
 
     def step(name: str, batch: dict) -> None:
-        loss_of(models[name], pair.task, batch).backward()
+        loss_of(built[name], models.task, batch).backward()
         optimizers[name].step()
         optimizers[name].zero_grad()
 
     lines = []
-    for words in args.target_length:
-        batch = pair.training_batch(args.source_length, words)
-        runs = {name: partial(step, name, batch) for name in models}
-        title = f"Training, {batch['ntokens']:,} target tokens a step"
+    for length in args.target_length:
+        batch = models.training_batch(args.source_length, length)
+        runs = {name: partial(step, name, batch) for name in built}
+        title = f"Training, {batch['ntokens']:,} target tokens per step"
         columns = timed(title, runs, args, batch["ntokens"], 1)
-        lines.append({"tokens": batch["ntokens"], "target_words": words, "columns": columns})
-    return lines
+        setting = {"tokens_per_step": batch["ntokens"], "target_tokens": length}
+        lines.append({**setting, "columns": columns})
+    return {"source_tokens": args.source_length, "models": models.sizes(), "lines": lines}
 
 
 def memory(args) -> dict[str, dict]:
-    """Bytes by model and length: activations that training keeps, and what decoding remembers."""
-    lengths, pair = sorted(args.target_length), Pair(args)
-    source = pair.batch(args.sentences, args.source_length)
+    """Bytes by model and length: activations that training keeps, and the decoder's state."""
+    lengths, models = sorted(args.target_length), Models(args)
+    source = models.batch(args.sentences, args.source_length)
     found: dict[str, dict] = {}
-    for name in pair.options:
-        model = pair.build(name)
+    for name in models.options:
+        model = models.build(name)
         saved = {
-            length: saved_bytes(model, pair.task, pair.training_batch(length, length))
+            length: saved_bytes(model, models.task, models.training_batch(length, length))
             for length in lengths
         }
-        held = held_by_length(pair.build(name), pair, source, lengths)
+        held = held_by_length(models.build(name), models, source, lengths)
         found[name] = {"training": saved, "decoding": held}
     for part in ("training", "decoding"):
         rows = [[str(n), *(number(of[part][n] / 1e6) for of in found.values())] for n in lengths]
-        show(f"Memory of {part}", ["words", *(f"{name}, MB" for name in found)], rows)
+        show(f"Memory of {part}", ["tokens", *(f"{name}, MB" for name in found)], rows)
     return found
 
 
@@ -92,9 +102,9 @@ def saved_bytes(model, task, batch: dict) -> int:
     return held
 
 
-def held_by_length(model, pair: Pair, batch: dict, lengths: list[int]) -> dict[int, int]:
-    """Bytes that decoding remembers after each of *lengths* words: what the last layer gets beside
-    the newest state."""
+def held_by_length(model, models: Models, batch: dict, lengths: list[int]) -> dict[int, int]:
+    """Bytes of the decoder's state after each of *lengths* tokens: all that the last layer gets
+    beside its input."""
     found: dict[int, int] = {}
     steps = 0
 
@@ -104,7 +114,7 @@ def held_by_length(model, pair: Pair, batch: dict, lengths: list[int]) -> dict[i
         if steps in lengths:
             found[steps] = held_bytes([args[1:], kwargs])
 
-    translate = in_fairseq(model, pair, batch)
+    translate = in_fairseq(model, models, batch)
     model.decoder.layers[-1].register_forward_hook(look, with_kwargs=True)
     translate(max(lengths))
     return found

@@ -1,6 +1,6 @@
-"""What translates a batch into a forced number of words: fairseq, ONNX Runtime, CTranslate2.
+"""What translates a batch into a forced number of tokens: fairseq, our exports, CTranslate2.
 
-Each function gives another one, from the number of words to the lengths that came out."""
+Each function returns another one, from the number of tokens to the lengths of the outputs."""
 
 import tempfile
 from argparse import Namespace
@@ -8,69 +8,101 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from models import Pair, make_ready
+from fairseq.models.transformer import TransformerModelBase
+from fairseq.sequence_generator import SequenceGenerator
+from models import Models
+from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.model.folding import fold_
 
 Translate = Callable[[int], set[int]]
 
 
-def in_fairseq(model, pair: Pair, batch: dict) -> Translate:
-    """As ``fairseq-generate`` does it."""
-    make_ready(model, pair.args.beam)
+def make_ready(model, beam: int, packed: bool = True):
+    """What ``fairseq-generate`` does to a model before it translates; without *packed*, all but
+    our packed weights."""
+    model.eval()
+    cfg = OmegaConf.create({"generation": {"beam": beam, "print_alignment": None}})
+    if packed:
+        model.prepare_for_inference_(cfg)
+    else:
+        TransformerModelBase.prepare_for_inference_(model, cfg)
+        fold_(model)
+    return model
 
-    def translate(words: int) -> set[int]:
-        options = Namespace(beam=pair.args.beam, max_len_a=0, max_len_b=words, min_len=words)
-        found = pair.task.inference_step(
-            pair.task.build_generator([model], options), [model], batch
-        )
+
+def in_fairseq(
+    model, models: Models, batch: dict, packed: bool = True, search: type | None = None
+) -> Translate:
+    """As ``fairseq-generate`` does it. *search*: another one than the model's own."""
+    args = models.args
+    make_ready(model, args.beam, packed)
+
+    def translate(length: int) -> set[int]:
+        options = Namespace(beam=args.beam, max_len_a=0, max_len_b=length, min_len=length)
+        generator = models.task.build_generator([model], options, seq_gen_cls=search)
+        found = models.task.inference_step(generator, [model], batch)
         return {len(hypothesis["tokens"]) - 1 for beams in found for hypothesis in beams}
 
     return translate
 
 
-def exported(precision: str, pair: Pair, batch: dict, native: bool = False) -> Translate:
+def parts(name: str, models: Models, batch: dict) -> dict[str, Translate]:
+    """The same model without packed weights, and under fairseq's search."""
+    model = models.build(name)
+    return {
+        f"{name}, fairseq's search": in_fairseq(model, models, batch, False, SequenceGenerator),
+        f"{name}, not packed": in_fairseq(model, models, batch, False),
+    }
+
+
+def exported(
+    name: str, precision: str, models: Models, batch: dict, native: bool = False
+) -> Translate:
     """Our model as ``resmlp-mt export`` writes it."""
     from resmlp_mt.export.graphs import graphs
     from resmlp_mt.export.runtime import BeamSearch
 
-    model = make_ready(pair.build(pair.ours), pair.args.beam)
+    model = make_ready(models.build(name), models.args.beam)
     output = model.decoder.output_projection
     bias = torch.zeros(output.out_features) if output.bias is None else output.bias.detach()
-    bias[pair.task.source_dictionary.eos()] = -1e4  # the limit ends sentences, as it does elsewhere
+    bias[
+        models.task.source_dictionary.eos()
+    ] = -1e4  # the limit ends sentences, as it does elsewhere
     output.bias = torch.nn.Parameter(bias)
     limits = [model.encoder.max_source_positions, model.decoder.max_target_positions]
     files, config = graphs(model, precision, {"positions": limits})
-    search = BeamSearch(files, config, pair.args.threads, native)
+    search = BeamSearch(files, config, models.args.threads, native)
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
 
-    def translate(words: int) -> set[int]:
-        found = search.search(sources, pair.args.beam, 1.0, 0, words)
+    def translate(length: int) -> set[int]:
+        found = search.search(sources, models.args.beam, 1.0, 0, length)
         return {len(tokens) for hypotheses in found for _, tokens, _ in hypotheses}
 
     return translate
 
 
-def in_ctranslate2(precision: str, pair: Pair, batch: dict) -> Translate:
-    """The Transformer with the same weights."""
-    model, options = pair.build("transformer"), pair.options["transformer"]
+def in_ctranslate2(precision: str, models: Models, batch: dict) -> Translate:
+    """The Transformer."""
+    model, options = models.build("transformer"), models.options["transformer"]
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "converted"
-        convert(model, options, pair.task, precision, out)
-        translator = load_converted(out, precision, pair.args)
-    words_of = pair.task.source_dictionary.symbols
+        convert(model, options, models.task, precision, out)
+        translator = load_converted(out, precision, models.args)
+    symbols = models.task.source_dictionary.symbols
     rows = batch["net_input"]["src_tokens"].tolist()
-    sources = [[words_of[word] for word in row[:-1]] for row in rows]
+    sources = [[symbols[token] for token in row[:-1]] for row in rows]
 
-    def translate(words: int) -> set[int]:
-        # it stops at the longest length without a step for the end of sentence: with one word
-        # more it makes as many steps as fairseq
+    def translate(length: int) -> set[int]:
+        # CTranslate2 stops at the longest length without a step for EOS: with one token more it
+        # makes as many steps as fairseq
         found = translator.translate_batch(
             sources,
-            beam_size=pair.args.beam,
-            num_hypotheses=pair.args.beam,  # fairseq gives all of them, too
-            min_decoding_length=words + 1,
-            max_decoding_length=words + 1,
+            beam_size=models.args.beam,
+            num_hypotheses=models.args.beam,  # fairseq returns all of them, too
+            min_decoding_length=length + 1,
+            max_decoding_length=length + 1,
             max_input_length=0,
         )
         return {len(tokens) - 1 for result in found for tokens in result.hypotheses}

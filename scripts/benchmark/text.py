@@ -18,14 +18,14 @@ from resmlp_mt.export.runtime import ExportedModel
 from resmlp_mt.text.lines import read_text
 
 TOKENS = 4096  # source tokens of a batch, padding included
-# gives the number of tokens, ends included; 0 words: as many as the model wants
+# from lines, and the number of tokens to write (0: no limit), to the number of tokens, EOS included
 Translate = Callable[[list[str], int], int]
 
 
 def ours(folder: Path, native: bool, args) -> Translate:
     exported = ExportedModel(folder, args.threads, native)
 
-    def translate(lines: list[str], words: int) -> int:
+    def translate(lines: list[str], length: int) -> int:
         found = exported.stream(lines, beam=args.beam, max_tokens=TOKENS)
         return sum(len(one[0].pieces) + 1 for one in found)
 
@@ -36,8 +36,8 @@ def theirs(folder: Path, spm: Path, precision: str, args) -> Translate:
     translator = load_converted(folder, precision, args)
     subwords = sentencepiece.SentencePieceProcessor(model_file=str(spm))
 
-    def translate(lines: list[str], words: int) -> int:
-        search = {"min_decoding_length": words or 1, "max_decoding_length": words or 200}
+    def translate(lines: list[str], length: int) -> int:
+        search = {"min_decoding_length": length or 1, "max_decoding_length": length or 200}
         pieces = subwords.encode(lines, out_type=str)
         found = translator.translate_batch(
             pieces, **search, beam_size=args.beam, max_batch_size=TOKENS, batch_type="tokens"
@@ -50,13 +50,13 @@ def theirs(folder: Path, spm: Path, precision: str, args) -> Translate:
 
 
 def one_by_one(systems: dict[str, Translate], lines: list[str]) -> dict[str, dict]:
-    """Milliseconds of a line: all systems in turn, the median of three times. CTranslate2 writes
-    as many words as the first of ours."""
+    """Milliseconds per line: all systems in turn, the median of three runs. CTranslate2 writes as
+    many tokens as the first of ours."""
     taken: dict[str, list[float]] = {system: [] for system in systems}
     first, *_ = systems.values()
     for line in lines:
-        words = first([line], 0) - 1
-        runs = {system: partial(translate, [line], words) for system, translate in systems.items()}
+        length = first([line], 0) - 1
+        runs = {system: partial(translate, [line], length) for system, translate in systems.items()}
         for system, seconds in alternate(runs, 3).items():
             taken[system].append(1000 * median(seconds))
     late = len(lines) * 95 // 100
@@ -95,7 +95,7 @@ def main(args) -> dict:
         each = one_by_one(systems, lines)
     for system, taken in seconds.items():
         found[system] |= {"tokens_per_second": tokens[system] / median(taken), **each[system]}
-    head = ["", "start, s", "model, MB", "tokens/s", "ms a sentence", "95%"]
+    head = ["", "start, s", "model, MB", "tokens/s", "ms per sentence", "95%"]
     rows = [[name, *map(number, of.values())] for name, of in found.items()]
     show(f"{len(lines)} lines, beam {args.beam}", head, rows)
     return found

@@ -149,7 +149,7 @@ def test_what_the_study_counts():
     ],
 )
 def test_the_benchmark(mode, rows):
-    words = (*mode.split(), "--quick", "--repeats", 1, f"--arch-options={SMALL}")
+    words = (*mode.split(), "--quick", "--repeats", 1, "--arch", f"resmlp_mt_tiny {SMALL}")
     done = process("scripts/benchmark", *words)
     assert done.returncode == 0 and "resmlp_mt_tiny" in done.stdout, done.stderr
     assert all(re.search(rf"^{row} .*\d", done.stdout, re.M) for row in rows)

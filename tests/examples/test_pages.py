@@ -103,9 +103,15 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
-def test_numbers_are_those_of_the_results():
-    results = tables.load()
-    for page, text in PAGES.items():
-        assert tables.fill(text, results) == text, page
-    with pytest.raises(tables.UserError, match="has no table"):
-        tables.fill("<!-- x -->1<!-- /x -->", results)
+@pytest.mark.parametrize("page", PAGES)
+def test_numbers_are_those_of_the_results(page):
+    text, results = PAGES[page], tables.load()
+    assert tables.fill(text, results) == text
+    begun = re.findall("<!-- (?:table|=) ", text)
+    assert len(begun) == len(tables.MARK.findall(text)) == text.count("<!-- / -->")
+
+
+@pytest.mark.parametrize("mark", ["table x", "= x model/en-de", "= minutes x"])
+def test_unknown_marks_are_refused(mark):
+    with pytest.raises(tables.UserError, match=f"{mark} -->: "):
+        tables.fill(f"<!-- {mark} -->1<!-- / -->", tables.load())

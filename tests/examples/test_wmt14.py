@@ -19,8 +19,8 @@ SMALL = (
 )
 
 
-def commands(folder, name):
-    """The words of each ``resmlp-mt`` that a script calls, through a shell."""
+def commands(folder, pair):
+    """The words of each ``resmlp-mt`` that the script calls, through a shell."""
     program = folder / "bin" / "resmlp-mt"
     for made in (program.parent, folder / "corpora", folder / "out" / "resmlp_mt_tiny"):
         made.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def commands(folder, name):
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     variables = {"PATH": path, "OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny"}
-    command = f"bash '{SCRIPTS / name}' {SMALL}"
+    command = f"bash '{SCRIPTS / 'wmt14.sh'}' {pair} {SMALL}"
     done = shell(command, folder, **variables, VOCAB_SIZE="346", MAX_UPDATE="3")
     return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
 
@@ -40,7 +40,7 @@ def test_from_corpora_to_bleu(tmp_path, monkeypatch):
     # two updates of 32,768 tokens an epoch: the second is no update checkpoint
     for number, (split, count) in enumerate({"train": 1700, "valid": 20, "test": 20}.items()):
         write_pairs(tmp_path / "corpora", split, ("en", "de"), pairs_of(count, number))
-    for words in commands(tmp_path, "wmt14_en_de.sh"):
+    for words in commands(tmp_path, "en-de"):
         said = ran(*words)
     run = tmp_path / "out" / "resmlp_mt_tiny"
     assert "compound" in said.out and "BLEU" in said.out
@@ -50,11 +50,16 @@ def test_from_corpora_to_bleu(tmp_path, monkeypatch):
 
 
 def test_french_has_the_commands_of_german(tmp_path):
-    german, french = (commands(tmp_path, f"wmt14_en_{target}.sh") for target in ("de", "fr"))
+    german, french = (commands(tmp_path, pair) for pair in ("en-de", "en-fr"))
     assert [words[0] for words in german] == ["prepare", "train", "average", "translate", "score"]
     names = {"de": "fr", "en-de": "en-fr"}
     for de, fr in zip(german, french, strict=True):
         assert [names.get(word, word.replace("test.de", "test.fr")) for word in de] == fr
+
+
+def test_a_pair_must_be_named(tmp_path):
+    done = shell(f"bash '{SCRIPTS / 'wmt14.sh'}' en-xx", tmp_path)
+    assert done.returncode == 2 and "scripts/wmt14.sh en-de " in done.stderr
 
 
 SEGMENTS = '<doc>\n<seg id="1">A test.</seg>\n<seg id="2"> Two. </seg>\n</doc>\n'
