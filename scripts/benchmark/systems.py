@@ -14,7 +14,7 @@ from models import Models
 from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.folding import fold_
+from resmlp_mt.model.inference import fold_
 
 Translate = Callable[[int], set[int]]
 
