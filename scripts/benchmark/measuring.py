@@ -8,11 +8,14 @@ import torch
 from results import number, spread
 
 
-def alternate(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds per run, by system: A B A B ..., after a first round that does not count."""
+def alternate(
+    runs: dict[str, Callable[[], object]], repeats: int, warm: bool = False
+) -> dict[str, list[float]]:
+    """Seconds per run, by system: A B A B ..., after a first round that does not count,
+    unless they are *warm*."""
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
-    for repeat in range(1 + repeats):
+    for repeat in range(warm, 1 + repeats):
         for name, run in runs.items():
             wait()
             start = time.perf_counter()
@@ -23,13 +26,20 @@ def alternate(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, 
     return seconds
 
 
-def timed(title: str, runs: dict[str, Callable[[], object]], args, tokens: int, steps: int) -> dict:
+def timed(
+    title: str,
+    runs: dict[str, Callable[[], object]],
+    args,
+    tokens: int,
+    steps: int,
+    warm: bool = False,
+) -> dict:
     """By system: tokens per second, milliseconds per step, speed-up over the Transformer.
 
     The speed-up is the ratio of times taken right after each other, so that a slow phase of the
     machine slows both.
     """
-    seconds = alternate(runs, args.repeats)
+    seconds = alternate(runs, args.repeats, warm)
     found, rows = {}, []
     for name, taken in seconds.items():
         of = found[name] = {

@@ -33,7 +33,8 @@ def decode(args) -> dict:
                 raise UserError(f"{name} does not write {length} tokens")
         runs = {name: partial(translate, length) for name, translate in systems.items()}
         title = f"Decoding {args.sentences} x {args.beam} hypotheses, {length} tokens"
-        columns = timed(title, runs, args, args.sentences * (length + 1), length + 1)
+        tokens = args.sentences * (length + 1)
+        columns = timed(title, runs, args, tokens, length + 1, warm=True)
         lines.append({"target_tokens": length, "columns": columns})
     return {
         "sentences": args.sentences,
