@@ -1,1 +1,1 @@
-"""The model of the paper: affine maps, token mixing, branches, encoder, decoder, architectures."""
+"""The model of the paper: affine maps, token mixings, layers, encoder, decoder, architectures."""

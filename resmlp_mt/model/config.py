@@ -1,4 +1,4 @@
-"""Options of the model: fairseq's own for its Transformer, and ours beside them."""
+"""Options of the model: fairseq's own for its Transformer, and ours."""
 
 import math
 from argparse import Namespace
@@ -14,14 +14,22 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.model.mixing import TOKEN_MIXING
 
 # options of fairseq's Transformer that this model lacks
-NOT_OURS = (
-    *("cross_self_attention", "base_layers", "char_inputs", "adaptive_input"),
-    *("encoder.normalize_before", "decoder.normalize_before"),
-    *("encoder.xformers_att_config", "decoder.xformers_att_config"),
-)
+NOT_OURS = [
+    "cross_self_attention",
+    "base_layers",
+    "char_inputs",
+    "adaptive_input",
+    "layernorm_embedding",
+    "encoder.normalize_before",
+    "decoder.normalize_before",
+    "encoder.xformers_att_config",
+    "decoder.xformers_att_config",
+    "quant_noise.pq",
+    "quant_noise.scalar",
+]
+# removed options in old checkpoints, which changed what the weights mean
+REMOVED = ["folded", "token_mixing_reach"]
 NORMALIZATIONS = ("affine", "layernorm")
-# options of earlier versions that checkpoints still name, with the values that change nothing
-GONE = {"folded": False, "token_mixing_reach": 0, "inference_precision": "checkpoint"}
 
 
 def option(default, help: str):
@@ -30,14 +38,14 @@ def option(default, help: str):
 
 @dataclass
 class ResMLPConfig(TransformerConfig):
-    """fairseq's options for its Transformer, with defaults of ours, and our own."""
+    """fairseq's options for its Transformer, some with other defaults, and our own."""
 
     activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(  # type: ignore
         "gelu", "activation function of the feed-forward sublayers"
     )
     dropout: float = option(0.15, "dropout probability (the paper: 0.15 for En-De, 0.1 for En-Fr)")
     layerscale_init: float = option(
-        0.2, "first value of alpha in the affine map after each residual branch"
+        0.2, "initial value of alpha in the affine map after each residual branch"
     )
     normalization: ChoiceEnum(NORMALIZATIONS) = option(  # type: ignore
         "affine", "map before each residual branch: affine as in the paper, or layernorm"
@@ -46,14 +54,14 @@ class ResMLPConfig(TransformerConfig):
         "linear",
         "what mixes positions: linear (A of the paper, a weight for each pair of positions), "
         "toeplitz (a weight for each distance), gated (toeplitz, multiplied by a gate that reads "
-        "the word), conv (a convolution), none, or a kind of your own: resmlp_mt.register_mixing",
+        "the token), conv (a convolution), none, or a kind of your own: resmlp_mt.register_mixing",
     )
     token_mixing_heads: int = option(
-        1, "groups of channels with a mixing matrix each (the paper: 1)"
+        1, "groups of channels, each with a mixing matrix of its own (the paper: 1)"
     )
     token_mixing_kernel_size: int = option(3, "positions that --token-mixing conv reads")
     token_mixing_init_std: float = option(
-        0.02, "standard deviation of the first weights of the mixing matrices"
+        0.02, "standard deviation of the initial weights of the mixing matrices"
     )
     no_token_mixing_bias: bool = option(False, "mixing matrices without a bias")
     token_positional_embeddings: bool = option(
@@ -62,7 +70,7 @@ class ResMLPConfig(TransformerConfig):
 
 
 def set_defaults(args: Namespace, **values) -> None:
-    """Fill in what *args* lacks: *values*, then our defaults, then the Transformer's."""
+    """Fill in the options that *args* lacks: from *values*, our defaults, the Transformer's."""
     named = ResMLPConfig.__annotations__
     ours = {own.name: own.default for own in fields(ResMLPConfig) if own.name in named}
     for name, value in {**ours, **values}.items():
@@ -71,12 +79,22 @@ def set_defaults(args: Namespace, **values) -> None:
 
 
 def check_config(cfg: ResMLPConfig) -> None:
-    """Refuse what this model cannot do. fairseq takes any value from a saved configuration."""
-    _check_gone(cfg)
-    for name in NOT_OURS:
-        if attrgetter(name)(cfg):
-            flag = name.replace(".", "-").replace("_", "-")
-            raise UserError(f"--{flag}: resmlp_mt does not have it: leave it off")
+    """Raise a UserError for options that this model lacks and values that it cannot have: fairseq
+    takes any value from a saved configuration."""
+    dimension = cfg.decoder.output_dim
+    lacking = [name for name in NOT_OURS if attrgetter(name)(cfg)]
+    lacking += [name for name in REMOVED if getattr(cfg, name, None)]
+    lacking += ["decoder.output_dim"] if str(dimension) != str(cfg.decoder.embed_dim) else []
+    for name in lacking:
+        flag = name.replace(".", "-").replace("_", "-")
+        raise UserError(f"--{flag}: resmlp_mt does not have it: leave it off")
+    if cfg.adaptive_softmax_cutoff and (
+        cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
+    ):
+        raise UserError(
+            "--adaptive-softmax-cutoff: an adaptive softmax shares no weights with the embedding: "
+            "leave off --share-all-embeddings and --share-decoder-input-output-embed"
+        )
     for name, choices in (("token_mixing", TOKEN_MIXING), ("normalization", NORMALIZATIONS)):
         value = str(getattr(cfg, name))
         if value not in choices:
@@ -99,11 +117,3 @@ def check_config(cfg: ResMLPConfig) -> None:
         positions = getattr(cfg, f"max_{side}_positions")
         if positions < 1:
             raise UserError(f"--max-{side}-positions {positions}: must be at least 1")
-
-
-def _check_gone(cfg: ResMLPConfig) -> None:
-    """Refuse what only earlier versions had; their checkpoints keep such options."""
-    values = {name: getattr(cfg, name, harmless) for name, harmless in GONE.items()}
-    gone = [f"{name} {value}" for name, value in values.items() if str(value) != str(GONE[name])]
-    if gone:
-        raise UserError(f"{gone[0]}: gone from this version: resmlp_mt 0.2.0 still reads it")

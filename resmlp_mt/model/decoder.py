@@ -37,11 +37,11 @@ class ResMLPDecoder(TransformerDecoderBase):
     ):
         """Features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
 
-        The words, B x T, are padded on either side; with *incremental_state* only the last is new.
+        The tokens, B x T, are padded on either side; with *incremental_state* only the last is new.
         """
         if full_context_alignment:
             raise ValueError(
-                "full_context_alignment: a triangular A sees no future word: leave the option off"
+                "full_context_alignment: a triangular A sees no future token: leave the option off"
             )
         length = prev_output_tokens.size(1)
         check_length(prev_output_tokens, self.padding_idx, self.max_target_positions, "target")
@@ -50,8 +50,8 @@ class ResMLPDecoder(TransformerDecoderBase):
             memory = DecodingMemory.of(incremental_state)
             if len(memory.history) != length - 1:
                 raise ValueError(
-                    f"incremental_state holds {len(memory.history)} words, but prev_output_tokens "
-                    f"has {length - 1} before the newest: feed one word at a time"
+                    f"incremental_state holds {len(memory.history)} tokens, but prev_output_tokens "
+                    f"has {length - 1} before the newest: feed one token at a time"
                 )
             newest = prev_output_tokens[:, -1]
             features, extra = self._features(newest, encoder_out, memory, *attention)
@@ -68,9 +68,9 @@ class ResMLPDecoder(TransformerDecoderBase):
         features = turn_back(features, order, batch_first=True)
         return features, {"attn": [weights], "inner_states": states}
 
-    def newest_features(self, words: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
-        """The newest word of each hypothesis, R, to R x C: for our beam search."""
-        return self._features(words, encoder_out, DecodingMemory.of(incremental_state))[0]
+    def newest_features(self, tokens: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
+        """The newest token of each hypothesis, R, to R x C: for our beam search."""
+        return self._features(tokens, encoder_out, DecodingMemory.of(incremental_state))[0]
 
     def _features(
         self,
@@ -81,18 +81,14 @@ class ResMLPDecoder(TransformerDecoderBase):
         alignment_heads: int | None = None,
     ):
         """:meth:`extract_features` of tokens padded on the right, or, with *memory*, of the newest
-        words, R: then features and states are R x C."""
+        tokens, R: then features and states are R x C."""
+        source = mask = None
         if memory is None:
             source, mask = self._source(encoder_out)
             layers, need_attention = self._running_layers(), True
         else:
-            source = mask = None
             if not len(memory.history):
-                memory.layers = self._running_layers()
-                states, padding = self._source((encoder_out or {}).get("sentences", encoder_out))
-                if states is not None:
-                    rows = encoder_out.get("sentence_of_row")
-                    memory.remember(SourceMemory(states, padding, rows))
+                self._begin(memory, encoder_out or {})
             memory.history.advance(len(tokens), self.max_target_positions, tokens.device)
             layers, need_attention = memory.layers, memory.need_attention
         if alignment_layer is None:
@@ -102,8 +98,8 @@ class ResMLPDecoder(TransformerDecoderBase):
             x = x.transpose(0, 1).contiguous()
         attention, states = None, [x]
         for number, layer in enumerate(layers):
-            wanted = need_attention and number == alignment_layer
-            x, weights = layer(x, source, mask, memory, wanted)
+            need_weights = need_attention and number == alignment_layer
+            x, weights = layer(x, source, mask, memory, need_weights)
             states.append(x)
             if weights is not None:
                 attention = weights[:alignment_heads].mean(dim=0).to(x)
@@ -111,40 +107,38 @@ class ResMLPDecoder(TransformerDecoderBase):
             x = self.layer_norm(x)
         if memory is None:
             x = x.transpose(0, 1)
-        if self.project_out_dim is not None:
-            x = self.project_out_dim(x)
         return x, {"attn": [attention], "inner_states": states}
+
+    def _begin(self, memory: DecodingMemory, encoder_out: dict) -> None:
+        """Choose the layers of a search and store its source, before the first token."""
+        memory.layers = self._running_layers()
+        states, mask = self._source(encoder_out.get("sentences", encoder_out))
+        if states is not None:
+            memory.remember(SourceMemory(states, mask, encoder_out.get("sentence_of_row")))
 
     def _running_layers(self) -> Iterable[nn.Module]:
         return self.layers if self.folded is None else self.folded()
 
     @staticmethod
     def _source(encoder_out: dict | None) -> tuple[Tensor | None, Tensor | None]:
-        """The states, S x B x C, and what hides their padding, B x 1 x 1 x S, if any."""
-        if encoder_out is None or not encoder_out["encoder_out"]:
+        """The states, S x B x C, and the mask that hides their padding, B x 1 x 1 x S, or None."""
+        if not encoder_out or not encoder_out["encoder_out"]:
             return None, None
         states = encoder_out["encoder_out"][0]
         padding = next(iter(encoder_out["encoder_padding_mask"]), None)
         return states, hide_padding(padding, states.dtype)
 
     def _embed(self, tokens: Tensor, memory: DecodingMemory | None) -> Tensor:
-        """B x T words to B x T x C, or, with *memory*, R to R x C."""
+        """B x T tokens to B x T x C, or, with *memory*, R to R x C."""
         x = self.embed_scale * self.embed_tokens(tokens)
-        if self.quant_noise is not None:
-            x = self.quant_noise(x)
-        if self.project_in_dim is not None:
-            x = self.project_in_dim(x)
-        if self.embed_positions is not None:
-            if memory is None:
-                x = x + self.embed_positions(tokens)
-            else:
-                # fairseq counts positions from the number of the padding symbol
-                table = self.embed_positions
-                learned = isinstance(table, LearnedPositionalEmbedding)
-                table = table.weight if learned else table.weights
-                x = x + table[memory.history.position + self.padding_idx + 1]
-        if self.layernorm_embedding is not None:
-            x = self.layernorm_embedding(x)
+        table = self.embed_positions
+        if table is not None and memory is None:
+            x = x + table(tokens)
+        elif table is not None and memory is not None:
+            learned = isinstance(table, LearnedPositionalEmbedding)
+            rows = table.weight if learned else table.weights
+            # fairseq counts positions from the number of the padding symbol
+            x = x + rows[memory.history.position + self.padding_idx + 1]
         return self.dropout_module(x)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:

@@ -35,9 +35,9 @@ class ResMLPEncoder(TransformerEncoderBase):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict:
-        """fairseq's encoder output for B x T words, padded on either side. *token_embeddings*,
-        B x T x C, replace theirs. Every entry has the positions of *src_tokens*; the states are
-        T x B x C, the embeddings first."""
+        """fairseq's encoder output for B x T tokens, padded on either side. *token_embeddings*,
+        B x T x C, replace theirs. Outputs are padded like *src_tokens*. encoder_states: the
+        embeddings, then the output of each layer, T x B x C."""
         check_length(src_tokens, self.padding_idx, self.max_source_positions, "source")
         tokens, order = turn_right(src_tokens, self.padding_idx)
         if token_embeddings is not None and order is not None:
@@ -70,8 +70,8 @@ class ResMLPEncoder(TransformerEncoderBase):
         }
 
     def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
-        """Repeat, move or drop sentences; nothing is copied if beams stay within theirs. Decoding
-        reads the entries added here: each sentence once, and the sentence of each row."""
+        """Repeat, move or drop sentences; copies nothing if beams stay within theirs. Adds entries
+        for decoding: each sentence once, and the sentence of each row."""
         sentence = encoder_out.get("sentence_of_row")
         if sentence is None:
             sentences, rows = encoder_out, new_order

@@ -11,7 +11,6 @@ import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.modules import LayerNorm, MultiheadAttention
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
-from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -121,9 +120,8 @@ class FeedForwardBranch(Branch):
 
     def __init__(self, cfg, channels: int, hidden: int):
         super().__init__(cfg, channels)
-        noise = (cfg.quant_noise.pq, cfg.quant_noise.pq_block_size)
-        self.fc1 = quant_noise(nn.Linear(channels, hidden), *noise)
-        self.fc2 = quant_noise(nn.Linear(hidden, channels), *noise)
+        self.fc1 = nn.Linear(channels, hidden)
+        self.fc2 = nn.Linear(hidden, channels)
         self.activation_fn = activation_function(str(cfg.activation_fn))
         share = float(cfg.activation_dropout or cfg.relu_dropout or 0)
         self.activation_dropout = Dropout(share, module_name=self.__class__.__name__)
@@ -153,8 +151,6 @@ class CrossAttentionBranch(Branch):
             vdim=cfg.encoder.embed_dim,
             dropout=cfg.attention_dropout,
             encoder_decoder_attention=True,
-            q_noise=cfg.quant_noise.pq,
-            qn_block_size=cfg.quant_noise.pq_block_size,
         )
 
     def forward(
@@ -168,20 +164,23 @@ class CrossAttentionBranch(Branch):
         """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with *source*,
         which stands for both, x is R x C. The weights are H x B x T x S."""
         query, heads = compose(self.attn.q_proj, self.pre, x), self.attn.num_heads
+        drop = self.attn.dropout_module
+        share = drop.p if drop.training or drop.apply_during_inference else 0.0
         if source is None:
             keys, values = keys_values(self.attn, encoder_out)
             query = split_heads(query, heads)
+            y, weights = attend(query, keys, values, mask, share, need_weights)
+            y = y.permute(2, 0, 1, 3).flatten(2)
+            if weights is not None:
+                weights = weights.transpose(0, 1)
         else:
             keys, values = source.keys_values(id(self), partial(keys_values, self.attn))
-            query, mask = source.by_sentence(query, heads), source.mask
-        drop = self.attn.dropout_module
-        share = drop.p if drop.training or drop.apply_during_inference else 0.0
-        y, weights = attend(query, keys, values, mask, share, need_weights)
-        y = y.permute(2, 0, 1, 3).flatten(2) if source is None else source.by_row(y)
-        if weights is not None and source is None:
-            weights = weights.transpose(0, 1)
-        elif weights is not None:
-            weights = source.by_row(weights).unflatten(1, (heads, -1)).transpose(0, 1).unsqueeze(2)
+            query = source.by_sentence(query, heads)
+            y, weights = attend(query, keys, values, source.mask, share, need_weights)
+            y = source.by_row(y)
+            if weights is not None:
+                weights = source.by_row(weights).unflatten(1, (heads, -1))
+                weights = weights.transpose(0, 1).unsqueeze(2)
         return x + self.dropout(self.post(self.attn.out_proj(y))), weights
 
 

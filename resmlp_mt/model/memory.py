@@ -1,8 +1,8 @@
-"""What word-by-word decoding remembers.
+"""What step-by-step decoding remembers.
 
-Nothing moves when beam search reorders or drops hypotheses. The inputs of the mixing sublayers are
+Nothing moves when beam search reorders or drops hypotheses. The inputs of the token mixings are
 written once; a table of row numbers, shared by all layers, says whose they are. The keys and values
-of the cross-attention are kept once a sentence, since hypotheses stay within theirs.
+of the cross-attention are stored once per sentence, since hypotheses stay within theirs.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,25 +12,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# in the dictionary that fairseq hands from step to step, one for each model of an ensemble
+# in the dictionary that fairseq hands from step to step, one per model of an ensemble
 _KEY = "resmlp_mt.model.memory"
 # finished sentences are dropped when they take up this share of the keys and values: dropping them
 # copies the rest, which costs as much as a few steps over the finished ones
 CLEAR_AT = 0.25
-# with fewer rows to sum, finding those that beams share costs more than it saves
+# with fewer rows to sum, looking for those that beams share costs more than it saves
 SHARE_FROM = 1024
 # positions that there is room for at first; the room doubles when it is full
 BUCKET = 32
 
 
 class DecodingMemory:
-    """Past target words, for the mixing sublayers, and the source, for the cross-attention."""
+    """The past of the target, for the token mixings, and the source, for the cross-attention."""
 
     def __init__(self) -> None:
         self.history = BeamHistory()
-        self.source: SourceMemory | None = None  # before the first word, or without a source
-        self.layers: Iterable[nn.Module] = ()  # of the decoder, as of the first word
-        self.need_attention = True  # beside the features
+        self.source: SourceMemory | None = None  # None before the first token, or without a source
+        self.layers: Iterable[nn.Module] = ()  # the decoder's, chosen at the first token
+        self.need_attention = True  # return attention weights, too
 
     @staticmethod
     def of(incremental_state: dict) -> "DecodingMemory":
@@ -40,7 +40,7 @@ class DecodingMemory:
         return incremental_state[_KEY]
 
     def remember(self, source: "SourceMemory") -> None:
-        """Keep the source, before the first word."""
+        """Store the source, before the first token."""
         self.source, self.history.beam = source, source.beam
 
     def reorder(self, new_order: Tensor) -> None:
@@ -50,10 +50,11 @@ class DecodingMemory:
             self.source.reorder(new_order)
             self.history.beam = self.source.beam
 
-    def follow(self, rows: Tensor, kept: Tensor | None, beam: int) -> None:
-        """:meth:`reorder` for hypotheses that stay within their sentence. The sentences *kept*
-        (None: all) are left, with *beam* hypotheses each."""
-        self.history.reorder(rows)
+    def follow(self, parents: Tensor, kept: Tensor | None, beam: int) -> None:
+        """Like :meth:`reorder`, for beams that stay within their sentence: never waits for the
+        device. Each sentence has *beam* hypotheses from now on; those not in *kept* (None: all) are
+        dropped."""
+        self.history.reorder(parents)
         self.history.beam = beam
         if self.source is None:
             return
@@ -64,31 +65,32 @@ class DecodingMemory:
 
 
 class Bags(NamedTuple):
-    """The rows that each of n sums takes, as ``embedding_bag`` reads them."""
+    """The rows of n weighted sums, as ``embedding_bag`` reads them."""
 
     rows: Tensor  # E; numbers of buffer rows, those of the first sum first
     positions: Tensor  # E; the position of the input in each row
-    offsets: Tensor  # n; where the entries of each sum begin
+    offsets: Tensor  # n; index of the first entry of each sum
 
 
 class BeamHistory:
-    """Past inputs of every mixing sublayer, for R hypotheses.
+    """Past inputs of every token mixing, for R hypotheses.
 
     Attributes:
         index: R x room; the buffer row with each hypothesis's input at each position. Future
             positions point to row 0, which is zero.
         beam: how many neighbouring rows belong to one sentence; 1 if unknown.
-        rows: what mixings put there: the rows of A, H x room each; emptied when the room grows.
+        rows: by layer, the rows of A, H x room each, which the mixing puts there; emptied when the
+            room grows.
     """
 
     def __init__(self) -> None:
         self.beam = 1
-        self.index: Tensor | None = None
+        self.index = torch.zeros(0, 0, dtype=torch.long)
         self.rows: dict[int, tuple[Tensor, ...]] = {}
         self._length = 0
         self._rows = 1  # written so far, row 0 included
         self._capacity = 0  # rows of each buffer
-        self._buffers: dict[int, Tensor] = {}  # by sublayer, capacity x C
+        self._buffers: dict[int, Tensor] = {}  # by layer, capacity x C
         self._bags: list[Bags] | None = None  # of the newest position
         self._layout: tuple[torch.Size, Tensor, Tensor] | None = None
 
@@ -108,13 +110,12 @@ class BeamHistory:
 
     @property
     def launch_bound(self) -> bool:
-        """Whether each operation costs a launch, and each read a wait, as on a GPU: sums then run
-        over all positions that there is room for, and the host reads nothing."""
+        """True on a GPU: use fixed shapes and never wait for the device."""
         return self.index.device.type != "cpu"
 
     def advance(self, hypotheses: int, limit: int, device: torch.device) -> None:
         """Begin the next position, of at most *limit*: a new row for each of R hypotheses."""
-        if self.index is None:
+        if not self._length:
             self.index = torch.zeros(hypotheses, 0, dtype=torch.long, device=device)
         room = self.index.size(1)
         if self._length == room:
@@ -130,7 +131,7 @@ class BeamHistory:
 
     def reorder(self, new_order: Tensor) -> None:
         """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
-        if self.index is not None:
+        if self._length:
             self.index = self.index.index_select(0, new_order)
 
     def weighted_sum(self, layer: int, x: Tensor, row: Tensor) -> Tensor:
@@ -175,8 +176,8 @@ class BeamHistory:
         return buffer
 
     def _collect(self) -> list[Bags]:
-        """The newest position's sums: one for each hypothesis and, where beams share words, one for
-        each sentence, to be added to those of its beams."""
+        """Bags to sum for the newest position: per hypothesis, plus per sentence for the prefix
+        that its beams share."""
         index = self.index if self.launch_bound else self.index[:, : self._length]
         hypotheses, width = index.shape
         if self.launch_bound or self.beam == 1 or index.numel() < SHARE_FROM:
@@ -220,13 +221,13 @@ def _select(chosen: Tensor, rows: Tensor) -> Bags:
 class SourceMemory:
     """Each layer's keys and values of B sentences, for R hypotheses of theirs.
 
-    *states*, S x B x C, are the encoder's output; *sentence*, R, says whose each hypothesis is
-    (None: one a sentence).
+    *states*, S x B x C, are the encoder's output; *sentence*, R, is the number of the sentence that
+    each hypothesis translates (None: one hypothesis per sentence).
 
     Attributes:
         mask: added to the attention scores, stored x 1 x 1 x S, or None.
         stored: how many sentences have keys and values.
-        sentence: R; the one of them that each hypothesis translates.
+        sentence: R; the number of each hypothesis's sentence among the stored ones.
         beam: how many neighbouring rows belong to one sentence; 1 if their numbers differ.
     """
 
@@ -234,7 +235,7 @@ class SourceMemory:
         self._states, self.mask = states, mask
         self._keys_values: dict[int, tuple[Tensor, Tensor]] = {}
         self.stored = states.size(1)
-        self._live: Tensor | None = None  # the stored sentences still translated; None: all
+        self._active: Tensor | None = None  # numbers of stored sentences in use; None: all
         self.beam = 1
         self.sentence = torch.arange(self.stored, device=states.device)
         if sentence is not None:
@@ -243,24 +244,24 @@ class SourceMemory:
     def keys_values(
         self, layer: int, project: Callable[[Tensor], tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor]:
-        """What *project* makes of the states for a layer, stored x H x S x C / H each."""
+        """A layer's keys and values, stored x H x S x C / H each; *project* makes them once."""
         if layer not in self._keys_values:
             keys, values = project(self._states)
             self._keys_values[layer] = keys.contiguous(), values.contiguous()
         return self._keys_values[layer]
 
     def by_sentence(self, x: Tensor, heads: int) -> Tensor:
-        """R x C to stored x H x K x C / H: to attention, K beams are K words of a target."""
+        """R x C to stored x H x K x C / H: for attention, K beams are K positions of a target."""
         x = x.view(-1, self.beam, heads, x.size(1) // heads)
-        if self._live is not None:
-            x = x.new_zeros(self.stored, *x.shape[1:]).index_copy_(0, self._live, x)
+        if self._active is not None:
+            x = x.new_zeros(self.stored, *x.shape[1:]).index_copy_(0, self._active, x)
         return x.transpose(1, 2)
 
     def by_row(self, x: Tensor) -> Tensor:
         """Stored x H x K x N to R x H N: undoes :meth:`by_sentence`."""
         x = x.transpose(1, 2)
-        if self._live is not None:
-            x = x.index_select(0, self._live)
+        if self._active is not None:
+            x = x.index_select(0, self._active)
         return x.reshape(len(self.sentence), -1)
 
     def reorder(self, new_order: Tensor) -> None:
@@ -275,39 +276,39 @@ class SourceMemory:
         self.beam = beam
 
     def keep(self, sentences: Tensor) -> None:
-        """Of the sentences that are left, keep the given ones, with all their beams."""
+        """Drop all but these of the active sentences, given by their places."""
         kept = self.sentence.view(-1, self.beam).index_select(0, sentences)
-        self._set_live(kept[:, 0], kept.view(-1))
+        self._set_active(kept[:, 0], kept.view(-1))
 
     def _assign(self, sentence: Tensor) -> None:
-        """Begin anew with hypotheses of these stored sentences, R."""
+        """Set the stored sentence of each hypothesis, R; waits for the device."""
         numbers = sentence.tolist()
         kept = list(dict.fromkeys(numbers))
         beam = len(numbers) // max(len(kept), 1)
         if [s for s in kept for _ in range(beam)] == numbers:
             self.beam = beam
-            self._set_live(torch.tensor(kept, device=sentence.device), sentence)
+            self._set_active(torch.tensor(kept, device=sentence.device), sentence)
         else:
             # unequal numbers of hypotheses: each gets its own keys and values
             self.beam = 1
-            self._live = None
+            self._active = None
             self._store_only(sentence)
 
-    def _set_live(self, live: Tensor, sentence: Tensor) -> None:
-        self.sentence, self._live = sentence, live
-        if len(live) <= (1 - CLEAR_AT) * self.stored:
-            self._store_only(live)
-        elif len(live) == self.stored and bool((live[1:] > live[:-1]).all()):
-            self._live = None
+    def _set_active(self, active: Tensor, sentence: Tensor) -> None:
+        self.sentence, self._active = sentence, active
+        if len(active) <= (1 - CLEAR_AT) * self.stored:
+            self._store_only(active)
+        elif len(active) == self.stored and bool((active[1:] > active[:-1]).all()):
+            self._active = None
 
-    def _store_only(self, live: Tensor) -> None:
-        self._states = self._states.index_select(1, live)
+    def _store_only(self, active: Tensor) -> None:
+        self._states = self._states.index_select(1, active)
         if self.mask is not None:
-            self.mask = self.mask.index_select(0, live)
+            self.mask = self.mask.index_select(0, active)
         self._keys_values = {
-            layer: (keys.index_select(0, live), values.index_select(0, live))
+            layer: (keys.index_select(0, active), values.index_select(0, active))
             for layer, (keys, values) in self._keys_values.items()
         }
-        self.stored, self._live = len(live), None
-        rows = torch.arange(len(live), device=live.device)
+        self.stored, self._active = len(active), None
+        rows = torch.arange(len(active), device=active.device)
         self.sentence = rows.repeat_interleave(self.beam)

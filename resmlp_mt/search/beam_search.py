@@ -1,8 +1,8 @@
-"""Beam search for one ResMLP: what fairseq's SequenceGenerator finds, in fewer passes over memory.
+"""Beam search for one ResMLP: fairseq's SequenceGenerator with fewer passes over memory.
 
 At each step fairseq's generator copies the encoder's output and every hypothesis, and passes over
-the scores of the whole vocabulary some eight times. This one keeps words and back pointers, and
-puts the hypotheses together at the end.
+the scores of the whole vocabulary some eight times. This one stores tokens and the parent of each
+hypothesis, and puts the hypotheses together at the end.
 """
 
 import textwrap
@@ -21,16 +21,16 @@ from resmlp_mt.model.packing import PackedLinear
 from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
 
-# on a GPU, steps between two checks which sentences are done: each is a wait
-ASK_EVERY = 8
+# on a GPU, check for finished sentences every 8 steps: each check waits for the GPU
+CHECK_EVERY = 8
 
 
 class NotFinite(UserError):
-    """Sentences without a translation, by what to call each of them."""
+    """Sentences without a translation; *names* identify them to the user."""
 
     def __init__(self, names: list[str]):
         super().__init__(
-            f"sentence{'s' if len(names) > 1 else ''} {', '.join(names)}: the scores of the words "
+            f"sentence{'s' if len(names) > 1 else ''} {', '.join(names)}: the scores of the tokens "
             "are NaN or infinite, so that there is no translation: the model overflowed "
             "(translate without --fp16) or its weights are not finite (use another checkpoint)"
         )
@@ -50,20 +50,20 @@ class ResMLPGenerator(SequenceGenerator):
     ):
         if prefix_tokens is not None or constraints is not None or not self._is_plain():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
-        first_word = self.eos if bos_token is None else bos_token
+        first_token = self.eos if bos_token is None else bos_token
         with torch.inference_mode():
-            found = self._beam_search(sample["net_input"], first_word).fetch()
-        lost = found.not_finite()
-        if lost:
-            raise NotFinite([self._name(sample, number) for number in lost])
-        return found.results(self.len_penalty if self.normalize_scores else None)
+            result = self._beam_search(sample["net_input"], first_token).fetch()
+        overflowed = result.not_finite()
+        if overflowed:
+            raise NotFinite([self._name(sample, number) for number in overflowed])
+        return result.hypotheses(self.len_penalty if self.normalize_scores else None)
 
     def _name(self, sample: dict, number: int) -> str:
         """The number of a sentence in the data, if the batch has it, and its first words."""
         tokens = sample["net_input"]["src_tokens"][number]
-        words = self.model.single_model.encoder.dictionary.string(tokens[tokens != self.pad])
+        text = self.model.single_model.encoder.dictionary.string(tokens[tokens != self.pad])
         where = int(sample["id"][number]) if "id" in sample else f"{number} of the batch"
-        return f"{where} ({textwrap.shorten(words, 60)})"
+        return f"{where} ({textwrap.shorten(text, 60)})"
 
     def _is_plain(self) -> bool:
         return (
@@ -77,14 +77,14 @@ class ResMLPGenerator(SequenceGenerator):
             and self.model.single_model.decoder.adaptive_softmax is None
         )
 
-    def _beam_search(self, net_input: dict[str, Tensor], first_word: int) -> Hypotheses:
+    def _beam_search(self, net_input: dict[str, Tensor], first_token: int) -> Hypotheses:
         """The hypotheses of B sentences. The host waits for a GPU every few steps only."""
         src_tokens = net_input["src_tokens"]
         sentences, source_length = src_tokens.shape
         max_len = min(int(self.max_len_a * source_length + self.max_len_b), self.max_len - 1)
         if self.min_len > max_len:
             raise UserError(
-                f"--min-len {self.min_len}: a hypothesis has at most {max_len} words here: lower "
+                f"--min-len {self.min_len}: a hypothesis has at most {max_len} tokens here: lower "
                 "it, or raise --max-len-b"
             )
         model, beam, device = self.model.single_model, self.beam_size, src_tokens.device
@@ -92,34 +92,40 @@ class ResMLPGenerator(SequenceGenerator):
         state: dict = {}
         memory = DecodingMemory.of(state)
         memory.need_attention = False
-        found = Hypotheses(
-            sentences, beam, max_len + 1, self.vocab_size, first_word, self.eos, device
+        hypotheses = Hypotheses(
+            sentences, beam, max_len + 1, self.vocab_size, first_token, self.eos, device
         )
         rows = sentences * beam if device.type == "cpu" else 0
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):
-            features = model.decoder.newest_features(found.words, encoder_out, state)
+            # (1) score every next token of each hypothesis: R x V
+            features = model.decoder.newest_features(hypotheses.tokens, encoder_out, state)
             logits = self._logits(model.decoder.output_projection, features, buffer)
             normalizers = log_normalizer(logits)
             self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
-            best, candidates = best_continuations(
-                logits, found.scores - normalizers, found.first_candidates, 2 * beam
+            # (2) take the best continuations of each sentence: B x 2 K
+            scores, candidates = best_continuations(
+                logits, hypotheses.scores - normalizers, hypotheses.first_candidates, 2 * beam
             )
-            memory.follow(found.add(normalizers, candidates, best), None, beam)
+            # (3) those that are EOS are finished, the best K others continue
+            parents = hypotheses.add(normalizers, candidates, scores)
+            memory.follow(parents, None, beam)
+            # (4) end, or drop finished sentences
             launch_bound = memory.history.launch_bound
-            if step < self.min_len or (launch_bound and step % ASK_EVERY):
+            if step < self.min_len or (launch_bound and step % CHECK_EVERY):
                 continue
-            left = [n for n, done in enumerate(found.done()) if not done]
-            if not left:
+            active = [n for n, finished in enumerate(hypotheses.finished()) if not finished]
+            if not active:
                 break
             # fewer rows are less work for a CPU; for a GPU half of them are worth the copies
-            if len(left) <= (len(found.left) // 2 if launch_bound else len(found.left) - 1):
-                left = torch.tensor(left, device=device)
-                memory.follow(found.keep(left), left, beam)
-        return found
+            before = len(hypotheses.active)
+            if len(active) <= (before // 2 if launch_bound else before - 1):
+                kept = torch.tensor(active, device=device)
+                memory.follow(hypotheses.keep(kept), kept, beam)
+        return hypotheses
 
     def _rule_out(self, logits: Tensor, may_end: bool, must_end: bool) -> None:
-        """Lower the scores, R x V, of words that must not come next, in place."""
+        """Lower the scores, R x V, of tokens that must not come next, in place."""
         if must_end:
             logits[:, : self.eos].fill_(-torch.inf)
             logits[:, self.eos + 1 :].fill_(-torch.inf)
@@ -139,9 +145,9 @@ class ResMLPGenerator(SequenceGenerator):
         if _is_plain_product(layer, features):
             torch.ops.aten.linear.out(features, layer.weight, layer.bias, out=out)
         else:
-            chunk = max(1, CHUNK * 4 // out.size(1))
-            for some, target in zip(features.split(chunk), out.split(chunk), strict=True):
-                target.copy_(layer(some))
+            rows = max(1, CHUNK * 4 // out.size(1))
+            for part, target in zip(features.split(rows), out.split(rows), strict=True):
+                target.copy_(layer(part))
         return out if self.temperature == 1.0 else out.div_(self.temperature)
 
 

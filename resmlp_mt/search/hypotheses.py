@@ -13,14 +13,14 @@ from torch import Tensor
 class Hypotheses:
     """K hypotheses for each of B sentences, R = B K rows grouped by sentence.
 
-    A candidate is a row and its next word: ``row * vocabulary + word``. Each step keeps the best
-    2 K of each sentence. A hypothesis has at most *steps* words, its end included.
+    A candidate is a row and its next token: ``row * V + token``. Each step records the best 2 K of
+    each sentence. A hypothesis has at most *steps* tokens, EOS included.
 
     Attributes:
-        words: the newest word of each row, int64. At first there is one row a sentence.
-        scores: n x 1; the sum of the log-probabilities of each row's words.
-        first_candidates: B x 1; the candidate of each sentence's first row and word 0.
-        left: the sentences whose rows these are.
+        tokens: the newest token of each row, int64. At first there is one row per sentence.
+        scores: R x 1; the sum of the log-probabilities of each row's tokens.
+        first_candidates: B x 1; the candidate of each sentence's first row and token 0.
+        active: the numbers of the sentences whose rows these are.
     """
 
     def __init__(
@@ -29,15 +29,15 @@ class Hypotheses:
         beam: int,
         steps: int,
         vocabulary: int,
-        first_word: int,
+        first_token: int,
         eos: int,
         device: torch.device,
     ):
         self.beam, self.vocabulary, self.eos = beam, vocabulary, eos
-        self.words = torch.full((sentences,), first_word, device=device)
+        self.tokens = torch.full((sentences,), first_token, device=device)
         self.scores = torch.zeros(sentences, 1, device=device)
-        self.left = list(range(sentences))
-        self._left = torch.arange(sentences, device=device)
+        self.active = list(range(sentences))
+        self._active = torch.arange(sentences, device=device)
         self._set_first_candidates(1)
         self._steps = 0
         shape = steps, sentences, 2 * beam
@@ -47,60 +47,60 @@ class Hypotheses:
         self._normalizers = torch.zeros(steps, sentences, beam, device=device)
 
     def add(self, normalizers: Tensor, candidates: Tensor, scores: Tensor) -> Tensor:
-        """Keep the candidates of a step and their scores, B x 2 K, the best first; returns the row
-        that each new row continues, R. Those of the first K that are the last word end.
-        *normalizers*, n x 1, are not finite where one of a row's scores is not."""
-        at = self._steps, self._left
+        """Record a step's best candidates and their scores, B x 2 K, the best first. Those among
+        the first K that are EOS finish a hypothesis. Returns the parent of each new row, R.
+        *normalizers*, R x 1, are not finite where one of a row's scores is not."""
+        at = self._steps, self._active
         ends = candidates.remainder(self.vocabulary).eq(self.eos) & scores.ne(-torch.inf)
-        self._normalizers[at] = normalizers.view(len(self._left), -1)
+        self._normalizers[at] = normalizers.view(len(self._active), -1)
         self._candidates[at], self._scores[at], self._ends[at] = candidates, scores, ends
         self._steps += 1
-        going_on = _best_going_on(ends, self.beam)
-        candidates, scores = candidates.gather(1, going_on).view(-1), scores.gather(1, going_on)
-        if len(candidates) != len(self.words):
+        survivors = _best_survivors(ends, self.beam)
+        candidates, scores = candidates.gather(1, survivors).view(-1), scores.gather(1, survivors)
+        if len(candidates) != len(self.tokens):
             self._set_first_candidates(self.beam)
-        self.words, self.scores = candidates.remainder(self.vocabulary), scores.view(-1, 1)
+        self.tokens, self.scores = candidates.remainder(self.vocabulary), scores.view(-1, 1)
         return candidates.div(self.vocabulary, rounding_mode="floor")
 
-    def done(self) -> list[bool]:
-        """Whether each sentence left has its K hypotheses; waits for the device."""
+    def finished(self) -> list[bool]:
+        """Whether each active sentence has K finished hypotheses; waits for the device."""
         ended = self._ends[: self._steps, :, : self.beam].sum(dim=(0, 2))
-        return ended.ge(self.beam).index_select(0, self._left).tolist()
+        return ended.ge(self.beam).index_select(0, self._active).tolist()
 
     def keep(self, sentences: Tensor) -> Tensor:
-        """Of the sentences left, keep the given ones; returns their rows."""
+        """Drop all but these of the active sentences, given by their places; returns their rows."""
         beams = torch.arange(self.beam, device=sentences.device)
         rows = (sentences.unsqueeze(1) * self.beam + beams).view(-1)
-        self.left = [self.left[i] for i in sentences.tolist()]
-        self.words, self.scores = (x.index_select(0, rows) for x in (self.words, self.scores))
-        self._left = self._left.index_select(0, sentences)
+        self.active = [self.active[i] for i in sentences.tolist()]
+        self.tokens, self.scores = (x.index_select(0, rows) for x in (self.tokens, self.scores))
+        self._active = self._active.index_select(0, sentences)
         self._set_first_candidates(self.beam)
         return rows
 
     def _set_first_candidates(self, rows: int) -> None:
-        first = torch.arange(len(self._left), device=self._left.device)
+        first = torch.arange(len(self._active), device=self._active.device)
         self.first_candidates = (first * (rows * self.vocabulary)).unsqueeze(1)
 
     def fetch(self) -> "Fetched":
-        """Everything, brought to the host by one transfer."""
-        kept = self._candidates, self._scores, self._normalizers, self._ends
-        kept = [some[: self._steps] for some in kept]
-        parts = [some.reshape(-1).view(torch.uint8) for some in kept]
+        """The whole search, brought to the host by one transfer."""
+        stored = self._candidates, self._scores, self._normalizers, self._ends
+        stored = [x[: self._steps] for x in stored]
+        parts = [x.reshape(-1).view(torch.uint8) for x in stored]
         flat = torch.cat(parts).cpu().split([part.numel() for part in parts])
-        pairs = zip(flat, kept, strict=True)
-        here = (part.view(some.dtype).view(some.shape) for part, some in pairs)
-        return Fetched(self.vocabulary, self.eos, *here)
+        pairs = zip(flat, stored, strict=True)
+        on_host = (part.view(x.dtype).view(x.shape) for part, x in pairs)
+        return Fetched(self.vocabulary, self.eos, *on_host)
 
 
-def _best_going_on(ends: Tensor, beam: int) -> Tensor:
-    """Places of the best K of 2 K candidates that do not end. A row ends at most once, so that
-    there are enough."""
+def _best_survivors(ends: Tensor, beam: int) -> Tensor:
+    """Indices of the best K candidates that are not EOS. There are always K: a row has at most one
+    EOS candidate."""
     return ends.sort(dim=-1, stable=True).indices[..., :beam]
 
 
 class Fetched:
-    """A search that has ended, on the host: for each of T steps the candidates, their scores and
-    which of them *ends*, T x B x 2 K, and the normalizers of the rows, T x B x K."""
+    """A search on the host: for each of T steps the candidates, their scores and which of them
+    *ends* a hypothesis, T x B x 2 K, and the normalizers of the rows, T x B x K."""
 
     def __init__(
         self,
@@ -113,51 +113,51 @@ class Fetched:
     ):
         _, sentences, beam = normalizers.shape
         self.eos, self.normalizers = eos, normalizers
-        # rows by their numbers among all sentences
-        rows = candidates.div(vocabulary, rounding_mode="floor") % beam
-        rows[0] = 0
-        rows += torch.arange(0, sentences * beam, beam).unsqueeze(1)
-        words = candidates % vocabulary
-        going_on = _best_going_on(ends, beam)
-        # T x R: the word that became each row, its score, and the row before
-        self.words, self.scores, self.rows = (
-            x.gather(2, going_on).flatten(1) for x in (words, scores, rows)
+        # parents by their numbers among the rows of all sentences
+        parents = candidates.div(vocabulary, rounding_mode="floor") % beam
+        parents[0] = 0
+        parents += torch.arange(0, sentences * beam, beam).unsqueeze(1)
+        tokens = candidates % vocabulary
+        survivors = _best_survivors(ends, beam)
+        # T x R, of each row: its token, its score and its parent
+        self.tokens, self.scores, self.parents = (
+            x.gather(2, survivors).flatten(1) for x in (tokens, scores, parents)
         )
-        # B x T K: the first K that end, of each sentence
+        # B x T K: the first K candidates of all steps
         ends, last_scores, last_rows = (
-            x[:, :, :beam].transpose(0, 1).flatten(1) for x in (ends, scores, rows)
+            x[:, :, :beam].transpose(0, 1).flatten(1) for x in (ends, scores, parents)
         )
         ended = ends.cumsum(1)
         # the step at which a sentence had its K hypotheses
-        self.done_at = (ended < beam).sum(1) // beam
+        self.finished_at = (ended < beam).sum(1) // beam
         last = ends & (ended <= beam)
         self.counts = last.sum(1).tolist()  # hypotheses of each sentence
         self.last_steps = last.nonzero()[:, 1] // beam
         self.last_scores, self.last_rows = last_scores[last], last_rows[last]
 
-    def results(self, length_penalty: float | None) -> list[list[dict[str, Tensor]]]:
-        """fairseq's results: each sentence's hypotheses, the best first. With a *length_penalty*,
-        scores are divided by the number of words to that power."""
+    def hypotheses(self, length_penalty: float | None) -> list[list[dict[str, Tensor]]]:
+        """fairseq's result: each sentence's hypotheses, the best first. With a *length_penalty*,
+        scores are divided by the number of tokens to that power."""
         steps, rows = self.last_steps, self.last_rows
-        each, longest = torch.arange(len(steps)), max(steps.tolist(), default=0)
-        words = torch.zeros(len(steps), longest + 1, dtype=torch.long)
+        number, longest = torch.arange(len(steps)), max(steps.tolist(), default=0)
+        tokens = torch.zeros(len(steps), longest + 1, dtype=torch.long)
         scores = torch.zeros(len(steps), longest + 1)
         for t in reversed(range(longest)):
             # the rows of shorter hypotheses point anywhere: what they read is not used
-            words[:, t], scores[:, t] = self.words[t][rows], self.scores[t][rows]
-            rows = torch.where(steps > t, self.rows[t][rows], rows)
-        words[each, steps], scores[each, steps] = self.eos, self.last_scores
-        of_words = scores.diff(prepend=scores.new_zeros(len(scores), 1))
+            tokens[:, t], scores[:, t] = self.tokens[t][rows], self.scores[t][rows]
+            rows = torch.where(steps > t, self.parents[t][rows], rows)
+        tokens[number, steps], scores[number, steps] = self.eos, self.last_scores
+        of_tokens = scores.diff(prepend=scores.new_zeros(len(scores), 1))
         final, lengths = self.last_scores, (steps + 1).tolist()
         if length_penalty is not None:
             final = final / torch.tensor([length**length_penalty for length in lengths])
         hypotheses = (
             {
-                "tokens": words[n, :length],
+                "tokens": tokens[n, :length],
                 "score": final[n],
                 "attention": torch.empty(0),
                 "alignment": torch.empty(0),
-                "positional_scores": of_words[n, :length],
+                "positional_scores": of_tokens[n, :length],
             }
             for n, length in enumerate(lengths)
         )
@@ -167,7 +167,7 @@ class Fetched:
         ]
 
     def not_finite(self) -> list[int]:
-        """The sentences with a row whose normalizer was not finite before they were done."""
-        lost = ~self.normalizers.isfinite().all(dim=2)  # T x B
-        in_time = torch.arange(len(lost)).unsqueeze(1) <= self.done_at
-        return (lost & in_time).any(dim=0).nonzero().view(-1).tolist()
+        """The sentences with a normalizer that was not finite before they were finished."""
+        overflowed = ~self.normalizers.isfinite().all(dim=2)  # T x B
+        in_time = torch.arange(len(overflowed)).unsqueeze(1) <= self.finished_at
+        return (overflowed & in_time).any(dim=0).nonzero().view(-1).tolist()

@@ -118,15 +118,6 @@ def test_a_model_that_differs_is_not_written(data, plain, tmp_path, monkeypatch)
         verify(other, tmp_path / "out", "int8", LINES)
 
 
-@pytest.mark.parametrize("more", ["token_positional_embeddings", "layernorm_embedding"])
-def test_quant_noise(data, plain, tmp_path, more):
-    """The encoder of fairseq has it behind these, the decoder before them."""
-    model, _ = random_model(data, quant_noise_pq=0.1, quant_noise_pq_block_size=4, **{more: True})
-    theirs = with_model(plain.translator, model, beam=4)
-    found = export_model(theirs, tmp_path / "out", "float32", LINES)
-    assert found["steps"] < 1e-3 and found["same"] >= len(LINES) - 1
-
-
 @pytest.mark.parametrize("precision", ["int8", "float16"])
 def test_smaller(plain, tmp_path, precision):
     found = export_model(plain.translator, tmp_path / "out", precision, None)

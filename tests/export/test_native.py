@@ -55,7 +55,7 @@ CASES = [
     dict(token_mixing="gated", token_mixing_heads=4, **WIDE),
     dict(token_mixing="gated", activation_fn="relu", **SHARED),
     dict(token_mixing="toeplitz", activation_fn="gelu_accurate", normalization="layernorm"),
-    dict(token_mixing="linear", token_mixing_heads=2, layernorm_embedding=True),
+    dict(token_mixing="linear", token_mixing_heads=2),
     dict(token_mixing="linear", activation_fn="tanh", **SHARED),
     dict(token_mixing="conv", token_mixing_kernel_size=5, token_positional_embeddings=True),
     dict(token_mixing="conv", token_mixing_kernel_size=1, token_positional_embeddings=True),
@@ -157,8 +157,6 @@ def test_hostile_folders(int8, tmp_path, what):
 
 
 def test_what_the_native_step_is_not_for(plain, int8, tmp_path, monkeypatch):
-    quant = {"quant_noise_pq": 0.1, "quant_noise_pq_block_size": 4}
-    refused(exported(plain, tmp_path / "out", **quant), "does not know other.weight: .* without")
     folder = shutil.copytree(int8, tmp_path / "old")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "native": None}))

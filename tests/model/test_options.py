@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.config import NOT_OURS
+from resmlp_mt.model.config import NOT_OURS, REMOVED
 from resmlp_mt.model_folder import LENPEN, length_penalty
 
 
@@ -65,15 +65,6 @@ def test_layerdrop():
     assert len({round(loss_of(dropping, dictionary).item(), 5) for _ in range(12)}) > 1
 
 
-def test_quantization_noise():
-    """It zeroes blocks of a weight at each use in training."""
-    model, dictionary = build_model(quant_noise_pq=0.5, quant_noise_pq_block_size=2)
-    linear = {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
-    for training, noisy in ((False, set()), (True, set(linear) - {"decoder.output_projection"})):
-        loss_of(model.train(training), dictionary)
-        assert {name for name, layer in linear.items() if (layer.weight == 0).any()} == noisy
-
-
 @pytest.mark.parametrize("offload", [False, True])
 def test_checkpointed_activations(offload):
     """Layers are computed again for the backward pass: same losses and gradients."""
@@ -106,10 +97,18 @@ def test_layers_to_keep():
     assert torch.equal(loss_of(model, dictionary), loss_of(whole, dictionary))
 
 
+SHARED, TIED = {"share_all_embeddings": True}, {"share_decoder_input_output_embed": True}
+
+
 @pytest.mark.parametrize(
-    "options, said",
+    "options, message",
     [
-        *(({n.replace(".", "_"): "1"}, "--" + re.sub("[._]", "-", n)) for n in NOT_OURS),
+        *(
+            ({name.replace(".", "_"): "1"}, "--" + re.sub("[._]", "-", name) + ": resmlp_mt does")
+            for name in [*NOT_OURS, *REMOVED, "decoder.output_dim"]
+        ),
+        ({"adaptive_softmax_cutoff": "8", **SHARED}, "--adaptive-softmax-cutoff: an adaptive"),
+        ({"adaptive_softmax_cutoff": "8", **TIED}, "--adaptive-softmax-cutoff: an adaptive"),
         ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
         ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
         ({"token_mixing_heads": 5}, "--token-mixing-heads 5 does not divide the 16 channels"),
@@ -119,18 +118,15 @@ def test_layers_to_keep():
         ({"token_mixing": "conv", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
         ({"token_mixing": "conv", "token_mixing_kernel_size": 4}, "--token-mixing-kernel-size 4"),
         ({"token_mixing": "conv", "token_mixing_kernel_size": -1}, "--token-mixing-kernel-size -1"),
-        ({"folded": True}, "folded True: gone from this version: resmlp_mt 0.2.0 still"),
-        ({"token_mixing_reach": 3}, "token_mixing_reach 3: gone from this version"),
-        ({"inference_precision": "int8"}, "inference_precision int8: gone from this version"),
         ({"max_source_positions": 0}, "--max-source-positions 0"),
         ({"max_target_positions": -5}, "--max-target-positions -5"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_refused_options(options, said):
+def test_refused_options(options, message):
     with pytest.raises(UserError) as caught:
         build_model(**options)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_two_dictionaries_that_fairseq_would_merge():
@@ -163,16 +159,16 @@ def test_too_long():
             run(batch, *more)
 
 
-def test_words_out_of_turn():
-    """Decoding takes exactly one new word a step; a triangular A sees no future one."""
+def test_decoding_takes_one_new_token_per_step():
+    """A triangular A sees no future one."""
     model, dictionary = build_model()
     encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4,)), dictionary))
     prev = torch.randint(4, len(dictionary), (1, 4))
     state: dict = {}
-    with pytest.raises(ValueError, match="one word at a time"):
+    with pytest.raises(ValueError, match="one token at a time"):
         model.decoder(prev[:, :2], encoder_out, state)
     model.decoder(prev[:, :1], encoder_out, state)
-    with pytest.raises(ValueError, match="holds 1 words, .* has 2 before the newest"):
+    with pytest.raises(ValueError, match="holds 1 tokens, .* has 2 before the newest"):
         model.decoder(prev[:, :3], encoder_out, state)
     with pytest.raises(ValueError, match="full_context_alignment"):
         model.decoder(prev, encoder_out, full_context_alignment=True)

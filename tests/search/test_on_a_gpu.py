@@ -66,7 +66,7 @@ def test_operations_of_a_step(kind, monkeypatch):
     monkeypatch.setattr(memory.BeamHistory, "launch_bound", True)
     for module in (candidates, beam_search):
         monkeypatch.setattr(module, "in_chunks", lambda x: False)
-    nothing = SimpleNamespace(not_finite=list, results=lambda length_penalty: [])
+    nothing = SimpleNamespace(not_finite=list, hypotheses=lambda length_penalty: [])
     monkeypatch.setattr(Hypotheses, "fetch", lambda self: nothing)
     few, many = (operations_of(words, kind) for words in (12, 20))
     asked = many - few
@@ -118,7 +118,7 @@ def train_fold_and_decode(kind):
     generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=3)
     with torch.inference_mode():
         found = generator._beam_search({"src_tokens": source}, dictionary.eos())
-    assert (found.words.device.type, found.words.shape) == (DEVICE, (9,))
+    assert (found.tokens.device.type, found.tokens.shape) == (DEVICE, (9,))
 
 
 if __name__ == "__main__":

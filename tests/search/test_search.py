@@ -1,4 +1,4 @@
-"""Our beam search finds what fairseq's SequenceGenerator finds, and leaves it what it cannot do."""
+"""Our beam search finds what fairseq's SequenceGenerator finds, and leaves the rest to it."""
 
 from argparse import Namespace
 
@@ -21,18 +21,34 @@ from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import NotFinite, ResMLPGenerator
 from resmlp_mt.search.hypotheses import Hypotheses
 
-LENGTHS = ((1,), (5, 12), (12, 3, 7), (2, 9, 9, 4), (6, 1, 11, 3, 8), (10, 2, 5, 12, 1, 7))
-SEARCHES = (
-    dict(beam_size=1, max_len_b=10),
-    dict(beam_size=2, max_len_a=1.2, max_len_b=3, min_len=3, len_penalty=0.6),
-    dict(beam_size=4, max_len_b=15, min_len=0, unk_penalty=0.5),
-    dict(beam_size=5, max_len_a=0.5, max_len_b=6, temperature=1.3, len_penalty=1.4),
-    dict(beam_size=8, max_len_a=1, max_len_b=1, normalize_scores=False, unk_penalty=-3.0),
-    dict(beam_size=5, max_len_b=200, min_len=3, temperature=0.7),
-    dict(beam_size=2, max_len=6, min_len=5),
-    dict(beam_size=3, max_len_b=0, min_len=0),
-    dict(beam_size=3, max_len_b=9, eos=6, call={"bos_token": 7}),
-)
+SEARCHES = {
+    "greedy": dict(beam_size=1, max_len_b=10),
+    "max-len-a": dict(beam_size=2, max_len_a=1.2, max_len_b=3, min_len=3, len_penalty=0.6),
+    "unk-penalty": dict(beam_size=4, max_len_b=15, min_len=0, unk_penalty=0.5),
+    "temperature": dict(beam_size=5, max_len_a=0.5, max_len_b=6, temperature=1.3, len_penalty=1.4),
+    "unnormalized": dict(
+        beam_size=8, max_len_a=1, max_len_b=1, normalize_scores=False, unk_penalty=-3.0
+    ),
+    "up to the positions": dict(beam_size=5, max_len_b=200, min_len=3, temperature=0.7),
+    "max-len": dict(beam_size=2, max_len=6, min_len=5),
+    "EOS alone": dict(beam_size=3, max_len_b=0, min_len=0),
+    "other EOS and BOS": dict(beam_size=3, max_len_b=9, eos=6, call={"bos_token": 7}),
+}
+# without mixing the same tokens score the same in many orders: which comes first is chance
+MODELS = {
+    **{
+        f"{kind}, {heads} heads": dict(token_mixing=kind, token_mixing_heads=heads)
+        for kind, heads in MIXINGS
+        if kind != "none"
+    },
+    "no cross-attention": {"no_cross_attention": True},
+    "a wider decoder": {"encoder_embed_dim": 12, "decoder_embed_dim": 16},
+    "layernorm": {"normalization": "layernorm"},
+    "sinusoidal positions": {"token_positional_embeddings": True},
+    "learned positions": {"token_positional_embeddings": True, "decoder_learned_pos": True},
+}
+# of the source sentences, and the side of their padding
+BATCHES = (((12, 3, 7), True), ((10, 2, 5, 12, 1, 7), False), ((1,), True))
 
 
 def batch_of(dictionary, lengths, seed=0, left=True):
@@ -43,18 +59,18 @@ def batch_of(dictionary, lengths, seed=0, left=True):
 
 def both(models, dictionary, batch, call=None, strategy=None, **options):
     """Each hypothesis that fairseq's generator finds, with the one that ours does."""
-    found = []
+    results = []
     for kind in (SequenceGenerator, ResMLPGenerator):
         torch.manual_seed(3)
         search = strategy and strategy(dictionary)
         built = kind(models, dictionary, search_strategy=search, **options)
-        found.append(built.generate(models, batch, **(call or {})))
-    for some, others in zip(*found, strict=True):
-        yield from zip(some, others, strict=True)
+        results.append(built.generate(models, batch, **(call or {})))
+    for theirs, ours in zip(*results, strict=True):
+        yield from zip(theirs, ours, strict=True)
 
 
 def assert_same(pairs):
-    """Word for word, and scores within 1e-4; ours come without attention."""
+    """Token for token, and scores within 1e-4; ours come without attention."""
     for a, b in pairs:
         assert a.keys() == b.keys() and b["attention"].numel() == 0
         assert all(a[key].dtype == b[key].dtype for key in a)
@@ -71,47 +87,40 @@ def way(request, monkeypatch):
     monkeypatch.setattr(memory.BeamHistory, "launch_bound", on_gpu)
     monkeypatch.setattr(memory, "BUCKET", 4)  # the room doubles now and then
     monkeypatch.setattr(memory, "SHARE_FROM", 30)
-    monkeypatch.setattr(beam_search, "ASK_EVERY", 2)
+    monkeypatch.setattr(beam_search, "CHECK_EVERY", 2)
     if on_gpu:
         for module in (candidates, beam_search):
             monkeypatch.setattr(module, "in_chunks", lambda x: False)
     return request.param
 
 
-# without mixing the same words score the same in many orders: which comes first is chance
-MODELS = (
-    *(dict(token_mixing=kind, token_mixing_heads=n) for kind, n in MIXINGS if kind != "none"),
-    {"no_cross_attention": True},
-    {"decoder_output_dim": 8},
-    {"encoder_embed_dim": 12, "decoder_embed_dim": 16},
-    {"layernorm_embedding": True},
-    {"normalization": "layernorm"},
-    {"token_positional_embeddings": True},
-    {"token_positional_embeddings": True, "decoder_learned_pos": True},
-)
+def assert_as_fairseq(search, **options):
+    """Unfolded and folded, and with few types or enough for the search by block."""
+    for vocabulary, std in ((50, 0.3), (1500, 0.15)):
+        model, dictionary = build_model(seed=3, vocabulary=vocabulary, std=std, **options)
+        for lengths, left in BATCHES:
+            batch = batch_of(dictionary, lengths, left=left)
+            assert_same(both([model], dictionary, batch, **search))
+            fold_(model)
 
 
-@pytest.mark.parametrize("number", range(max(len(MODELS), 2 * len(SEARCHES))))
-def test_as_fairseq(number, way):
-    """Every search and every model, with few words or many."""
-    # 1500 words are enough for the search by block
-    vocabulary, std = (50, 0.3) if number < len(MODELS) and number % 3 else (1500, 0.15)
-    options = MODELS[number % len(MODELS)]
-    model, dictionary = build_model(seed=number, vocabulary=vocabulary, std=std, **options)
-    if number % 2 == (way == "cpu"):
-        fold_(model)
-    for lengths in (LENGTHS[number % 6], LENGTHS[5 - number % 6]):
-        batch = batch_of(dictionary, lengths, number, left=number % 2 == 0)
-        assert_same(both([model], dictionary, batch, **SEARCHES[number % len(SEARCHES)]))
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_search_finds_what_fairseqs_finds(name, way):
+    assert_as_fairseq(SEARCHES[name])
 
 
-def test_finished_sentences_are_cleared_away(way, monkeypatch):
-    """Their rows are dropped, on a GPU half at once, and the source's memory is given up."""
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_translates_as_with_fairseqs_search(name, way):
+    assert_as_fairseq(SEARCHES["max-len-a"], **MODELS[name])
+
+
+def test_finished_sentences_give_up_rows_and_memory(way, monkeypatch):
+    """On a GPU half of the rows at once."""
     rows, stored = [], []
     keep_rows, keep_sources = Hypotheses.keep, SourceMemory.keep
 
     def watched_rows(self, sentences):
-        rows.append((len(self.left), len(sentences)))
+        rows.append((len(self.active), len(sentences)))
         return keep_rows(self, sentences)
 
     def watched_sources(self, sentences):
@@ -128,41 +137,41 @@ def test_finished_sentences_are_cleared_away(way, monkeypatch):
     assert all(halved) if way == "gpu" else not all(halved)
 
 
-def test_min_len_above_max_len():
+def test_min_len_above_max_len_is_refused():
     model, dictionary = build_model()
     built = ResMLPGenerator([model], dictionary, max_len_b=4, min_len=5)
-    with pytest.raises(UserError, match="--min-len 5: a hypothesis has at most 4 words here"):
+    with pytest.raises(UserError, match="--min-len 5: a hypothesis has at most 4 tokens here"):
         built.generate([model], batch_of(dictionary, (3,)))
 
 
-WORD, POISON = 7, {"nan": float("nan"), "infinite": float("inf"), "overflow": 1e38}
+TOKEN, POISON = 7, {"nan": float("nan"), "infinite": float("inf"), "overflow": 1e38}
 
 
 @pytest.mark.parametrize("poison", POISON)
 @pytest.mark.parametrize("ids", [None, [40, 41, 42]], ids=["batch", "ids"])
-def test_scores_that_are_not_finite(poison, ids):
-    """The sentences with a poisoned word are named. None is left out in silence."""
+def test_sentences_with_scores_that_are_not_finite_are_named(poison, ids):
+    """An error names every sentence with a poisoned token."""
     model, dictionary = build_model(randomize=poison != "overflow")
     with torch.no_grad():
-        model.encoder.embed_tokens.weight[WORD] = POISON[poison]
-    batch = batch_of(dictionary, LENGTHS[2])
+        model.encoder.embed_tokens.weight[TOKEN] = POISON[poison]
+    batch = batch_of(dictionary, BATCHES[0][0])
     tokens = batch["net_input"]["src_tokens"]
-    tokens[tokens == WORD] = WORD + 1
+    tokens[tokens == TOKEN] = TOKEN + 1
     if ids is not None:
         batch["id"] = torch.tensor(ids)
     generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=6)
     assert all(len(some) == 3 for some in generator.generate([model], batch))
-    tokens[2, -2], tokens[0, -3] = WORD, WORD
+    tokens[2, -2], tokens[0, -3] = TOKEN, TOKEN
     first, second = ("0 of the batch", "2 of the batch") if ids is None else (40, 42)
-    said = rf"^sentences {first} \(.* w3 .*\), {second} \(.* w3\): .* NaN or infinite.*--fp16"
-    with pytest.raises(NotFinite, match=said):
+    message = rf"^sentences {first} \(.* w3 .*\), {second} \(.* w3\): .* NaN or infinite.*--fp16"
+    with pytest.raises(NotFinite, match=message):
         generator.generate([model], batch)
 
 
-def test_scores_that_are_not_finite_at_a_late_word():
-    """One hypothesis that overflows is enough to be told, even if others have ended."""
+def test_one_hypothesis_that_overflows_late_is_named():
+    """Even if others have finished."""
     model, dictionary = build_model(vocabulary=12)
-    batch = batch_of(dictionary, LENGTHS[2])
+    batch = batch_of(dictionary, BATCHES[0][0])
     generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=9, min_len=4)
     found = generator.generate([model], batch)
     first, second, third = ({w for h in some for w in h["tokens"].tolist()} for some in found)
@@ -174,7 +183,7 @@ def test_scores_that_are_not_finite_at_a_late_word():
 
 LEFT_TO_FAIRSEQ = {
     "n-grams": dict(no_repeat_ngram_size=2),
-    "suppressed words": dict(tokens_to_suppress=("w1", "w2", "w3")),
+    "suppressed tokens": dict(tokens_to_suppress=("w1", "w2", "w3")),
     "length of the source": dict(match_source_len=True),
     "sampling": dict(strategy=lambda words: fairseq_search.Sampling(words, sampling_topk=8)),
     "diverse": dict(strategy=lambda words: fairseq_search.DiverseBeamSearch(words, 2, 0.5)),
@@ -185,22 +194,22 @@ LEFT_TO_FAIRSEQ = {
     ),
     "an ensemble": dict(seeds=(0, 1)),
     "adaptive softmax": dict(model={"adaptive_softmax_cutoff": "10,20"}),
-    "more beams than words": dict(model={"vocabulary": 8}, beam_size=6),
+    "more beams than tokens": dict(model={"vocabulary": 8}, beam_size=6),
 }
 
 
 @pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
-def test_left_to_fairseq(name):
-    """The same to the last bit, and with attention: fairseq's search it was."""
+def test_other_searches_are_fairseqs(name):
+    """The same to the last bit, and with attention: it was fairseq's search."""
     options = {"beam_size": 4, "max_len_b": 8, **LEFT_TO_FAIRSEQ[name]}
     seeds, model = options.pop("seeds", (0,)), options.pop("model", {})
     models, (dictionary, *_) = zip(*(build_model(seed=seed, **model) for seed in seeds))
-    for a, b in both(list(models), dictionary, batch_of(dictionary, LENGTHS[2]), **options):
+    for a, b in both(list(models), dictionary, batch_of(dictionary, BATCHES[0][0]), **options):
         assert a.keys() == b.keys() and b["attention"].numel()
         assert all(torch.equal(a[key], b[key]) for key in a)
 
 
-def test_what_fairseqs_tasks_build():
+def test_tasks_build_our_generator_for_one_model_of_ours():
     model, dictionary = build_model()
     task = TranslationTask(TranslationConfig(), dictionary, dictionary)
     options = Namespace(beam=3, max_len_a=1.5, max_len_b=7, lenpen=0.8, unkpen=0.5, min_len=2)
@@ -221,7 +230,7 @@ def test_what_fairseqs_tasks_build():
         assert type(task.build_generator(models, *how)) is kind
 
 
-def test_decoder_without_attention():
+def test_features_are_the_same_without_attention():
     model, dictionary = build_model()
     encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4, 6)), dictionary))
     prev = torch.full((2, 1), dictionary.eos())
@@ -234,8 +243,7 @@ def test_decoder_without_attention():
     assert extra["attn"] == [None] and gap(same, features) < 1e-5
 
 
-def test_the_encoder_output_is_not_copied():
-    """Where beams move within their sentence."""
+def test_encoder_output_is_not_copied_if_beams_stay_within_their_sentence():
     model, dictionary = build_model()
     out = model.encoder(pad_batch(random_sentences(dictionary, (3, 8, 5)), dictionary, left=True))
     first = model.encoder.reorder_encoder_out(out, torch.arange(3).repeat_interleave(2))
@@ -244,8 +252,8 @@ def test_the_encoder_output_is_not_copied():
 
 
 @torch.no_grad()
-def test_keys_and_values_once_a_sentence():
-    """Whatever the number of beams, and however many words are decoded."""
+def test_keys_and_values_are_computed_once_per_sentence():
+    """Whatever the number of beams and of decoded tokens."""
     model, dictionary = build_model()
     seen = []
     for layer in model.decoder.layers:
