@@ -17,7 +17,7 @@ NOMINATIVE, ACCUSATIVE, DATIVE = CASES = range(3)
 
 
 def read_words() -> dict[str, list[list[str]]]:
-    """words.txt: below the name of each group, a word a line."""
+    """The groups of words.txt: below the name of each, one word per line."""
     groups = {}
     for block in Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split("\n\n"):
         name, *lines = [line for line in block.splitlines() if not line.startswith("#")]
@@ -125,7 +125,7 @@ def sentence(rng: random.Random) -> tuple[str, str]:
 
 
 def generate(seed: int, sizes: dict[str, int]) -> dict[str, list[tuple[str, str]]]:
-    """Sentence pairs for each split; no sentence of either language occurs twice in them all."""
+    """Sentence pairs for each split; no sentence of either language occurs twice."""
     rng, seen = random.Random(seed), set()
     splits: dict[str, list[tuple[str, str]]] = {split: [] for split in sizes}
     for split, pairs in splits.items():

@@ -28,12 +28,13 @@ SENTENCES = (
     "I would buy the house if I had enough money.",
     "The children are playing in the garden.",
 )
-HELD_OUT, SHOWN = 300, 4  # sentences to validate, and to test; of these, how many are shown
-POSITIONS = 16  # of the matrices in the picture
+HELD_OUT = 300  # sentences to validate, and as many to test
+SHOWN = 4  # translations to print
+POSITIONS = 16  # of the drawn matrices
 
 
 def translate() -> None:
-    """A few English sentences by the published model."""
+    """Translate two sentences with the published model."""
     from resmlp_mt import ResMLPModel
 
     print("English to German, by the model in examples/mixed:\n")
@@ -66,7 +67,7 @@ def train(args: argparse.Namespace, text: Path) -> None:
 
 
 def show(run: Path, text: Path) -> None:
-    """BLEU, and translations beside their references where these differ."""
+    """Print BLEU and a few translations, with the reference where it differs."""
     scores = read_json(run / "scores.json")["scores"]["test"]
     sources, references = (read_text(text / f"test.{language}") for language in ("en", "de"))
     translations = read_text(run / "translations" / "test.de")
@@ -79,7 +80,7 @@ def show(run: Path, text: Path) -> None:
 
 
 def draw(checkpoint: Path, picture: Path) -> None:
-    """The first matrix A of both sides, before and after training."""
+    """Draw the first A of the encoder and of the decoder, before and after training."""
     from fairseq import tasks
     from fairseq.utils import set_torch_seed
     from omegaconf import OmegaConf
@@ -90,7 +91,7 @@ def draw(checkpoint: Path, picture: Path) -> None:
 
     state = read_checkpoint(checkpoint)
     cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
-    set_torch_seed(cfg.common.seed)  # the first weights, in the order in which fairseq drew them
+    set_torch_seed(cfg.common.seed)  # the initial weights, as fairseq-train drew them
     before = tasks.setup_task(cfg.task).build_model(cfg.model)
 
     def panel(model, side: str, when: str) -> Panel:
@@ -113,7 +114,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--sentences", type=count, default=30000, help="training sentences")
     parser.add_argument("--vocab-size", type=count, default=600, help="subwords")
     parser.add_argument("--max-update", type=count, default=320, help="length of the training")
-    parser.add_argument("--verbose", action="store_true", help="show commands and warnings, too")
+    parser.add_argument("--verbose", action="store_true", help="also show commands and warnings")
     return parser.parse_args()
 
 
