@@ -23,6 +23,7 @@ SUBCOMMANDS = {
     "plot": "draw the matrices of a checkpoint, or learning curves",
     "export": "write a folder that translates without fairseq and PyTorch",
 }
+USER_DIR = Path(__file__).resolve().parent.parent
 PASSES_ON = ("run", "train")  # arguments after -- to fairseq-train
 
 
@@ -53,9 +54,8 @@ def main(argv: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"resmlp-mt {__version__}")
-    help = "print the folder for fairseq-train --user-dir, from anywhere, and exit"
-    user_dir = str(Path(__file__).resolve().parent.parent)
-    parser.add_argument("--user-dir", action="version", version=user_dir, help=help)
+    help = "print the folder for fairseq-train --user-dir, from anywhere"
+    parser.add_argument("--user-dir", action="version", version=str(USER_DIR), help=help)
     if not words or words[0] not in SUBCOMMANDS:
         if words and not words[0].startswith("-"):
             parser.error(f"{words[0]}: unknown subcommand: choose from {', '.join(SUBCOMMANDS)}")

@@ -113,11 +113,7 @@ def draw_matrices(rows: list[list[Panel]], title: str | None = None) -> Figure:
     """Heat maps: positive red, zero white, negative blue, each divided by its largest weight."""
     columns = max(map(len, rows))
     width = PAGE if columns > 6 else COLUMN
-    headings = sum(
-        max(panel.heading.count("\n") + 1 for panel in row if panel.heading)
-        for row in rows
-        if row[0].heading
-    )
+    headings = sum(len(row[0].heading.splitlines()) for row in rows)
     side = (width - 1.0 * CM) / columns
     figure = new_figure(width, len(rows) * side + (headings * 0.28 + 1.8) * CM, title)
     figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.01)  # type: ignore

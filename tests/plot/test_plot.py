@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import reference_model
 import torch
-from command import refused, resmlp, shell
+from command import resmlp, shell
 from fairseq_programs import load
 from helpers import save_model
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -218,12 +218,3 @@ def test_many_curves():
     assert labelled(figure)[13] == "_a rather $13$ long name of system (-5.00)"
     seen = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
     assert len(seen) == 14
-
-
-def test_a_full_disk_leaves_the_old_picture(tmp_path, monkeypatch):
-    path, png = save_model(tmp_path / "a.pt"), tmp_path / "a.png"
-    png.write_bytes(b"old")
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", mock.Mock(side_effect=full))
-    refused(f"{png}: No space left on device", "plot", "matrices", path, "-o", png)
-    assert png.read_bytes() == b"old"
