@@ -201,7 +201,7 @@ def front_speed(results: Results) -> str:
         names = ("transformer", *ours_in(found))
         times = [number(columns[name]["ms_per_step"]["median"]) for name in names]
         speed = [number(columns[name]["speed"]["median"]) for name in names[1:]]
-        rows.append([heading, times[0], *map("{} ({} x)".format, times[1:], speed)])
+        rows.append([heading, times[0], *map("{} ({}x)".format, times[1:], speed)])
     return markdown(["ms per step (speed-up)", "Transformer", *head], rows)
 
 
