@@ -41,7 +41,7 @@ class Models:
         ours = {text: complete(arch, [*words, *more]) for text, (arch, *more) in named.items()}
         first = next(iter(ours.values()))
         words += [f"--{name}={getattr(first, name.replace('-', '_'))}" for name in SAME]
-        self.ours = list(ours)
+        self.ours, self._parameters = list(ours), dict[str, int]()
         self.options = {"transformer": complete("transformer", words), **ours}
         dictionary = Dictionary()
         for word in range(args.vocabulary - len(dictionary)):
@@ -53,18 +53,19 @@ class Models:
         options = self.options[name]
         torch.manual_seed(self.args.seed)
         model = ARCH_MODEL_REGISTRY[options.arch].build_model(options, self.task)
+        self._parameters[name] = sum(p.numel() for p in model.parameters())
         return model.to(device=self.args.device, dtype=getattr(torch, self.args.dtype))
 
     def sizes(self) -> dict[str, dict]:
-        """By model: its sizes, and its parameters."""
+        """By model that was built: its sizes, and its parameters."""
         names = [name.replace("-", "_") for name in SAME if "dropout" not in name]
         return {
             name: {
-                **{size: getattr(options, size) for size in names},
+                **{size: getattr(self.options[name], size) for size in names},
                 "vocabulary": self.args.vocabulary,
-                "parameters": sum(p.numel() for p in self.build(name).parameters()),
+                "parameters": parameters,
             }
-            for name, options in self.options.items()
+            for name, parameters in self._parameters.items()
         }
 
     def batch(self, count: int, source: int, target: int = 0, seed: int = 0) -> dict:
