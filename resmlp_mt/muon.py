@@ -1,4 +1,8 @@
-"""``--optimizer muon``: matrices take orthogonal steps (Jordan et al., 2024), the rest AdamW's.
+"""``--optimizer muon`` (Jordan et al., 2024): matrices take orthogonal steps, the rest AdamW's.
+
+A matrix is the weight of an ``nn.Linear`` in a layer of the encoder or decoder: the feed-forward
+and attention projections, the maps of a gate, the taps of a convolution. AdamW takes embeddings and
+the output projection, weights over positions (A, Toeplitz or not), affine maps and biases.
 
 fairseq has no Muon. PyTorch's takes matrices alone and always computes in bfloat16, which is thirty
 times as slow on a CPU without instructions for it.
@@ -11,14 +15,17 @@ from typing import Any
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
+from fairseq.trainer import Trainer
 from omegaconf import II
-from torch import Tensor
+from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes import replace
 
+MATRIX = "matrix"  # a weight's param_group, which fairseq's copies for --fp16 keep
 MOMENTUM = 0.95
-SCALE = 0.2  # of an orthogonal step: the root mean square of a step of Adam's
-# x -> A x + B x³ + C x⁵ takes singular values from 0 .. 1 to about 1 (0.7 .. 1.2) in five turns
+SCALE = 0.2  # root mean square of AdamW's steps; an orthogonal R x C step has max(R, C) ** -0.5
+# x -> A x + B x³ + C x⁵ takes singular values from (0, 1] to about 1 (0.7 to 1.2) in five turns
 A, B, C, TURNS = 3.4445, -4.7750, 2.0315, 5
 
 
@@ -32,9 +39,23 @@ class MuonConfig(FairseqDataclass):
     lr: list[float] = II("optimization.lr")
 
 
+@replace(Trainer, "_build_optimizer")
+def build_optimizer(original, trainer):
+    """An optimizer gets weights without their names, so what they are is marked before."""
+    if trainer.cfg.optimizer._name == "muon":
+        mark_matrices(trainer.model)
+    return original(trainer)
+
+
+def mark_matrices(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and "layers" in name.split("."):
+            module.weight.param_group = MATRIX
+
+
 @register_optimizer("muon", dataclass=MuonConfig)
 class FairseqMuon(FairseqOptimizer):
-    """:class:`Muon` as fairseq wants it."""
+    """:class:`Muon` behind fairseq's interface."""
 
     def __init__(self, cfg, params):
         super().__init__(cfg)
@@ -57,39 +78,45 @@ class FairseqMuon(FairseqOptimizer):
 
 
 class Muon(torch.optim.AdamW):
-    """Matrices step by the learning rate times the orthogonalized momentum, scaled to the size of
-    AdamW's steps, so that one rate serves both. Vectors, stacks of matrices over positions and
-    embeddings (eight times as long as wide) are left to AdamW. Without a matrix, as where --fp16
-    makes one vector of all weights, it raises UserError."""
+    """Marked matrices step by the learning rate times the orthogonalized Nesterov momentum, scaled
+    to the size of AdamW's steps, so that one rate serves both. Raises UserError if no weight is
+    marked, as where --fp16 makes one vector of all weights."""
 
     def __init__(self, params, **options):
         params = list(params)
-        self.matrices = [w for w in params if w.dim() == 2 and max(w.shape) < 8 * min(w.shape)]
+        self.matrices = [w for w in params if getattr(w, "param_group", None) == MATRIX]
         if not self.matrices:
             raise UserError("--optimizer muon: no weight is a matrix (--fp16-no-flatten-grads?)")
         super().__init__(params, **options)
+
+    def load_state_dict(self, state_dict) -> None:
+        super().load_state_dict(state_dict)
+        matrices = set(self.matrices)
+        for w, state in self.state.items():
+            if ("momentum" in state) != (w in matrices):  # 0.2.0 chose matrices by their shape
+                state.clear()
 
     @torch.no_grad()
     def step(self, closure=None):
         loss = None if closure is None else torch.enable_grad()(closure)()
         (group,) = self.param_groups
-        alike: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}  # wide ones together
+        by_shape: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}  # R x C, R <= C
         for w in self.matrices:
             if w.grad is None:
                 continue
             state = self.state[w]
-            if not state:  # AdamW, which loads it, wants a step
+            if not state:  # load_state_dict of AdamW expects a step
                 state.update(step=torch.tensor(0.0), momentum=torch.zeros_like(w))
             momentum = state["momentum"].lerp_(w.grad, 1 - MOMENTUM)
             ahead = w.grad.lerp(momentum, MOMENTUM)
-            w.grad = None  # for AdamW there is nothing to do
+            w.grad = None  # AdamW skips it
             w.mul_(1 - group["lr"] * group["weight_decay"])
             wide = (w, ahead) if w.size(0) <= w.size(1) else (w.t(), ahead.t())
-            alike.setdefault(tuple(wide[0].shape), []).append(wide)
-        for (_, columns), some in alike.items():
-            steps = orthogonal(torch.stack([ahead for _, ahead in some]))
-            for (w, _), one in zip(some, steps):
-                w.add_(one, alpha=-group["lr"] * SCALE * columns**0.5)
+            by_shape.setdefault(tuple(wide[0].shape), []).append(wide)
+        for (_, columns), pairs in by_shape.items():
+            steps = orthogonal(torch.stack([ahead for _, ahead in pairs]))
+            for (w, _), step in zip(pairs, steps):
+                w.add_(step, alpha=-group["lr"] * SCALE * columns**0.5)
         super().step()
         return loss
 

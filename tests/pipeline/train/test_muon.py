@@ -1,56 +1,123 @@
-"""``--optimizer muon`` in fairseq-train, and its steps."""
+"""``--optimizer muon``: which weights are its matrices, and its steps beside other implementations.
+
+The steps are those of Keller Jordan's Muon (kellerjordan.github.io/posts/muon), scaled as in Liu et
+al. (2025), "Muon is scalable for LLM training", to the size of Adam's.
+"""
 
 import copy
 
 import pytest
 import torch
-from fairseq_programs import LAST, RECIPE, SMALL_MODEL, train, unlike
+from fairseq_programs import LAST, RECIPE, SMALL_MODEL, load, train, unlike
+from helpers import build_model
 from torch import nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.muon import FairseqMuon, Muon, MuonConfig, orthogonal
+from resmlp_mt.muon import MATRIX, FairseqMuon, Muon, MuonConfig, mark_matrices, orthogonal
+
+LEARNED = {"token_positional_embeddings": True, "encoder_learned_pos": True}
+LEARNED |= {"decoder_learned_pos": True, "share_all_embeddings": False}
+PROJECTIONS = {"fc1", "fc2", "q_proj", "k_proj", "v_proj", "out_proj"}
+KINDS = [
+    ("resmlp_mt_6", {}, set()),
+    ("resmlp_mt_6", LEARNED, set()),
+    ("resmlp_mt_toeplitz_6", {"token_mixing_heads": 1, "max_target_positions": 1}, set()),
+    ("resmlp_mt_gated_6", {"max_target_positions": 8}, {"value_gate", "output"}),
+    ("resmlp_mt_conv_6", {}, {"taps"}),
+]
 
 
-@pytest.mark.parametrize("shape", [(3, 40, 40), (1, 16, 64), (2, 1, 7)])
-def test_singular_values(shape):
-    x = torch.randn(shape) * 100
-    found = orthogonal(x)
-    assert found.shape == x.shape and found.dtype == x.dtype
-    values = torch.linalg.svdvals(found)
-    assert values.min() > 0.3 and values.max() < 1.4
-    # the same rows and columns, up to signs of rounding
-    u, _, v = torch.linalg.svd(x, full_matrices=False)
-    assert (found * (u @ v)).sum() > 0.85 * found.norm() * (u @ v).norm()
-    assert orthogonal(torch.zeros(shape)).isfinite().all()
+@pytest.fixture
+def float32(monkeypatch):
+    monkeypatch.setattr("torch.cpu.get_capabilities", dict)
 
 
-def test_matrices_and_the_rest():
-    """Vectors, stacks and embeddings take AdamW's steps; a matrix's step has the size of lr."""
-    shapes = [(8,), (2, 4, 4), (64, 8), (8, 16), (16, 8)]
-    ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
-    theirs = copy.deepcopy(ours[:3])
-    options = {"lr": 0.01, "betas": (0.9, 0.98), "weight_decay": 0.1}
-    muon, adam = Muon(ours, **options), torch.optim.AdamW(theirs, **options)
-    for _ in range(3):
-        before = [w.detach().clone() for w in ours]
-        for w, v in zip(ours, [*theirs, None, None]):
-            w.grad = torch.randn_like(w)
-            if v is not None:
-                v.grad = w.grad.clone()
+@pytest.mark.parametrize("arch, options, more", KINDS, ids=range(len(KINDS)))
+def test_matrices_are_what_the_layers_multiply_channels_by(arch, options, more):
+    """Not embeddings, the output projection, weights over positions, whatever their shapes."""
+    shape = {"encoder_layers": 1, "decoder_layers": 1, "encoder_embed_dim": 32}
+    shape |= {"decoder_embed_dim": 32, "encoder_ffn_embed_dim": 512, "decoder_ffn_embed_dim": 64}
+    model, _ = build_model(arch, vocabulary=40, **{**shape, **options})
+    mark_matrices(model)
+    marked = {name for name, w in model.named_parameters() if hasattr(w, "param_group")}
+    assert {name.split(".")[-2] for name in marked} == PROJECTIONS | more
+    assert all(name.split(".")[1] == "layers" and name.endswith(".weight") for name in marked)
+    assert len(marked) == 2 + 6 + 2 * len(more)
+
+
+def matrices_and_vectors():
+    weights = [nn.Parameter(torch.randn(shape)) for shape in ((8, 16), (16, 8), (8, 8), (16, 8))]
+    for w in weights:
+        w.param_group = MATRIX
+    return [nn.Parameter(torch.randn(8)), *weights, nn.Parameter(torch.randn(8, 8))]
+
+
+def jordan(w, gradients, lr, weight_decay):
+    """The published algorithm in float64, a weight after steps by these gradients."""
+    w, momentum = w.detach().double(), torch.zeros(w.shape, dtype=torch.float64)
+    for gradient in gradients:
+        momentum = 0.95 * momentum + (1 - 0.95) * gradient.double()
+        nesterov = 0.95 * momentum + (1 - 0.95) * gradient.double()
+        x = nesterov.T if nesterov.size(0) > nesterov.size(1) else nesterov
+        x = x / (x.norm() + 1e-7)
+        for _ in range(5):
+            square = x @ x.T
+            x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+        x = x.T if nesterov.size(0) > nesterov.size(1) else x
+        w = w * (1 - lr * weight_decay) - lr * 0.2 * max(w.shape) ** 0.5 * x
+    return w
+
+
+def test_steps_are_the_published_ones_and_adams(float32):
+    ours = matrices_and_vectors()
+    adams, before = copy.deepcopy([ours[0], ours[-1]]), copy.deepcopy(ours)
+    gradients = [[torch.randn_like(w) * 100**step for w in ours] for step in range(4)]
+    options = {"betas": (0.9, 0.98), "weight_decay": 0.1}
+    muon, adam = Muon(ours, lr=0.02, **options), torch.optim.AdamW(adams, lr=0.02, **options)
+    for one in gradients:
+        for w, gradient in zip([*ours, *adams], [*one, one[0], one[-1]]):
+            w.grad = gradient.clone()
         muon.step(), adam.step()
-    assert all(torch.equal(w, v) for w, v in zip(ours, theirs))
-    for w, old in zip(ours[3:], before[3:]):
-        step = (w - old * (1 - 0.01 * 0.1)) / 0.01
-        assert 0.1 < step.pow(2).mean().sqrt() < 0.25
-    ours[3].grad = None
-    old = ours[3].detach().clone()
+    assert torch.equal(ours[0], adams[0]) and torch.equal(ours[-1], adams[1])
+    for number in range(1, 5):
+        expected = jordan(before[number], [one[number] for one in gradients], 0.02, 0.1)
+        assert (ours[number] - expected).abs().max() < 1e-4
+    old = copy.deepcopy(ours)
+    for w in ours:
+        w.grad = None
     muon.step()
-    assert torch.equal(ours[3], old)
+    assert all(map(torch.equal, ours, old))
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="PyTorch 2.9 brought it")
+def test_steps_are_pytorchs(float32):
+    """Within the rounding of its bfloat16."""
+    ours = matrices_and_vectors()[1:-1]
+    theirs, before = copy.deepcopy(ours), copy.deepcopy(ours)
+    other = torch.optim.Muon(theirs, lr=0.1, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    muon = Muon(ours, lr=0.1, weight_decay=0.1)
+    for _ in range(4):
+        for w, v in zip(ours, theirs):
+            w.grad = torch.randn_like(w)
+            v.grad = w.grad.clone()
+        muon.step(), other.step()
+    for w, v, old in zip(ours, theirs, before):
+        assert (w - v).norm() < 0.05 * (w - old).norm()
+
+
+def test_bfloat16_where_the_cpu_has_it(monkeypatch):
+    x = torch.randn(2, 16, 64)
+    for has in (False, True):
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": has})  # noqa: B023
+        y = orthogonal(x)
+        assert torch.equal(y, y.bfloat16().float()) == has and y.dtype == x.dtype
+        assert torch.linalg.svdvals(y).min() > 0.3 and torch.linalg.svdvals(y).max() < 1.4
+    assert orthogonal(torch.zeros_like(x)).isfinite().all()
 
 
 def test_refusals():
     with pytest.raises(UserError, match="no weight is a matrix"):
-        Muon([nn.Parameter(torch.zeros(100))], lr=0.1)
+        Muon([nn.Parameter(torch.zeros(8, 8))], lr=0.1)
     for betas in ("x", "1", "(0.9,", "(1, 2, 3)"):
         cfg = MuonConfig(adam_betas=betas, lr=[0.1])
         with pytest.raises(UserError, match="--adam-betas .*: give two numbers"):
@@ -59,7 +126,23 @@ def test_refusals():
 
 def test_a_resumed_training_is_the_same(corpus, tmp_path):
     options = (*SMALL_MODEL, *RECIPE, "--max-tokens", 200, "--optimizer", "muon", "--lr", 0.01)
+    options = (*options, "--weight-decay", 0.1)
     train(corpus.data, tmp_path / "whole", *options, "--max-update", 6)
     for updates in (3, 6):
         train(corpus.data, tmp_path / "parts", *options, "--max-update", updates)
     assert unlike(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST) == []
+    (group,) = load(tmp_path / "whole" / LAST)["last_optimizer_state"]["param_groups"]
+    assert group["weight_decay"] == 0.1
+
+
+def test_a_state_of_an_earlier_split_starts_anew():
+    """0.2.0 took an embedding of few types for a matrix, and AdamW has no use for its state."""
+    ours = matrices_and_vectors()
+    muon = Muon(ours, lr=0.1)
+    for w in ours:
+        w.grad = torch.ones_like(w)
+    muon.step()
+    state = muon.state_dict()
+    state["state"][1], state["state"][5] = state["state"][5], state["state"][1]
+    muon.load_state_dict(state)
+    assert not muon.state[ours[1]] and not muon.state[ours[5]] and muon.state[ours[2]]
