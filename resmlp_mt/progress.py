@@ -20,7 +20,7 @@ class Progress(tqdm):
         super().__init__(
             initial=done,
             total=total,
-            bar_format=f"{what} {{bar:20}} {counted}" if self.on_terminal else f"{what}: {counted}",
+            bar_format=f"{what} {{bar}} {counted}" if self.on_terminal else f"{what}: {counted}",
             file=sys.stderr,
             mininterval=wait,
             delay=wait,

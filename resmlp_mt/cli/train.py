@@ -9,10 +9,10 @@
 prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
 folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and
 cost.json. The same command resumes from the last checkpoint in DIR, with another number of GPUs
-too: the tokens of an update stay the same.
+too: the tokens per update stay the same.
 
 A recipe is a TOML file: small.toml (tens of thousands of pairs) and
-paper.toml (WMT14, millions) say what they hold and why. TensorBoard: -- --tensorboard-logdir DIR,
+paper.toml (WMT14, millions) give their reasons. TensorBoard: -- --tensorboard-logdir DIR,
 which needs pip install ".[tensorboard]".
 """
 
@@ -29,7 +29,7 @@ from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 
 
 def add_training_options(parser: ArgumentParser) -> None:
-    """What ``resmlp-mt run`` takes too, --seed apart."""
+    """The options that ``resmlp-mt run`` shares, except --seed."""
     add = parser.add_argument
     help = f"{', '.join(NAMES)} or a TOML file (default: small)"
     add("--recipe", default="small", metavar="NAME|FILE", help=help)
@@ -73,5 +73,6 @@ def run(args: Namespace) -> None:
     options = {name: getattr(args, name) for name in same}
     devices = Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port)
     training = Training(recipe=recipe, devices=devices, **options)
+    training.check_data()
     print(f"    {quoted(training.command(), training.environment())}", file=sys.stderr, flush=True)
     training.run()

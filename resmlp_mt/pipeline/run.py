@@ -60,7 +60,7 @@ class Run:
         self.checkpoints, self.model = self.out / "checkpoints", self.out / "model"
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
         if not self.model.exists():  # a bad option is refused before hours of preparing
-            self._training(planned=True)
+            self._training()
 
     def run(self) -> dict:
         """Make what is not there yet; gives what is in ``OUT/scores.json``."""
@@ -100,7 +100,7 @@ class Run:
             **{name: getattr(self, name) for name in ("arch", "max_update", "beam", "lenpen")},
         }
 
-    def _training(self, planned: bool = False) -> Training:
+    def _training(self) -> Training:
         return Training(
             self.data_bin,
             self.checkpoints,
@@ -109,7 +109,6 @@ class Run:
             max_update=self.max_update,
             source_lang=self.source_lang,
             target_lang=self.target_lang,
-            planned=planned,
             **self.training,
         )
 

@@ -18,7 +18,7 @@ def run_here(name, command, log, on_line, environment):
         on_line(line)
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module")
 def trained_here():
     with mock.patch("resmlp_mt.pipeline.train.training.run_command", run_here):
         yield

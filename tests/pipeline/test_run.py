@@ -20,6 +20,7 @@ from processes import Forked
 from resmlp_mt.cli.main import main
 from resmlp_mt.pipeline.train.recipe import FOLDER as RECIPES
 
+pytestmark = pytest.mark.usefixtures("trained_here")
 UPDATES = 12
 SMALL = (
     "--arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 1 "

@@ -9,13 +9,14 @@ from resmlp_mt.progress import Progress
 
 _RECORD = re.compile(r"\| (train_inner|train|valid) \| (.*)$")
 _PAIR = re.compile(r"(\w+)[= ]([^ ,|]+)(?=,| \||$)")  # "loss=9.1, " or "loss 9.1 | "
+_PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")
 _SHOWN = r"early stop since|no update is left|no time is left|Loaded checkpoint"
 _MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_SHOWN}).*)$")
 
 
 def parse_record(line: str) -> tuple[str, dict[str, float]]:
     """The kind and the values of a statistics line of fairseq-train in the format ``json`` or
-    ``simple``; nothing of any other line, such as two that processes wrote into each other."""
+    ``simple``; empty if the line is none, or two that processes wrote into each other."""
     match = _RECORD.search(line)
     kind, text = match.groups() if match else ("", "")
     try:
@@ -51,37 +52,44 @@ def read_curve(log: Path) -> dict[str, list[tuple]]:
 
 
 class TrainingProgress(Progress):
-    """Counts the updates in a log. Validations, warnings, a resume and an early end get lines."""
+    """Counts the updates in a log. The model's size (its *shape* and parameters), validations,
+    warnings, a resume and an early end get lines."""
 
-    def __init__(self, updates: int):
+    def __init__(self, updates: int, shape: str = ""):
         super().__init__("    train", updates, "updates")
-        self.messages: set = set()
+        self.shape = shape
+        self.messages: set[str] = set()
 
     def show(self, line: str) -> None:
         """Take a line of the log."""
-        message = _MESSAGE.search(line)
-        text = message and (message[1] or message[2])
-        if text and text not in self.messages:
-            self.messages.add(text)
-            self.say(f"    {text}")
+        if message := _MESSAGE.search(line):
+            self._say_once(message[1] or message[2])
+        if parameters := _PARAMETERS.search(line):
+            size = f"{parameters[1]} parameters"
+            self._say_once(f"model: {self.shape}, {size}" if self.shape else f"model: {size}")
         kind, values = parse_record(line)
         with suppress(KeyError):  # an incomplete record
             if kind == "train_inner":
                 note = f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
                 self.set_postfix_str(note, refresh=False)
-                self._made(int(values["num_updates"]))
+                self._advance(int(values["num_updates"]))
             elif kind == "valid":
                 update = int(values["valid_num_updates"])
                 bleu = f", BLEU {values['valid_bleu']:.1f}" if "valid_bleu" in values else ""
-                said = (
+                text = (
                     f"    epoch {values['epoch']:3.0f}, update {update:6}: validation nll "
-                    f"{values['valid_nll_loss']:.3f} bits a token{bleu}"
+                    f"{values['valid_nll_loss']:.3f} bits per token{bleu}"
                 )
-                self._made(update)
-                self.say(said)
+                self._advance(update)
+                self.say(text)
 
-    def _made(self, update: int) -> None:
+    def _say_once(self, message: str) -> None:
+        if message not in self.messages:
+            self.messages.add(message)
+            self.say(f"    {message}")
+
+    def _advance(self, update: int) -> None:
         if self.n:
             self.update(update - self.n)
-        else:  # how fast, is not known yet
+        else:  # the first record: no rate yet
             self.resume(update)

@@ -1,6 +1,9 @@
 """Recipes: how to train, average and search, in TOML files. ``recipes/paper.toml`` explains one."""
 
+import ast
+import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,17 +15,19 @@ NAMES = ("trial", "small", "conv", "mixed", "paper")
 
 Options = dict[str, list[str]]  # a command line: the values of each option, none for a switch
 Value = str | int | float | bool
+_LITERALS = (ast.Expression, ast.Constant, ast.Name, ast.Tuple, ast.List, ast.Dict)
+_LITERALS += (ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe file. Its ``options`` are those of ``fairseq-train``, by section: for ``"all"``
-    models, for one by its registered name, for any ``"other"``. A table in a section is for a pair
-    such as en-fr."""
+    """A recipe file. Its ``options`` are those of ``fairseq-train``, by section: ``"all"`` models,
+    one by its registered name, any ``"other"``. A table in a section is for a language pair such as
+    en-fr."""
 
     name: str
     max_update: int
-    tokens: int  # of an update, on all GPUs together
+    tokens: int  # per update, on all GPUs together
     vocab_size: int
     average_by: str  # "epoch" or "update"
     average_count: int
@@ -34,10 +39,10 @@ class Recipe:
         """The options of ``fairseq-train`` for a registered *model* and a pair SOURCE-TARGET."""
         section = model if model in self.options else "other"
         if section not in self.options:
-            there = ", ".join(name for name in self.options if name != "all")
+            models = ", ".join(name for name in self.options if name != "all")
             raise UserError(
                 f"recipe {self.name} has no options for the model {model}: choose an --arch of "
-                f"{there}, or add [options.{model}] to a recipe of your own"
+                f"{models}, or add [options.{model}] to a recipe of your own"
             )
         values: dict[str, Value] = {}
         for table in (self.options.get("all", {}), self.options[section]):
@@ -53,7 +58,7 @@ class Recipe:
 
 
 def _is_count(value) -> bool:
-    return type(value) is int and value >= 1  # a bool is no count
+    return type(value) is int and value >= 1  # a bool is an int, too
 
 
 def _are_tables(value) -> bool:
@@ -64,7 +69,33 @@ def _are_length_penalties(value) -> bool:
     return isinstance(value, list) and value != [] and all(map(is_length_penalty, value))
 
 
-# for each key what is right, and how a message says so
+def _is_option(name: str, value) -> bool:
+    """Whether fairseq-train reads one option, and data: it gives text such as "(0.9, 0.98)" to
+    Python, and "--user-dir" anywhere would import a module."""
+    if not re.fullmatch(r"[A-Za-z][\w-]*", name) or not isinstance(value, Value):
+        return False
+    text = str(value).strip()
+    if re.match(r"-[^\d.]", text):
+        return False
+    if not set(text) & set("([{"):
+        return True
+    try:
+        return all(isinstance(node, _LITERALS) for node in ast.walk(ast.parse(text, mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _flat(tables: dict, prefix: str = "options") -> Iterator[tuple[str, str, Value]]:
+    """Where each option of nested tables stands, its name and its value."""
+    for name, value in tables.items():
+        place = f"{prefix}.{name}"
+        if isinstance(value, dict) and place.count(".") <= 2:  # options.MODEL.PAIR
+            yield from _flat(value, place)
+        else:
+            yield place, name, value
+
+
+# for each key a test of its value, and what the value must be
 _COUNT = (_is_count, "a whole number, at least 1")
 _KEYS = {
     **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),
@@ -80,9 +111,12 @@ def load_recipe(name: str | Path) -> Recipe:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        known, missing = ", ".join(NAMES), isinstance(error, FileNotFoundError)
-        wrong = "no such recipe or file" if missing else error.strerror
-        raise UserError(f"--recipe {name}: {wrong}: choose {known}, or give a TOML file") from None
+        missing = isinstance(error, FileNotFoundError)
+        reason = "no such recipe or file" if missing else error.strerror
+        choices = ", ".join(NAMES)
+        raise UserError(
+            f"--recipe {name}: {reason}: choose {choices}, or give a TOML file"
+        ) from None
     except ValueError as error:  # tomllib names the line
         raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None
     for key in {**values, **_KEYS}:
@@ -93,11 +127,17 @@ def load_recipe(name: str | Path) -> Recipe:
             raise UserError(f"{path}: {key} is missing: it must be {expected}")
         if not right(values[key]):
             raise UserError(f"{path}: {key} = {values[key]!r:.60}: it must be {expected}")
+    for place, option, value in _flat(values["options"]):
+        if not _is_option(option, value):
+            raise UserError(
+                f"{path}: {place} = {value!r:.60}: it must be a number, true, false, or text that "
+                "is neither an option nor code"
+            )
     return Recipe(name=str(name), **{key.replace("-", "_"): v for key, v in values.items()})
 
 
 def parse_options(words: list[str]) -> Options:
-    """A command line of fairseq as its options: ``["--lr", "0.1"]`` as ``{"--lr": ["0.1"]}``."""
+    """The words of a command line by option: ``["--lr", "0.1"]`` as ``{"--lr": ["0.1"]}``."""
     options: Options = {}
     values = None
     for word in words:
@@ -112,5 +152,5 @@ def parse_options(words: list[str]) -> Options:
 
 
 def command_line(options: Options) -> list[str]:
-    """The options as words again."""
+    """The inverse of :func:`parse_options`."""
     return [word for name, values in options.items() for word in (name, *values)]

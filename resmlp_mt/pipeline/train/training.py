@@ -2,13 +2,17 @@
 
 import contextlib
 import io
+from argparse import Namespace
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import torch
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt import fairseq_fixes
@@ -29,19 +33,21 @@ from resmlp_mt.pipeline.train.recipe import Options, Recipe, command_line, parse
 
 fairseq_fixes.apply()  # our models are registered
 
-# our own options set these; fairseq's --amp divides the gradients by the loss scale twice, and its
-# --bf16 is for TPUs: --precision takes their place
-_OURS = {
-    *("--arch", "--seed", "--user-dir", "--save-dir", "--restore-file", "--max-update"),
-    *("--source-lang", "--target-lang", "--max-tokens", "--update-freq", "--batch-size"),
-    *("--max-sentences", "--distributed-world-size", "--distributed-rank"),
-    *("--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"),
-}
+# options of fairseq-train that follow from one of ours; fairseq's --amp divides the gradients by
+# the loss scale twice, and its --bf16 is for TPUs
+_OURS = {name: name for name in ["--arch", "--seed", "--max-update", "--max-tokens"]}
+_OURS |= {name: name for name in ["--source-lang", "--target-lang"]}
+_OURS |= dict.fromkeys(["--save-dir", "--restore-file", "--log-file"], "--out")
+_OURS |= dict.fromkeys(["--batch-size", "--max-sentences"], "--max-tokens")
+_OURS |= {"--update-freq": "--tokens", "--user-dir": "itself"}
+_OURS |= {"--distributed-world-size": "--gpus", "--distributed-rank": "--node-rank"}
+_OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
+_STARTS = ("--continue-once", "--finetune-from-model")
 
 
 @dataclass
 class Training:
-    """A training in a folder. Bad options are refused before anything is written."""
+    """A training in a folder. Bad options are refused when it is made, before the data exist."""
 
     data: Path  # folder of binary data
     out: Path  # folder for checkpoints, train.log, train.json and cost.json
@@ -50,36 +56,37 @@ class Training:
     max_update: int | None = None  # None: the recipe's
     devices: Devices = Devices()
     precision: str = "fp32"
-    tokens: int | None = None  # of an update; None: the recipe's
-    max_tokens: int | None = None  # of a batch; None: as the training was begun
+    tokens: int | None = None  # per update; None: the recipe's
+    max_tokens: int | None = None  # per batch; None: as before in this folder
     seed: int = 1
     threads: int | None = None
-    source_lang: str | None = None
+    source_lang: str | None = None  # None: the data's
     target_lang: str | None = None
     fairseq_options: list[str] = field(default_factory=list)  # override the recipe
-    planned: bool = False  # the data is not there yet: only check the options
 
     def __post_init__(self):
         self.data, self.out = Path(self.data), Path(self.out)
         self.max_update = self.max_update or self.recipe.max_update
         self.tokens = self.tokens or self.recipe.tokens
-        if not self.planned:
+        if not (self.source_lang and self.target_lang):
             languages = find_languages(self.data, self.source_lang, self.target_lang)
             self.source_lang, self.target_lang = languages
         self.options = self._options()
         self._find_devices()
-        begun = {}
+        self.begun: dict = {}  # train.json of a training that has a checkpoint
         if (self.out / "checkpoint_last.pt").exists():
-            begun = read_own(self.out / TRAINING, "settings")
-        if not self.planned:
-            self.dictionary = dictionary_digest(self.data, languages)
-            self._check_start(languages, begun)
-        if self.max_tokens is None and begun:
-            self.max_tokens = int(begun["settings"]["--max-tokens"][0])
+            self.begun = read_own(self.out / TRAINING, "settings")
+        if self.max_tokens is None and self.begun:
+            self.max_tokens = int(self.begun["settings"]["--max-tokens"][0])
         share = share_tokens(self.tokens, self.devices, self.max_tokens)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
             self.options[name] = [str(value)]
-        self._parse()
+        self.args = self._parsed()
+        self._build_model()
+        for name in _STARTS:
+            for start in self.options.get(name, []):
+                if not Path(start).is_file():  # fairseq would begin with random weights
+                    raise UserError(f"{name} {start}: no such file: give a checkpoint")
         if "--cpu" not in self.options and torch.cuda.device_count() < self.devices.gpus:
             raise UserError(
                 f"--gpus {self.devices.gpus}: this machine has {torch.cuda.device_count()} that "
@@ -106,7 +113,7 @@ class Training:
         for where, options in ((f"recipe {self.recipe.name}", recipe), ("after --", extra)):
             for name in options:
                 if name in _OURS:
-                    raise UserError(f"{name} {where}: our own options set it: see train --help")
+                    raise UserError(f"{name} {where}: resmlp-mt sets it by {_OURS[name]}")
         return {
             "--arch": [self.arch],
             "--seed": [str(self.seed)],
@@ -135,29 +142,71 @@ class Training:
         if "--cpu" in self.options and self.precision == "fp16":
             raise UserError("--precision fp16: training in 16 bits needs a GPU")
 
-    def _parse(self) -> None:
-        """Let fairseq-train's parser read the options. For a plan, build the model too, without
-        words, before hours of preparing text."""
-        words, said = [str(self.data), *command_line(self.options)], io.StringIO()
+    def _parsed(self) -> Namespace:
+        """The options with the defaults of fairseq-train's parser."""
+        words, output = [str(self.data), *command_line(self.options)], io.StringIO()
         try:
-            with contextlib.redirect_stderr(said):
+            with contextlib.redirect_stderr(output):
                 parser = fairseq_options.get_training_parser()
-                args = fairseq_options.parse_args_and_arch(parser, input_args=words)
+                return fairseq_options.parse_args_and_arch(parser, input_args=words)
         except SystemExit:
-            message = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+            message = output.getvalue().strip().splitlines()[-1].partition("error: ")[2]
             raise UserError(f"fairseq-train does not take these options: {message}") from None
-        if self.planned and ARCH_MODEL_NAME_REGISTRY[self.arch] == "resmlp_mt":
+
+    def _build_model(self) -> None:
+        """Raise what building our model would raise after hours of preparing text."""
+        if ARCH_MODEL_NAME_REGISTRY[self.arch] == "resmlp_mt":
             task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
             try:
-                MODEL_REGISTRY["resmlp_mt"].build_model(args, task)
+                with torch.device("meta"):
+                    MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
             except (AssertionError, ValueError) as error:
                 raise UserError(f"--arch {self.arch}: {error}") from None
 
-    def _check_start(self, languages: tuple[str, str], begun: dict) -> None:
+    @property
+    def shape(self) -> str:
+        """Such as "3 + 3 layers, 256 channels, 512 hidden units", the encoder's before the
+        decoder's where they differ; "" if the model has no such options."""
+        names = ("layers", "embed_dim", "ffn_embed_dim")
+        sides = ("encoder", "decoder")
+        sizes = [[getattr(self.args, f"{side}_{name}", None) for side in sides] for name in names]
+        if not all(isinstance(size, int) for pair in sizes for size in pair):
+            return ""
+        channels, hidden = ("/".join(map(str, dict.fromkeys(pair))) for pair in sizes[1:])
+        return "{} + {} layers".format(*sizes[0]) + f", {channels} channels, {hidden} hidden units"
+
+    def check_data(self) -> None:
+        """Refuse data that do not fit the options or the checkpoint to start from."""
+        languages = find_languages(self.data, self.source_lang, self.target_lang)
+        self.dictionary = dictionary_digest(self.data, languages)
+        self._check_start(languages)
+        self._check_lengths(languages)
+
+    def _check_lengths(self, languages: tuple[str, str]) -> None:
+        """fairseq leaves out sentences of more than --max-tokens in training, and ends at the first
+        validation. Those beyond --max-source-positions or --max-target-positions do not count."""
+        most = int(self.options["--max-tokens"][0])
+        for split in ("train", "valid"):
+            prefix = self.data / f"{split}.{'-'.join(languages)}"
+            paths = [f"{prefix}.{language}" for language in languages]
+            if not all(map(MMapIndexedDataset.exists, paths)):
+                continue
+            sides = [MMapIndexedDataset(path) for path in paths]  # their sizes end with them
+            sizes = np.array([side.sizes for side in sides])
+            limits = [[self.args.max_source_positions], [self.args.max_target_positions]]
+            longest = sizes.max(0, where=(sizes <= limits).all(0), initial=0).max(initial=0)
+            if longest > most:
+                raise UserError(
+                    f"--max-tokens {most}: a sentence of {split} has {longest} tokens: give at "
+                    f"least {longest}, or after -- a lower --max-source-positions and "
+                    "--max-target-positions"
+                )
+
+    def _check_start(self, languages: tuple[str, str]) -> None:
         """Refuse a checkpoint of another architecture or dictionary, here or as a start."""
-        if begun:
-            other = "--arch" if begun["settings"]["--arch"] != [self.arch] else None
-            if begun["data"]["dictionary"] != self.dictionary:
+        if self.begun:
+            other = "--arch" if self.begun["settings"]["--arch"] != [self.arch] else None
+            if self.begun["data"]["dictionary"] != self.dictionary:
                 other = other or "dictionary"
             if other:
                 raise UserError(
@@ -165,11 +214,8 @@ class Training:
                     "--out"
                 )
             return
-        for name in ("--continue-once", "--finetune-from-model"):
-            for start in map(Path, self.options.get(name, [])):
-                if not start.is_file():  # fairseq would begin with random weights
-                    raise UserError(f"{name} {start}: no such file: give a checkpoint")
-                check_dictionaries(start, self.data, languages)
+        for start in (start for name in _STARTS for start in self.options.get(name, [])):
+            check_dictionaries(Path(start), self.data, languages)
 
     def command(self) -> list[str]:
         """What to run on this node."""
@@ -177,18 +223,19 @@ class Training:
 
     def environment(self) -> dict[str, str]:
         """The variables that the command needs."""
-        variables = {AUTOCAST: "bfloat16"} if self.precision == "bf16" else {}
+        variables: dict[str, str] = {AUTOCAST: "bfloat16"} if self.precision == "bf16" else {}
         return {**variables, "OMP_NUM_THREADS": str(self.threads)} if self.threads else variables
 
     def run(self) -> None:
         """Train, or resume from the last checkpoint, to the end."""
+        self.check_data()
         make_folder(self.out)
         words, environment = self.command(), self.environment()
         if self.devices.node_rank > 0:  # the first node locks the folder
             log = self.out / f"train.node-{self.devices.node_rank}.log"
             run_command("fairseq-train", words, log, environment=environment)
             return
-        with lock(self.out), TrainingProgress(self.max_update) as progress:
+        with lock(self.out), TrainingProgress(self.max_update, self.shape) as progress:
             read_own(self.out / TRAINING, "settings")  # refuses a file of another program
             settings = {**self.options, "--tokens": [str(self.tokens)]}
             settings["--precision"] = [self.precision]

@@ -1,4 +1,4 @@
-"""Recipes: what fairseq reads out of them, and files that are none."""
+"""Recipes: what fairseq reads in them, and files that are refused."""
 
 import pytest
 from fairseq import options as fairseq_options
@@ -66,7 +66,8 @@ def load_own(path, old, new):
 
 
 def test_a_recipe_of_ones_own(tmp_path):
-    more = '[options.lstm.xx-yy]\ndropout = 0.5\nlr = "0.1,0.2"\n\n[options.other]'
+    more = '[options.lstm.xx-yy]\ndropout = 0.5\nlr = "0.1,0.2"\nencoder-layers = "[(5, 3)] * 2"'
+    more += '\ndecoder-layers = -1\neval-bleu-args = \'{"beam": 4, "x": true}\'\n\n[options.other]'
     recipe = load_own(tmp_path / "own.toml", "[options.other]", more)
     options = recipe.options_for("lstm", "xx-yy", 7)
     assert options["--dropout"] == ["0.5"] and options["--lr"] == ["0.1,0.2"]
@@ -89,6 +90,15 @@ WRONG = [
     ("[0.6, 1.0", "[nan, 1.0", "own.toml: lenpen = [nan, 1.0, 1.4, 1.8]: it must be a list of num"),
     ('"epoch"', '"hour"', 'own.toml: average-by = \'hour\': it must be "epoch" or "update"'),
     ("[options.other]", "[options]\nother = 1", "own.toml: "),
+    ("lr = 0.002", "lr = \"__import__('os')\"", "own.toml: options.all.lr = "),
+    ("lr = 0.002", "lr = ' [x for x in ()]'", "own.toml: options.all.lr = ' [x for x in ()]': it "),
+    ("lr = 0.002", "lr = [0.1]", "own.toml: options.all.lr = [0.1]: it must be a number, true, "),
+    ("lr = 0.002", 'lr = "--user-dir=evil"', "own.toml: options.all.lr = '--user-dir=evil': it "),
+    ("lr = 0.002", 'lr = "\t-s"', "own.toml: options.all.lr = '\\t-s': it must be"),
+    ("lr = 0.002", '"user-dir=evil" = true', "own.toml: options.all.user-dir=evil = True: it "),
+    ("lr = 0.002", '"-s" = "x"', "own.toml: options.all.-s = 'x': it must be"),
+    ("[options.other]", "[options.other.de-en]\nx = \"f'{a}'\"", "options.other.de-en.x = "),
+    ("[options.other]", "[options.other.de-en.y]\nx = 1", "options.other.de-en.y = {'x': 1}: "),
 ]
 
 

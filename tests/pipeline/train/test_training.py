@@ -58,12 +58,14 @@ def test_what_a_run_leaves(whole):
 def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     """The count reaches the end, validations and warnings get lines, each warning once."""
     lines = (whole.out / "train.log").read_text().splitlines()
-    with TrainingProgress(UPDATES) as progress:
+    with TrainingProgress(UPDATES, whole.shape) as progress:
         for line in ["| WARNING | fairseq.trainer | a warning", *lines] * 2:
             progress.show(line)
         assert progress.n == UPDATES
     shown = capsys.readouterr().err
     assert shown.count("    a warning\n") == 1
+    size = r"    model: 1 \+ 1 layers, 16 channels, 32 hidden units, [\d,]{5} parameters\n"
+    assert len(re.findall(size, shown)) == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
 
     train, _ = last_records(whole)
@@ -138,12 +140,12 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     assert (longer.options["--max-tokens"], longer.options["--update-freq"]) == (["16"], ["4"])
     recipe, more = load_recipe("paper"), ["--cpu"]
     with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
-        Training(corpus.data, whole.out, "transformer", recipe, fairseq_options=more)
+        Training(corpus.data, whole.out, "transformer", recipe, fairseq_options=more).check_data()
     other = copy(corpus, tmp_path)
     with open(other.data / "dict.xx.txt", "a") as file:
         file.write("more 1\n")
     with pytest.raises(UserError, match="holds a training with another dictionary: choose another"):
-        training(other, whole.out)
+        training(other, whole.out).check_data()
     assert (whole.out / "train.json").read_bytes() == before
 
 
@@ -161,10 +163,26 @@ def test_a_start_from_a_model_of_other_dictionaries_is_refused(whole, corpus, tm
         for path in corpus.data.glob("dict.*"):
             shutil.copy(path, tmp_path)
     begin = ("--finetune-from-model", start)
-    training(other, tmp_path / "same", *begin)
+    training(other, tmp_path / "same", *begin).check_data()
     write_other_dictionaries(corpus.data, other.data)
     with pytest.raises(UserError, match="was trained with other dictionaries than those of"):
-        training(other, tmp_path / "new", *begin)
+        training(other, tmp_path / "new", *begin).check_data()
+
+
+def test_a_batch_holds_the_longest_sentence(corpus, tmp_path):
+    """fairseq would leave longer ones out, and fail at the first validation. Those that the
+    positions leave out do not count."""
+    sides = [(corpus.text / f"train.{side}").read_text().splitlines() for side in ("xx", "yy")]
+    sizes = [[len(line.split()) + 1 for line in side] for side in sides]
+    longest = max(max(pair) for pair in zip(*sizes) if max(pair) <= 16)
+    training(corpus, tmp_path, tokens=longest, max_tokens=longest).check_data()
+    short = {"tokens": longest - 1, "max_tokens": longest - 1}
+    with pytest.raises(
+        UserError, match=f"--max-tokens {longest - 1}: a sentence of .* has {longest} "
+    ):
+        training(corpus, tmp_path, **short).check_data()
+    fewer = ("--max-source-positions", longest - 1, "--max-target-positions", longest - 1)
+    training(corpus, tmp_path, *fewer, **short).check_data()
 
 
 def test_files_of_another_program_are_kept(corpus, tmp_path):
@@ -179,4 +197,4 @@ def test_files_of_another_program_are_kept(corpus, tmp_path):
 
 def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):
     write_json(tmp_path / "train.json", {"settings": {"--arch": ["other"]}, "data": {}})
-    training(corpus, tmp_path)
+    training(corpus, tmp_path).check_data()
