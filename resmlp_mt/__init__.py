@@ -23,9 +23,9 @@ def __getattr__(name: str):
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
-class _Path(list):
-    """``__path__``. fairseq asks whether its ``--user-dir`` is in it when this package was imported
-    before: perhaps before fairseq, so that no model is registered yet."""
+class _UserDir(list):
+    """``__path__``. If this package is imported already, fairseq only asks whether its
+    ``--user-dir`` is in here. Perhaps fairseq came later, and the model is not registered yet."""
 
     def __contains__(self, folder) -> bool:
         _fixes.apply()
@@ -33,6 +33,6 @@ class _Path(list):
         return any(os.path.realpath(folder) == os.path.realpath(ours) for ours in self)
 
 
-__path__ = _Path(__path__)
+__path__ = _UserDir(__path__)
 if "fairseq" in sys.modules:
     _fixes.apply()

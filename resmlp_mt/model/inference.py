@@ -22,15 +22,15 @@ from resmlp_mt.model.padding import zero_padding
 
 def fold_(model: nn.Module, pack: bool = False) -> None:
     """Let both stacks run folded layers, packed if *pack*, where no gradients are recorded. The
-    final maps stay: an output layer that absorbs one would no longer share the embedding."""
+    final affine maps stay: an output layer that absorbs one would not share the embedding."""
     for stack in (model.encoder, model.decoder):
         stack.folded = FoldedLayers(stack.layers, pack)
 
 
 class FoldedLayers:
-    """The layers of a stack as inference runs them, folded again after any change of a parameter,
-    except in place through ``.data``, which PyTorch does not count: edit under ``torch.no_grad()``.
-    A layer with hooks runs unfolded, so that pruning and other hooks see every module."""
+    """The folded layers of a stack, refolded after any change of a parameter, except in place
+    through ``.data``, which PyTorch does not count: edit under ``torch.no_grad()``. A layer with
+    hooks runs unfolded, so that pruning and other hooks see every module."""
 
     def __init__(self, layers: nn.ModuleList, pack: bool):
         self._layers, self._pack = layers, pack
@@ -40,7 +40,8 @@ class FoldedLayers:
         self._memory: list[Tensor] = []  # keeps the addresses of the sources in use
 
     def __call__(self) -> Iterable[nn.Module]:
-        """The layers to run now, found by a walk over all parameters: ask once a batch."""
+        """Folded layers, refolded if a parameter changed; in training the layers as they are.
+        Checks all parameters: call once per batch."""
         unfolded = self._layers.training or torch.is_grad_enabled()
         if unfolded or torch.compiler.is_compiling():
             return self._layers
@@ -59,20 +60,21 @@ class FoldedLayers:
     @torch.inference_mode(False)
     def _fold(self, hooked: list[bool]) -> None:
         self._folded = [
-            layer if watched else fold_layer(layer) for layer, watched in zip(self._layers, hooked)
+            layer if has_hook else fold_layer(layer)
+            for layer, has_hook in zip(self._layers, hooked)
         ]
         if self._pack:
             for layer in self._folded:
                 pack_(layer)
 
 
-def _collect(module: nn.Module, found: list[Tensor]) -> bool:
-    """Add the tensors of *module* to *found*; returns whether it has a hook."""
+def _collect(module: nn.Module, tensors: list[Tensor]) -> bool:
+    """Add the parameters and buffers of *module* to *tensors*; returns whether it has a hook."""
     own = *module._parameters.values(), *module._buffers.values()
-    found += [t for t in own if t is not None]
+    tensors += [t for t in own if t is not None]
     hooked = bool(module._forward_hooks or module._forward_pre_hooks)
     for child in module._modules.values():
-        if child is not None and _collect(child, found):
+        if child is not None and _collect(child, tensors):
             hooked = True
     return hooked
 
@@ -203,7 +205,7 @@ class FoldedTokenMixing(nn.Module):
         if pre is not None:
             scale, shift = alpha * pre.alpha.double(), alpha * pre.beta.double()
             if mixing.causal:
-                # word t sees the words 0..t in any sentence
+                # position t sees the positions 0..t of any sentence
                 offset = offset + shift * _by_channel(exact.mix(ones), mixing)
                 shift = None
         self.register_buffer("scale", scale.to(dtype))
@@ -223,13 +225,13 @@ class FoldedTokenMixing(nn.Module):
 
 
 def _by_channel(x: Tensor, mixing: nn.Module) -> Tensor:
-    """N x 1 x H, a number for each group of channels, to N x C."""
+    """N x 1 x H, a number per group of channels, to N x C."""
     return x.squeeze(1).repeat_interleave(mixing.channels // mixing.heads, dim=1)
 
 
 class FoldedConvTokenMixing(nn.Module):
-    """Both affine maps are in the weights of the taps. What the first beta adds depends on which
-    taps fall into the sentence, so each has a bias of its own: ``inside_bias``, K x C."""
+    """Both affine maps are in the weights of the taps. The first beta adds a term per tap that is
+    inside the sentence: ``inside_bias``, K x C."""
 
     @torch.no_grad()
     def __init__(self, mixing: ConvTokenMixing, pre: Affine, post: Affine):
@@ -248,7 +250,8 @@ class FoldedConvTokenMixing(nn.Module):
         return self.mixing(x, history) + inside @ self.inside_bias
 
     def _inside(self, x, history, padding_mask) -> Tensor:
-        """1 where a tap is in the sentence, else 0: T x B x K, T x 1 x K, or 1 x K by *history*."""
+        """1 where a tap is inside the sentence, else 0: T x B x K, T x 1 x K without a mask, 1 x K
+        with a *history*."""
         if history is not None:
             return history.inside(self.mixing.kernel_size).to(x.dtype).unsqueeze(0)
         if padding_mask is not None:

@@ -1,4 +1,4 @@
-"""Folding: what the properties and the reference model do not say of it."""
+"""Folding: types, overflow, and that no folded or packed weight is ever stale."""
 
 from copy import deepcopy
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from helpers import MIXINGS, POSITIONS, build_model, gap, mixings, pad_batch, random_sentences
-from model_checks import random_words
+from model_checks import random_tokens
 from torch import nn
 from torch.nn.utils import prune
 
@@ -20,7 +20,7 @@ def inputs(dictionary):
     """Sources and targets."""
     source = pad_batch(random_sentences(dictionary, (3, 11, 6)), dictionary, left=True)
     torch.manual_seed(5)
-    return source, None, random_words(dictionary, 3, 9)
+    return source, None, random_tokens(dictionary, 3, 9)
 
 
 @torch.no_grad()
@@ -29,12 +29,12 @@ def logits_of(model, dictionary):
 
 
 @mixings
-@pytest.mark.parametrize("place", [torch.bfloat16, torch.float64, "meta"], ids=str)
+@pytest.mark.parametrize("target", [torch.bfloat16, torch.float64, "meta"], ids=str)
 @torch.no_grad()
-def test_stays_in_its_type_and_place(kind, heads, place):
+def test_folded_layers_have_the_models_type_and_device(kind, heads, target):
     """fairseq makes a model float16, and takes it to a GPU, before it asks for this."""
     model, _ = build_model(token_mixing=kind, token_mixing_heads=heads)
-    model.to(place)
+    model.to(target)
     expected = {(t.dtype, t.device) for t in model.parameters()}
     fold_(model)
     layers = nn.ModuleList([*model.encoder.folded(), *model.decoder.folded()])
@@ -44,8 +44,8 @@ def test_stays_in_its_type_and_place(kind, heads, place):
 
 @pytest.mark.parametrize("kind, heads", [mixing for mixing in MIXINGS if mixing[0] != "none"])
 @torch.no_grad()
-def test_large_states_in_float16(kind, heads):
-    """A sum of such states overflows. The map before the mixing makes them small, folded too."""
+def test_large_states_do_not_overflow_in_float16(kind, heads):
+    """Their sum would. The map before the mixing makes them small, also when it is folded."""
     model, _ = build_model(token_mixing=kind, token_mixing_heads=heads, randomize=False)
     branches = [model.encoder.layers[0].token_mixing, model.decoder.layers[0].token_mixing]
     # a gate is a product of two states, each of which grows with the weights
@@ -61,9 +61,9 @@ def test_large_states_in_float16(kind, heads):
     for branch in branches:
         assert gap(fold(branch)(x), branch(x)) < 2e-3
     folded, history, newest = fold(branches[1]), BeamHistory(), []
-    for word in x:
+    for token in x:
         history.advance(2, POSITIONS, x.device)
-        newest.append(folded(word, history=history))
+        newest.append(folded(token, history=history))
     assert gap(torch.stack(newest), branches[1](x)) < 2e-3
 
 
@@ -82,20 +82,20 @@ def assert_runs_as_trained(model, dictionary, name="", **options):
 
 
 @pytest.mark.parametrize("kind", ["linear", "gated", "conv"])
-def test_every_edit_is_followed(kind):
-    """In place, by another tensor or by loading: nothing folded or packed is stale."""
+def test_every_change_of_a_parameter_is_followed(kind):
+    """In place, by another tensor, by loading."""
     model, dictionary = prepared(token_mixing=kind)
     last = logits_of(model, dictionary)
     for name, parameter in list(model.named_parameters()):
         with torch.no_grad():
             parameter.mul_(1.1).add_(0.01)
-        found = logits_of(model, dictionary)
+        logits = logits_of(model, dictionary)
         assert_runs_as_trained(model, dictionary, name, token_mixing=kind)
         # a constant added to every key changes no softmax
-        assert name.endswith("k_proj.bias") or not torch.equal(found, last), name
-        last = found
-        place, _, own = name.rpartition(".")
-        setattr(model.get_submodule(place), own, nn.Parameter(parameter * 1.01))
+        assert name.endswith("k_proj.bias") or not torch.equal(logits, last), name
+        last = logits
+        parent, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(parent), attribute, nn.Parameter(parameter * 1.01))
     assert_runs_as_trained(model, dictionary, token_mixing=kind)
     model.load_state_dict(build_model(token_mixing=kind, seed=7)[0].state_dict())
     assert_runs_as_trained(model, dictionary, token_mixing=kind)
@@ -103,8 +103,8 @@ def test_every_edit_is_followed(kind):
 
 @pytest.mark.parametrize("part", ["feed_forward.fc1", "token_mixing.mixing", "feed_forward.fc2"])
 @torch.no_grad()
-def test_pruning_after_preparation(part):
-    """And a change of what is left, which PyTorch's pruning applies at the next call."""
+def test_pruning_is_followed(part):
+    """And changes of the unpruned weight, which PyTorch's pruning applies at the next call."""
     (model, dictionary), (plain, _) = prepared(), build_model()
     logits_of(model, dictionary)
     pruned, whole = (m.decoder.layers[0].get_submodule(part) for m in (model, plain))
@@ -116,7 +116,7 @@ def test_pruning_after_preparation(part):
         whole.weight.mul_(2)
 
 
-def test_hooks_meet_every_module():
+def test_layers_with_hooks_run_unfolded():
     model, dictionary = prepared()
     calls = []
     for name in ("token_mixing.pre", "token_mixing.mixing", "feed_forward.fc1"):
@@ -126,7 +126,7 @@ def test_hooks_meet_every_module():
     assert calls == ["token_mixing.pre", "token_mixing.mixing", "feed_forward.fc1"]
 
 
-def test_a_change_of_type_and_a_copy():
+def test_a_copy_and_a_change_of_type_are_followed():
     model, dictionary = prepared()
     before = logits_of(model, dictionary)
     copied = deepcopy(model)
@@ -137,7 +137,7 @@ def test_a_change_of_type_and_a_copy():
     assert gap(logits_of(model.double(), dictionary).float(), before) < 1e-4
 
 
-def test_a_model_made_in_inference_mode():
+def test_a_model_made_in_inference_mode_translates_outside_of_it():
     """Its tensors have no versions."""
     with torch.inference_mode():
         model, dictionary = prepared()
@@ -146,8 +146,7 @@ def test_a_model_made_in_inference_mode():
     assert_runs_as_trained(model, dictionary)
 
 
-def test_gradients_are_those_of_the_trained_parameters():
-    """Where gradients are asked for, the layers run as they were trained."""
+def test_gradients_reach_the_trained_parameters():
     model, dictionary = prepared()
     model(*inputs(dictionary))[0].logsumexp(-1).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())

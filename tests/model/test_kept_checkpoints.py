@@ -1,4 +1,4 @@
-"""Checkpoints of earlier versions, kept in tests/fixtures: they load and answer the same."""
+"""Checkpoints of earlier versions, in tests/fixtures, load and compute the same."""
 
 import json
 from pathlib import Path
@@ -26,41 +26,41 @@ def answers(path: Path):
     """Log-probabilities at every target position, and the best four translations of each source."""
     (model,), cfg, task = load_model_ensemble_and_task([str(path)], {"data": str(FIXTURES)})
     model.eval()
-    words = task.source_dictionary
+    dictionary = task.source_dictionary
     sources, targets = (
-        [words.encode_line(line, add_if_not_exist=False).long() for line in lines]
+        [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
         for lines in (SOURCES, TARGETS)
     )
     logits = model(
-        pad_batch(sources, words, left=True),
+        pad_batch(sources, dictionary, left=True),
         torch.tensor([len(source) for source in sources]),
-        pad_batch([shift(target) for target in targets], words),
+        pad_batch([shift(target) for target in targets], dictionary),
     )
     rows = model.get_normalized_probs(logits, log_probs=True)
     rows = torch.cat([rows[i, : len(target)] for i, target in enumerate(targets)])
     model.prepare_for_inference_(cfg)
-    return rows, translate(model, words, sources, max_len=8)
+    return rows, translate(model, dictionary, sources, max_len=8)
 
 
 @pytest.mark.parametrize("layout", KEPT)
-def test_it_answers_as_when_it_was_made(layout):
+def test_an_old_checkpoint_computes_what_it_did(layout):
     rows, translations = answers(FIXTURES / f"{layout}.pt")
     near = dict(rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(rows, torch.tensor(KEPT[layout]["log_probabilities"]), **near)
-    for found, kept in zip(translations, KEPT[layout]["translations"], strict=True):
-        assert [h["tokens"].tolist() for h in found] == [h["tokens"] for h in kept]
-        scores = torch.stack([h["score"] for h in found])
-        torch.testing.assert_close(scores, torch.tensor([h["score"] for h in kept]), **near)
+    for now, before in zip(translations, KEPT[layout]["translations"], strict=True):
+        assert [h["tokens"].tolist() for h in now] == [h["tokens"] for h in before]
+        scores = torch.stack([h["score"] for h in now])
+        torch.testing.assert_close(scores, torch.tensor([h["score"] for h in before]), **near)
 
 
-def test_training_goes_on_from_it(tmp_path):
+def test_training_continues_from_an_old_checkpoint(tmp_path):
     text = ["b a", "a c d", "e", "d c b a", "c e", "a b c d e", "d", "e a"]
     for split in ("train", "valid"):
         for language, side in (("xx", text), ("yy", text[::-1])):
             (tmp_path / f"{split}.{language}").write_text("".join(f"{line}\n" for line in side))
     data = preprocess(tmp_path / "bin", train=tmp_path / "train", valid=tmp_path / "valid")
-    said = train(data, tmp_path / "run", *TINY, "--restore-file", FIXTURES / "linear.pt").log
-    assert f"Loaded checkpoint {FIXTURES / 'linear.pt'} (epoch" in said
+    log = train(data, tmp_path / "run", *TINY, "--restore-file", FIXTURES / "linear.pt").log
+    assert f"Loaded checkpoint {FIXTURES / 'linear.pt'} (epoch" in log
     before, after = load(FIXTURES / "linear.pt"), load(tmp_path / "run" / "checkpoint_last.pt")
     updates = [state["optimizer_history"][-1]["num_updates"] for state in (before, after)]
     assert updates == [2, 4] and before["model"].keys() == after["model"].keys()

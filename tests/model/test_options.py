@@ -1,4 +1,4 @@
-"""Options: what the model is made of, what fairseq's own do to it, and what is refused."""
+"""Options: defaults, the effect of fairseq's own options, refusals."""
 
 import re
 from argparse import SUPPRESS, ArgumentParser, Namespace
@@ -32,8 +32,7 @@ def loss_of(model, dictionary):
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target, ignore_index=1)
 
 
-def test_command_line_options():
-    """What is given, the architecture's, and the paper's."""
+def test_given_options_come_before_the_architectures_and_the_papers():
     parser = ArgumentParser(argument_default=SUPPRESS)  # as fairseq makes it
     ResMLPModel.add_args(parser)
     args = parser.parse_args(["--layerscale-init", "0.1"])
@@ -44,8 +43,8 @@ def test_command_line_options():
         parser.parse_args(["--normalization", "no-such-map"])
 
 
-def test_hydra_options():
-    """A DictConfig builds what the Namespace builds; fairseq's option switches positions off."""
+def test_a_dictconfig_builds_what_a_namespace_builds():
+    """fairseq's option switches the positions of an architecture off."""
     dictionary = synthetic_dictionary(50)
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     args = model_options("resmlp_mt_conv_6", no_token_positional_embeddings=True)
@@ -56,8 +55,7 @@ def test_hydra_options():
     model.load_state_dict(plain.state_dict())
 
 
-def test_layerdrop():
-    """Layers are left out in training, none in evaluation."""
+def test_layerdrop_drops_layers_in_training_only():
     plain, dictionary = build_model()
     dropping, _ = build_model(encoder_layerdrop=0.5, decoder_layerdrop=0.5)
     assert torch.equal(loss_of(plain, dictionary), loss_of(dropping, dictionary))
@@ -66,8 +64,8 @@ def test_layerdrop():
 
 
 @pytest.mark.parametrize("offload", [False, True])
-def test_checkpointed_activations(offload):
-    """Layers are computed again for the backward pass: same losses and gradients."""
+def test_checkpointed_activations_change_no_loss_and_no_gradient(offload):
+    """Layers are recomputed for the backward pass."""
     results = []
     for options in ({}, {"checkpoint_activations": True, "offload_activations": offload}):
         model, dictionary = build_model(**options)
@@ -84,8 +82,7 @@ def test_checkpointed_activations(offload):
         assert gap(a, b) < 1e-5
 
 
-def test_layers_to_keep():
-    """A model trained with LayerDrop is pruned as it is loaded."""
+def test_layers_to_keep_prune_a_model_as_it_is_loaded():
     whole, _ = build_model(encoder_layers=4, decoder_layers=4)
     keep = {"encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": "1,2,3"}
     model, dictionary = build_model(encoder_layers=4, decoder_layers=4, seed=1, **keep)
@@ -123,13 +120,13 @@ SHARED, TIED = {"share_all_embeddings": True}, {"share_decoder_input_output_embe
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_refused_options(options, message):
+def test_options_that_are_refused_with_one_line(options, message):
     with pytest.raises(UserError) as caught:
         build_model(**options)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_two_dictionaries_that_fairseq_would_merge():
+def test_merged_embeddings_of_two_dictionaries_are_refused():
     one, other = synthetic_dictionary(50), synthetic_dictionary(51)
     args = model_options(merge_src_tgt_embed=True, share_all_embeddings=False)
     task = SimpleNamespace(source_dictionary=one, target_dictionary=one)
@@ -139,23 +136,23 @@ def test_two_dictionaries_that_fairseq_would_merge():
         ResMLPModel.build_model(args, task)
 
 
-def test_too_long():
-    """In one pass, word by word, and padded as by --required-seq-len-multiple."""
+def test_more_tokens_than_positions_are_refused():
+    """In one pass, step by step, and padded as by --required-seq-len-multiple."""
     model, dictionary = build_model(max_source_positions=4, max_target_positions=3)
-    (words,) = random_sentences(dictionary, (4,))
-    fits, state = model.encoder(words[None]), {}
-    padded = torch.nn.functional.pad(words[None], (0, 8), value=dictionary.pad())
+    (tokens,) = random_sentences(dictionary, (4,))
+    fits, state = model.encoder(tokens[None]), {}
+    padded = torch.nn.functional.pad(tokens[None], (0, 8), value=dictionary.pad())
     for length in (1, 2, 3):
         model.decoder(torch.full((1, length), 5), fits, state)
     encode, decode = model.encoder, model.decoder
-    for run, batch, more, said in (
+    for run, batch, more, message in (
         (encode, torch.full((1, 7), 5), (), "a source sentence of 7 tokens .* the 4 pos"),
         (decode, torch.full((1, 5), 5), (fits,), "a target sentence of 5 tokens .*the 3"),
         (decode, torch.full((1, 4), 5), (fits, state), ".*--max-target-positions 4 or"),
         (encode, padded, (), "source sentences are padded to 12 .* 4 positions: lower --r"),
         (decode, padded[:, 2:], (fits,), "target sentences are padded to 10 tokens"),
     ):
-        with pytest.raises(UserError, match=f"^{said}[^\\n]*$"):
+        with pytest.raises(UserError, match=f"^{message}[^\\n]*$"):
             run(batch, *more)
 
 
@@ -177,7 +174,7 @@ def test_decoding_takes_one_new_token_per_step():
 @pytest.mark.parametrize(
     "stored", ['{"lenpen": "x"}', '{"lenpen": 300}', '{"lenpen": NaN}', '{"lenpen": true}', "[1]"]
 )
-def test_a_stored_length_penalty(stored, tmp_path):
+def test_a_stored_length_penalty_is_used_or_refused(stored, tmp_path):
     assert length_penalty(None, tmp_path) == LENPEN
     path = tmp_path / "search.json"
     path.write_text('{"lenpen": 1.4}')

@@ -1,4 +1,4 @@
-"""A fifth kind of token mixing, from a user's own file: decoded, folded, not exported."""
+"""A token mixing of a user's own: decoded, folded, refused by the export."""
 
 from argparse import Namespace
 
@@ -21,7 +21,7 @@ KINDS = ("shift", "fading")
 
 
 class FadingMixing(TokenMixing):
-    """A linear A that fades with the distance: all else is inherited."""
+    """A linear A that fades with the distance; everything else is inherited."""
 
     def matrix(self, length):
         t = torch.arange(length)
@@ -30,7 +30,7 @@ class FadingMixing(TokenMixing):
 
 @pytest.fixture(scope="module", autouse=True)
 def plugin(tmp_path_factory):
-    """The example of docs/options.md as a --user-dir of fairseq, and a class of ours."""
+    """The example of docs/options.md as a --user-dir of fairseq, and a subclass of the linear A."""
     folder = tmp_path_factory.mktemp("own") / "my_plugin"
     folder.mkdir()
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def kind(request):
 
 
 @pytest.mark.parametrize("folded", [False, True])
-def test_decoding_and_folding(kind, folded):
+def test_decoding_and_folding_are_exact(kind, folded):
     (model, dictionary), (full, _) = (build_model(token_mixing=kind) for _ in range(2))
     source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
     prev = torch.randint(4, 50, (2, 6))
@@ -60,13 +60,13 @@ def test_decoding_and_folding(kind, folded):
         with torch.no_grad():
             assert gap(model(source, None, prev)[0], full(source, None, prev)[0]) < 1e-4
             branch = model.decoder.folded()[0].token_mixing
-        assert hasattr(branch.post, "alpha") == (kind == "shift")  # stays where none folds it
+        assert hasattr(branch.post, "alpha") == (kind == "shift")  # stays for a kind without a rule
     moves = [Move([1, 0, 2, 2]), Move([0, 1, 1, 3]), Move([0, 2])]
     assert_decodes_as_in_one_pass(model, full, dictionary, source, moves, 1e-4, beam=2)
 
 
-def test_options(kind):
-    """fairseq's programs take the name, and heads only for a class that says it has them."""
+def test_its_name_is_a_choice_of_token_mixing(kind):
+    """With heads only for a class that says it has them."""
     arguments = ["data", "--arch", "resmlp_mt_tiny", "--token-mixing", kind]
     args = options.parse_args_and_arch(options.get_training_parser(), arguments)
     assert args.token_mixing == kind
@@ -78,10 +78,10 @@ def test_options(kind):
             build_model(token_mixing=kind, token_mixing_heads=4)
 
 
-def test_refusals(kind):
+def test_a_taken_name_and_the_export_are_refused(kind):
     for name in (kind, "linear"):
         with pytest.raises(UserError, match=f"another {name} already: choose another name"):
             register_mixing(name, nn.Identity)
-    model, said = build_model(token_mixing=kind)[0], TOKEN_MIXING[kind].__name__
-    with pytest.raises(UserError, match=f"{said} cannot be exported, only linear"):
+    model, name = build_model(token_mixing=kind)[0], TOKEN_MIXING[kind].__name__
+    with pytest.raises(UserError, match=f"{name} cannot be exported, only linear"):
         graphs(model, "float32", {})

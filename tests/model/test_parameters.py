@@ -1,4 +1,4 @@
-"""Parameters: their numbers, those of the paper's sizes written out, and their first values."""
+"""Parameters: their numbers, written out for the paper's sizes, and their initial values."""
 
 from argparse import Namespace
 
@@ -15,7 +15,7 @@ SIZES = {
     "resmlp_mt_12": (512, 2048, 12),
     "resmlp_mt_tiny": (128, 256, 4),
 }
-# options, and the embedding tables that are left
+# options, and the number of embedding tables
 ONE = {"share_all_embeddings": True}
 SHARING = (({}, 3), ({"share_decoder_input_output_embed": True}, 2), (ONE, 1))
 VOCABULARY, POSITIONS = 1000, 64
@@ -33,7 +33,7 @@ def expected_count(d, hidden, layers, tables, mixing):
 
 
 def count(arch, **options):
-    """Of a model of the architecture's own sizes, without memory."""
+    """Parameters of a model of the architecture's own sizes, which takes no memory."""
     positions = dict(max_source_positions=POSITIONS, max_target_positions=POSITIONS)
     options = dict.fromkeys(SMALL) | positions | options
     with torch.device("meta"):
@@ -42,14 +42,14 @@ def count(arch, **options):
 
 
 @pytest.mark.parametrize("arch", SIZES)
-def test_paper_model(arch):
+def test_the_papers_sizes(arch):
     for options, tables in SHARING:
         expected = expected_count(*SIZES[arch], tables, (64 * 64, 64 * 64))
         assert count(arch, **options) == expected
 
 
-def test_toeplitz_and_gated():
-    """A weight for each distance and head, a bias a head; under a gate three C x C maps more."""
+def test_sizes_of_toeplitz_and_gated():
+    """A weight per distance and head, a bias per head; a gate adds three C x C maps."""
     size = SIZES["resmlp_mt_6"]
     toeplitz = expected_count(*size, 1, (8 * 127, 8 * 64)) + size[2] * 2 * 7 * 64
     assert count("resmlp_mt_toeplitz_6", **ONE) == toeplitz
@@ -57,7 +57,7 @@ def test_toeplitz_and_gated():
     assert count("resmlp_mt_gated_6", **ONE) == toeplitz + maps
 
 
-def test_first_maps():
+def test_initial_affine_maps():
     """alpha = 1 before a branch and after a stack, --layerscale-init after a branch; beta = 0."""
     model, _ = build_model(randomize=False, layerscale_init=0.5)
     affines = {n: m for n, m in model.named_modules() if isinstance(m, Affine)}
@@ -76,14 +76,14 @@ def options(heads, std=0.02):
 
 
 @pytest.mark.parametrize("kind", [TokenMixing, ToeplitzTokenMixing])
-def test_first_matrices(kind):
+def test_initial_matrices(kind):
     mixing = kind(options(4, 0.05), 4, 400, causal=False)
     assert abs(mixing.matrix(400).std().item() - 0.05) < 0.005
     assert torch.equal(mixing.bias, torch.zeros(4, 400))
 
 
 def test_the_saved_matrix_is_triangular():
-    """As drawn and after a step of training: what a user plots is what is computed."""
+    """At the start and after an update: the matrix that is plotted is the one that is applied."""
     mixing = TokenMixing(options(2), 6, 12, causal=True)
     optimizer = torch.optim.Adagrad(mixing.parameters(), lr=0.1, weight_decay=0.01)
     for _ in range(2):

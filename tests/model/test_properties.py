@@ -7,7 +7,7 @@ from fairseq import checkpoint_utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from helpers import build_model, gap, model_options, random_sentences, shift
 from hypothesis import assume, given
-from model_checks import assert_causal, assert_decodes_as_in_one_pass, at_words
+from model_checks import assert_causal, assert_decodes_as_in_one_pass, at_tokens
 from model_strategies import Case, cases, searches
 from torch import nn
 
@@ -32,7 +32,7 @@ def tolerance_of(case: Case) -> float:
 
 def outputs(model, case: Case) -> list[torch.Tensor]:
     out = model.encoder(case.source(), return_all_hiddens=True)
-    features, extra = model.decoder(case.words(), out, features_only=True)
+    features, extra = model.decoder(case.tokens(), out, features_only=True)
     logits = model.decoder.output_layer(features)
     return [*out["encoder_states"], out["encoder_out"][0], *extra["inner_states"], features, logits]
 
@@ -50,16 +50,16 @@ def test_padding_never_leaks(case):
     """Sentences have the same states, attention and logits alone and padded in any batch."""
     model, tolerance, dictionary = model_of(case), tolerance_of(case), case.dictionary
     sources, targets = case.sources(), list(map(shift, case.target_sentences()))
-    batch = at_words(model, dictionary, sources, targets, case.left, not case.left)
+    batch = at_tokens(model, dictionary, sources, targets, case.left, not case.left)
     for source, target, found in zip(sources, targets, batch, strict=True):
-        (alone,) = at_words(model, dictionary, [source], [target], False, False)
+        (alone,) = at_tokens(model, dictionary, [source], [target], False, False)
         for a, b in zip(found, alone, strict=True):
             assert gap(a, b) < tolerance
 
 
 @torch.no_grad()
-def test_entries_of_the_encoder_output():
-    """They stand at the words, whichever side is padded, also if the embeddings are given."""
+def test_encoder_outputs_are_padded_like_the_source():
+    """On whichever side, also if the embeddings are given."""
     model, dictionary = build_model()
     long, short = random_sentences(dictionary, (9, 5))
     pads = torch.full((4,), dictionary.pad())
@@ -77,15 +77,15 @@ def test_entries_of_the_encoder_output():
 
 
 @given(case=cases())
-def test_no_word_sees_the_future(case):
-    """No later word moves an earlier logit by a single bit."""
+def test_no_token_sees_the_future(case):
+    """No later token changes an earlier logit by a single bit."""
     moves = case.dtype == torch.float64  # in 16 bits a small change may vanish
-    assert_causal(model_of(case), case.dictionary, case.source(), case.words(), moves)
+    assert_causal(model_of(case), case.dictionary, case.source(), case.tokens(), moves)
 
 
 @given(case=searches())
 def test_decoding_is_exact(case):
-    """Word by word, the logits and attention of the full pass, whatever beam search moves."""
+    """Step by step, the logits and attention of the full pass, whatever beam search moves."""
     model, tolerance = model_of(case), tolerance_of(case)
     torch.manual_seed(case.seed)
     with mock.patch.object(memory, "SHARE_FROM", case.share_from):
@@ -99,7 +99,7 @@ def test_decoding_is_exact(case):
 @torch.no_grad()
 def test_folding_changes_nothing(case):
     """Every affine map that a linear one follows is absorbed, and nothing else changes."""
-    model, tolerance, prev = case.model(), tolerance_of(case), case.words()
+    model, tolerance, prev = case.model(), tolerance_of(case), case.tokens()
     sources = [case.source(left) for left in (True, False)]
     before = [model(source, None, prev)[0] for source in sources]
     fold_(model)
@@ -111,8 +111,8 @@ def test_folding_changes_nothing(case):
 
 @given(case=cases())
 @torch.no_grad()
-def test_saving(tmp_path_factory, case):
-    """fairseq's checkpoint gives the model back from its saved options, bit for bit."""
+def test_a_checkpoint_gives_the_model_back(tmp_path_factory, case):
+    """From its saved options, bit for bit."""
     model, path = case.model(), tmp_path_factory.mktemp("saved") / "checkpoint.pt"
     history = {"optimizer_name": "Adagrad", "lr_scheduler_state": {}, "num_updates": 0}
     state = {
@@ -128,5 +128,5 @@ def test_saving(tmp_path_factory, case):
     assert loaded.state_dict().keys() == model.state_dict().keys()
     for name, weight in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], weight), name
-    source, prev = case.source(), case.words()
+    source, prev = case.source(), case.tokens()
     assert torch.equal(loaded(source, None, prev)[0], model(source, None, prev)[0])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from helpers import build_model, gap, pad_batch, random_sentences, shift
-from model_checks import at_words
+from model_checks import at_tokens
 from reference_model import decode, encode
 
 from resmlp_mt.model.architectures import ARCHITECTURES
@@ -42,15 +42,15 @@ class Pair:
             yield [*states, *more, *others]
 
     def found(self, left, left_target):
-        return at_words(self.model, self.dictionary, self.sources, self.targets, left, left_target)
+        return at_tokens(self.model, self.dictionary, self.sources, self.targets, left, left_target)
 
 
 @architectures
 @pytest.mark.parametrize("mode", ["training", "evaluation", "folded"])
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
 @torch.no_grad()
-def test_every_state_and_logit(arch, mode, left):
-    """Evaluation drops nothing, whatever the dropout was in training."""
+def test_every_state_and_logit_is_the_references(arch, mode, left):
+    """Evaluation drops nothing, whatever the dropout of the training."""
     share = 0.0 if mode == "training" else 0.3
     dropout = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), share)
     pair = Pair(arch, **dropout)
@@ -64,8 +64,8 @@ def test_every_state_and_logit(arch, mode, left):
 
 @architectures
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-def test_gradients(arch, training):
-    """Of every parameter, for a random weighted sum of the logits."""
+def test_gradients_are_the_references(arch, training):
+    """For every parameter, of a random weighted sum of the logits."""
     pair = Pair(arch)
     pair.model.train(training)
     ours = [found[-1] for found in pair.found(left=True, left_target=False)]
@@ -85,8 +85,8 @@ def test_gradients(arch, training):
 
 @pytest.mark.parametrize("beam, vocabulary, length_penalty", [(3, 12, 0.6), (40, 90, 0.0)])
 @torch.no_grad()
-def test_beam_search_scores(beam, vocabulary, length_penalty):
-    """Each has the log-probabilities of the reference. Sums of 40 beams share what is common."""
+def test_beam_search_scores_are_the_references(beam, vocabulary, length_penalty):
+    """40 beams share the sums over their common prefix."""
     pair = Pair("resmlp_mt_tiny", vocabulary=vocabulary)
     batch = {"src_tokens": pad_batch(pair.sources, pair.dictionary, left=True)}
     options = dict(beam_size=beam, max_len_b=8, len_penalty=length_penalty)

@@ -1,4 +1,4 @@
-"""The best next words by block, and the normalizer by chunk: what PyTorch gives in one go."""
+"""The best next tokens by block, and the normalizer by chunk, equal PyTorch's."""
 
 from unittest import mock
 
@@ -14,35 +14,37 @@ ROWS = 3
 
 
 @st.composite
-def logits_of(draw, words):
-    """ROWS x *words* scores: distinct or with ties, the best side by side, words ruled out."""
+def logits_of(draw, vocabulary):
+    """ROWS x V scores: distinct or with ties, the best side by side, tokens ruled out."""
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
-    logits = torch.stack([torch.randperm(words, generator=generator) for _ in range(ROWS)]).float()
+    logits = torch.stack(
+        [torch.randperm(vocabulary, generator=generator) for _ in range(ROWS)]
+    ).float()
     if draw(st.booleans()):
         logits = logits.remainder(20)
-    first = draw(st.integers(0, words - 1))
-    place = draw(st.sampled_from([first, first // BLOCK * BLOCK, max(0, words - 6)]))
-    logits[:, place : place + 6] += words
+    first = draw(st.integers(0, vocabulary - 1))
+    start = draw(st.sampled_from([first, first // BLOCK * BLOCK, max(0, vocabulary - 6)]))
+    logits[:, start : start + 6] += vocabulary
     out = draw(
-        st.sampled_from([slice(0, 0), slice(0, words // 2), slice(0, None, 2), slice(1, None)])
+        st.sampled_from([slice(0, 0), slice(0, vocabulary // 2), slice(0, None, 2), slice(1, None)])
     )
     logits[0, out] = -torch.inf
     return logits
 
 
 @given(st.data(), st.sampled_from(SIZES), st.sampled_from([1, 3]), st.booleans())
-def test_best_continuations(data, words, sentences, in_chunks):
+def test_best_continuations(data, vocabulary, sentences, in_chunks):
     """Of all rows of a sentence, with the rows' scores added; of equal ones any, each once."""
-    logits, count = data.draw(logits_of(words)), data.draw(st.integers(1, min(words, 10)))
+    logits, count = data.draw(logits_of(vocabulary)), data.draw(st.integers(1, min(vocabulary, 10)))
     scores = torch.tensor([[0.0], [-3.0], [-torch.inf]])
-    first = torch.arange(sentences).unsqueeze(1) * (ROWS // sentences * words)
+    first = torch.arange(sentences).unsqueeze(1) * (ROWS // sentences * vocabulary)
     totals = (logits + scores).flatten()
     with mock.patch.object(candidates, "in_chunks", lambda x: in_chunks):
         best, found = best_continuations(logits.clone(), scores, first, count)
     assert torch.equal(best, totals.view(sentences, -1).topk(count, dim=1).values)
     assert torch.equal(totals[found], best)
     assert all(len(set(row)) == count for row in found.tolist())
-    assert (found // (ROWS // sentences * words) == torch.arange(sentences).unsqueeze(1)).all()
+    assert (found // (ROWS // sentences * vocabulary) == torch.arange(sentences).unsqueeze(1)).all()
 
 
 @given(st.integers(1, 33), st.sampled_from([1, 1024, 8192]))

@@ -1,4 +1,4 @@
-"""What a GPU would be asked for, seen without one: tensors in one place, few launches, one wait."""
+"""What a GPU would do, counted without one: all tensors on it, few launches, few waits."""
 
 from collections import Counter
 from pathlib import Path
@@ -45,8 +45,8 @@ class Operations(TorchDispatchMode):
         return out
 
 
-def operations_of(words: int, kind: str) -> Counter:
-    """Those of a search of that many words by the six layers of the paper."""
+def operations_of(tokens: int, kind: str) -> Counter:
+    """Operations of a search for that many tokens, with six layers of the paper."""
     model, dictionary = build_model(
         "resmlp_mt_6", decoder_layers=6, vocabulary=1500, std=0.1, token_mixing=kind
     )
@@ -54,27 +54,27 @@ def operations_of(words: int, kind: str) -> Counter:
     # no sentence ends before it has to
     bias = torch.zeros(len(dictionary)).index_fill_(0, torch.tensor(dictionary.eos()), -1e4)
     model.decoder.output_projection.bias = nn.Parameter(bias)
-    generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=words)
+    generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=tokens)
     with Operations() as counted:
         generator.generate([model], batch_of(dictionary, (10, 2, 5, 12)))
     return counted.counts
 
 
 @pytest.mark.parametrize("kind", ["linear", "toeplitz"])
-def test_operations_of_a_step(kind, monkeypatch):
-    """Of 8 steps, with one wait. The host puts the results together after them."""
+def test_a_step_launches_few_operations(kind, monkeypatch):
+    """8 steps wait once. The host puts the hypotheses together afterwards."""
     monkeypatch.setattr(memory.BeamHistory, "launch_bound", True)
     for module in (candidates, beam_search):
         monkeypatch.setattr(module, "in_chunks", lambda x: False)
     nothing = SimpleNamespace(not_finite=list, hypotheses=lambda length_penalty: [])
     monkeypatch.setattr(Hypotheses, "fetch", lambda self: nothing)
-    few, many = (operations_of(words, kind) for words in (12, 20))
+    few, many = (operations_of(tokens, kind) for tokens in (12, 20))
     asked = many - few
     assert asked.total() / 8 <= 114, asked
     assert sum(asked[name] for name in WAITS) == 1, asked
 
 
-def test_results_by_one_transfer(monkeypatch):
+def test_results_come_by_one_transfer(monkeypatch):
     monkeypatch.setattr(hypotheses, "Fetched", lambda *kept: kept)
     found = Hypotheses(64, 4, 7, 50, 2, 2, torch.device("cpu"))
     with Operations() as counted:
@@ -85,7 +85,7 @@ def test_results_by_one_transfer(monkeypatch):
 DEVICE = "madeup"
 
 
-def test_on_a_made_up_device():
+def test_training_and_decoding_stay_on_a_made_up_device():
     """Reading one of its tensors on the host is an error, as they have no values. It stays
     registered, and autograd asks for devices only once, so it needs a process of its own."""
     done = process(__file__, path=Path(__file__).parents[1] / "support")

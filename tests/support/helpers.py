@@ -82,11 +82,11 @@ def save_model(path, **options):
 def random_sentences(dictionary, lengths, seed=0):
     """One sentence for each length, end of sentence included."""
     generator = torch.Generator().manual_seed(seed)
-    words = [
+    tokens = [
         torch.randint(dictionary.nspecial, len(dictionary), (n - 1,), generator=generator)
         for n in lengths
     ]
-    return [torch.cat([w, torch.tensor([dictionary.eos()])]) for w in words]
+    return [torch.cat([t, torch.tensor([dictionary.eos()])]) for t in tokens]
 
 
 def pad_batch(sentences, dictionary, left=False):

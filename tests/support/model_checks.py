@@ -1,4 +1,4 @@
-"""What holds for every kind of mixing: no word sees the future, and decoding is exact."""
+"""What holds for every kind of mixing: no token sees the future, and decoding is exact."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from torch import Tensor
 from resmlp_mt.model.memory import DecodingMemory
 
 
-def random_words(dictionary, *shape: int) -> Tensor:
+def random_tokens(dictionary, *shape: int) -> Tensor:
     """By PyTorch's random numbers, none of them a special symbol."""
     return torch.randint(dictionary.nspecial, len(dictionary), shape)
 
 
-def at_words(model, dictionary, sources, targets, left, left_target) -> Iterator[list[Tensor]]:
+def at_tokens(model, dictionary, sources, targets, left, left_target) -> Iterator[list[Tensor]]:
     """For each pair: states of both sides, any attention, and logits, without the padding."""
     tokens, prev = pad_batch(sources, dictionary, left), pad_batch(targets, dictionary, left_target)
     encoded = model.encoder(tokens, return_all_hiddens=True)
@@ -30,7 +30,7 @@ def at_words(model, dictionary, sources, targets, left, left_target) -> Iterator
 
 @torch.no_grad()
 def assert_causal(model, dictionary, source: Tensor, prev: Tensor, moves: bool = True) -> None:
-    """A later word of *prev* (B x T) moves no earlier logit by a bit, but its own if *moves*."""
+    """A later token of *prev*, B x T, changes no earlier logit by a bit, but its own if *moves*."""
     logits, _ = model(source, None, prev)
     for position in range(prev.size(1)):
         changed = prev.clone()
@@ -41,11 +41,11 @@ def assert_causal(model, dictionary, source: Tensor, prev: Tensor, moves: bool =
 
 
 class Move(NamedTuple):
-    """What beam search makes of its R hypotheses after a word."""
+    """What beam search does to its R hypotheses after a token."""
 
-    rows: list[int]  # for each hypothesis from now on, the row that it continues
-    kept: list[int] | None = None  # the sentences that are left; None: all
-    beam: int | None = None  # of each sentence from now on; None: rows move in any way
+    parents: list[int]  # of each hypothesis from now on
+    kept: list[int] | None = None  # places of the active sentences that stay active; None: all
+    beam: int | None = None  # hypotheses per sentence from now on; None: rows move in any way
 
 
 @torch.no_grad()
@@ -59,7 +59,7 @@ def assert_decodes_as_in_one_pass(
     beam: int = 1,
     own: bool = False,
 ) -> None:
-    """Word-by-word decoding gives the logits and attention of the *full* model's whole pass, after
+    """Step-by-step decoding gives the logits and attention of the *full* model's whole pass, after
     every move. *own*: hypotheses are moved as our beam search does, not as fairseq's."""
     beams = torch.arange(len(source)).repeat_interleave(beam)
     outs = [m.encoder.reorder_encoder_out(m.encoder(source), beams) for m in (model, full)]
@@ -78,7 +78,7 @@ def assert_decodes_as_in_one_pass(
                 assert gap(newest, expected) < tolerance
         if move is None:
             return
-        rows = torch.tensor(move.rows)
+        rows = torch.tensor(move.parents)
         if own:
             kept = None if move.kept is None else torch.tensor(move.kept)
             memory.follow(rows, kept, move.beam)
@@ -86,4 +86,4 @@ def assert_decodes_as_in_one_pass(
             model.decoder.reorder_incremental_state_scripting(state, rows)
             outs[0] = model.encoder.reorder_encoder_out(outs[0], rows)
         outs[1] = full.encoder.reorder_encoder_out(outs[1], rows)
-        tokens = torch.cat([tokens[rows], random_words(dictionary, len(rows), 1)], dim=1)
+        tokens = torch.cat([tokens[rows], random_tokens(dictionary, len(rows), 1)], dim=1)

@@ -8,7 +8,7 @@ from math import gcd
 import torch
 from helpers import HEADED, build_model, pad_batch, random_sentences
 from hypothesis import strategies as st
-from model_checks import Move, random_words
+from model_checks import Move, random_tokens
 
 from resmlp_mt.model.mixing import TOKEN_MIXING
 
@@ -23,7 +23,7 @@ class Case:
 
     options: dict[str, object]
     dtype: torch.dtype
-    seed: int  # of weights and words
+    seed: int  # of weights and tokens
     lengths: Sequence[int]  # of the source sentences, end of sentence included
     targets: Sequence[int]  # the same of the targets
     left: bool  # the padding's side in the source
@@ -53,10 +53,10 @@ class Case:
         """The sources as a batch, B x S."""
         return pad_batch(self.sources(), self.dictionary, self.left if left is None else left)
 
-    def words(self):
-        """Words for the decoder, B x T."""
+    def tokens(self):
+        """Tokens for the decoder, B x T."""
         torch.manual_seed(self.seed)
-        return random_words(self.dictionary, len(self.lengths), max(self.targets))
+        return random_tokens(self.dictionary, len(self.lengths), max(self.targets))
 
 
 def _choose(draw, *values):
@@ -134,7 +134,7 @@ def searches(draw) -> Case:
     within = case.own or draw(st.booleans())
     most = case.options["max_target_positions"] - 1
     sentences, beam, rows = len(case.lengths), case.beam, len(case.lengths) * case.beam
-    later = draw(st.integers(1, 4))  # hypotheses of a sentence after the first word
+    later = draw(st.integers(1, 4))  # hypotheses of a sentence after the first token
     for _ in range(draw(st.integers(0, most))):
         if within:
             kept = list(range(sentences))

@@ -1,7 +1,7 @@
 """The paper's translation model in plain PyTorch, written from the paper alone.
 
 ``weights`` is a state dict, or its part below a name. States are T x C, one sentence at a time. A
-word is mapped to its embedding times sqrt(C), as in fairseq.
+token is mapped to its embedding times sqrt(C), as in fairseq.
 """
 
 import math
@@ -30,7 +30,7 @@ def residual(weights, x, middle):
 
 
 def matrix(a, length, causal):
-    """The submatrix of A for *length* words; a vector holds a weight for each distance t - s."""
+    """The submatrix of A for *length* tokens; a vector holds a weight for each distance t - s."""
     if a.dim() == 1:
         t = torch.arange(length)
         zero_distance = 0 if causal else len(a) // 2
@@ -106,15 +106,15 @@ def decoder_layer(weights, x, memory, heads):
     return residual(ffn, z, lambda h: feed_forward(ffn, h)), attention
 
 
-def embed(weights, words, positions):
-    """T words to T x C, with fairseq's sinusoidal positions added where *positions* is True."""
+def embed(weights, tokens, positions):
+    """T tokens to T x C, with fairseq's sinusoidal positions added where *positions* is True."""
     table = weights["embed_tokens.weight"]
-    x = math.sqrt(table.size(1)) * table[words]
-    return x + sinusoids(len(words), table.size(1)) if positions else x
+    x = math.sqrt(table.size(1)) * table[tokens]
+    return x + sinusoids(len(tokens), table.size(1)) if positions else x
 
 
 def sinusoids(length, channels):
-    """The first word stands at position 2; in float32, as fairseq computes them."""
+    """The first token stands at position 2; in float32, as fairseq computes them."""
     frequencies = torch.exp(
         torch.arange(channels // 2).float() * -(math.log(10000) / (channels // 2 - 1))
     )
@@ -122,19 +122,19 @@ def sinusoids(length, channels):
     return torch.cat([angles.sin(), angles.cos()], dim=1).double()
 
 
-def encode(weights, words, positions=False):
+def encode(weights, tokens, positions=False):
     """The states before and after each layer, and behind the final affine map."""
     encoder = below(weights, "encoder")
-    states = [embed(encoder, words, positions)]
+    states = [embed(encoder, tokens, positions)]
     while layer := below(encoder, f"layers.{len(states) - 1}"):
         states.append(encoder_layer(layer, states[-1]))
     return [*states, affine(below(encoder, "layer_norm"), states[-1])]
 
 
-def decode(weights, words, memory, heads, positions=False):
+def decode(weights, tokens, memory, heads, positions=False):
     """The states of all layers, the last attention as mean of the heads (T x S), logits (T x V)."""
     decoder = below(weights, "decoder")
-    states = [embed(decoder, words, positions)]
+    states = [embed(decoder, tokens, positions)]
     while layer := below(decoder, f"layers.{len(states) - 1}"):
         state, attention = decoder_layer(layer, states[-1], memory, heads)
         states.append(state)
