@@ -21,71 +21,9 @@ from resmlp_mt.model.mixing import TOKEN_MIXING, NoTokenMixing
 from resmlp_mt.model.padding import zero_padding
 
 
-class ResMLPEncoderLayer(nn.Module):
-    """Mix positions (eq. 2), then channels (eq. 3)."""
-
-    def __init__(self, cfg):
-        super().__init__()
-        channels, positions = cfg.encoder.embed_dim, cfg.max_source_positions
-        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=False)
-        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
-
-    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None) -> Tensor:
-        """x is T x B x C, the mask B x T, True at padding, which is on the right."""
-        z = self.token_mixing(x, encoder_padding_mask)
-        return self.feed_forward(z)
-
-    def upgrade_state_dict_named(self, state_dict, name):
-        """fairseq's encoder calls this on each layer; no checkpoint of ours needs it."""
-
-
-class ResMLPDecoderLayer(nn.Module):
-    """Mix positions with a triangular matrix, attend to the source, mix channels."""
-
-    def __init__(self, cfg, no_encoder_attn: bool = False):
-        super().__init__()
-        channels, positions = cfg.decoder.embed_dim, cfg.max_target_positions
-        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=True)
-        self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
-        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
-
-    def forward(
-        self,
-        x: Tensor,
-        encoder_out: Tensor | None = None,
-        mask: Tensor | None = None,
-        memory: DecodingMemory | None = None,
-        need_attn: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
-        *memory*, which stands for both, x is R x C. The weights are H x B x T x S."""
-        history, source = (None, None) if memory is None else (memory.history, memory.source)
-        # no padding mask: A is triangular, and the padding is to the right of every token
-        x, weights = self.token_mixing(x, history=history), None
-        if self.cross_attention is not None and (encoder_out is not None or source is not None):
-            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
-        return self.feed_forward(x), weights
-
-
-def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
-    """Activation checkpointing and FSDP, as fairseq's Transformer wraps its layers."""
-    if cfg.checkpoint_activations:
-        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    # a checkpointed layer is always wrapped, whatever its size
-    least = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-    return fsdp_wrap(layer, min_num_params=least)
-
-
 def build_norm(cfg, channels: int) -> nn.Module:
     """The map before a branch and after a stack: the paper's Affine or, to compare, LayerNorm."""
     return Affine(channels) if cfg.normalization == "affine" else LayerNorm(channels)
-
-
-def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
-    """The branch of eq. 2 with the mixing that ``cfg.token_mixing`` names."""
-    mixing = TOKEN_MIXING[str(cfg.token_mixing)](cfg, channels, positions, causal)
-    nothing = isinstance(mixing, NoTokenMixing)
-    return mixing if nothing else TokenMixingBranch(cfg, channels, mixing)
 
 
 class Branch(nn.Module):
@@ -213,3 +151,65 @@ def attend(
         scores = scores + mask
     weights = torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32))
     return F.dropout(weights.to(values.dtype), dropout) @ values, weights
+
+
+class ResMLPEncoderLayer(nn.Module):
+    """Mix positions (eq. 2), then channels (eq. 3)."""
+
+    def __init__(self, cfg):
+        super().__init__()
+        channels, positions = cfg.encoder.embed_dim, cfg.max_source_positions
+        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=False)
+        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.encoder.ffn_embed_dim)
+
+    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None) -> Tensor:
+        """x is T x B x C, the mask B x T, True at padding, which is on the right."""
+        z = self.token_mixing(x, encoder_padding_mask)
+        return self.feed_forward(z)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """fairseq's encoder calls this on each layer; no checkpoint of ours needs it."""
+
+
+class ResMLPDecoderLayer(nn.Module):
+    """Mix positions with a triangular matrix, attend to the source, mix channels."""
+
+    def __init__(self, cfg, no_encoder_attn: bool = False):
+        super().__init__()
+        channels, positions = cfg.decoder.embed_dim, cfg.max_target_positions
+        self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=True)
+        self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
+        self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor | None = None,
+        mask: Tensor | None = None,
+        memory: DecodingMemory | None = None,
+        need_attn: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
+        *memory*, which stands for both, x is R x C. The weights are H x B x T x S."""
+        history, source = (None, None) if memory is None else (memory.history, memory.source)
+        # no padding mask: A is triangular, and the padding is to the right of every token
+        x, weights = self.token_mixing(x, history=history), None
+        if self.cross_attention is not None and (encoder_out is not None or source is not None):
+            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
+        return self.feed_forward(x), weights
+
+
+def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
+    """The branch of eq. 2 with the mixing that ``cfg.token_mixing`` names."""
+    mixing = TOKEN_MIXING[str(cfg.token_mixing)](cfg, channels, positions, causal)
+    nothing = isinstance(mixing, NoTokenMixing)
+    return mixing if nothing else TokenMixingBranch(cfg, channels, mixing)
+
+
+def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
+    """Activation checkpointing and FSDP, as fairseq's Transformer wraps its layers."""
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    # a checkpointed layer is always wrapped, whatever its size
+    least = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    return fsdp_wrap(layer, min_num_params=least)

@@ -58,16 +58,12 @@ class TokenMixing(nn.Module):
         if not cfg.no_token_mixing_bias:
             self.bias = nn.Parameter(torch.zeros(heads, positions))
         nn.init.normal_(self.weight, std=cfg.token_mixing_init_std)
-        if causal:
-            self.mask_future_()
+        if causal and self.weight.shape[1:] == (positions, positions):
+            # no position uses these weights: the saved matrix is the one that is applied
+            self.weight.data.tril_()
 
     def weight_shape(self) -> tuple[int, ...]:
         return self.heads, self.positions, self.positions
-
-    @torch.no_grad()
-    def mask_future_(self) -> None:
-        """Zero the weights that no position uses: the saved matrix is the one that is applied."""
-        self.weight.tril_()
 
     def matrix(self, length: int) -> Tensor:
         """A for sentences of *length* tokens, H x T x T."""
@@ -127,9 +123,6 @@ class ToeplitzTokenMixing(TokenMixing):
 
     def weight_shape(self) -> tuple[int, ...]:
         return self.heads, self.positions if self.causal else 2 * self.positions - 1
-
-    def mask_future_(self) -> None:
-        """The decoder has no weights for positions to the right."""
 
     def matrix(self, length: int) -> Tensor:
         if self.causal:
