@@ -1,7 +1,7 @@
-// The decoding step and the beam search of a model that `resmlp-mt export` wrote.
+// The encoder, the decoding step and the beam search of a model that `resmlp-mt export` wrote.
 //
-// A row is a hypothesis, and rows never mix: a sentence has the same translations in any batch and
-// on any number of threads. Widths are padded with zeros to a multiple of 32, so that no loop over
+// A row is a hypothesis, or a token of a source. Sentences never mix: each has the same translations
+// in any batch and on any number of threads. Widths are padded with zeros to a multiple of 32, so that no loop over
 // channels has a rest. Weights are packed once into panels of 16 columns.
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace {
 
-constexpr int PAD = 1, EOS = 2;  // the first words of every fairseq dictionary
-constexpr int TILE = 32;         // rows whose scores of all words are in the cache together
+constexpr int PAD = 1, EOS = 2;  // the first tokens of every fairseq dictionary
+constexpr int TILE = 32;         // rows whose scores of all tokens are in the cache together
 
 int padded(int size) { return (size + WIDTH - 1) / WIDTH * WIDTH; }
 
@@ -36,26 +36,25 @@ struct Norm {
 struct Layer {
   Norm mixing_norm, attention_norm, feed_forward_norm;
   Linear mixing_in, mixing_out, query, attended, first, second;
-  // of the matrix of the mixing: (own x + (scale sum + offset)), own and offset for each position
-  const float *own, *scale, *offset;
-  const float* inside_bias;  // of convolutions, for each of the first positions
+  // A, of each head over distances or, of a matrix, the rows of all positions one after the other.
+  // Encoder: A (scale x + shift) + offset. Decoder, whose rows begin with the newest token:
+  // own x + scale (A past) + offset. Offset and, of a matrix, own are for each position.
+  const float *weights, *own, *scale, *shift, *offset;
+  const float* inside_bias;  // of convolutions, for each tap (encoder) or first position (decoder)
 };
 
 enum Mixing : int32_t { NO_MIXING, MATRIX, GATED, CONVOLUTION };
 
-struct Model {
-  int32_t words, channels, width;  // width: padded channels
-  int32_t mixing, heads, distances, triangular, window;
+struct Stack {                    // encoder or decoder
+  int32_t tokens, channels, width;  // width: padded channels
+  int32_t mixing, heads, positions, distances, is_matrix, window;  // of the mixing
   int32_t activation, layer_count;
-  const int8_t* embedding_integers;  // or
-  const float *embedding, *embedding_scale, *positions;
-  // of each head of each layer, over distances. Triangular: the rows of a matrix one after the
-  // other, each from its newest word back; or else *own* is the same for all positions
-  const float* weights;
-  const float* alpha;
+  float factor;  // of embeddings
+  Linear embedding;
+  const float *positional, *alpha;
   const Layer* layers;
-  Norm first_norm, last_norm;
-  Linear last;
+  Norm last_norm;
+  Linear last;  // keys and values of all layers of the decoder, each padded; or the output layer
 };
 
 // Products with the rows of a step
@@ -68,6 +67,7 @@ struct Kernel {
   int signs;  // 128 where bytes are signed
   void (*product)(struct Search&, const Linear&, const float* x, int rows, float* y);
   void (*step)(Search&);
+  void (*encode)(Search&, struct Sentence&);
   void (*search)(bool begin) = nullptr;  // called when a search begins and when it ends
 };
 
@@ -76,16 +76,17 @@ struct Kernel {
 struct Hypothesis {
   float total = 0;
   int32_t newest = EOS, slot = 0;
-  std::vector<int32_t> words, slots;  // before the newest
+  std::vector<int32_t> tokens, slots;  // before the newest
 };
 
 struct Sentence {
   int number, length;
   std::vector<Hypothesis> rows;
   bool done = false;
-  std::vector<float> past;  // slots x L x C: what words have put into the mixing sublayers
+  std::vector<float> past;          // slots x L x C: inputs of the mixing sublayers
+  std::vector<float> keys, values;  // L x C x S, with S padded, and L x S x C
 
-  // Give the newest words slots that no hypothesis reads any more.
+  // Give the newest tokens slots that no hypothesis reads any more.
   void find_slots(size_t size) {
     std::vector<char> used(past.size() / size);
     for (const Hypothesis& hypothesis : rows)
@@ -100,20 +101,18 @@ struct Sentence {
 };
 
 struct Request {
-  int32_t sentences, length, beam, limit, heads;
+  int32_t sentences, length, beam, limit, heads;  // heads: of the attention
   double lenpen;
-  const int32_t* lengths;
-  // of each layer: keys, B x H x D x S with S padded, and values, B x H x S x D
-  const float* const* encoded;
-  int32_t* counts;  // of hypotheses
-  float* scores;    // B x beam
-  int32_t* sizes;   // B x beam
-  int32_t* words;   // B x beam x limit
+  const int32_t *sources, *lengths;  // B x length, B
+  int32_t* counts;                   // of hypotheses
+  float* scores;                     // B x beam
+  int32_t* sizes;                    // B x beam
+  int32_t* tokens;                   // B x beam x limit
 };
 
-struct Way {  // to go on
+struct Continuation {
   float score;
-  int32_t word, parent;
+  int32_t token, parent;
 };
 
 struct Row {
@@ -123,15 +122,15 @@ struct Row {
 
 struct Search {
   const Kernel& kernel;
-  const Model& model;
+  const Stack &encoder, &model;
   const Request& request;
-  int step = 0, count = 0;  // count: best words of each row
+  int step = 0, count = 0;  // count: best tokens of each row
   std::vector<Sentence> sentences;
   std::vector<Row> rows;
   std::vector<float> x, h, y, mixed, wide, logits, weights;
   std::vector<uint8_t> bytes;            // inputs of a product, with scale and zero of each row
   std::vector<float> scale, best, ends;  // best: rows x count
-  std::vector<int32_t> zero, words;      // words: rows x count
+  std::vector<int32_t> zero, tokens;     // tokens: rows x count
 
   float* past(const Row& row, size_t slot, int layer) const {
     return &row.sentence->past[(slot * model.layer_count + layer) * model.width];
@@ -143,7 +142,7 @@ struct Search {
   void advance(Sentence& sentence, int row);
 };
 
-// The compiler makes of vectors what the target of the caller has.
+// GCC's and Clang's vector types, compiled for each target (AVX2, AVX-512).
 
 #define VECTORS(LANES)                                                \
   template <>                                                         \
@@ -309,12 +308,11 @@ struct Step {
       }
   }
 
-  // What a sublayer reads. An affine map is folded, and has nothing left to do.
-  static INLINE const float* normed(Search& s, const Norm& norm) {
+  // What a sublayer reads. An affine map is folded: nothing is left to do.
+  static INLINE const float* normed(Search& s, const Norm& norm, int rows, int width) {
     if (!norm.size) return &s.x[0];
-    const int width = s.model.width;
-    for (size_t row = 0; row < s.rows.size(); ++row) {
-      const float* x = &s.x[row * width];
+    for (int row = 0; row < rows; ++row) {
+      const float* x = &s.x[size_t(row) * width];
       Floats sums{};
       for (int i = 0; i < width; i += LANES) sums += load<Floats>(x + i);
       const float mean = sum(sums) / norm.size;
@@ -323,52 +321,56 @@ struct Step {
       const float scale = 1 / std::sqrt(squares / norm.size + 1e-5f);
       for (int i = 0; i < width; i += LANES) {
         const Floats v = (load<Floats>(x + i) - mean) * scale;
-        store(&s.h[row * width + i],
+        store(&s.h[size_t(row) * width + i],
               v * load<Floats>(norm.scale + i) + load<Floats>(norm.shift + i));
       }
     }
     return &s.h[0];
   }
 
-  // What the decoder reads of the newest words.
-  static INLINE void embed(Search& s) {
-    const Model& m = s.model;
-    std::fill(s.x.begin(), s.x.end(), 0.f);
-    for (size_t row = 0; row < s.rows.size(); ++row) {
-      const size_t word = s.rows[row].hypothesis->newest, start = word * m.channels;
-      const float scale = m.embedding_scale[word];
-      float* x = &s.x[row * m.width];
-      for (int i = 0; i < m.channels; ++i)
-        x[i] = scale * (m.embedding ? m.embedding[start + i] : m.embedding_integers[start + i]);
-      if (m.positions) add(x, &m.positions[size_t(s.step) * m.width], m.width);
-    }
-    if (normed(s, m.first_norm) != &s.x[0]) std::swap(s.x, s.h);
+  // A row of x, from the panels of the embedding.
+  static INLINE void embed(const Stack& m, size_t token, int position, float* x) {
+    const Linear& table = m.embedding;
+    const size_t panel = token / PANEL * PANEL * table.inputs, column = token % PANEL;
+    const float scale = table.integers ? m.factor * table.scale[token] : m.factor;
+    std::fill(x, x + m.width, 0.f);
+    for (int i = 0; i < m.channels; ++i)
+      x[i] = scale * (table.integers ? table.integers[panel + i / 4 * 64 + column * 4 + i % 4]
+                                     : table.floats[panel + i * PANEL + column]);
+    if (m.positional) add(x, &m.positional[size_t(position) * m.width], m.width);
   }
 
-  // ``A x`` for the newest word, by the weights of its distances to the words before it.
-  static INLINE void mix(const Search& s, int number, const Row& row, const float* x, float* y) {
-    const Model& m = s.model;
-    const Layer& layer = m.layers[number];
-    const int each = m.channels / m.heads, step = s.step;
-    const auto& slots = row.hypothesis->slots;
-    const float* weights = m.weights + size_t(number) * m.heads * m.distances;
-    weights += m.triangular ? step * (step + 1) / 2 : 0;
-    const int count = int(slots.size());
+  // The sum of *count* weighted rows; weight(i)[head * stride].
+  template <class Weight, class Source>
+  static INLINE void weighted_sum(const Stack& m, int count, size_t stride, Weight weight,
+                                  Source source, float* y) {
+    const int each = m.channels / m.heads;
     std::fill(y, y + m.width, 0.f);
-    for (int head = 0; head < m.heads; ++head, weights += m.distances) {
+    for (int head = 0; head < m.heads; ++head) {
       int first = head * each;
       for (; first + LANES <= (head + 1) * each; first += LANES) {
         Floats sums{};
         for (int i = 0; i < count; ++i)
-          sums += weights[count - i] * load<Floats>(s.past(row, slots[i], number) + first);
+          sums += weight(i)[head * stride] * load<Floats>(source(i) + first);
         store(y + first, sums);
       }
       for (; first < (head + 1) * each; ++first)
-        for (int i = 0; i < count; ++i)
-          y[first] += weights[count - i] * s.past(row, slots[i], number)[first];
+        for (int i = 0; i < count; ++i) y[first] += weight(i)[head * stride] * source(i)[first];
     }
-    const float* own = layer.own + (m.triangular ? size_t(step) * m.width : 0);
-    const float* offset = layer.offset + size_t(step) * m.width;
+  }
+
+  // ``A x`` for the newest token, by the weights of its distances to the tokens before it.
+  static INLINE void mix(const Search& s, int number, const Row& row, const float* x, float* y) {
+    const Stack& m = s.model;
+    const Layer& layer = m.layers[number];
+    const auto& slots = row.hypothesis->slots;
+    const int count = int(slots.size());
+    const float* weights = layer.weights + (m.is_matrix ? s.step * (s.step + 1) / 2 : 0);
+    weighted_sum(
+        m, count, m.distances, [&](int i) { return weights + count - i; },
+        [&](int i) { return s.past(row, slots[i], number); }, y);
+    const float* own = layer.own + (m.is_matrix ? size_t(s.step) * m.width : 0);
+    const float* offset = layer.offset + size_t(s.step) * m.width;
     for (int i = 0; i < m.width; i += LANES) {
       const Floats past =
           load<Floats>(y + i) * load<Floats>(layer.scale + i) + load<Floats>(offset + i);
@@ -376,11 +378,17 @@ struct Step {
     }
   }
 
+  static INLINE void gate(const Stack& m, float* gates, float* y) {
+    activate(m.activation, gates, m.width);
+    for (int i = 0; i < m.width; i += LANES)
+      store(y + i, load<Floats>(y + i) * load<Floats>(gates + i));
+  }
+
   static INLINE void mixing_branch(Search& s, int number, const float* h) {
-    const Model& m = s.model;
+    const Stack& m = s.model;
     const Layer& layer = m.layers[number];
     const int count = int(s.rows.size()), width = m.width;
-    const float* put = h;  // what the next words read
+    const float* put = h;  // what the next tokens read
     int stride = width;
     if (m.mixing == CONVOLUTION) {
       float* taps = &s.wide[0];
@@ -399,11 +407,9 @@ struct Step {
       put = &s.wide[0], stride = 2 * width;
       s.product(layer.mixing_in, h, count, &s.wide[0]);
       for (int row = 0; row < count; ++row) {
-        float *gate = &s.wide[size_t(row) * stride + width], *y = &s.mixed[size_t(row) * width];
-        mix(s, number, s.rows[row], put + size_t(row) * stride, y);
-        activate(m.activation, gate, width);
-        for (int i = 0; i < width; i += LANES)
-          store(y + i, load<Floats>(y + i) * load<Floats>(gate + i));
+        float *value = &s.wide[size_t(row) * stride], *y = &s.mixed[size_t(row) * width];
+        mix(s, number, s.rows[row], value, y);
+        gate(m, value + width, y);
       }
       s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
     } else {
@@ -417,20 +423,92 @@ struct Step {
     add(&s.x[0], &s.y[0], size_t(count) * width);
   }
 
+  // ``A x`` for all positions of a sentence.
+  static INLINE void mix_sentence(Search& s, const Layer& layer, int count) {
+    const Stack& m = s.encoder;
+    const int width = m.width, reach = m.window / 2;
+    const float* h = normed(s, layer.mixing_norm, count, width);
+    if (m.mixing == CONVOLUTION) {
+      float* taps = &s.wide[0];
+      for (int row = 0; row < count; ++row)
+        for (int place = row - reach; place <= row + reach; ++place)
+          taps = place < 0 || place >= count ? std::fill_n(taps, width, 0.f)
+                                             : std::copy_n(h + size_t(place) * width, width, taps);
+      s.product(layer.mixing_in, &s.wide[0], count, &s.y[0]);
+      for (int row = 0; layer.inside_bias && row < count; ++row)
+        for (int place = std::max(0, row - reach); place <= std::min(count - 1, row + reach); ++place)
+          add(&s.y[size_t(row) * width], layer.inside_bias + size_t(place - row + reach) * width,
+              width);
+    } else {
+      const bool gated = m.mixing == GATED;
+      const size_t stride = gated ? 2 * width : width;
+      if (gated) s.product(layer.mixing_in, h, count, &s.wide[0]);
+      for (int row = 0; !gated && row < count; ++row)
+        for (int i = 0; i < width; i += LANES)
+          store(&s.wide[row * stride + i],
+                load<Floats>(h + row * stride + i) * load<Floats>(layer.scale + i) +
+                    load<Floats>(layer.shift + i));
+      for (int row = 0; row < count; ++row) {
+        const float* weights =
+            layer.weights + (m.is_matrix ? size_t(row) * m.positions : m.distances / 2 + row);
+        const int next = m.is_matrix ? 1 : -1;
+        float* y = gated ? &s.mixed[size_t(row) * width] : &s.y[size_t(row) * width];
+        weighted_sum(
+            m, count, m.distances, [&](int i) { return weights + i * next; },
+            [&](int i) { return &s.wide[i * stride]; }, y);
+        add(y, layer.offset + size_t(row) * width, width);
+        if (gated) gate(m, &s.wide[row * stride + width], y);
+      }
+      if (gated) s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
+    }
+    add(&s.x[0], &s.y[0], size_t(count) * width);
+  }
+
+  static INLINE void feed_forward(Search& s, const Stack& m, const Layer& layer, int count) {
+    const float* h = normed(s, layer.feed_forward_norm, count, m.width);
+    s.product(layer.first, h, count, &s.wide[0]);
+    activate(m.activation, &s.wide[0], size_t(count) * layer.first.outputs);
+    s.product(layer.second, &s.wide[0], count, &s.y[0]);
+    add(&s.x[0], &s.y[0], size_t(count) * m.width);
+  }
+
+  // The keys and values of a sentence.
+  static INLINE void encode_body(Search& s, Sentence& sentence) {
+    const Stack& m = s.encoder;
+    const int count = sentence.length;
+    const int32_t* tokens = s.request.sources + size_t(sentence.number) * s.request.length;
+    for (int row = 0; row < count; ++row) embed(m, tokens[row], row, &s.x[size_t(row) * m.width]);
+    for (int i = 0; i < m.layer_count; ++i) {
+      if (m.mixing != NO_MIXING) mix_sentence(s, m.layers[i], count);
+      feed_forward(s, m, m.layers[i], count);
+    }
+    s.product(m.last, normed(s, m.last_norm, count, m.width), count, &s.wide[0]);
+    const size_t parts = s.model.layer_count, width = s.model.width, room = padded(count);
+    sentence.keys.resize(parts * width * room);
+    sentence.values.resize(parts * width * count);
+    for (int row = 0; row < count; ++row)
+      for (size_t part = 0; part < parts; ++part) {
+        const float* keys = &s.wide[row * size_t(m.last.outputs) + 2 * part * width];
+        for (size_t i = 0; i < width; ++i)
+          sentence.keys[(part * width + i) * room + row] = keys[i];
+        std::copy_n(keys + width, width, &sentence.values[(part * count + row) * width]);
+      }
+  }
+
   // Cross-attention of one row; *query* is scaled.
   static INLINE void attend(Search& s, int number, const Row& row, const float* query, float* y) {
-    const Request& r = s.request;
-    const int length = row.sentence->length, each = s.model.channels / r.heads;
-    const int room = padded(r.length), end = padded(length);
-    for (int head = 0; head < r.heads; ++head, query += each, y += each) {
-      const size_t place = size_t(row.sentence->number) * r.heads + head;
-      const float* keys = r.encoded[2 * number] + place * each * room;
-      const float* values = r.encoded[2 * number + 1] + place * each * r.length;
+    const int heads = s.request.heads, each = s.model.channels / heads, width = s.model.width;
+    const int length = row.sentence->length, end = padded(length);
+    for (int head = 0; head < heads; ++head, query += each, y += each) {
+      const size_t first_channel = size_t(head) * each;
+      const float* keys = &row.sentence->keys[(size_t(number) * width + first_channel) * end];
+      const float* values =
+          &row.sentence->values[size_t(number) * length * width + first_channel];
       for (int i = 0; i < end; i += 2 * LANES) {
         Floats first{}, second{};
         for (int c = 0; c < each; ++c) {
-          first += query[c] * load<Floats>(keys + size_t(c) * room + i);
-          second += query[c] * load<Floats>(keys + size_t(c) * room + i + LANES);
+          first += query[c] * load<Floats>(keys + size_t(c) * end + i);
+          second += query[c] * load<Floats>(keys + size_t(c) * end + i + LANES);
         }
         store(&s.weights[i], first), store(&s.weights[i + LANES], second);
       }
@@ -446,42 +524,42 @@ struct Step {
       for (; c + LANES <= each; c += LANES) {
         Floats found{};
         for (int i = 0; i < length; ++i)
-          found += s.weights[i] * load<Floats>(values + size_t(i) * each + c);
+          found += s.weights[i] * load<Floats>(values + size_t(i) * width + c);
         store(y + c, found * scale);
       }
       for (; c < each; ++c) {
         y[c] = 0;
         for (int i = 0; i < length; ++i)
-          y[c] += s.weights[i] * values[size_t(i) * each + c] * scale;
+          y[c] += s.weights[i] * values[size_t(i) * width + c] * scale;
       }
     }
   }
 
-  // The *count* best words of a row, the best first, and the score of the end.
+  // The *count* best tokens of a row, the best first, and the score of the end.
   static INLINE void choose(Search& s, int row, const float* logits) {
     const int size = s.model.last.outputs, last = s.count - 1;
     float* best = &s.best[size_t(row) * s.count];
-    int32_t* words = &s.words[size_t(row) * s.count];
+    int32_t* tokens = &s.tokens[size_t(row) * s.count];
     std::fill_n(best, s.count, -INFINITY);
-    std::fill_n(words, s.count, PAD);
+    std::fill_n(tokens, s.count, PAD);
     float most = -INFINITY;
     for (int first = 0; first < size; first += WIDTH) {
-      Floats found = load<Floats>(logits + first);
+      Floats most_here = load<Floats>(logits + first);
       for (int i = LANES; i < WIDTH; i += LANES) {
         const Floats v = load<Floats>(logits + first + i);
-        found = v > found ? v : found;
+        most_here = v > most_here ? v : most_here;
       }
       float largest = -INFINITY;
-      for (int i = 0; i < LANES; ++i) largest = std::max(largest, found[i]);
+      for (int i = 0; i < LANES; ++i) largest = std::max(largest, most_here[i]);
       most = std::max(most, largest);
       if (!(largest > best[last])) continue;
-      for (int word = first; word < first + WIDTH; ++word) {
-        const float score = logits[word];
+      for (int token = first; token < first + WIDTH; ++token) {
+        const float score = logits[token];
         if (!(score > best[last])) continue;
         int place = last;
         for (; place > 0 && best[place - 1] < score; --place)
-          best[place] = best[place - 1], words[place] = words[place - 1];
-        best[place] = score, words[place] = word;
+          best[place] = best[place - 1], tokens[place] = tokens[place - 1];
+        best[place] = score, tokens[place] = token;
       }
     }
     Floats sums{};
@@ -492,55 +570,60 @@ struct Step {
   }
 
   static INLINE void step_body(Search& s) {
-    const Model& m = s.model;
+    const Stack& m = s.model;
     const int count = int(s.rows.size());
-    embed(s);
+    const size_t width = m.width;
+    for (int row = 0; row < count; ++row)
+      embed(m, s.rows[row].hypothesis->newest, s.step, &s.x[row * width]);
     for (int i = 0; i < m.layer_count; ++i) {
       const Layer& layer = m.layers[i];
-      if (m.mixing != NO_MIXING) mixing_branch(s, i, normed(s, layer.mixing_norm));
-      s.product(layer.query, normed(s, layer.attention_norm), count, &s.y[0]);
-      for (int row = 0; row < count; ++row) {
-        const size_t start = size_t(row) * m.width;
-        attend(s, i, s.rows[row], &s.y[start], &s.h[start]);
-      }
+      if (m.mixing != NO_MIXING) mixing_branch(s, i, normed(s, layer.mixing_norm, count, m.width));
+      s.product(layer.query, normed(s, layer.attention_norm, count, m.width), count, &s.y[0]);
+      for (int row = 0; row < count; ++row)
+        attend(s, i, s.rows[row], &s.y[row * width], &s.h[row * width]);
       s.product(layer.attended, &s.h[0], count, &s.y[0]);
-      add(&s.x[0], &s.y[0], size_t(count) * m.width);
-      s.product(layer.first, normed(s, layer.feed_forward_norm), count, &s.wide[0]);
-      activate(m.activation, &s.wide[0], size_t(count) * layer.first.outputs);
-      s.product(layer.second, &s.wide[0], count, &s.y[0]);
-      add(&s.x[0], &s.y[0], size_t(count) * m.width);
+      add(&s.x[0], &s.y[0], count * width);
+      feed_forward(s, m, layer, count);
     }
-    const float* x = normed(s, m.last_norm);
-    const size_t width = m.width;
+    const float* x = normed(s, m.last_norm, count, m.width);
     for (size_t i = 0; m.alpha && i < count * width; ++i) s.x[i] *= m.alpha[i % width];
     for (int first = 0; first < count; first += TILE) {
-      const int some = std::min(TILE, count - first);
-      s.product(m.last, x + first * width, some, &s.logits[0]);
-      for (int row = 0; row < some; ++row)
+      const int rows = std::min(TILE, count - first);
+      s.product(m.last, x + first * width, rows, &s.logits[0]);
+      for (int row = 0; row < rows; ++row)
         choose(s, first + row, &s.logits[size_t(row) * m.last.outputs]);
     }
   }
 };
 
 void Search::run(int first, int last) {
-  const size_t most = size_t(last - first) * request.beam;
-  int wider = std::max(2, model.window + 1) * model.width;
-  for (int i = 0; i < model.layer_count; ++i)
-    wider = std::max(wider, model.layers[i].first.outputs);
-  for (std::vector<float>* part : {&x, &h, &y, &mixed}) part->resize(most * model.width);
-  wide.resize(most * wider);
+  size_t most = size_t(last - first) * request.beam, longest = 0, wider = 0;
+  for (int i = first; i < last; ++i) {
+    sentences.push_back({i, request.lengths[i], {{}}});
+    longest = std::max<size_t>(longest, request.lengths[i]);
+  }
+  most = std::max(most, longest);
+  for (const Stack* stack : {&encoder, &model}) {
+    wider = std::max<size_t>(wider, std::max(2, stack->window + 1) * stack->width);
+    for (int i = 0; i < stack->layer_count; ++i)
+      wider = std::max<size_t>(wider, stack->layers[i].first.outputs);
+  }
+  for (std::vector<float>* part : {&x, &h, &y, &mixed})
+    part->resize(most * std::max(encoder.width, model.width));
+  wide.resize(std::max(most * wider, longest * encoder.last.outputs));
   logits.resize(std::min<size_t>(TILE, most) * model.last.outputs);
   weights.resize(padded(request.length));
-  count = std::min(2 * request.beam + 2, model.words);
-  for (int i = first; i < last; ++i) sentences.push_back({i, request.lengths[i], {{}}});
+  count = std::min(2 * request.beam + 2, model.tokens);
   if (kernel.search) kernel.search(true);
+  for (Sentence& sentence : sentences) kernel.encode(*this, sentence);
+  std::fill(h.begin(), h.end(), 0.f);  // attention leaves what pads its rows
   for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
     rows.clear();
     for (Sentence& sentence : sentences) {
       sentence.find_slots(size_t(model.layer_count) * model.width);
       for (const Hypothesis& hypothesis : sentence.rows) rows.push_back({&sentence, &hypothesis});
     }
-    best.resize(rows.size() * count), words.resize(rows.size() * count), ends.resize(rows.size());
+    best.resize(rows.size() * count), tokens.resize(rows.size() * count), ends.resize(rows.size());
     kernel.step(*this);
     int row = 0;
     for (Sentence& sentence : sentences) {
@@ -554,45 +637,45 @@ void Search::run(int first, int last) {
   if (kernel.search) kernel.search(false);
 }
 
-// Finish hypotheses and choose those that go on, as the search of runtime.py does.
+// Finish hypotheses and choose those that continue, as the search of runtime.py does.
 void Search::advance(Sentence& sentence, int first) {
-  int32_t& found = request.counts[sentence.number];
-  std::vector<Way> ways;
+  int32_t& finished = request.counts[sentence.number];
+  std::vector<Continuation> candidates;
   for (int row = 0; row < int(sentence.rows.size()); ++row) {
     const float total = sentence.rows[row].total, end = total + ends[first + row];
     if (!std::isfinite(end)) {
-      found = 0, sentence.done = true;
+      finished = 0, sentence.done = true;
       return;
     }
-    if (step == request.limit) ways.push_back({end, EOS, row});
+    if (step == request.limit) candidates.push_back({end, EOS, row});
     for (int i = 0; i < count && step < request.limit; ++i) {
       const size_t place = size_t(first + row) * count + i;
-      const bool never = words[place] == PAD || (step == 0 && words[place] == EOS);
-      ways.push_back({never ? -INFINITY : best[place] + total, words[place], row});
+      const bool never = tokens[place] == PAD || (step == 0 && tokens[place] == EOS);
+      candidates.push_back({never ? -INFINITY : best[place] + total, tokens[place], row});
     }
   }
-  const auto better = [](const Way& a, const Way& b) { return a.score > b.score; };
-  std::stable_sort(ways.begin(), ways.end(), better);
-  if (step < request.limit) ways.resize(std::min(ways.size(), size_t(2) * request.beam));
-  const auto goes_on = [](const Way& way) { return way.word != EOS || way.score == -INFINITY; };
-  const size_t beam = std::min(ways.size(), size_t(request.beam));
+  const auto better = [](const Continuation& a, const Continuation& b) { return a.score > b.score; };
+  std::stable_sort(candidates.begin(), candidates.end(), better);
+  if (step < request.limit) candidates.resize(std::min(candidates.size(), size_t(2) * request.beam));
+  const auto continues = [](const Continuation& one) { return one.token != EOS || one.score == -INFINITY; };
+  const size_t beam = std::min(candidates.size(), size_t(request.beam));
   const float length = float(std::pow(double(step + 1), request.lenpen));
   for (size_t rank = 0; rank < beam && !sentence.done; ++rank) {
-    if (goes_on(ways[rank])) continue;
-    const size_t place = size_t(sentence.number) * request.beam + found;
-    const auto& words = sentence.rows[ways[rank].parent].words;
-    request.scores[place] = ways[rank].score / length;
-    request.sizes[place] = int32_t(words.size());
-    std::copy(words.begin(), words.end(), request.words + place * request.limit);
-    sentence.done = ++found == request.beam;
+    if (continues(candidates[rank])) continue;
+    const size_t place = size_t(sentence.number) * request.beam + finished;
+    const auto& tokens = sentence.rows[candidates[rank].parent].tokens;
+    request.scores[place] = candidates[rank].score / length;
+    request.sizes[place] = int32_t(tokens.size());
+    std::copy(tokens.begin(), tokens.end(), request.tokens + place * request.limit);
+    sentence.done = ++finished == request.beam;
   }
   if (sentence.done || step == request.limit) return;
-  std::stable_partition(ways.begin(), ways.end(), goes_on);
+  std::stable_partition(candidates.begin(), candidates.end(), continues);
   std::vector<Hypothesis> next;
   for (size_t rank = 0; rank < beam; ++rank) {
-    Hypothesis hypothesis = sentence.rows[ways[rank].parent];
-    hypothesis.total = ways[rank].score, hypothesis.newest = ways[rank].word;
-    hypothesis.words.push_back(hypothesis.newest);
+    Hypothesis hypothesis = sentence.rows[candidates[rank].parent];
+    hypothesis.total = candidates[rank].score, hypothesis.newest = candidates[rank].token;
+    hypothesis.tokens.push_back(hypothesis.newest);
     hypothesis.slots.push_back(hypothesis.slot);
     if (model.window && int(hypothesis.slots.size()) > model.window)
       hypothesis.slots.erase(hypothesis.slots.begin());
@@ -608,7 +691,10 @@ void Search::advance(Sentence& sentence, int first) {
                                float* y) {                                               \
     Step<LANES>::product_body(s, layer, x, rows, y);                                     \
   }                                                                                      \
-  FEATURES void step_##NAME(Search& s) { Step<LANES>::step_body(s); }
+  FEATURES void step_##NAME(Search& s) { Step<LANES>::step_body(s); }                    \
+  FEATURES void encode_##NAME(Search& s, Sentence& sentence) {                           \
+    Step<LANES>::encode_body(s, sentence);                                               \
+  }
 
 LEVEL(plain, 8, )
 bool always() { return true; }
@@ -619,15 +705,15 @@ LEVEL(avx512, 16, TARGET("avx512f,avx512vnni,avx2,fma"))
 
 const Kernel KERNELS[] = {
 #ifdef HAS_AMX
-    {"amx", has_amx, dot_amx, 0, product_avx512, step_avx512, tiles},
+    {"amx", has_amx, dot_amx, 0, product_avx512, step_avx512, encode_avx512, tiles},
 #endif
 #if defined(__x86_64__)
-    {"avx512", has_avx512, dot_avx512, 0, product_avx512, step_avx512},
-    {"avx2", has_avx2, dot_avx2, 0, product_avx2, step_avx2},
+    {"avx512", has_avx512, dot_avx512, 0, product_avx512, step_avx512, encode_avx512},
+    {"avx2", has_avx2, dot_avx2, 0, product_avx2, step_avx2, encode_avx2},
 #elif defined(__aarch64__)
-    {"neon", has_dot_products, dot_neon, 128, product_plain, step_plain},
+    {"neon", has_dot_products, dot_neon, 128, product_plain, step_plain, encode_plain},
 #endif
-    {"plain", always, dot_plain, 0, product_plain, step_plain},
+    {"plain", always, dot_plain, 0, product_plain, step_plain, encode_plain},
 };
 
 }  // namespace
@@ -642,13 +728,14 @@ const Kernel* resmlp_kernel(const char* name) {
 }
 
 // 0, or 1: out of memory
-int resmlp_search(const Kernel* kernel, const Model* model, const Request* request, int threads) {
+int resmlp_search(const Kernel* kernel, const Stack* encoder, const Stack* decoder,
+                  const Request* request, int threads) {
   const int count = request->sentences;
   threads = std::max(1, std::min(threads, count));
   std::vector<char> failed(threads);
   const auto part = [&](int number) {
     try {
-      Search{*kernel, *model, *request}.run(count * number / threads,
+      Search{*kernel, *encoder, *decoder, *request}.run(count * number / threads,
                                             count * (number + 1) / threads);
     } catch (const std::exception&) {
       failed[number] = 1;

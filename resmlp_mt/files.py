@@ -30,7 +30,7 @@ def _own_name(path: str) -> str:
                 os.kill(int(process), 0)  # no signal: looks whether there is such a process
             except (ProcessLookupError, OverflowError):
                 with contextlib.suppress(OSError):
-                    os.remove(left)
+                    shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
             except OSError:
                 pass  # it is another user's
     return f"{path}.{host}.{os.getpid()}.tmp"
@@ -53,6 +53,19 @@ def whole_file(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError) and error.filename in (None, temporary):
             error.filename = str(path)
         raise
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new folder, which becomes *path* when the block ends well; after an error nothing is
+    left."""
+    temporary = Path(_own_name(str(path)))
+    try:
+        temporary.mkdir()
+        yield temporary
+        os.rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_json(path: Path, value) -> None:

@@ -314,9 +314,9 @@ class Study:
             resmlp_mt("export", model, "--out", int8, "--int8")
             engines = {
                 "checkpoint": (model, "--cpu"),
-                "exported": (exported,),
-                "int8": (int8,),
-                "int8, native": (int8, "--native"),
+                "exported": (exported, "--graph"),
+                "int8": (int8, "--graph"),
+                "int8, native": (int8,),
             }
             for name, engine in engines.items():
                 found[name] = {}

@@ -72,7 +72,7 @@ function run(command, words) {
 }
 
 function ofPython() {
-  const words = [join(options.model, "runtime.py"), "--input", options.input];
+  const words = [join(options.model, "runtime.py"), "--graph", "--input", options.input];
   return run(options.python, words).split("\n").slice(0, -1);
 }
 
@@ -113,7 +113,7 @@ async function refusal(page, address) {
 async function checkRefusals(page, built, address) {
   const damage = {
     nothing: [null, null, /^\/nothing\/config\.json is not on the server \(status 404\)/u],
-    other: ["config.json", (text) => text.replace('"format": ', '"format": 9'), /of format 92/u],
+    other: ["config.json", (text) => text.replace('"format": ', '"format": 9'), /of format 93/u],
     broken: ["config.json", (text) => text.slice(1), /is not JSON/u],
     flipped: ["target.txt", (text) => text.replace("e", "f"), /is not the file that config\.json/u],
     short: ["source.txt", (text) => text.slice(1), /is not the file that config\.json/u],

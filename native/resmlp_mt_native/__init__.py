@@ -1,17 +1,20 @@
-"""The decoding step and the beam search of a folder of `resmlp-mt export`, in C++.
+"""The encoder, the decoding step and the beam search of exported models, in C++.
 
-runtime.py uses it where it is asked to. Arrays are laid out here, once, as step.cpp reads them.
+runtime.py uses it where it is installed. Arrays are checked and laid out here as step.cpp reads
+them.
 """
 
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_void_p
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_void_p
 from pathlib import Path
 
 import numpy as np
 
-ACTIVATIONS = ("Relu", "Gelu", "Gelu tanh", "Tanh")
-NO_MIXING, MATRIX, GATED, CONVOLUTION = range(4)
+ACTIVATIONS = ("relu", "gelu", "gelu_accurate", "tanh")
+# of step.cpp: no mixing, a matrix, a matrix under a gate, a convolution
+MIXINGS = {"none": 0, "linear": 1, "toeplitz": 1, "gated": 2, "conv": 3}
 WIDTH, PANEL, EOS = 32, 16, 2
 
 
@@ -34,17 +37,19 @@ class Layer(ctypes.Structure):
     _fields_ = [
         *_fields(Norm, "mixing_norm attention_norm feed_forward_norm"),
         *_fields(Linear, "mixing_in mixing_out query attended first second"),
-        *_fields(c_void_p, "own scale offset inside_bias"),
+        *_fields(c_void_p, "weights own scale shift offset inside_bias"),
     ]
 
 
-class Model(ctypes.Structure):
+class Stack(ctypes.Structure):
     _fields_ = [
-        *_fields(c_int32, "words channels width mixing heads distances triangular window"),
+        *_fields(c_int32, "tokens channels width"),
+        *_fields(c_int32, "mixing heads positions distances is_matrix window"),
         *_fields(c_int32, "activation layer_count"),
-        *_fields(c_void_p, "embedding_integers embedding embedding_scale positions"),
-        *_fields(c_void_p, "weights alpha layers"),
-        *_fields(Norm, "first_norm last_norm"),
+        ("factor", c_float),
+        ("embedding", Linear),
+        *_fields(c_void_p, "positional alpha layers"),
+        ("last_norm", Norm),
         ("last", Linear),
     ]
 
@@ -53,75 +58,53 @@ class Request(ctypes.Structure):
     _fields_ = [
         *_fields(c_int32, "sentences length beam limit heads"),
         ("lenpen", c_double),
-        *_fields(c_void_p, "lengths encoded counts scores sizes words"),
+        *_fields(c_void_p, "sources lengths counts scores sizes tokens"),
     ]
 
 
 _library = ctypes.CDLL(str(next(Path(__file__).parent.glob("libresmlp_mt_step.*"))))
 _library.resmlp_kernel.argtypes, _library.resmlp_kernel.restype = [c_char_p], c_void_p
-_library.resmlp_search.argtypes = [c_void_p, POINTER(Model), POINTER(Request), c_int]
+_library.resmlp_search.argtypes = [c_void_p, *[POINTER(Stack)] * 2, POINTER(Request), c_int]
 
 
 class NativeSearch:
-    """The step and the search of a model.
+    """A model of *arrays* by name, and its search. RESMLP_MT_KERNEL in the environment may name a
+    kernel: amx, avx512, avx2, neon, plain."""
 
-    *tensors*: the labelled arrays of the step, *embedding*: V x C, int8 or float32, *scale*: V x 1,
-    of its rows. RESMLP_MT_KERNEL in the environment may name a kernel: amx, avx512, avx2, neon,
-    plain.
-    """
-
-    def __init__(
-        self,
-        tensors: dict[str, np.ndarray],
-        embedding: np.ndarray,
-        scale: np.ndarray,
-        config: dict,
-    ):
+    def __init__(self, arrays: dict[str, np.ndarray], config: dict):
         kernel = os.environ.get("RESMLP_MT_KERNEL", "")
         self._kernel = _library.resmlp_kernel(kernel.encode())
         if not self._kernel:
             raise ValueError(f"this CPU has no kernel {kernel!r}: change RESMLP_MT_KERNEL")
-        self._layout, self._positions = Layout(tensors), config["positions"][1]
-        self._model = self._layout.model({**config, **config["native"]}, embedding, scale)
+        self._layout, self._config = Layout(arrays, config), config
+        self._decoder, self._encoder = (self._layout.stack(side) for side in (1, 0))
+        self._layout.check_all_read()
 
     def search(
-        self,
-        encoded: dict[str, np.ndarray],
-        beam: int,
-        lenpen: float,
-        limit: int,
-        threads: int = 1,
+        self, sources: Sequence[Sequence[int]], beam: int, lenpen: float, limit: int, threads: int
     ) -> list[list[tuple[float, np.ndarray]]]:
-        """The hypotheses of each sentence, the best first: score and words.
-
-        *encoded*: ``keys.l`` and ``values.l`` of each layer, B x H x S x D, and ``lengths``;
-        *limit*: of the words.
-        """
-        model = self._model
-        lengths = np.ascontiguousarray(encoded["lengths"], np.int32)
-        count, length = len(lengths), int(lengths.max())
-        names = [f"{name}.{i}" for i in range(model.layer_count) for name in ("keys", "values")]
-        read, heads = [encoded.get(name) for name in names], int(encoded["keys.0"].shape[1])
-        shape = (count, heads, length, model.channels // max(1, heads))
-        for name, x in zip(names, read):
-            fits = x is not None and x.shape == shape and heads * shape[3] == model.channels
-            _check(fits and x.dtype == np.float32, name)
-        _check(lengths.min() > 0 and 0 <= limit < self._positions, "length")
-        _check(1 <= beam <= (model.words - 1) // 2, "beam")
-        # the step reads keys D x S, with S padded
-        read[::2] = [widened(keys.swapaxes(2, 3)) for keys in read[::2]]
-        read = [np.ascontiguousarray(x) for x in read]
+        """The hypotheses of each sentence, the best first: score and tokens, at most *limit*.
+        *sources* are indices of tokens."""
+        count, lengths = len(sources), np.array(list(map(len, sources)), np.int32)
+        tokens = np.zeros((count, int(lengths.max())), np.int32)
+        for row, source in zip(tokens, sources):
+            row[: len(source)] = source
+        most = self._config["positions"]
+        _check(lengths.min() > 0 and tokens.shape[1] <= most[0], "length")
+        _check(tokens.min() >= 0 and tokens.max() < self._encoder.tokens, "token")
+        _check(0 <= limit < most[1], "limit")
+        _check(1 <= beam <= (self._decoder.tokens - 1) // 2, "beam")
         counts, sizes = np.zeros(count, np.int32), np.zeros((count, beam), np.int32)
         scores = np.zeros((count, beam), np.float32)
-        words = np.empty((count, beam, limit), np.int32)
-        pointers = (c_void_p * len(read))(*(x.ctypes.data for x in read))
-        arrays = [x.ctypes.data for x in (counts, scores, sizes, words)]
-        places = lengths.ctypes.data, ctypes.addressof(pointers)
-        request = Request(count, length, beam, limit, heads, lenpen, *places, *arrays)
-        if _library.resmlp_search(self._kernel, self._model, request, threads):
+        out = np.empty((count, beam, limit), np.int32)
+        arrays = [x.ctypes.data for x in (tokens, lengths, counts, scores, sizes, out)]
+        heads = self._config["heads"]
+        request = Request(count, tokens.shape[1], beam, limit, heads, lenpen, *arrays)
+        stacks = self._encoder, self._decoder
+        if _library.resmlp_search(self._kernel, *stacks, request, threads):
             raise MemoryError("the search ran out of memory")
         found = [
-            [(float(scores[i, j]), words[i, j, : sizes[i, j]].copy()) for j in range(counts[i])]
+            [(float(scores[i, j]), out[i, j, : sizes[i, j]].copy()) for j in range(counts[i])]
             for i in range(count)
         ]
         return [sorted(hypotheses, key=lambda one: -one[0]) for hypotheses in found]
@@ -130,92 +113,109 @@ class NativeSearch:
 class Layout:
     """Arrays as step.cpp reads them, which it keeps alive."""
 
-    def __init__(self, tensors: dict[str, np.ndarray]):
-        self._tensors, self._kept = dict(tensors), []
+    def __init__(self, arrays: dict[str, np.ndarray], config: dict):
+        self._arrays, self._config = arrays, config
+        self._unread, self._stored = set(arrays), []
+        self._embeddings: dict[str, Linear] = {}
 
-    def model(self, config: dict, embedding: np.ndarray, scale: np.ndarray) -> Model:
-        channels, layers = config["channels"][1], config["layers"][1]
-        words, positions = config["vocabulary"][1], config["positions"][1]
-        for size in (channels, layers, words - EOS, positions, config["window"] + 1):
+    def check_all_read(self) -> None:
+        if self._unread:
+            raise ValueError(f"it does not know {min(self._unread)}")
+
+    def stack(self, side: int) -> Stack:
+        """The encoder, 0, or the decoder, 1."""
+        names = ("vocabulary", "channels", "layers", "positions")
+        tokens, channels, layers, positions = (self._config[name][side] for name in names)
+        heads, window, readers = (self._config[name] for name in ("heads", "window", "layers"))
+        for size in (channels, layers, tokens - EOS, positions, heads, window + 1):
             _check(type(size) is int and 0 < size < 1 << 24, "config.json")
-        _check(embedding.shape == (words, channels) and scale.shape == (words, 1), "embedding")
-        model = Model(words, channels, len(widened(np.zeros(channels))))
-        model.activation, model.layer_count = ACTIVATIONS.index(config["activation"]), layers
-        if embedding.dtype == np.int8:
-            model.embedding_integers = self._keep(embedding, np.int8)
+        _check(self._config["channels"][1] % heads == 0, "heads")
+        stack, name = Stack(tokens, channels, _padded(channels)), ("encoder", "decoder")[side]
+        self._kind = self._config["mixing"]
+        stack.mixing, stack.window = MIXINGS[self._kind], window
+        stack.activation = ACTIVATIONS.index(self._config["activation"])
+        if f"{name}.positions" in self._arrays:
+            table = self._take(f"{name}.positions", None, channels)
+            _check(len(table) >= positions, f"{name}.positions")
+            stack.positional = self._store(widened(table[:positions]))
+        found = [self._layer(stack, f"{name}.{i}", positions, side == 1) for i in range(layers)]
+        self._stored.append((Layer * layers)(*found))
+        stack.layer_count, stack.layers = layers, ctypes.addressof(self._stored[-1])
+        stack.last_norm = self._norm(f"{name}.last_norm", channels)
+        if side == 0:
+            parts = 2 * readers[1]
+            outputs = parts * self._config["channels"][1]
+            stack.last = self._linear("encoder.keys_values", channels, outputs, (1, parts))
         else:
-            model.embedding = self._keep(embedding)
-        model.embedding_scale = self._keep(scale)
-        if self._has("positions"):
-            rows = self._take("positions", None, channels)[:positions]
-            _check(len(rows) == positions, "positions")
-            model.positions = self._keep(widened(rows))
-        model.first_norm = self._norm("first_norm", channels)
-        self._mixing(model, positions)
-        if self._has("0.taps.weight"):
-            model.mixing, model.window = CONVOLUTION, config["window"]
-        found = [self._layer(model, str(number)) for number in range(layers)]
-        self._kept.append((Layer * layers)(*found))
-        model.layers = ctypes.addressof(self._kept[-1])
-        model.last_norm = self._norm("last_norm", channels)
-        if self._has("alpha"):
-            model.alpha = self._keep(widened(self._take("alpha", channels)))
-        model.last = self._linear("last", channels, words, filler=-np.inf)
-        if self._tensors:
-            raise ValueError(f"it does not know {min(self._tensors)}: translate without native")
-        return model
+            if "decoder.output_scale" in self._arrays:
+                stack.alpha = self._store(widened(self._take("decoder.output_scale", channels)))
+            stack.last = self._linear("decoder.output", channels, tokens, filler=-np.inf)
+            self._embeddings["decoder.output"] = stack.last
+        columns, stack.factor = self._config["embeddings"][side]
+        if columns not in self._embeddings:
+            self._embeddings[columns] = self._linear(columns, channels, tokens)
+        stack.embedding = self._embeddings[columns]
+        sizes = stack.embedding.inputs, stack.embedding.outputs
+        _check(sizes == (stack.width, _padded(tokens)), columns)
+        return stack
 
-    def _mixing(self, model: Model, positions: int) -> None:
-        if not self._has("mixing.weights"):
-            return
-        model.mixing = GATED if self._has("0.value_gate.weight") else MATRIX
-        layers, channels = model.layer_count, model.channels
-        weights = self._take("mixing.weights", None, None)
-        groups, model.distances = weights.shape
-        offset = self._take("mixing.offset", None, groups, None)
-        known, _, _ = offset.shape
-        model.heads, model.triangular = groups // layers, self._has("mixing.own")
-        each = channels // max(1, model.heads)
-        distances = known * (known + 1) // 2 if model.triangular else known
-        fits = distances == model.distances and known >= positions
-        _check(fits and model.heads * layers == groups and each * model.heads == channels, "mixing")
-        model.weights = self._keep(weights)
-        scale = np.ones((groups, each), np.float32)
-        if self._has("mixing.scale"):
-            scale = self._take("mixing.scale", groups, each)
-        by_layer = (-1, layers, channels)
-        self._mixes = {"scale": scale, "offset": np.broadcast_to(offset, (known, groups, each))}
-        if model.triangular:
-            self._mixes["own"] = self._take("mixing.own", known, groups, 1) * scale
-        self._mixes = {name: x.reshape(by_layer)[:positions] for name, x in self._mixes.items()}
-
-    def _layer(self, model: Model, number: str) -> Layer:
-        layer, channels = Layer(), model.channels
-        layer.mixing_norm = self._norm(f"{number}.mixing_norm", channels)
-        if model.mixing == GATED:
-            name = f"{number}.value_gate"
-            layer.mixing_in = self._linear(name, channels, 2 * channels, parts=(1, 2))
-            layer.mixing_out = self._linear(f"{number}.output", channels, channels)
-        if model.mixing in (MATRIX, GATED):
-            for name, values in self._mixes.items():
-                setattr(layer, name, self._keep(widened(values[:, int(number)])))
-            if not model.triangular:
-                layer.own = self._keep(widened(self._take(f"{number}.own", channels)))
-        if model.mixing == CONVOLUTION:
-            taps, name = model.window + 1, f"{number}.taps"
-            parts = taps, 1
-            layer.mixing_in = self._linear(name, taps * channels, channels, parts)
-            if self._has(f"{number}.inside_bias"):
-                bias = self._take(f"{number}.inside_bias", taps, channels)
-                layer.inside_bias = self._keep(widened(bias))
-        layer.attention_norm = self._norm(f"{number}.attention_norm", channels)
-        layer.query = self._linear(f"{number}.query", channels, channels)
-        layer.attended = self._linear(f"{number}.attended", channels, channels)
-        layer.feed_forward_norm = self._norm(f"{number}.feed_forward_norm", channels)
-        hidden = self._outputs(f"{number}.first")
-        layer.first = self._linear(f"{number}.first", channels, hidden)
-        layer.second = self._linear(f"{number}.second", hidden, channels)
+    def _layer(self, stack: Stack, name: str, positions: int, causal: bool) -> Layer:
+        layer, channels = Layer(), stack.channels
+        if self._kind != "none":
+            layer.mixing_norm = self._norm(f"{name}.mixing_norm", channels)
+        if self._kind == "gated":
+            gate = f"{name}.value_gate"
+            layer.mixing_in = self._linear(gate, channels, 2 * channels, (1, 2))
+            layer.mixing_out = self._linear(f"{name}.output", channels, channels)
+        if self._kind == "conv":
+            taps, bias = stack.window + 1, f"{name}.inside_bias"
+            layer.mixing_in = self._linear(f"{name}.taps", taps * channels, channels, (taps, 1))
+            if bias in self._arrays:
+                layer.inside_bias = self._store(widened(self._take(bias, taps, channels)))
+        elif self._kind != "none":
+            self._mixing(stack, layer, f"{name}.mixing", positions, causal)
+        if causal:
+            layer.attention_norm = self._norm(f"{name}.attention_norm", channels)
+            layer.query = self._linear(f"{name}.query", channels, channels)
+            layer.attended = self._linear(f"{name}.attended", channels, channels)
+        layer.feed_forward_norm = self._norm(f"{name}.feed_forward_norm", channels)
+        bias = self._arrays.get(f"{name}.first.bias")
+        _check(bias is not None and bias.ndim == 1, f"{name}.first.bias")
+        layer.first = self._linear(f"{name}.first", channels, len(bias))
+        layer.second = self._linear(f"{name}.second", len(bias), channels)
         return layer
+
+    def _mixing(self, stack: Stack, layer: Layer, name: str, positions: int, causal: bool) -> None:
+        """``A (scale x + shift) + offset``, as weights.py of the export describes it."""
+        channels, is_matrix = stack.channels, self._kind == "linear"
+        offset = self._take(f"{name}.offset", None, None, None)
+        known, heads, _ = offset.shape
+        fits = known >= positions and channels % heads == 0
+        _check(fits and stack.heads in (0, heads) and stack.positions in (0, known), name)
+        if causal:
+            shape = [known * (known + 1) // 2 if is_matrix else known]
+        else:
+            shape = [known, known] if is_matrix else [2 * known - 1]
+        stack.heads, stack.positions, stack.is_matrix = heads, known, is_matrix
+        stack.distances = int(np.prod(shape))
+        layer.weights = self._store(self._take(f"{name}.weights", heads, *shape))
+
+        def by_position(values: np.ndarray) -> np.ndarray:
+            values = np.broadcast_to(values, (known, heads, channels // heads))
+            return values.reshape(known, channels)[:positions]
+
+        layer.offset = self._store(widened(by_position(offset)))
+        scale, shift = np.ones(channels, np.float32), np.zeros(channels, np.float32)
+        if self._kind != "gated":
+            scale = self._take(f"{name}.scale", channels)
+        if f"{name}.shift" in self._arrays:
+            shift = self._take(f"{name}.shift", channels)
+        layer.scale, layer.shift = self._store(widened(scale)), self._store(widened(shift))
+        if causal and is_matrix:
+            own = by_position(self._take(f"{name}.own", known, heads, 1)) * scale
+            layer.own = self._store(widened(own))
+        elif causal:
+            layer.own = self._store(widened(self._take(f"{name}.own", channels)))
 
     def _linear(
         self, name: str, inputs: int, outputs: int, parts=(1, 1), filler: float = 0
@@ -227,57 +227,54 @@ class Layout:
         panels = weight.reshape(-1, weight.shape[1] // PANEL, PANEL)
         if weight.dtype == np.int8:
             panels = weight.reshape(-1, 4, weight.shape[1] // PANEL, PANEL)
-            layer.integers = self._keep(panels.transpose(2, 0, 3, 1), np.int8)
-            layer.sums = self._keep(weight.sum(axis=0, dtype=np.int32), np.int32)
+            layer.integers = self._store(panels.transpose(2, 0, 3, 1), np.int8)
+            layer.sums = self._store(weight.sum(axis=0, dtype=np.int32), np.int32)
             scale = self._take(f"{name}.scale", outputs)
-            layer.scale = self._keep(widened(scale, parts[1]))
+            layer.scale = self._store(widened(scale, parts[1]))
         else:
-            layer.floats = self._keep(panels.transpose(1, 0, 2))
+            layer.floats = self._store(panels.transpose(1, 0, 2))
         bias = np.zeros(outputs, np.float32)
-        if self._has(f"{name}.bias"):
+        if f"{name}.bias" in self._arrays:
             bias = self._take(f"{name}.bias", outputs)
-        layer.bias = self._keep(widened(bias, parts[1], filler))
+        layer.bias = self._store(widened(bias, parts[1], filler))
         return layer
 
     def _norm(self, name: str, size: int) -> Norm:
-        if not self._has(f"{name}.scale"):
+        if f"{name}.scale" not in self._arrays:
             return Norm()
         both = (self._take(f"{name}.{part}", size) for part in ("scale", "shift"))
-        return Norm(size, *(self._keep(widened(x)) for x in both))
-
-    def _has(self, name: str) -> bool:
-        return name in self._tensors
-
-    def _outputs(self, name: str) -> int:
-        weight = self._tensors.get(f"{name}.weight")
-        _check(weight is not None and weight.ndim == 2, f"{name}.weight")
-        return weight.shape[1]
+        return Norm(size, *(self._store(widened(x)) for x in both))
 
     def _take(self, name: str, *shape: int | None) -> np.ndarray:
         """An array of that shape; None is any size."""
-        found = self._tensors.pop(name, None)
+        found = self._arrays.get(name)
         _check(found is not None and found.ndim == len(shape) and found.size, name)
         _check(all(size in (None, has) for size, has in zip(shape, found.shape)), name)
+        self._unread.discard(name)
         integers = name.endswith(".weight") and found.dtype == np.int8
         _check(integers or found.dtype in (np.float32, np.float16), name)
         return found if integers else found.astype(np.float32)
 
-    def _keep(self, array: np.ndarray, type_=np.float32) -> int:
+    def _store(self, array: np.ndarray, type_=np.float32) -> int:
         """The address of a copy, at the beginning of a cache line."""
         array = np.ascontiguousarray(array, type_).reshape(-1)
         room = np.empty(array.nbytes + 64, np.uint8)
         start = -room.ctypes.data % 64
         copy = room[start : start + array.nbytes]
         copy[:] = array.view(np.uint8)
-        self._kept.append(room)
+        self._stored.append(room)
         return copy.ctypes.data
+
+
+def _padded(size: int) -> int:
+    return -(-size // WIDTH) * WIDTH
 
 
 def widened(array: np.ndarray, parts: int = 1, filler: float = 0) -> np.ndarray:
     """Each of the *parts* of the last axis, padded to a multiple of 32."""
     *shape, size = array.shape
     array = array.reshape(*shape, parts, size // parts)
-    room = np.full((*shape, parts, -(-array.shape[-1] // WIDTH) * WIDTH), filler, array.dtype)
+    room = np.full((*shape, parts, _padded(array.shape[-1])), filler, array.dtype)
     room[..., : array.shape[-1]] = array
     return room.reshape(*shape, -1)
 

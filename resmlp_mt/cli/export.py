@@ -5,9 +5,10 @@
   resmlp-mt export averaged.pt --data DATA/data-bin --out exported --int8
   python exported/runtime.py --input test.en --output test.de
 
-The folder needs numpy, onnxruntime and sentencepiece. It holds two ONNX graphs, the subwords, a
-description with checksums, a model card and the runtime, which is one file. What is written is
-compared with PyTorch, and the differences are printed.
+The folder needs numpy, onnxruntime and sentencepiece. It holds two ONNX graphs, their weights, the
+subwords, a description with checksums, a model card and the runtime, which is one file. Its
+translations of real sentences are compared with PyTorch's: of --verify, or of the validation set
+in the folder of the data or of resmlp-mt run.
 
 It needs onnx and onnxruntime: pip install ".[export]".
 """
@@ -32,15 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--spm", **FILE, help=help)
     stored = dict[str, Any](dest="precision", action="store_const", default="float32")
     one_of = parser.add_mutually_exclusive_group().add_argument
-    help = "8 bits a weight: a quarter of the size, faster; translations differ a little"
+    help = "8 bits per weight: a quarter of the size, faster; translations differ a little"
     one_of("--int8", const="int8", help=help, **stored)
-    help = "16 bits a weight: half the size; the arithmetic stays float32"
+    help = "16 bits per weight: half the size; the arithmetic stays float32"
     one_of("--float16", const="float16", help=help, **stored)
     add("--beam", **WHOLE, default=4, help="default of the folder: 4")
     help = "default of the folder: what resmlp-mt run chose, or 0.6"
     add("--lenpen", **LENPEN, help=help)
-    help = "compare the translations of these lines (default: of random subwords)"
-    add("--verify", **FILE, help=help)
+    help = "compare the translations of these lines, and their BLEU if there are references"
+    add("--verify", nargs="+", type=Path, metavar=("FILE", "REFERENCES"), help=help)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -66,11 +67,9 @@ def run(args: argparse.Namespace) -> None:
         lenpen=length_penalty(args.lenpen, paths[0].parent),
         cpu=True,
     )
-    lines = None if args.verify is None else read_text(args.verify)
-    found = export(options, args.out, args.precision, lines)
+    texts = [read_text(path) for path in args.verify or ()]
+    if len(texts) > 2 or len(set(map(len, texts))) > 1:
+        raise UserError("--verify: give a text, or a text and its translation line by line")
+    same = export(options, args.out, args.precision, texts)
     size = sum(path.stat().st_size for path in args.out.iterdir()) / 1e6
-    print(f"{args.out}: {size:.1f} MB, {args.precision}")
-    print(
-        f"{found['same']} of {found['lines']} translations of "
-        f"{'random subwords' if lines is None else args.verify} match PyTorch's"
-    )
+    print(f"{args.out}: {size:.1f} MB, {args.precision}\n{same}")

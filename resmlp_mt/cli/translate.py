@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")
-    help = "translate an export with the native step: pip install ./native"
-    add("--native", action="store_true", default=None, help=help)
+    help = "translate an export by its graph where the native step is installed, too"
+    add("--graph", action="store_true", default=None, help=help)
 
 
 def engine_of(args: argparse.Namespace):
@@ -68,8 +68,8 @@ def engine_of(args: argparse.Namespace):
         from resmlp_mt.export.engine import ExportEngine
 
         return partial(ExportEngine, Path(path), **given)
-    if args.native:
-        raise UserError(f"--native: is for folders of resmlp-mt export, and {path} is none")
+    if args.graph:
+        raise UserError(f"--graph: is for folders of resmlp-mt export, and {path} is none")
     paths = checkpoint_paths(path)
     beside = paths[0].parent
     given = {"data": beside, **given, "lenpen": length_penalty(args.lenpen, beside)}

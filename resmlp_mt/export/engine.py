@@ -5,13 +5,11 @@ from pathlib import Path
 
 from resmlp_mt.errors import UserError
 
-TOGETHER = 256  # sentences of similar length that are searched at once
-
 
 class ExportEngine:
     """The runtime with its *search*: beam, lenpen, nbest and so on."""
 
-    def __init__(self, folder: Path, threads: int | None = None, native: bool = False, **search):
+    def __init__(self, folder: Path, threads: int | None = None, graph: bool = False, **search):
         try:
             from resmlp_mt.export.runtime import ExportedModel, TranslationError
         except ModuleNotFoundError as error:
@@ -21,7 +19,7 @@ class ExportEngine:
                 name = name.replace("_", "-")
                 raise UserError(f"--{name}: is for checkpoints, and {folder} is an export")
         try:
-            self._model, self._search = ExportedModel(folder, threads, native), search
+            self._model, self._search = ExportedModel(folder, threads, graph), search
             self._model.search([], **search)  # refuses values out of range
         except TranslationError as error:
             raise UserError(str(error)) from None
@@ -29,12 +27,14 @@ class ExportEngine:
 
     def knows(self, piece: str) -> bool:
         """Whether it is in the dictionary of the source."""
-        return piece in self._model.numbers
+        return piece in self._model.index
 
     def translations(self, sources: Sequence[list[str]]) -> Iterator[dict[int, list[str]]]:
-        """The n best of each source by its number; none where the scores are not finite."""
-        order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
-        for start in range(0, len(order), TOGETHER):
-            some = order[start : start + TOGETHER]
-            found = self._model.search([sources[i] for i in some], **self._search)
-            yield {i: [one.text for one in nbest] for i, nbest in zip(some, found)}
+        """The n best of each source by its index; none where the scores are not finite."""
+        from resmlp_mt.export.runtime import TranslationError
+
+        try:
+            for batch in self._model.batches(sources, **self._search):
+                yield {i: [one.text for one in nbest] for i, nbest in batch.items()}
+        except TranslationError as error:
+            raise UserError(str(error)) from None

@@ -1,10 +1,9 @@
-"""The folder of an exported model: two graphs, subwords, a description and the runtime."""
+"""The folder of an exported model: two graphs, weights, subwords, a description, the runtime."""
 
 import json
-import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import regex
 import torch
@@ -13,19 +12,20 @@ from sacremoses import MosesPunctNormalizer
 from resmlp_mt import __version__
 from resmlp_mt.errors import UserError
 from resmlp_mt.export import runtime
-from resmlp_mt.export.graphs import graphs
+from resmlp_mt.export.graphs import exported
 from resmlp_mt.export.verification import verify
+from resmlp_mt.files import whole_folder
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import sha256_of, without_region
 
 
-def export(options: SearchOptions, out: Path, precision: str, lines: list[str] | None) -> dict:
-    """Write the model that *options* name, whole or not at all; returns what :func:`verify` finds.
+def export(options: SearchOptions, out: Path, precision: str, lines: Sequence[list[str]]) -> str:
+    """Write the model that *options* name, atomically; returns what :func:`verify` says.
 
-    *precision* is ``float32``, ``float16`` or ``int8``; translations of *lines* are compared, or of
-    made-up sentences. The search of *options* is the default of the folder.
+    *precision* is ``float32``, ``float16`` or ``int8``. Translations of *lines* are compared: a
+    text and, perhaps, its translation. The search of *options* is the default of the folder.
     """
     if out.exists() or not out.absolute().parent.is_dir():
         raise UserError(f"{out}: choose a new folder in an existing one")
@@ -35,45 +35,31 @@ def export(options: SearchOptions, out: Path, precision: str, lines: list[str] |
 
 
 def export_model(
-    translator: Translator, out: Path, precision: str, lines: list[str] | None
-) -> dict:
+    translator: Translator, out: Path, precision: str, lines: Sequence[list[str]] = ()
+) -> str:
     """:func:`export` of a model that is loaded."""
     model, path = translator.models[0].float(), translator.options.paths[0]
     if not isinstance(model, ResMLPModel):
         raise UserError(f"{path} is a checkpoint of another model: give one of a resmlp_mt model")
-    if model.decoder.adaptive_softmax is not None:
-        raise UserError(f"{path}: --adaptive-softmax-cutoff: adaptive softmax cannot be exported")
-    if any(layer.cross_attention is None for layer in model.decoder.layers):
-        raise UserError(f"{path}: --no-cross-attention: a model without it cannot be exported")
     try:
-        with TemporaryDirectory(prefix=f".{out.name}.", dir=out.absolute().parent) as temporary:
-            folder = Path(temporary) / out.name
-            folder.mkdir()
+        with whole_folder(out) as folder:
             config = write_model(translator, model, folder, precision)
-            found = verify(translator, folder, precision, lines)
+            same = verify(translator, folder, precision, lines)
             source, target = config["languages"]
             size = sum(file["bytes"] for file in config["files"].values()) / 1e6
             names = {"source": source, "target": target, "name": out.name, "megabytes": size}
             card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-            card = card.format(**config, **names, found=found)
+            card = card.format(**config, **names, same=same)
             (folder / "README.md").write_text(card, encoding="utf-8")
-            os.rename(folder, out)
     except OSError as error:
         raise UserError(f"{out}: {error.strerror or error}: nothing was exported") from None
-    return found
+    return same
 
 
 def write_model(translator: Translator, model, folder: Path, precision: str) -> dict:
     """Write everything but the model card; returns what config.json has."""
-    task = translator.task
-    settings = translator.options.text_settings().reading(task.cfg.source_lang)
-    sizes = {
-        "format": runtime.FORMAT,
-        "precision": precision,
-        "languages": [task.cfg.source_lang, task.cfg.target_lang],
-        "positions": [translator.positions, translator.generator.max_len],
-    }
-    files, config = graphs(model, precision, sizes)
+    task, settings = translator.task, translator.settings
+    files, sizes = exported(model, precision)
     for name, data in files.items():
         (folder / name).write_bytes(data)
     shutil.copyfile(settings.subword_model, folder / "spm.model")
@@ -83,7 +69,11 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
     shutil.copyfile(runtime.__file__, folder / "runtime.py")
     searched = ("beam", "lenpen", "max_len_a", "max_len_b")
     config = {
-        **config,
+        "format": runtime.FORMAT,
+        "precision": precision,
+        "languages": [task.cfg.source_lang, task.cfg.target_lang],
+        "positions": [translator.positions, translator.generator.max_len],
+        **sizes,
         "search": {name: getattr(translator.options, name) for name in searched},
         "normalisation": substitutions(settings.source_lang) if settings.normalise else [],
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},

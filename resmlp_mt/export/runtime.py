@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Translate with an exported model: numpy, onnxruntime and sentencepiece, nothing else.
+"""Translate with an exported model: numpy, sentencepiece, and onnxruntime or the native step.
 
 python MODEL/runtime.py --input test.en --output test.de, or, in Python,
 ExportedModel("MODEL").translate(["A sentence."]). The search is fairseq's beam search.
@@ -11,28 +11,32 @@ import hashlib
 import itertools
 import json
 import math
+import mmap
 import os
 import re
+import select
 import signal
 import sys
-import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnxruntime
 import sentencepiece
 
-FORMAT = 2
-BOS, PAD, EOS, UNKNOWN = range(4)  # the first words of every fairseq dictionary
+FORMAT = 3
+BOS, PAD, EOS, UNKNOWN = range(4)  # the first tokens of every fairseq dictionary
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word, in SentencePiece
 BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")  # spell a rare character
-FILES = ("encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt")
-CHUNK = 2048  # lines that are sorted by length together
-ROOM = 8  # positions by which the memory of past words grows
+WEIGHTS = "weights.safetensors"
+GRAPHS = ("encoder.onnx", "step.onnx")
+FILES = (*GRAPHS, WEIGHTS, "spm.model", "source.txt", "target.txt")
+TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}  # of arrays
+CHUNK = 512  # lines that are sorted by length together
+ROOM = 8  # positions by which the memory of past tokens grows
+PATIENCE = 0.05  # seconds without input after which what has been read is translated
 
 
 class TranslationError(ValueError):
@@ -42,54 +46,57 @@ class TranslationError(ValueError):
 class Translation(NamedTuple):
     text: str
     score: float  # log probability divided by length to the power of the length penalty
-    pieces: list[str]  # subwords of the text
-    # if asked for: of each piece and the end (rows) to each source piece and the end (columns)
-    attention: np.ndarray | None = None
+    pieces: list[str]  # tokens of the text
 
 
 class ExportedModel:
     """A *folder* that `resmlp-mt export` wrote; *threads* are all cores by default.
 
+    The native step translates where the wheel resmlp-mt-native is installed, the graph elsewhere,
+    or if *graph* asks for it.
+
     Attributes:
         config: the contents of config.json.
-        source_pieces, target_pieces: the dictionaries, by number.
-        limit: pieces of a source that the model reads.
+        source_pieces, target_pieces: the dictionaries, by index.
+        limit: tokens of a source that the model reads.
     """
 
-    def __init__(self, folder, threads: int | None = None, native: bool = False):
+    def __init__(self, folder, threads: int | None = None, graph: bool = False):
         try:
-            self._load(Path(folder), threads, native)
+            self.folder = Path(folder)
+            self._load(self.folder, threads, graph)
         except TranslationError as error:
             raise TranslationError(f"{folder}: {error}") from None
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}"
             raise TranslationError(f"{reason}: give a folder of resmlp-mt export") from None
         except Exception as error:  # a damaged file can raise anything inside a library
-            raise TranslationError(
-                f"{folder}: damaged: {_reason(error)}: export it again"
-            ) from None
+            raise TranslationError(f"{folder}: {_damaged(error)}") from None
 
-    def _load(self, folder: Path, threads: int | None, native: bool) -> None:
+    def _load(self, folder: Path, threads: int | None, graph: bool) -> None:
         self.config = config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config["format"] != FORMAT:
-            raise ValueError(f"format {config['format']}, not {FORMAT}: use its own runtime.py")
-        data = {name: _read_checked(folder / name, config["files"][name]) for name in FILES}
+            raise TranslationError(
+                f"format {config['format']}, not {FORMAT}: export the model again, or use the "
+                "runtime.py in the folder"
+            )
+        data = {name: _mapped(folder / name, config["files"][name]) for name in FILES}
         self.source_pieces, self.target_pieces = (
-            data[name].decode("utf-8").split("\n")[:-1] for name in ("source.txt", "target.txt")
+            data[name][:].decode("utf-8").split("\n")[:-1] for name in ("source.txt", "target.txt")
         )
-        self.numbers = {piece: number for number, piece in enumerate(self.source_pieces)}
-        if config["vocabulary"] != [len(self.numbers), len(self.target_pieces)]:
+        self.index = {piece: index for index, piece in enumerate(self.source_pieces)}
+        if config["vocabulary"] != [len(self.index), len(self.target_pieces)]:
             raise ValueError("the dictionaries do not fit config.json")
         self.limit = config["positions"][0] - 1
-        self.search_engine = BeamSearch(data, config, threads, native)
-        self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"])
+        self.search_engine = BeamSearch(data, config, threads, graph)
+        self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"][:])
         self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
         types = {"beam": int, "lenpen": float, "max_len_a": float, "max_len_b": int}
         self._search = {name: type_(config["search"][name]) for name, type_ in types.items()}
         self.search([])  # refuses values out of range
 
     def pieces(self, line: str) -> list[str]:
-        """The subwords of a line; none if it has no word."""
+        """The tokens of a line; none if it is blank."""
         for pattern, replacement in self._normalisation:
             line = pattern.sub(replacement, line)
         line = one_line(line)
@@ -97,60 +104,75 @@ class ExportedModel:
             line.encode()
         except UnicodeEncodeError:
             raise TranslationError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
-        found = []
+        pieces: list[str] = []
         for piece in self._subwords.encode(line, out_type=str):
             # text that looks like one of fairseq's symbols is not that symbol
-            number = self._subwords.piece_to_id(piece) if piece in SPECIAL else None
-            found.extend(piece if number == self._subwords.unk_id() else [piece])
-        return " ".join(found).split()
+            index = self._subwords.piece_to_id(piece) if piece in SPECIAL else None
+            pieces.extend(piece if index == self._subwords.unk_id() else [piece])
+        return " ".join(pieces).split()
 
     def translate(self, lines: Iterable[str], nbest: int = 1, **options) -> list:
-        """The translation of each line (``""`` where it has no word), or a list of the *nbest*."""
-        found = self.stream(lines, nbest=nbest, **options)
-        texts = ([translation.text for translation in one] for one in found)
-        return [one[0] if one else "" for one in texts] if nbest == 1 else list(texts)
+        """The translation of each line (``""`` of a blank one), or a list of the *nbest*."""
+        if isinstance(lines, str):
+            raise TranslationError("pass a list of lines, not one string")
+        translated = self.stream(lines, nbest=nbest, **options)
+        texts = [[translation.text for translation in line] for line in translated]
+        return [line[0] if line else "" for line in texts] if nbest == 1 else texts
 
     def stream(
-        self, lines: Iterable[str], truncate: bool = False, **options
+        self, lines: Iterable[str | None], truncate: bool = False, **options
     ) -> Iterator[list[Translation]]:
         """The translations of each line, the best first, while lines are still read.
 
-        With *truncate* those of the beginning of a line that is too long, which is an error
-        otherwise. The other options are those of :meth:`search`.
+        Some hundred lines are read ahead and sorted by length. A None among them asks for the
+        translations of all lines before it. A line that is too long is an error; with *truncate*
+        its beginning is translated. The other options are those of :meth:`search`.
         """
-        if isinstance(lines, str):
-            raise TranslationError("one str: give a list of lines")
-        numbered = enumerate(lines, 1)
-        while chunk := list(itertools.islice(numbered, CHUNK)):
-            sources = [self.pieces(line) for _, line in chunk]
-            for (number, _), source in zip(chunk, sources):
+        done = 0
+        for chunk in _chunks(lines):
+            sources = [self.pieces(line) for line in chunk]
+            for number, source in enumerate(sources, done + 1):
                 if len(source) > self.limit and not truncate:
                     raise TranslationError(
-                        f"line {number}: {len(source)} pieces, but the model reads {self.limit}: "
+                        f"line {number}: {len(source)} tokens, but the model reads {self.limit}: "
                         "split or shorten it, or translate its beginning alone (--truncate)"
                     )
-            for (number, _), source, found in zip(chunk, sources, self.search(sources, **options)):
-                if source and not found:
-                    raise TranslationError(
-                        f"line {number}: its scores are NaN or infinite: export another "
-                        "checkpoint, or without --float16 and --int8"
-                    )
-                yield found
+            ready: dict[int, list[Translation]] = {i: [] for i, s in enumerate(sources) if not s}
+            first = done
+            for batch in itertools.chain(self.batches(sources, **options), [{}]):
+                ready.update(batch)
+                while done - first in ready:
+                    translations = ready.pop(done - first)
+                    done += 1
+                    if sources[done - first - 1] and not translations:
+                        raise TranslationError(
+                            f"line {done}: its scores are NaN or infinite: export another "
+                            "checkpoint, or without --float16 and --int8"
+                        )
+                    yield translations
 
-    def search(
+    def search(self, sources: Sequence[Sequence[str]], **options) -> list[list[Translation]]:
+        """The translations of each sentence, the best first; none of an empty one, and none if its
+        scores are not finite. Arguments as of :meth:`batches`."""
+        results: list[list[Translation]] = [[] for _ in sources]
+        for batch in self.batches(sources, **options):
+            for i, translations in batch.items():
+                results[i] = translations
+        return results
+
+    def batches(
         self,
         sources: Sequence[Sequence[str]],
         nbest: int = 1,
         max_tokens: int = 4096,
-        return_attention: bool = False,
         **search: float | None,
-    ) -> list[list[Translation]]:
-        """The translations of each sentence, the best first; none if its scores are not finite.
+    ) -> Iterator[dict[int, list[Translation]]]:
+        """The translations of the sentences of a batch by their index, batch by batch.
 
         Args:
-            sources: subwords of each sentence; the first *limit* are read.
-            nbest: translations of each sentence, at most *beam*.
-            max_tokens: source subwords of a batch, padding included.
+            sources: tokens of each sentence; the first *limit* are read.
+            nbest: translations per sentence, at most *beam*.
+            max_tokens: source tokens per batch, padding included.
             search: beam, lenpen, max_len_a and max_len_b, as of fairseq-generate; None or not
                 given: as in config.json.
         """
@@ -166,61 +188,53 @@ class ExportedModel:
                 "max_len_a from 0 to 1000 and a max_len_b of at least 1"
             )
         encoded = [
-            [*(self.numbers.get(piece, UNKNOWN) for piece in source[: self.limit]), EOS]
+            [*(self.index.get(piece, UNKNOWN) for piece in source[: self.limit]), EOS]
             for source in sources
         ]
-        results: list[list[Translation]] = [[] for _ in sources]
-        for batch in _batches([len(ids) for ids in encoded], max_tokens):
-            some = [encoded[i] for i in batch]
+        for batch in _batches([len(tokens) for tokens in encoded], max_tokens):
             try:
-                found = self.search_engine.search(some, attention=return_attention, **options)
-            except TranslationError:
-                raise
-            except Exception as error:  # files that lie about shapes fail inside a library
-                raise TranslationError(f"damaged: {_reason(error)}: export it again") from None
-            for i, hypotheses in zip(batch, found):
-                results[i] = [self._translation(*one) for one in hypotheses[:nbest]]
-        return results
+                results = self.search_engine.search([encoded[i] for i in batch], **options)
+            except MemoryError:
+                raise TranslationError("out of memory: lower max_tokens") from None
+            except Exception as error:  # graphs that lie about shapes fail inside a library
+                raise TranslationError(f"{self.folder}: {_damaged(error)}") from None
+            yield {
+                i: [self._translation(*hypothesis) for hypothesis in hypotheses[:nbest]]
+                for i, hypotheses in zip(batch, results)
+            }
 
-    def _translation(self, score: float, words: np.ndarray, attention) -> Translation:
-        pieces = [self.target_pieces[word] for word in words]
+    def _translation(self, score: float, tokens: np.ndarray) -> Translation:
+        pieces = [self.target_pieces[token] for token in tokens]
         # fairseq prints no <s>
-        shown = " ".join(piece for piece, word in zip(pieces, words) if word != BOS)
+        shown = " ".join(piece for piece, token in zip(pieces, tokens) if token != BOS)
         text = one_line(BYTES.sub(_spelled, shown).replace(" ", "").replace(SPACE, " "))
-        return Translation(text, score, pieces, attention)
+        return Translation(text, score, pieces)
 
 
 class BeamSearch:
-    """The two graphs, and fairseq's beam search over the numbers of subwords.
+    """fairseq's beam search over the indices of tokens, by the native step or by the graph.
 
-    B sentences have J hypotheses each: one at the first word, later *beam*.
+    *files* are the graphs and the weights by name. B sentences have J hypotheses each: one at the
+    first token, later *beam*.
     """
 
-    def __init__(
-        self,
-        files: dict[str, bytes],
-        config: dict,
-        threads: int | None = None,
-        native: bool = False,
-    ):
-        self.config = config
-        self.encoder = _session(files["encoder.onnx"], threads, spin=False)
-        self.step = None if native else _session(files["step.onnx"], threads, spin=True)
-        for session in filter(None, (self.encoder, self.step)):
-            known = json.loads(session.get_modelmeta().custom_metadata_map["config"])
-            if known != {name: config.get(name) for name in known}:
-                raise ValueError("config.json does not fit the graphs")
-        places = (config["embeddings"][side] for side in ("source", "target"))
-        self._source, self._target = (
-            Embedding(files[place["file"]], place, size)
-            for place, size in zip(places, config["vocabulary"])
-        )
-        self._encoded = [output.name for output in self.encoder.get_outputs()]
-        self._outputs = [output.name for output in self.step.get_outputs()] if self.step else []
-        self._native = None
-        if native:
-            self._native = _native(files["step.onnx"], config, self._target)
-            self._threads = threads or _cores()
+    def __init__(self, files: dict, config: dict, threads: int | None = None, graph: bool = False):
+        self.config, self._threads = config, threads or _cores()
+        arrays = read_arrays(files[WEIGHTS])
+        self._native = None if graph else _native(arrays, config)
+        if not self._native:
+            self._arrays = arrays  # the sessions read some of them there
+            self._source, self._target = (Embedding(arrays, *of) for of in config["embeddings"])
+            self.encoder, self.step = (
+                _session(files[f"{name}.onnx"], arrays, side, threads, name == "step")
+                for name, side in (("encoder", "encoder"), ("step", "decoder"))
+            )
+            self._encoded, self._outputs = (
+                [output.name for output in session.get_outputs()]
+                for session in (self.encoder, self.step)
+            )
+        if isinstance(files[WEIGHTS], mmap.mmap):  # what is read again comes from the file
+            files[WEIGHTS].madvise(mmap.MADV_DONTNEED)
 
     def search(
         self,
@@ -229,83 +243,72 @@ class BeamSearch:
         lenpen: float,
         max_len_a: float,
         max_len_b: int,
-        attention: bool = False,
-    ) -> list[list]:
-        """The hypotheses of each sentence, the best first: score, words, attention or None. There
-        are none if its scores are not finite. *sources* are numbers that end with EOS."""
+    ) -> list[list[tuple[float, np.ndarray]]]:
+        """The hypotheses of each sentence, the best first: score and tokens. There are none if its
+        scores are not finite. *sources* are indices that end with EOS."""
         count, length = len(sources), max(map(len, sources))
         limit = min(int(max_len_a * length + max_len_b), self.config["positions"][1] - 1)
         if self._native:
-            if attention:
-                raise TranslationError("the native step has no attention weights: use the graph")
-            encoded = self._encode(sources)
-            found = self._native.search(encoded, beam, lenpen, limit, self._threads)
-            return [[(*one, None) for one in hypotheses] for hypotheses in found]
-        memory = self.encode(sources, beam)
+            return self._native.search(sources, beam, lenpen, limit, self._threads)
+        memory = Memory(self._encode(sources), self.config, beam)
         finished: list[list] = [[] for _ in sources]
-        left, done = np.arange(count), np.zeros(count, bool)  # sentences that are not dropped yet
+        # the sentences that are not dropped yet, and which of them are done
+        active, done = np.arange(count), np.zeros(count, bool)
         newest = np.full((count, 1), EOS, np.int32)
         totals = np.zeros((count, 1), np.float32)
-        past_words = np.zeros((count, 1, 0), np.int32)
-        past_weights = np.zeros((count, 1, 0, length), np.float32)
+        past = np.zeros((count, 1, 0), np.int32)
         for step in range(limit + 1):
             out = self.run_step(newest, memory, step, 2 * beam + 2)
             ends = totals + out["end_scores"].reshape(totals.shape)
             if not np.isfinite(ends).all():
-                for place in np.flatnonzero(~done & ~np.isfinite(ends).all(axis=1)):
-                    finished[left[place]], done[place] = [], True
-            if attention:
-                past_weights = _append(past_weights, memory.attention(out["query"]))
+                for i in np.flatnonzero(~done & ~np.isfinite(ends).all(axis=1)):
+                    finished[active[i]], done[i] = [], True
             if step < limit:
-                scores, words, parents = continuations(out, totals, step == 0, 2 * beam)
+                scores, tokens, parents = continuations(out, totals, step == 0, 2 * beam)
             else:
                 parents = np.argsort(-ends, axis=1, kind="stable")
-                scores, words = np.take_along_axis(ends, parents, 1), np.full_like(parents, EOS)
-            is_end = (words == EOS) & (scores != -np.inf)
+                scores, tokens = np.take_along_axis(ends, parents, 1), np.full_like(parents, EOS)
+            is_end = (tokens == EOS) & (scores != -np.inf)
             if is_end.any():
-                for place, rank in np.argwhere(is_end[:, :beam]):
-                    if done[place]:
+                for i, rank in np.argwhere(is_end[:, :beam]):
+                    if done[i]:
                         continue
-                    hypotheses, row = finished[left[place]], parents[place, rank]
-                    score = float(scores[place, rank] / np.float32((step + 1) ** lenpen))
-                    weights = past_weights[place, row, :, : len(sources[left[place]])]
-                    weights = weights if attention else None
-                    hypotheses.append((score, past_words[place, row], weights))
-                    done[place] = len(hypotheses) == beam
-                # ends go last; a row ends at most once, so that enough others are left
+                    hypotheses = finished[active[i]]
+                    score = float(scores[i, rank] / np.float32((step + 1) ** lenpen))
+                    hypotheses.append((score, past[i, parents[i, rank]]))
+                    done[i] = len(hypotheses) == beam
+                # ends go last; a row ends at most once: enough others come first
                 order = np.argsort(is_end, axis=1, kind="stable")
-                each = np.arange(len(left))[:, None]
-                scores, words, parents = (x[each, order] for x in (scores, words, parents))
+                each = np.arange(len(active))[:, None]
+                scores, tokens, parents = (x[each, order] for x in (scores, tokens, parents))
             if step == limit or done.all():
                 break
-            totals, newest, parents = (x[:, :beam] for x in (scores, words, parents))
-            if 8 * done.sum() >= len(done):  # a copy of the rest costs as much as steps of a few
-                kept = np.flatnonzero(~done)
-                left, totals, newest, parents = (x[kept] for x in (left, totals, newest, parents))
-                done, past_words, past_weights = done[kept], past_words[kept], past_weights[kept]
-                memory.keep(kept)
+            totals, newest, parents = (x[:, :beam] for x in (scores, tokens, parents))
+            if 8 * done.sum() >= len(done):  # copying the others costs as much as a few steps
+                others = np.flatnonzero(~done)
+                active, totals, newest, parents, done, past = (
+                    x[others] for x in (active, totals, newest, parents, done, past)
+                )
+                memory.keep(others)
             memory.follow(parents)
-            rows = np.arange(len(left))[:, None], parents
-            past_words, past_weights = _append(past_words[rows], newest), past_weights[rows]
-        return [sorted(found, key=lambda one: -one[0]) for found in finished]
-
-    def encode(self, sources: Sequence[Sequence[int]], beam: int) -> "Memory":
-        return Memory(self._encode(sources), self.config, beam)
+            past = past[np.arange(len(active))[:, None], parents]
+            past = np.concatenate([past, newest[:, :, None]], axis=2)
+        return [sorted(hypotheses, key=lambda one: -one[0]) for hypotheses in finished]
 
     def _encode(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """What the decoder reads of B sentences."""
         lengths = np.array([len(source) for source in sources], np.int32)
-        words = np.full((len(sources), lengths.max()), PAD, np.int32)
-        for row, source in zip(words, sources):
+        tokens = np.full((len(sources), lengths.max()), PAD, np.int32)
+        for row, source in zip(tokens, sources):
             row[: len(source)] = source
-        inside = (np.arange(words.shape[1]) < lengths[:, None]).astype(np.float32)
-        feed = {"embedded": self._source.rows(words), "inside": inside[:, :, None, None]}
+        inside = (np.arange(tokens.shape[1]) < lengths[:, None]).astype(np.float32)
+        feed = {"embedded": self._source.rows(tokens), "inside": inside[:, :, None, None]}
         encoded = dict(zip(self._encoded, self.encoder.run(self._encoded, feed)))
         return {**encoded, "lengths": lengths}
 
     def run_step(self, newest: np.ndarray, memory: "Memory", step: int, count: int) -> dict:
-        """The outputs of one step for the B x J newest words, which *memory* keeps: *step* words
-        came before them, and *count* of the best words are wanted of each."""
+        """The outputs of one step for the B x J newest tokens, which *memory* stores: *step* tokens
+        came before them; the *count* best tokens of each are returned."""
         feed = {
             "embedded": self._target.rows(newest.reshape(-1)),
             "shape": np.array([*newest.shape, self.config["channels"][1]]),
@@ -319,45 +322,43 @@ class BeamSearch:
 
 
 def continuations(out: dict, totals: np.ndarray, is_first: bool, count: int) -> tuple:
-    """Scores, words and rows of the best ways to go on, B x *count* each, the best first."""
-    (sentences, rows), words = totals.shape, out["words"]
+    """Scores, tokens and parents of the best *count* continuations of each sentence, the best
+    first."""
+    (sentences, rows), tokens = totals.shape, out["tokens"]
     scores = out["scores"] + totals.reshape(-1, 1)
-    scores[(words == PAD) | (is_first & (words == EOS))] = -np.inf
-    scores, words = scores.reshape(sentences, -1), words.reshape(sentences, -1)
+    scores[(tokens == PAD) | (is_first & (tokens == EOS))] = -np.inf
+    scores, tokens = scores.reshape(sentences, -1), tokens.reshape(sentences, -1)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :count]
     each = np.arange(sentences)[:, None]
-    return scores[each, best], words[each, best], best // (words.shape[1] // rows)
+    return scores[each, best], tokens[each, best], best // (tokens.shape[1] // rows)
 
 
 class Embedding:
-    """A C x V matrix in the file of a graph; its columns are the words."""
+    """The columns of the C x V matrix *name* and their scales, times *factor*."""
 
-    def __init__(self, file: bytes, place: dict, vocabulary: int):
-        channels, (first, *rest) = place["channels"], place["offsets"]
-        values = np.frombuffer(file, place["type"], channels * vocabulary, first)
-        # V x C: a column is a thousand cache lines. The copy also lets the file go
-        self.values = np.array(values.reshape(channels, vocabulary).T, order="C")
-        self.scale = np.full((vocabulary, 1), place["scale"], np.float32)
-        if rest:
-            self.scale *= np.frombuffer(file, np.float32, vocabulary, rest[0])[:, None]
+    def __init__(self, arrays: dict[str, np.ndarray], name: str, factor: float):
+        # V x C: a column is a thousand cache lines
+        self.values = np.array(arrays[f"{name}.weight"].T, order="C")
+        self.scale = np.full((len(self.values), 1), factor, np.float32)
+        if f"{name}.scale" in arrays:
+            self.scale *= arrays[f"{name}.scale"][:, None]
 
-    def rows(self, words: np.ndarray) -> np.ndarray:
+    def rows(self, tokens: np.ndarray) -> np.ndarray:
         """... to ... x C, float32."""
-        return self.values[words] * self.scale[words]
+        return self.values[tokens] * self.scale[tokens]
 
 
 class Memory:
-    """What a batch remembers from step to step: keys and values of the source, and what past words
-    have put into the mixing sublayers.
+    """What a batch remembers from step to step: keys and values of the source, and past inputs of
+    the mixing sublayers.
 
-    A past word has a slot. ``ages`` says how many words back it is for each hypothesis, 0 if it is
-    not in its past, so that nothing is copied when beams move.
+    A past token has a slot. ``ages`` says how many tokens back it is for each hypothesis, 0 if it
+    is not in its past, so that nothing is copied when beams move.
     """
 
     def __init__(self, encoded: dict, config: dict, beam: int):
         self.feed, self.beam, self.window = encoded, beam, config["window"]
-        self._layer, self.used = config["layers"][1] - 1, 0
-        self._groups = config["memory"]
+        self._groups, self.used = config["memory"], 0
         if self._groups:
             sentences, slots = len(encoded["lengths"]), (self.window or ROOM) * beam
             groups, channels = self._groups
@@ -365,7 +366,7 @@ class Memory:
             self.feed["ages"] = np.zeros((sentences, 1, slots), np.int32)
 
     def write(self, step: int, new: np.ndarray | None, rows: int) -> None:
-        """Keep what the newest words of J hypotheses have put into the mixing sublayers."""
+        """Store the inputs of the mixing sublayers at the newest tokens of J hypotheses."""
         if new is None:
             return
         if self.window:  # the oldest position makes room
@@ -383,7 +384,7 @@ class Memory:
         ages[:, :, first : first + rows] = np.eye(rows, dtype=np.int32)
 
     def _make_room(self) -> None:
-        """Keep the slots that some hypothesis reads, and have free ones behind them."""
+        """Keep the slots that a hypothesis reads, with free ones behind them."""
         past, ages = self.feed["past"], self.feed["ages"]
         read = ages.any(axis=1)
         self.used = int(read.sum(axis=1).max())
@@ -395,27 +396,16 @@ class Memory:
         self.feed["ages"][:, :, : self.used] = np.take_along_axis(ages, kept[:, None], 2)
 
     def keep(self, sentences: np.ndarray) -> None:
-        """Drop all but these of the sentences that are left."""
+        """Drop all but these of the active sentences."""
         self.feed = {
             name: x[:, sentences] if name == "past" else x[sentences]
             for name, x in self.feed.items()
         }
 
     def follow(self, parents: np.ndarray) -> None:
-        """Let hypothesis j of each sentence go on from hypothesis ``parents[j]``."""
+        """Let hypothesis j of each sentence continue hypothesis ``parents[j]``."""
         if self._groups:
             self.feed["ages"] = self.feed["ages"][np.arange(len(parents))[:, None], parents]
-
-    def attention(self, query: np.ndarray) -> np.ndarray:
-        """The weights over the source that the last layer uses, mean of the heads, B x J x S."""
-        keys = self.feed[f"keys.{self._layer}"]
-        sentences, heads, length, channels = keys.shape
-        query = query.reshape(sentences, -1, heads, channels).transpose(0, 2, 1, 3)
-        scores = query @ keys.transpose(0, 1, 3, 2)
-        padding = np.arange(length) >= self.feed["lengths"][:, None]
-        scores = np.where(padding[:, None, None], -np.inf, scores)
-        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return (weights / weights.sum(axis=-1, keepdims=True)).mean(axis=1)
 
 
 def one_line(text: str) -> str:
@@ -423,8 +413,9 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())
 
 
-def _reason(error: Exception) -> str:
-    return one_line(f"{type(error).__name__}: {error}")[:200]
+def _damaged(error: Exception) -> str:
+    reason = one_line(f"{type(error).__name__}: {error}")[:200]
+    return f"damaged ({reason}): export it again"
 
 
 def _spelled(run: re.Match) -> str:
@@ -432,32 +423,51 @@ def _spelled(run: re.Match) -> str:
     return one_line(bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="replace"))
 
 
-def _append(history: np.ndarray, newest: np.ndarray) -> np.ndarray:
-    return np.concatenate([history, newest[:, :, None]], axis=2)
+def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
+    """At most CHUNK lines; fewer before a None."""
+    chunk: list[str] = []
+    for line in lines:
+        if line is not None:
+            chunk.append(line)
+        if chunk and (line is None or len(chunk) == CHUNK):
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 def _batches(lengths: list[int], max_tokens: int) -> Iterator[list[int]]:
-    """Numbers of sentences of similar length, the longest first; none of those of an end alone."""
+    """Indices of sentences of similar length, the longest first; none of those of an end alone."""
     batch: list[int] = []
-    filled = [number for number, length in enumerate(lengths) if length > 1]
-    for number in sorted(filled, key=lambda i: -lengths[i]):
+    filled = [index for index, length in enumerate(lengths) if length > 1]
+    for index in sorted(filled, key=lambda i: -lengths[i]):
         if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
             yield batch
             batch = []
-        batch.append(number)
+        batch.append(index)
     if batch:
         yield batch
 
 
-def _read_checked(path: Path, listed: dict) -> bytes:
+def _mapped(path: Path, listed: dict) -> mmap.mmap:
     """A file of the folder, if it is what config.json says."""
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != listed["sha256"]:
-        raise ValueError(f"{path.name} is not the file that config.json lists")
-    # the key by which a graph refers to a tensor in another file
-    if path.suffix == ".onnx" and b"location" in data:
-        raise ValueError(f"{path.name} refers to other files")
-    return data
+    with open(path, "rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != listed["sha256"]:
+            raise ValueError(f"{path.name} is not the file that config.json lists")
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def read_arrays(data) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file by name, without a copy."""
+    begin, data = 8 + int.from_bytes(data[:8], "little"), memoryview(data)
+    arrays = {}
+    for name, entry in json.loads(bytes(data[8:begin])).items():
+        start, end = (begin + offset for offset in entry["data_offsets"])
+        array = np.frombuffer(data[start:end], TYPES[entry["dtype"]]).reshape(entry["shape"])
+        if not array.flags.aligned or list(array.shape) != entry["shape"]:
+            raise ValueError(f"{WEIGHTS}: {name} does not fit its place")
+        arrays[name] = array
+    return arrays
 
 
 def _cores() -> int:
@@ -465,55 +475,65 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _session(graph: bytes, threads: int | None, spin: bool) -> onnxruntime.InferenceSession:
+def _session(graph, arrays: dict[str, np.ndarray], side: str, threads: int | None, spin: bool):
+    """An onnxruntime.InferenceSession of a graph over the arrays of a *side*."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise TranslationError(f"{error}: pip install onnxruntime") from None
+    data, location = graph[:], b"\x08location\x12" + bytes([len(WEIGHTS)]) + WEIGHTS.encode()
+    if data.count(b"location") != data.count(location):
+        raise ValueError("a graph refers to other files")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0
     options.log_severity_level = 4
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spin)))
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    arrays = {name: array for name, array in arrays.items() if name.startswith(f"{side}.")}
+    values = map(onnxruntime.OrtValue.ortvalue_from_numpy, arrays.values())
+    options.add_external_initializers(list(arrays), list(values))
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
-def _native(file: bytes, config: dict, embedding: Embedding):
-    """The search in C++, by the arrays in the file of the step."""
+def _native(arrays: dict[str, np.ndarray], config: dict):
+    """The search in C++ where it is installed, else None."""
     try:
         from resmlp_mt_native import NativeSearch
-    except ImportError as error:
-        raise TranslationError(
-            f"{error}: install the wheel resmlp-mt-native, or translate without native"
-        ) from None
-    if not config.get("native"):
-        raise TranslationError("the native step: the folder is older: export the model again")
-    tensors = {
-        name: np.frombuffer(file, type_, math.prod(shape), offset).reshape(shape)
-        for name, (type_, shape, offset) in config["native"]["arrays"].items()
-    }
+    except ImportError:
+        return None
     try:
-        return NativeSearch(tensors, embedding.values, embedding.scale, config)
-    except ValueError as error:
-        raise TranslationError(f"the native step: {error}") from None
+        return NativeSearch(arrays, config)
+    except Exception as error:
+        raise TranslationError(
+            f"the native step: {one_line(str(error))}: install the wheel again, or use --graph"
+        ) from None
 
 
 # the program
 
 
-def _read_lines(path: str | None) -> list[str]:
-    name = path or "standard input"
+def _arriving(path: str | None) -> Iterator[str | None]:
+    """The lines of a text, plain or gzip, with a None wherever the next has not arrived yet."""
     if not path and sys.stdin is None:
         raise TranslationError("standard input is closed: give --input")
-    data = Path(path).read_bytes() if path else sys.stdin.buffer.read()
-    if name.endswith(".gz"):
-        try:
-            data = gzip.decompress(data)
-        except (EOFError, OSError, zlib.error):
-            raise TranslationError(f"{name}: cut off or damaged: copy it again") from None
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return data.decode("utf-8").removesuffix("\n").split("\n") if data else []
-    except UnicodeDecodeError as error:
-        number = data.count(b"\n", 0, error.start) + 1
-        raise TranslationError(
-            f"{name}, line {number}: invalid UTF-8: convert it or remove the line"
-        ) from None
+    name, number, rest, block = path or "standard input", 0, b"", b"-"
+    with open(path or sys.stdin.fileno(), "rb") as raw, gzip.GzipFile(fileobj=raw) as unpacked:
+        file: Any = unpacked if raw.peek(2)[:2] == b"\x1f\x8b" else raw
+        while block:
+            if not select.select([raw], [], [], PATIENCE)[0]:
+                yield None
+            try:
+                block = file.read1(1 << 16)
+            except (EOFError, OSError, zlib.error):
+                raise TranslationError(f"{name}: cut off or damaged: copy it again") from None
+            *lines, rest = (rest + (block or b"\n" * bool(rest))).split(b"\n")
+            for line in lines:
+                number += 1
+                try:
+                    yield (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).decode()
+                except UnicodeDecodeError:
+                    raise TranslationError(
+                        f"{name}, line {number}: invalid UTF-8: convert it or remove the line"
+                    ) from None
 
 
 def _main(args) -> None:
@@ -521,31 +541,27 @@ def _main(args) -> None:
         raise TranslationError("standard output is closed: give --output")
     if args.output and os.path.exists(args.output):
         if not os.path.isfile(args.output):
-            raise TranslationError(f"{args.output} is no regular file: name another")
+            raise TranslationError(f"{args.output} is not a regular file: name another")
         if args.input and os.path.samefile(args.output, args.input):
             raise TranslationError(f"{args.output} is the input: choose another file to write")
-    started = time.perf_counter()
-    model = ExportedModel(Path(__file__).parent, args.threads, args.native)
-    ready = time.perf_counter()
-    lines = _read_lines(args.input)
-    used = {"input", "output", "threads", "native"}
+    model = ExportedModel(Path(__file__).parent, args.threads, args.graph)
+    used = {"input", "output", "threads", "graph", "scores"}
     options = {name: value for name, value in vars(args).items() if name not in used}
     temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
     try:
-        with open(temporary or os.dup(1), "w", encoding="utf-8", newline="\n") as output:
-            for number, found in enumerate(model.stream(lines, **options), 1):
-                texts = [translation.text for translation in found]
-                output.writelines(f"{text}\n" for text in texts + [""] * (args.nbest - len(texts)))
-                if number % 100 == 0 or number == len(lines):
-                    end = "\r" if sys.stderr.isatty() and number < len(lines) else "\n"
-                    print(f"{number} of {len(lines)} lines", end=end, file=sys.stderr, flush=True)
+        # by lines: what is there can be read at once
+        with open(temporary or os.dup(1), "w", 1, encoding="utf-8", newline="\n") as output:
+            for translations in model.stream(_arriving(args.input), **options):
+                for i in range(args.nbest):
+                    text, score = "", ""
+                    if i < len(translations):
+                        text, score = translations[i].text, f"{translations[i].score:.4f}"
+                    output.write(f"{score}\t{text}\n" if args.scores else f"{text}\n")
         if temporary:
             os.replace(temporary, args.output)
     finally:
         if temporary and os.path.exists(temporary):
             os.remove(temporary)
-    seconds = time.perf_counter() - ready
-    print(f"ready in {ready - started:.2f} s, translated in {seconds:.2f} s", file=sys.stderr)
 
 
 def main() -> int:
@@ -557,11 +573,14 @@ def main() -> int:
     parser.add_argument("--beam", type=int, metavar="N")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
     parser.add_argument("--nbest", type=int, default=1, metavar="N", help="best of each line")
-    parser.add_argument("--max-len-a", type=float, metavar="A", help="A x source + B subwords ...")
+    help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
+    parser.add_argument("--scores", action="store_true", help=help)
+    parser.add_argument("--max-len-a", type=float, metavar="A", help="A x source + B tokens ...")
     parser.add_argument("--max-len-b", type=int, metavar="B", help="... are in a translation")
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="of a batch")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
-    parser.add_argument("--native", action="store_true", help="use the wheel resmlp-mt-native")
+    help = "translate by the graph where the native step is installed, too"
+    parser.add_argument("--graph", action="store_true", help=help)
     parser.add_argument("--truncate", action="store_true", help="cut lines that are too long")
     if sys.stderr is None:  # print() would write messages to standard output
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
@@ -584,6 +603,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # a batch system sends it at the end of the time: what is half-written is removed
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    # what is half-written is removed when the time of a batch job or the terminal ends
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:  # nohup
+            signal.signal(each, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

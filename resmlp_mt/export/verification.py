@@ -1,77 +1,99 @@
-"""An exported model beside the one in PyTorch: how far apart they are."""
+"""An exported model beside the one in PyTorch: do they translate alike?"""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
-import numpy as np
-import torch
+from fairseq.data.data_utils import load_indexed_dataset
+from sacrebleu import corpus_bleu
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export import runtime
 from resmlp_mt.pipeline.translate.translator import Translator, by_length
 
-STEPS = 10
-# share of the largest logit. In float32 a larger difference is more than rounding; in less, one
-# beyond the other bound means another model
-ROUNDING, OTHER = 1e-3, 0.5
-SENTENCES, SEED = 20, 1
+LINES = 200  # of a validation set
+# median difference of the best hypotheses' scores, as a share of them: more is not rounding in
+# float32, and another model in less
+ROUNDING, OTHER = 1e-3, 0.1
 
 
-def verify(translator: Translator, folder: Path, precision: str, lines: list[str] | None) -> dict:
-    """Compare an exported *folder* with the model it was made from, or refuse it.
+def verify(translator: Translator, folder: Path, precision: str, lines: Sequence[list[str]]) -> str:
+    """Compare an exported *folder* with the model it was made from, or refuse it; returns a
+    sentence that says how alike they are.
 
-    *lines* of text; None: sentences of random subwords. Returns the largest difference of words'
-    scores in ten ``steps``, and how many of the ``lines`` are the ``same``.
+    *lines*: a text and, perhaps, its translation, line by line; none: the validation set that is
+    beside the model. Where there is none, either, a sentence of random tokens shows whether it is
+    the same model, but not how well it translates.
     """
-    exported, limit = runtime.ExportedModel(folder), translator.limit
-    if lines is None:
-        draw, known = random.Random(SEED), exported.source_pieces[len(runtime.SPECIAL) :]
-        lengths = [1, min(25, limit)]
-        sources = [draw.choices(known, k=draw.randint(*lengths)) for _ in range(SENTENCES)]
+    if lines:
+        name, sources = "lines", list(map(translator.pieces, lines[0]))
+        filled = [i for i, source in enumerate(sources) if source]
+        if not filled:
+            raise UserError("--verify: every line is blank: give another file")
+        sources = [sources[i] for i in filled]
+        references = [[side[i] for i in filled] for side in lines[1:]]
     else:
-        sources = [exported.pieces(line)[:limit] for line in lines]
-        if sources != [translator.pieces(line)[:limit] for line in lines]:
-            raise UserError("the exported text settings split the lines in another way: report it")
-        sources = [source for source in sources if source]
-        if not sources:
-            raise UserError("--verify: the file has no line with a word: give another")
-    best: list = [None] * len(sources)
-    max_tokens = translator.options.max_tokens
-    for batch in by_length(list(map(len, sources)), max_tokens):
-        for i, hypotheses in zip(batch, translator.nbest([sources[i] for i in batch])):
-            best[i] = hypotheses[0]
-    found = exported.search(sources, nbest=1, max_tokens=max_tokens)
-    if not all(found):
+        name, sources, *references = _validation_set(translator)
+    dictionary = translator.task.source_dictionary
+    known = dictionary.symbols[dictionary.nspecial :]
+    compared = [s[: translator.limit] for s in sources or [random.Random(1).choices(known, k=9)]]
+    theirs = _translated(translator, compared)
+    ours = runtime.ExportedModel(folder).search(compared)
+    first = slice(9)
+    by_graph = runtime.ExportedModel(folder, graph=True).search(compared[first])
+    for found, expected in (ours, theirs), (by_graph, theirs[first]):
+        _check(found, expected, precision)
+    if not sources:
+        return "No text to compare translations with PyTorch's: --verify FILE gives one"
+    texts = [[nbest[0].text for nbest in found] for found in (ours, theirs)]
+    same = sum(map(str.__eq__, *texts))
+    sentence = f"{same} of {len(sources)} {name} are translated as by PyTorch"
+    if not references:
+        return sentence
+    bleu = [corpus_bleu(text, references).score for text in texts]
+    return f"{sentence}; BLEU {bleu[0]:.2f}, by PyTorch {bleu[1]:.2f}"
+
+
+def _check(ours: list[list], theirs: list[list], precision: str) -> None:
+    """Refuse hypotheses whose scores show another model."""
+    if not all(ours):
         raise UserError(
             "the exported model: scores are NaN or infinite: export another checkpoint, or without "
             "--float16 and --int8"
         )
-    same = [ours.text == theirs.text for ours, (theirs,) in zip(best, found)]
-    apart, largest = compare_steps(translator, exported, sources[0], found[0][0].pieces)
+    scores = [(a[0].score, b[0].score) for a, b in zip(ours, theirs)]
+    apart = median(abs(a - b) / max(1, abs(b)) for a, b in scores)
     exact = precision == "float32"
-    if not apart < (ROUNDING if exact else OTHER) * max(1, largest):
+    if not apart < (ROUNDING if exact else OTHER):
         instead = "another version of onnxruntime" if exact else "float32"
         raise UserError(
-            f"the exported model differs from PyTorch (scores of steps by {apart:.1e}): {instead} "
-            "may help"
+            f"the exported model differs from PyTorch (scores by {apart:.1e}): {instead} may help"
         )
-    return {"steps": apart, "same": sum(same), "lines": len(same)}
 
 
-@torch.no_grad()
-def compare_steps(
-    translator: Translator, exported: runtime.ExportedModel, source: list[str], target: list[str]
-) -> tuple[float, float]:
-    """The largest difference of the words' scores in the first steps, and the largest logit."""
-    model, task = translator.models[0], translator.task
-    tokens = task.source_dictionary.encode_line(" ".join(source), add_if_not_exist=False)
-    words = [runtime.EOS, *(task.target_dictionary.index(piece) for piece in target)]
-    words = words[: min(STEPS, exported.config["positions"][1])]
-    logits = model(tokens.long()[None], None, torch.tensor([words]))[0][0]
-    expected = torch.log_softmax(logits, -1).numpy()
-    search, apart = exported.search_engine, 0.0
-    memory = search.encode([tokens.tolist()], beam=1)
-    for step, word in enumerate(words):
-        out = search.run_step(np.full((1, 1), word, np.int32), memory, step, expected.shape[1])
-        apart = max(apart, np.abs(out["scores"][0] - expected[step, out["words"][0]]).max())
-    return float(apart), float(logits.abs().max())
+def _translated(translator: Translator, sources: list[list[str]]) -> list[list]:
+    found: list[list] = [[] for _ in sources]
+    for batch in by_length([len(source) for source in sources], translator.options.max_tokens):
+        for i, hypotheses in zip(batch, translator.nbest([sources[i] for i in batch])):
+            found[i] = hypotheses
+    return found
+
+
+def _validation_set(translator: Translator) -> tuple:
+    """A name, sources as tokens, and references: of the data, or of `resmlp-mt run`."""
+    task, data = translator.task, translator.options.data
+    pair = task.cfg.source_lang, task.cfg.target_lang
+    source, target = task.source_dictionary, task.target_dictionary
+    for folder in (data, data.parent / "data" / "data-bin"):
+        for names in ("-".join(pair), "-".join(pair[::-1])):
+            stems = [f"{folder}/valid.{names}.{language}" for language in pair]
+            if all(Path(f"{stem}.idx").is_file() for stem in stems):
+                sources, targets = map(load_indexed_dataset, stems, (source, target))
+                first = range(min(LINES, len(sources), len(targets)))
+                return (
+                    "validation sentences",
+                    [source.string(sources[i]).split() for i in first],
+                    [target.string(targets[i], "sentencepiece") for i in first],
+                )
+    return "", []

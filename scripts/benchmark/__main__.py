@@ -3,7 +3,7 @@
 
   python scripts/benchmark decode --quick       # small sizes, to see that it runs
   python scripts/benchmark decode --arch resmlp_mt_6 'resmlp_mt_6 --token-mixing toeplitz' --parts
-  python scripts/benchmark decode --exported int8 --native --ctranslate2 int8
+  python scripts/benchmark decode --exported int8 --ctranslate2 int8
   python scripts/benchmark train
   python scripts/benchmark memory --target-length 25 50 100 200
   python scripts/benchmark text --folder exported --input test.en
@@ -55,7 +55,8 @@ def parse_args() -> Namespace:
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     several = {"nargs": "+", "default": [], "choices": ("float32", "int8")}
     add("--exported", **several, help="decode: our models as they are exported")
-    add("--native", action="store_true", help="decode, text: also by the native step")
+    help = "decode, text: by the graph, where the native step is installed, too"
+    add("--graph", action="store_true", help=help)
     add("--ctranslate2", **several, help="decode, text: the Transformer in CTranslate2")
     add("--vocabulary", **WHOLE, help="number of tokens in the dictionary (default: 32768)")
     add("--sentences", **WHOLE, help="sentences of a batch, lines of --input (default: 64)")

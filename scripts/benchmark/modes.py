@@ -8,7 +8,7 @@ import torch
 from measuring import show, timed
 from models import Models, loss_of
 from results import number
-from systems import exported, in_ctranslate2, in_fairseq, parts
+from systems import engines, exported, in_ctranslate2, in_fairseq, parts
 
 from resmlp_mt.errors import UserError
 
@@ -21,10 +21,10 @@ def decode(args) -> dict:
     for name in models.ours:
         if args.parts:
             systems |= parts(name, models, batch)
-        for engine in ("graph", *["native"] * args.native):
+        for engine in engines(args.graph):
             for precision in args.exported:
-                label, native = f"{name}, {engine} {precision}", engine == "native"
-                systems[label] = exported(name, precision, models, batch, native)
+                label, graph = f"{name}, {engine} {precision}", engine == "graph"
+                systems[label] = exported(name, precision, models, batch, graph)
     systems |= {f"CTranslate2 {p}": in_ctranslate2(p, models, batch) for p in args.ctranslate2}
     lines = []
     for length in args.target_length:

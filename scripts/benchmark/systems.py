@@ -5,6 +5,7 @@ Each function returns another one, from the number of tokens to the lengths of t
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -57,11 +58,16 @@ def parts(name: str, models: Models, batch: dict) -> dict[str, Translate]:
     }
 
 
-def exported(
-    name: str, precision: str, models: Models, batch: dict, native: bool = False
-) -> Translate:
+def engines(graph: bool) -> list[str]:
+    """What runs an export: the native step where it is installed, the graph elsewhere or, too, if
+    *graph* asks for it."""
+    native = find_spec("resmlp_mt_native") is not None
+    return ["native"] * native + ["graph"] * (graph or not native)
+
+
+def exported(name: str, precision: str, models: Models, batch: dict, graph: bool) -> Translate:
     """Our model as ``resmlp-mt export`` writes it."""
-    from resmlp_mt.export.graphs import graphs
+    from resmlp_mt.export import graphs
     from resmlp_mt.export.runtime import BeamSearch
 
     model = make_ready(models.build(name), models.args.beam)
@@ -72,13 +78,13 @@ def exported(
     ] = -1e4  # the limit ends sentences, as it does elsewhere
     output.bias = torch.nn.Parameter(bias)
     limits = [model.encoder.max_source_positions, model.decoder.max_target_positions]
-    files, config = graphs(model, precision, {"positions": limits})
-    search = BeamSearch(files, config, models.args.threads, native)
+    files, sizes = graphs.exported(model, precision)
+    search = BeamSearch(files, {**sizes, "positions": limits}, models.args.threads, graph)
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
 
     def translate(length: int) -> set[int]:
         found = search.search(sources, models.args.beam, 1.0, 0, length)
-        return {len(tokens) for hypotheses in found for _, tokens, _ in hypotheses}
+        return {len(tokens) for hypotheses in found for _, tokens in hypotheses}
 
     return translate
 

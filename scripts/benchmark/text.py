@@ -11,7 +11,7 @@ import sentencepiece
 from fairseq import checkpoint_utils
 from measuring import alternate, show
 from results import number
-from systems import convert, load_converted
+from systems import convert, engines, load_converted
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.runtime import ExportedModel
@@ -22,8 +22,8 @@ TOKENS = 4096  # source tokens of a batch, padding included
 Translate = Callable[[list[str], int], int]
 
 
-def ours(folder: Path, native: bool, args) -> Translate:
-    exported = ExportedModel(folder, args.threads, native)
+def ours(folder: Path, graph: bool, args) -> Translate:
+    exported = ExportedModel(folder, args.threads, graph)
 
     def translate(lines: list[str], length: int) -> int:
         found = exported.stream(lines, beam=args.beam, max_tokens=TOKENS)
@@ -67,9 +67,14 @@ def main(args) -> dict:
     if not args.folder or args.input is None:
         raise UserError("text: give --folder, an exported model, and --input, lines to translate")
     lines = [line for line in read_text(args.input) if line.strip()][: args.sentences]
-    loading = {folder.name: (folder, partial(ours, folder, False, args)) for folder in args.folder}
-    for folder in args.folder if args.native else ():
-        loading[f"{folder.name}, native"] = folder, partial(ours, folder, True, args)
+    loading = {
+        f"{folder.name}, native" if engine == "native" else folder.name: (
+            folder,
+            partial(ours, folder, engine == "graph", args),
+        )
+        for engine in engines(args.graph)
+        for folder in args.folder
+    }
     systems, found = {}, {}
     with tempfile.TemporaryDirectory() as name:
         if args.ctranslate2:

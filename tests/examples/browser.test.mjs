@@ -57,15 +57,15 @@ function plainSearch({ beam, lenpen }, limit) {
 
 /**
  * In the place of the graphs: a "model" that knows of the past only what the memory gives it. Its
- * inputs of mixing are the words themselves, twice in two groups of two channels.
+ * inputs of mixing are the tokens themselves, twice in two groups of two channels.
  */
 const engine = {
   tensor: (type, data, shape) => ({ data, shape }),
   encode: async () => ({}),
-  embed: (words) => ({ embedded: words }),
+  embed: (tokens) => ({ embedded: tokens }),
   async step({ embedded, ages, past, position, count }) {
     const [, rows, slots] = ages.shape;
-    const out = { scores: [], words: [], end_scores: [], new: [] };
+    const out = { scores: [], tokens: [], end_scores: [], new: [] };
     for (let row = 0; row < rows; row++) {
       const history = [];
       for (let slot = 0; slot < slots; slot++) {
@@ -84,7 +84,7 @@ const engine = {
       out.end_scores.push(scores[EOS].total);
       for (const { total, word } of best(scores, Number(count.data[0]))) {
         out.scores.push(total);
-        out.words.push(BigInt(word));
+        out.tokens.push(BigInt(word));
       }
       out.new.push(embedded[row], -1, embedded[row], -1);
     }
@@ -94,7 +94,7 @@ const engine = {
 const CONFIG = { positions: [40, 40], vocabulary: [WORDS, WORDS], window: 0, memory: [2, 2] };
 
 for (const [beam, lenpen, most] of [[1, 1, 30], [3, 0.6, 30], [4, 0, 39], [4, 2, 3], [2, 1, 99]]) {
-  test(`beam search: beam ${beam}, length penalty ${lenpen}, ${most} words`, async () => {
+  test(`beam search: beam ${beam}, length penalty ${lenpen}, ${most} tokens`, async () => {
     const options = { beam, lenpen, max_len_a: 0.4, max_len_b: most };
     const hypotheses = await beamSearch(engine, CONFIG, [5, 6, EOS], options, NO_PAUSE);
     const expected = plainSearch(options, Math.min(most + 1, 39));
@@ -119,7 +119,7 @@ test("scores that overflow stop the search", async () => {
 const BODY = new TextEncoder().encode("what is in a file");
 const HASH = createHash("sha256").update(BODY).digest("hex");
 const LISTED = { bytes: BODY.length, sha256: HASH };
-const GOOD = { format: 2, files: Object.fromEntries(FILES.map((name) => [name, LISTED])) };
+const GOOD = { format: 3, files: Object.fromEntries(FILES.map((name) => [name, LISTED])) };
 const FOLDER = new URL("http://here/model/");
 
 function serving(answer) {
@@ -130,7 +130,7 @@ const REFUSED = {
   "no folder": [() => new Response("", { status: 404 }), /^\/model\/config\.json is not on the/u],
   "no server": [() => Promise.reject(new TypeError("failed")), /the server does not answer/u],
   "no JSON": [() => new Response("<html>"), /is not JSON/u],
-  "another format": [() => Response.json({ ...GOOD, format: 1 }), /format 1, but .* format 2/u],
+  "another format": [() => Response.json({ ...GOOD, format: 1 }), /format 1, but .* format 3/u],
   "a list": [() => Response.json([]), /format none/u],
   "no files": [() => Response.json({ ...GOOD, files: {} }), /does not list encoder\.onnx/u],
 };

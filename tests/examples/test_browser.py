@@ -18,6 +18,7 @@ from exported_models import LINES, saved_model
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.export.folder import substitutions
+from resmlp_mt.export.runtime import FILES
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.subwords import plain_pieces, train_subwords
 
@@ -106,7 +107,7 @@ def test_the_build_publishes_nothing_but_the_model(tmp_path):
     secret = tmp_path / ".netrc"
     secret.write_text("secret")
     model.mkdir()
-    names = ("encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt")
+    names = FILES
     for name in (*names, "README.md"):
         (model / name).write_text(name)
     listed = {name: {"sha256": hashlib.sha256(name.encode()).hexdigest()} for name in names}

@@ -13,7 +13,7 @@ from torch import nn
 
 from resmlp_mt import register_mixing
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.graphs import graphs
+from resmlp_mt.export.graphs import exported
 from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
 
@@ -84,4 +84,4 @@ def test_a_taken_name_and_the_export_are_refused(kind):
             register_mixing(name, nn.Identity)
     model, name = build_model(token_mixing=kind)[0], TOKEN_MIXING[kind].__name__
     with pytest.raises(UserError, match=f"{name} cannot be exported, only linear"):
-        graphs(model, "float32", {})
+        exported(model, "float32")

@@ -62,7 +62,7 @@ def main(folders):
         from runtime import ExportedModel
 
         with mock.patch.object(native, "NativeSearch", Recorder):
-            ExportedModel(folder, 1, native=True).search_engine.search(SOURCES, 4, 1.0, 0, 9)
+            ExportedModel(folder, 1).search_engine.search(SOURCES, 4, 1.0, 0, 9)
         made, asked = Recorder.calls[-2:]
         right = native.NativeSearch(*made)
         for given, wanted in [

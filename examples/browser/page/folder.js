@@ -1,7 +1,9 @@
 // An exported folder: what config.json says, and files that are what it says.
 
-const FORMAT = 2;
-export const FILES = ["encoder.onnx", "step.onnx", "spm.model", "source.txt", "target.txt"];
+const FORMAT = 3;
+export const WEIGHTS = "weights.safetensors";
+const GRAPHS = ["encoder.onnx", "step.onnx"];
+export const FILES = [...GRAPHS, WEIGHTS, "spm.model", "source.txt", "target.txt"];
 
 /**
  * @param {URL} folder
@@ -48,6 +50,19 @@ export async function readChecked(folder, config, name, onBytes) {
     );
   }
   return data;
+}
+
+/** The arrays of a safetensors file by name: type, shape and a view of the bytes. */
+export function arrays(file) {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const begin = 8 + Number(view.getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, begin)));
+  const entries = Object.entries(header).map(([name, { dtype: type, shape, data_offsets }]) => {
+    const [start, end] = data_offsets;
+    const bytes = new DataView(file.buffer, file.byteOffset + begin + start, end - start);
+    return [name, { type, shape, view: bytes }];
+  });
+  return Object.fromEntries(entries);
 }
 
 /** A response of the server; an error in one line if it has no such file. */

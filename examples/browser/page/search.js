@@ -1,22 +1,22 @@
 // fairseq's beam search, for one sentence, and what the decoder remembers on the way.
 
-const ROOM = 16; // positions by which the memory of past words grows
+const ROOM = 16; // positions by which the memory of past tokens grows
 export const BOS = 0, PAD = 1, EOS = 2, UNKNOWN = 3; // the dictionaries' numbers
 
 /**
- * @param engine with `encode(words)` and `step(feed)`, and `tensor(type, data, shape)`.
+ * @param engine with `encode(tokens)` and `step(feed)`, and `tensor(type, data, shape)`.
  * @param config of the exported folder.
- * @param {number[]} words numbers of the pieces of the source and their end.
+ * @param {number[]} tokens indices of the source and its end.
  * @param {{beam, lenpen, max_len_a, max_len_b}} options as of fairseq-generate.
  * @param {() => Promise<void>} pause is awaited between steps; may throw to stop the search.
  * @returns hypotheses, the best first: tokens (their end included) and score.
  */
-export async function beamSearch(engine, config, words, options, pause) {
+export async function beamSearch(engine, config, tokens, options, pause) {
   const { beam, lenpen, max_len_a: a, max_len_b: b } = options;
-  const memory = new Memory(engine, config, beam, await engine.encode(words));
-  const limit = Math.min(Math.trunc(a * words.length + b), config.positions[1] - 1);
+  const memory = new Memory(engine, config, beam, await engine.encode(tokens));
+  const limit = Math.min(Math.trunc(a * tokens.length + b), config.positions[1] - 1);
   const finished = [];
-  let rows = [{ word: EOS, total: 0, tokens: [] }];
+  let rows = [{ token: EOS, total: 0, tokens: [] }];
   for (let step = 0; ; step++) {
     await pause();
     const out = await memory.step(step, rows);
@@ -26,42 +26,42 @@ export async function beamSearch(engine, config, words, options, pause) {
     const last = step === limit;
     const found = last ? ends(rows, out) : continuations(rows, out, step);
     const candidates = found.sort((one, other) => other.total - one.total).slice(0, 2 * beam);
-    const isEnd = ({ word, total }) => word === EOS && total !== -Infinity;
+    const isEnd = ({ token, total }) => token === EOS && total !== -Infinity;
     for (const { total, parent } of candidates.slice(0, beam).filter(isEnd)) {
       const score = Math.fround(total / Math.fround((step + 1) ** lenpen));
       if (finished.length < beam) finished.push({ score, tokens: [...rows[parent].tokens, EOS] });
     }
     if (last || finished.length === beam) break;
-    // a row ends at most once, so that enough go on
+    // a row ends at most once, so that enough continue
     const best = candidates.filter((candidate) => !isEnd(candidate)).slice(0, beam);
     memory.follow(best.map(({ parent }) => parent));
-    rows = best.map(({ word, total, parent }) => {
-      return { word, total, tokens: [...rows[parent].tokens, word] };
+    rows = best.map(({ token, total, parent }) => {
+      return { token, total, tokens: [...rows[parent].tokens, token] };
     });
   }
   return finished.sort((one, other) => other.score - one.score);
 }
 
-/** The best words of each row. Padding is no word, and a sentence does not end before its first. */
-function continuations(rows, { scores, words }, step) {
+/** The best tokens of each row. Padding is not one, and a sentence does not end before its first. */
+function continuations(rows, { scores, tokens }, step) {
   const each = scores.length / rows.length;
   return Array.from(scores, (score, place) => {
-    const [word, parent] = [Number(words[place]), Math.floor(place / each)];
-    const excluded = word === PAD || (step === 0 && word === EOS);
-    return { word, parent, total: excluded ? -Infinity : Math.fround(rows[parent].total + score) };
+    const [token, parent] = [Number(tokens[place]), Math.floor(place / each)];
+    const excluded = token === PAD || (step === 0 && token === EOS);
+    return { token, parent, total: excluded ? -Infinity : Math.fround(rows[parent].total + score) };
   });
 }
 
 function ends(rows, { end_scores: scores }) {
   return rows.map(({ total }, parent) => {
-    return { word: EOS, parent, total: Math.fround(total + scores[parent]) };
+    return { token: EOS, parent, total: Math.fround(total + scores[parent]) };
   });
 }
 
 /**
- * What the decoder remembers: keys and values of the source, and what past words have put into the
- * mixing sublayers, `beam` slots for each position. A past word stays in its slot. `ages` says how
- * many words back it is for each row, 0 if it is not in its past.
+ * What the decoder remembers: keys and values of the source, and past inputs of the
+ * mixing sublayers, `beam` slots for each position. A past token stays in its slot. `ages` says how
+ * many tokens back it is for each row, 0 if it is not in its past.
  */
 class Memory {
   constructor(engine, config, beam, encoded) {
@@ -76,15 +76,15 @@ class Memory {
     return this.room * this.beam;
   }
 
-  /** The outputs of one step, whose words are kept. */
+  /** The outputs of one step, whose tokens are stored. */
   async step(step, rows) {
     if (this.groups && !this.window && step === this.room) this.grow();
     const { tensor } = this.engine;
-    const words = rows.map(({ word }) => word);
+    const tokens = rows.map(({ token }) => token);
     const most = Math.min(2 * this.beam + 2, this.config.vocabulary[1]);
     const feed = {
       ...this.encoded,
-      ...this.engine.embed(words),
+      ...this.engine.embed(tokens),
       count: tensor("int64", BigInt64Array.of(BigInt(most)), [1]),
       position: tensor("int32", Int32Array.of(step), [1]),
     };
@@ -116,7 +116,7 @@ class Memory {
     });
   }
 
-  /** Let row j go on from row `parents[j]`. */
+  /** Let row j continue row `parents[j]`. */
   follow(parents) {
     this.ages = parents.map((parent) => this.ages[parent].slice());
   }

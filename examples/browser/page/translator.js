@@ -1,7 +1,7 @@
 // Text in, translations out: the exported model in ONNX Runtime.
 
 import * as ort from "./ort.js";
-import { FILES, get, readAll, readChecked, readConfig } from "./folder.js";
+import { FILES, WEIGHTS, arrays, get, readAll, readChecked, readConfig } from "./folder.js";
 import { BOS, EOS, UNKNOWN, beamSearch } from "./search.js";
 import { Subwords, decode } from "./subwords.js";
 import { oneLine, substitutions } from "./text.js";
@@ -27,16 +27,13 @@ export async function load(folder, onProgress) {
     ...FILES.map((name) => readChecked(folder, config, name, report(name))),
   ]);
   await startRuntime(compressed);
-  const [encoder, step, spm, source, target] = files;
+  const [encoder, step, weights, spm, source, target] = files;
   try {
-    const graphs = { "encoder.onnx": encoder, "step.onnx": step };
-    const [embedSource, embedTarget] = ["source", "target"].map((side, number) => {
-      const place = config.embeddings[side];
-      return embedding(graphs[place.file], place, config.vocabulary[number]);
-    });
-    const sessions = [await session(encoder), await session(step)];
+    const embeddings = config.embeddings.map(([name, factor]) =>
+      embedding(arrays(weights), name, factor),
+    );
+    const sessions = [await session(encoder, weights), await session(step, weights)];
     const dictionaries = [dictionary(source), dictionary(target)];
-    const embeddings = [embedSource, embedTarget];
     return new Translator(config, sessions, embeddings, new Subwords(spm), dictionaries);
   } catch (error) {
     throw new Error(`the model in ${folder.pathname} cannot be used: ${oneLine(error.message)}`);
@@ -50,8 +47,11 @@ async function startRuntime(compressed) {
   ort.env.logLevel = "error";
 }
 
-function session(graph) {
-  return ort.InferenceSession.create(graph, { executionProviders: ["wasm"] });
+function session(graph, weights) {
+  return ort.InferenceSession.create(graph, {
+    executionProviders: ["wasm"],
+    externalData: [{ path: WEIGHTS, data: weights }],
+  });
 }
 
 function dictionary(file) {
@@ -61,26 +61,25 @@ function dictionary(file) {
     .slice(0, -1);
 }
 
-/** Words to their embeddings: the columns of a matrix in the file of a graph. */
-function embedding(file, { type, offsets, channels, scale }, vocabulary) {
-  const bytes = { int8: 1, float16: 2, float32: 4 }[type];
-  const [start, ofScales] = offsets.map((offset) => file.byteOffset + offset);
-  const view = new DataView(file.buffer, start, channels * vocabulary * bytes);
+/** Tokens to their embeddings: the columns of a matrix, by their scales, times a factor. */
+function embedding(stored, name, factor) {
+  const { type, shape, view } = stored[`${name}.weight`];
+  const [channels, vocabulary] = shape;
   const read = {
-    int8: (place) => view.getInt8(place),
-    float16: (place) => half(view.getUint16(2 * place, true)),
-    float32: (place) => view.getFloat32(4 * place, true),
+    I8: (place) => view.getInt8(place),
+    F16: (place) => half(view.getUint16(2 * place, true)),
+    F32: (place) => view.getFloat32(4 * place, true),
   }[type];
-  const scales = ofScales && new DataView(file.buffer, ofScales, 4 * vocabulary);
-  return (words) => {
-    const found = new Float32Array(words.length * channels);
-    words.forEach((word, row) => {
-      const by = scales ? scale * scales.getFloat32(4 * word, true) : scale;
+  const scales = stored[`${name}.scale`]?.view;
+  return (tokens) => {
+    const rows = new Float32Array(tokens.length * channels);
+    tokens.forEach((token, row) => {
+      const by = scales ? factor * scales.getFloat32(4 * token, true) : factor;
       for (let channel = 0; channel < channels; channel++) {
-        found[row * channels + channel] = by * read(channel * vocabulary + word);
+        rows[row * channels + channel] = by * read(channel * vocabulary + token);
       }
     });
-    return found;
+    return rows;
   };
 }
 
@@ -99,29 +98,28 @@ export class Translator {
     if (this.numbers.size !== config.vocabulary[0] || target.length !== config.vocabulary[1]) {
       throw new Error("source.txt or target.txt do not fit config.json: export it again");
     }
-    const outputs = step.outputNames.filter((name) => name !== "query");
-    const { channels } = config.embeddings.target;
+    const [channels] = config.channels.slice(1);
     this.engine = {
       tensor: (type, data, shape) => new ort.Tensor(type, data, shape),
-      encode: (words) => this.encode(words),
-      embed: (words) => {
-        const shape = BigInt64Array.of(1n, BigInt(words.length), BigInt(config.channels[1]));
-        const embedded = new ort.Tensor("float32", embedTarget(words), [words.length, channels]);
+      encode: (tokens) => this.encode(tokens),
+      embed: (tokens) => {
+        const shape = BigInt64Array.of(1n, BigInt(tokens.length), BigInt(config.channels[1]));
+        const embedded = new ort.Tensor("float32", embedTarget(tokens), [tokens.length, channels]);
         return { embedded, shape: new ort.Tensor("int64", shape, [3]) };
       },
       step: async (feed) => {
-        const found = await step.run(feed, outputs);
+        const found = await step.run(feed);
         return Object.fromEntries(Object.entries(found).map(([name, { data }]) => [name, data]));
       },
     };
   }
 
-  /** What the decoder reads of a sentence of S words. */
-  async encode(words) {
-    const size = words.length;
-    const shape = [1, size, this.config.embeddings.source.channels];
+  /** What the decoder reads of a sentence of S tokens. */
+  async encode(tokens) {
+    const size = tokens.length;
+    const shape = [1, size, this.config.channels[0]];
     const found = await this.encoder.run({
-      embedded: new ort.Tensor("float32", this.embedSource(words), shape),
+      embedded: new ort.Tensor("float32", this.embedSource(tokens), shape),
       inside: new ort.Tensor("float32", new Float32Array(size).fill(1), [1, size, 1, 1]),
     });
     return { ...found, lengths: new ort.Tensor("int32", Int32Array.of(size), [1]) };
@@ -142,13 +140,13 @@ export class Translator {
     const most = this.config.positions[0] - 1;
     if (source.length > most) {
       throw new Error(
-        `${source.length} subwords, but the model takes ${most}: break the line into sentences`,
+        `${source.length} tokens, but the model takes ${most}: break the line into sentences`,
       );
     }
     if (!source.length) return "";
-    const words = [...source.map((piece) => this.numbers.get(piece) ?? UNKNOWN), EOS];
+    const tokens = [...source.map((piece) => this.numbers.get(piece) ?? UNKNOWN), EOS];
     const { search } = this.config;
-    const [best] = await beamSearch(this.engine, this.config, words, search, pause);
+    const [best] = await beamSearch(this.engine, this.config, tokens, search, pause);
     const shown = best.tokens.slice(0, -1).filter((token) => token !== BOS);
     return decode(shown.map((token) => this.target[token]));
   }

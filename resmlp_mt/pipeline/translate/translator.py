@@ -49,7 +49,7 @@ class Translator:
         self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
         settings = options.text_settings()
         self.models, self.task = _load_models(options)
-        self._settings = settings.reading(self.task.cfg.source_lang)
+        self.settings = settings.reading(self.task.cfg.source_lang)
         _check_subwords(settings, self.task.source_dictionary, options)
         names = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
         generation = GenerationConfig(**{name: getattr(options, name) for name in names})
@@ -68,7 +68,7 @@ class Translator:
 
     def pieces(self, line: str) -> Sentence:
         """Of a line, normalised as the data was."""
-        return self._settings.encode_source(line).split()
+        return self.settings.encode_source(line).split()
 
     def knows(self, piece: str) -> bool:
         """Whether it is in the dictionary of the source."""
