@@ -68,11 +68,22 @@ def run(args: Namespace) -> None:
         raise UserError(f"{args.data}: no such folder: give one of resmlp-mt prepare")
     from resmlp_mt.pipeline.train.training import Training
 
-    same = ("data", "out", "arch", "max_update", "precision", "tokens", "max_tokens", "seed")
-    same += ("threads", "source_lang", "target_lang", "fairseq_options")
-    options = {name: getattr(args, name) for name in same}
-    devices = Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port)
-    training = Training(recipe=recipe, devices=devices, **options)
+    training = Training(
+        args.data,
+        args.out,
+        args.arch,
+        recipe,
+        max_update=args.max_update,
+        devices=Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port),
+        precision=args.precision,
+        tokens=args.tokens,
+        max_tokens=args.max_tokens,
+        seed=args.seed,
+        threads=args.threads,
+        source_lang=args.source_lang,
+        target_lang=args.target_lang,
+        fairseq_options=args.fairseq_options,
+    )
     training.check_data()
     print(f"    {quoted(training.command(), training.environment())}", file=sys.stderr, flush=True)
     training.run()

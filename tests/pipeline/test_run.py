@@ -155,7 +155,7 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
     "words, said",
     [
         ("--arch perceptron", "there is no such architecture"),
-        ("--gpus 3 --tokens 1000", "1000 tokens an update are no multiple of 3 processes"),
+        ("--gpus 3 --tokens 1000", "1000 tokens per update are no multiple of 3 processes"),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         ("-- --token-mixing conv --token-mixing-kernel-size 4", "kernel-size 4: must be odd"),
         ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),

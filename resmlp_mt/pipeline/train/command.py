@@ -22,7 +22,7 @@ from resmlp_mt.files import read_own, write_json
 from resmlp_mt.pipeline.train.recipe import Options, command_line
 
 USER_DIR = Path(resmlp_mt.__file__).parent
-MAX_TOKENS = 4096  # of a batch, unless each GPU's share is smaller
+MAX_TOKENS = 4096  # per batch, unless each GPU's share is smaller
 PORT = 29500  # torchrun's default
 
 # bf16 is torch.autocast. fp16 keeps weights in 16 bits: --fp16 alone makes one flat copy of all
@@ -39,7 +39,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 class Devices:
     """The machines of a training, and which of them this is."""
 
-    gpus: int | None = None  # processes on each node; None: a GPU each, or one on the CPU
+    gpus: int | None = None  # processes per node; None: one per GPU, or one on the CPU
     nodes: int = 1
     node_rank: int = 0
     master_addr: str | None = None  # host name of the first node
@@ -47,30 +47,30 @@ class Devices:
 
     @property
     def processes(self) -> int:
-        return self.gpus * self.nodes
+        return (self.gpus or 1) * self.nodes
 
 
 def share_tokens(tokens: int, devices: Devices, max_tokens: int | None) -> tuple[int, int]:
     """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of processes.
 
     With the same *max_tokens* every update sees the same batches, whatever the number of GPUs.
-    None takes 4,096, or the share of a GPU if that is less.
+    None means 4,096, or the share of a GPU if that is less.
     """
     count = devices.processes
     processes = f"{count} process{'es' * (count > 1)}"
     if tokens % count:
         raise UserError(
-            f"{tokens} tokens an update are no multiple of {processes}: take another number of "
+            f"{tokens} tokens per update are no multiple of {processes}: take another number of "
             "GPUs, or in a new folder other --tokens"
         )
-    each = tokens // count
-    max_tokens = max_tokens or min(MAX_TOKENS, each)
-    if each % max_tokens:
+    share = tokens // count
+    max_tokens = max_tokens or min(MAX_TOKENS, share)
+    if share % max_tokens:
         raise UserError(
-            f"{each} tokens an update on each of {processes} are no multiple of the {max_tokens} "
-            "of a batch: take another number of GPUs, or in a new folder other --max-tokens"
+            f"{share} tokens per update on each of {processes} are no multiple of the {max_tokens} "
+            "per batch: take another number of GPUs, or in a new folder other --max-tokens"
         )
-    return max_tokens, each // max_tokens
+    return max_tokens, share // max_tokens
 
 
 def training_command(data: Path, options: Options, devices: Devices) -> list[str]:
@@ -96,14 +96,14 @@ def training_command(data: Path, options: Options, devices: Devices) -> list[str
 def program(name: str) -> str:
     """A program that is installed with this Python."""
     beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.is_file() else shutil.which(name)
-    if found is None:
+    path = str(beside) if beside.is_file() else shutil.which(name)
+    if path is None:
         raise UserError(f"{name} is not installed for {sys.executable}: install this package there")
-    return found
+    return path
 
 
 def quoted(command: list[str], environment: dict[str, str]) -> str:
-    """One line for a shell, which sets the variables too."""
+    """One line for a shell that sets the variables and runs the command."""
     variables = [f"{name}={value}" for name, value in environment.items()]
     return shlex.join(["env", *variables, *command] if variables else command)
 
@@ -115,10 +115,10 @@ def run_command(
     on_line: Callable[[str], object] = lambda line: None,
     environment: dict[str, str] | None = None,
 ) -> None:
-    """Run a program to its end. Its last line is the error, if it fails; *log* gets its command and
-    its output. It is stopped, and waited for, when an exception such as Ctrl-C ends this call, on
+    """Run a program to its end. *log* gets its command and output. If it fails, UserError gives its
+    last line. It is stopped, and waited for, when an exception such as Ctrl-C ends this call, on
     Linux also when this process is killed."""
-    tail: deque = deque(maxlen=40)
+    tail: deque[str] = deque(maxlen=40)
     with open(log, "a", encoding="utf-8", buffering=1) as file:
         print(quoted(command, environment or {}), file=file)
         process = subprocess.Popen(
@@ -132,7 +132,7 @@ def run_command(
         )
 
         def follow() -> None:
-            for raw in process.stdout:
+            for raw in process.stdout or ():
                 line = raw.decode("utf-8", "replace").rstrip("\n")
                 print(line, file=file)
                 tail.append(line)
@@ -154,10 +154,10 @@ def run_command(
             raise
     if status:
         if status - 128 in STOPPED:
-            stopped = STOPPED[status - 128]
-            raise UserError(f"{name} was stopped by {stopped}: the same command resumes it")
-        said = [line.strip() for line in tail if line.strip()]
-        errors = [line for line in said if not _LOG_LINE.match(line)] or said or ["no output"]
+            number = STOPPED[status - 128]
+            raise UserError(f"{name} was stopped by {number}: the same command resumes it")
+        lines = [line.strip() for line in tail if line.strip()]
+        errors = [line for line in lines if not _LOG_LINE.match(line)] or lines or ["no output"]
         last = errors[-1].removeprefix(f"{name}: error: ")
         reason = f"killed by signal {-status}" if status < 0 else last
         raise UserError(f"{name} failed: {reason} (its whole output: {log})")
@@ -171,8 +171,8 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
 
     inherited = {name: value for name, value in os.environ.items() if name != AUTOCAST}
     return {
-        # glibc gives large blocks back to the kernel at every free; keeping them saves a tenth of
-        # a training step on a CPU
+        # glibc returns large blocks to the kernel at every free; keeping them saves a tenth of an
+        # update on a CPU
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
         **inherited,
@@ -194,7 +194,7 @@ def _begin() -> None:
 @contextlib.contextmanager
 def cost_added_to(path: Path) -> Iterator[None]:
     """Add the ``wall_minutes`` and ``cpu_minutes`` of the programs that end in the block to a JSON
-    file, even after an error."""
+    file, also after an error."""
     cost = {"wall_minutes": 0, "cpu_minutes": 0, **read_own(path, "wall_minutes")}
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     try:

@@ -48,7 +48,7 @@ class Recipe:
         for table in (self.options.get("all", {}), self.options[section]):
             values.update((name, v) for name, v in table.items() if not isinstance(v, dict))
             values.update(table.get(pair, {}))
-        options = {}
+        options: Options = {}
         for name, value in values.items():
             if value is True:
                 options[f"--{name}"] = []

@@ -66,11 +66,12 @@ class Training:
 
     def __post_init__(self):
         self.data, self.out = Path(self.data), Path(self.out)
-        self.max_update = self.max_update or self.recipe.max_update
+        self.updates = self.max_update or self.recipe.max_update
         self.tokens = self.tokens or self.recipe.tokens
-        if not (self.source_lang and self.target_lang):
-            languages = find_languages(self.data, self.source_lang, self.target_lang)
-            self.source_lang, self.target_lang = languages
+        if self.source_lang and self.target_lang:
+            self.languages = self.source_lang, self.target_lang
+        else:
+            self.languages = find_languages(self.data, self.source_lang, self.target_lang)
         self.options = self._options()
         self._find_devices()
         self.begun: dict = {}  # train.json of a training that has a checkpoint
@@ -107,8 +108,7 @@ class Training:
         for name in self.recipe.options:
             if name not in (*MODEL_REGISTRY, "all", "other"):
                 raise UserError(f"recipe {self.recipe.name}: options.{name}: no such model")
-        pair = f"{self.source_lang}-{self.target_lang}"
-        recipe = self.recipe.options_for(model, pair, self.max_update)
+        recipe = self.recipe.options_for(model, "-".join(self.languages), self.updates)
         extra = parse_options(self.fairseq_options)
         for where, options in ((f"recipe {self.recipe.name}", recipe), ("after --", extra)):
             for name in options:
@@ -117,11 +117,11 @@ class Training:
         return {
             "--arch": [self.arch],
             "--seed": [str(self.seed)],
-            "--source-lang": [self.source_lang],
-            "--target-lang": [self.target_lang],
+            "--source-lang": [self.languages[0]],
+            "--target-lang": [self.languages[1]],
             **recipe,
             **PRECISIONS[self.precision],
-            "--max-update": [str(self.max_update)],
+            "--max-update": [str(self.updates)],
             "--save-dir": [str(self.out)],
             **extra,
         }
@@ -133,10 +133,10 @@ class Training:
                 f"--node-rank {rank}: with --nodes {nodes} they are numbered from 0 to {nodes - 1}"
             )
         if self.devices.gpus is None:
-            here = 0 if "--cpu" in self.options else torch.cuda.device_count()
-            if here == 0:
+            gpus = 0 if "--cpu" in self.options else torch.cuda.device_count()
+            if gpus == 0:
                 self.options["--cpu"] = []
-            self.devices = replace(self.devices, gpus=max(1, here))
+            self.devices = replace(self.devices, gpus=max(1, gpus))
         if "--cpu" in self.options and self.devices.processes > 1:
             raise UserError("on a CPU training takes one process: leave out --gpus and --nodes")
         if "--cpu" in self.options and self.precision == "fp16":
@@ -177,18 +177,18 @@ class Training:
 
     def check_data(self) -> None:
         """Refuse data that do not fit the options or the checkpoint to start from."""
-        languages = find_languages(self.data, self.source_lang, self.target_lang)
-        self.dictionary = dictionary_digest(self.data, languages)
-        self._check_start(languages)
-        self._check_lengths(languages)
+        find_languages(self.data, *self.languages)
+        self.dictionary = dictionary_digest(self.data, self.languages)
+        self._check_start()
+        self._check_lengths()
 
-    def _check_lengths(self, languages: tuple[str, str]) -> None:
+    def _check_lengths(self) -> None:
         """fairseq leaves out sentences of more than --max-tokens in training, and ends at the first
         validation. Those beyond --max-source-positions or --max-target-positions do not count."""
         most = int(self.options["--max-tokens"][0])
         for split in ("train", "valid"):
-            prefix = self.data / f"{split}.{'-'.join(languages)}"
-            paths = [f"{prefix}.{language}" for language in languages]
+            prefix = self.data / f"{split}.{'-'.join(self.languages)}"
+            paths = [f"{prefix}.{language}" for language in self.languages]
             if not all(map(MMapIndexedDataset.exists, paths)):
                 continue
             sides = [MMapIndexedDataset(path) for path in paths]  # their sizes end with them
@@ -202,7 +202,7 @@ class Training:
                     "--max-target-positions"
                 )
 
-    def _check_start(self, languages: tuple[str, str]) -> None:
+    def _check_start(self) -> None:
         """Refuse a checkpoint of another architecture or dictionary, here or as a start."""
         if self.begun:
             other = "--arch" if self.begun["settings"]["--arch"] != [self.arch] else None
@@ -215,7 +215,7 @@ class Training:
                 )
             return
         for start in (start for name in _STARTS for start in self.options.get(name, [])):
-            check_dictionaries(Path(start), self.data, languages)
+            check_dictionaries(Path(start), self.data, self.languages)
 
     def command(self) -> list[str]:
         """What to run on this node."""
@@ -235,7 +235,7 @@ class Training:
             log = self.out / f"train.node-{self.devices.node_rank}.log"
             run_command("fairseq-train", words, log, environment=environment)
             return
-        with lock(self.out), TrainingProgress(self.max_update, self.shape) as progress:
+        with lock(self.out), TrainingProgress(self.updates, self.shape) as progress:
             read_own(self.out / TRAINING, "settings")  # refuses a file of another program
             settings = {**self.options, "--tokens": [str(self.tokens)]}
             settings["--precision"] = [self.precision]

@@ -11,7 +11,8 @@ from processes import Forked
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json
-from resmlp_mt.pipeline.train.command import AUTOCAST, cost_added_to, run_command
+from resmlp_mt.loss import AUTOCAST
+from resmlp_mt.pipeline.train.command import cost_added_to, run_command
 
 
 def gone(number, patience=10):

@@ -1,5 +1,6 @@
 """Trainings that are stopped and resumed, and a folder that holds one training."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -72,6 +73,16 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     with TrainingProgress(UPDATES) as progress:  # a resumed training: how fast, is not known yet
         progress.show(train)
         assert progress.n == UPDATES and ", ? left, epoch 3, loss " in str(progress)
+
+
+def test_the_loss_fits_into_80_columns(monkeypatch, capsys):
+    for name, value in {"COLUMNS": "80", "LINES": "24"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    record = {"epoch": 12, "loss": 10.123, "nll_loss": 9.1, "num_updates": 299_990}
+    with TrainingProgress(300_000) as progress:
+        progress.show(f"| INFO | train_inner | {json.dumps(record)}")
+        assert str(progress).endswith("epoch 12, loss 10.12") and len(str(progress)) < 80
 
 
 @pytest.mark.soak

@@ -77,8 +77,8 @@ def test_options_and_variables(corpus, tmp_path, many, started):
 
 
 REFUSED = [
-    (["--gpus", 3], "2048 tokens an update are no multiple of 3 processes"),
-    (["--gpus", 4, "--max-tokens", 1024], "512 tokens an update on each of 4 processes"),
+    (["--gpus", 3], "2048 tokens per update are no multiple of 3 processes"),
+    (["--gpus", 4, "--max-tokens", 1024], "512 tokens per update on each of 4 processes"),
     (["--gpus", 0], "--gpus: must be at least 1"),
     (["--nodes", 2, "--node-rank", 2], "--node-rank 2"),
     (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
