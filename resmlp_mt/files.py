@@ -1,4 +1,4 @@
-"""Files written whole or not at all; folders that are made in steps, by one process at a time."""
+"""Atomic files and folders, locks, and the record of what a result was made from."""
 
 import contextlib
 import fcntl
@@ -8,38 +8,35 @@ import os
 import re
 import shutil
 import socket
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from resmlp_mt.errors import UserError
 
-# seconds to wait for a lock: the workers of a process that was killed keep it until they end
+# seconds to wait for a lock: the workers of a killed process hold it until they end
 GRACE = 3
 
 
 def _own_name(path: str) -> str:
-    """A temporary name of this process for *path*. Files of dead processes of this computer are
-    removed."""
+    """This process's temporary name for *path*. Those of this host's dead processes are removed."""
     host = re.sub(r"[^\w-]", "_", socket.gethostname())
-    for left in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
-        process = left.split(".")[-2]
+    for stale in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
+        process = stale.split(".")[-2]
         if process.isdecimal():
             try:
-                os.kill(int(process), 0)  # no signal: looks whether there is such a process
+                os.kill(int(process), 0)  # signal 0: is there such a process?
             except (ProcessLookupError, OverflowError):
                 with contextlib.suppress(OSError):
-                    shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
+                    shutil.rmtree(stale) if os.path.isdir(stale) else os.remove(stale)
             except OSError:
-                pass  # it is another user's
+                pass  # another user's
     return f"{path}.{host}.{os.getpid()}.tmp"
 
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A name to write a file under. When the block ends well, the file is flushed to the disk and
-    renamed to *path*; after an error nothing is left."""
+    """Atomic write: yields a temporary path, then fsync and rename; removes it after an error."""
     temporary = _own_name(str(path))
     try:
         yield Path(temporary)
@@ -49,7 +46,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
-        # the name that the user gave; a full disk names none
+        # report the path that the user gave; an error of a full disk has none
         if isinstance(error, OSError) and error.filename in (None, temporary):
             error.filename = str(path)
         raise
@@ -57,8 +54,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A new folder, which becomes *path* when the block ends well; after an error nothing is
-    left."""
+    """Atomic folder: yields a temporary one, then renames it; removes it after an error."""
     temporary = Path(_own_name(str(path)))
     try:
         temporary.mkdir()
@@ -69,7 +65,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value) -> None:
-    """Write a JSON file whole or not at all."""
+    """Write a JSON file atomically."""
     with whole_file(path) as temporary:
         text = json.dumps(value, indent=2, ensure_ascii=False)
         temporary.write_text(text + "\n", encoding="utf-8")
@@ -86,20 +82,35 @@ def read_json(path: Path):
 
 
 def read_own(path: Path, *names: str) -> dict:
-    """A JSON file of this package, which has at least one of *names*, or nothing. Another program's
-    file is refused, so that it is not overwritten."""
+    """A JSON file of this package, which has at least one of *names*; ``{}`` if there is none.
+    Another program's file is refused, so that it is not overwritten."""
     if not Path(path).exists():
         return {}
-    found = read_json(path)
-    if not (isinstance(found, dict) and found.keys() & set(names)):
+    values = read_json(path)
+    if not (isinstance(values, dict) and values.keys() & set(names)):
         raise UserError(
             f"{path} is a file of another program: choose another folder, or move it away"
         )
-    return found
+    return values
+
+
+def _record(path: Path) -> Path:
+    return Path(path).with_name(f".{Path(path).name}.source")
+
+
+def source_of(path: Path) -> dict | None:
+    """What a file or folder was made from, as recorded beside it; None if that is not known."""
+    record = _record(path)
+    return read_own(record, "made_from").get("made_from") if Path(path).exists() else None
+
+
+def record_source(path: Path, source: dict) -> None:
+    """Record what *path* is made from: digests, and the options that it depends on."""
+    write_json(_record(path), {"made_from": source})
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, unless they are there."""
+    """Make a folder and its parents."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -107,11 +118,11 @@ def make_folder(path: Path) -> None:
 
 
 def check_output(path: Path, *inputs: Path) -> None:
-    """Refuse, before any work is done, what cannot be written or is one of the *inputs*."""
+    """Refuse an output that cannot be written or is one of the *inputs*, before any work."""
     path = Path(path)
     if path.exists() and any(Path(each).exists() and path.samefile(each) for each in inputs):
         raise UserError(f"{path} is the input: choose another file to write")
-    # /dev/stdout may lead to a regular file, and would be replaced itself
+    # /dev/stdout may point to a regular file, and would itself be replaced
     absolute = path.absolute()
     system = absolute.parent == Path("/dev") or Path("/proc") in absolute.parents
     if path.exists() and (system or not path.is_file()):
@@ -125,7 +136,7 @@ def check_output(path: Path, *inputs: Path) -> None:
 
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Make a folder and keep other processes out."""
+    """Create a folder and lock it against other processes."""
     make_folder(folder)
     with _locked(Path(folder) / ".lock", f"another process is working in {folder}"):
         yield
@@ -133,8 +144,8 @@ def lock(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_file(path: Path) -> Iterator[None]:
-    """Keep other processes from writing a file too. It is made, and removed after an error if
-    nothing was written."""
+    """Create a file and keep other processes from writing it. After an error, a new file is removed
+    if it is still empty."""
     new = not Path(path).exists()
     with _locked(path, f"another process is writing {path}"):
         try:
@@ -159,81 +170,10 @@ def _locked(path: Path, busy: str) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise UserError(f"{busy}: wait for its end, or choose another") from None
+                    raise UserError(f"{busy}: wait until it ends, or choose another") from None
                 time.sleep(0.05)
-            except OSError:  # some file systems have no locks
+            except OSError:  # the file system has no locks
                 break
         yield
     finally:
         os.close(file)
-
-
-class Steps:
-    """Locks the folder *root*, and refuses one that was made with other *options*: all that the
-    results depend on. There are *total* steps."""
-
-    def __init__(self, root: Path, options: dict, total: int, indent: str = ""):
-        self.root, self.options = Path(root), json.loads(json.dumps(options))
-        self.total, self.number, self.indent = total, 0, indent
-        self._held = contextlib.ExitStack()
-
-    def __enter__(self) -> "Steps":
-        with self._held as held:
-            held.enter_context(lock(self.root))
-            self._check()
-            self._held = held.pop_all()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._held.close()
-
-    def _check(self) -> None:
-        manifest = self.root / "manifest.json"
-        made_with = read_own(manifest, *self.options)
-        if not self._begun():
-            write_json(manifest, self.options)
-            return
-        if not manifest.exists():
-            raise UserError(f"{self.root} holds folders of something else: choose an empty folder")
-        for name in sorted(set(made_with) | set(self.options)):
-            old, new = made_with.get(name), self.options.get(name)
-            if old != new:
-                what = f"{name} = {json.dumps(old)}, not {json.dumps(new)}"
-                what = f"another {name}" if "text of " in name else what
-                raise UserError(
-                    f"{self.root} holds results made with {what}: choose another or delete it"
-                )
-
-    def _begun(self) -> bool:
-        """Whether there is a result or a checkpoint: before that, the options may be changed."""
-        return any(
-            any(path.glob("*.pt")) if (path / "train.json").exists() else any(path.iterdir())
-            for path in self.root.iterdir()
-            # a folder with a manifest guards itself
-            if path.is_dir() and path.suffix != ".partial" and not (path / "manifest.json").exists()
-        )
-
-    def announce(self, title: str) -> None:
-        """Say that a step begins."""
-        self.number += 1
-        print(f"{self.indent}[{self.number}/{self.total}] {title}", file=sys.stderr, flush=True)
-
-    def step(self, name: str, title: str, make: Callable[[Path], None]) -> None:
-        """Make ``root/name`` by calling *make* on an empty folder, unless it is there already."""
-        final, partial = self.root / name, self.root / f"{name}.partial"
-        if final.exists():
-            self.announce(f"{title}: done before")
-            return
-        self.announce(title)
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        start = time.monotonic()
-        try:
-            make(partial)
-        except BaseException as error:
-            if isinstance(error, OSError) and error.filename is None:
-                error.filename = str(partial)
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-        os.replace(partial, final)
-        print(f"{self.indent}    done in {time.monotonic() - start:.0f} s", file=sys.stderr)

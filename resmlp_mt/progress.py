@@ -13,14 +13,14 @@ class Progress(tqdm):
 
     monitor_interval = 0  # tqdm's thread would be forked with the workers
 
-    def __init__(self, what: str, total: int, unit: str, done: int = 0):
+    def __init__(self, what: str, total: int | None, unit: str, done: int = 0):
         self.on_terminal = sys.stderr.isatty()
+        self.what, self.counted = what, unit
         wait = ON_TERMINAL if self.on_terminal else IN_LOG
-        counted = f"{{n:,}} of {total:,} {unit}, {{remaining}} left{{postfix}}"
         super().__init__(
             initial=done,
             total=total,
-            bar_format=f"{what} {{bar}} {counted}" if self.on_terminal else f"{what}: {counted}",
+            bar_format=self._format(total),
             file=sys.stderr,
             mininterval=wait,
             delay=wait,
@@ -29,6 +29,18 @@ class Progress(tqdm):
             ascii="-#",
             dynamic_ncols=True,
         )
+
+    def _format(self, total: int | None) -> str:
+        if total is None:
+            return f"{self.what}: {{n:,}} {self.counted}{{postfix}}"
+        bar = " {bar}" if self.on_terminal else ":"
+        return (
+            f"{self.what}{bar} {{n:,}} of {total:,} {self.counted}, {{remaining}} left{{postfix}}"
+        )
+
+    def expect(self, total: int) -> None:
+        """Set the total, once it is known better."""
+        self.total, self.bar_format = total, self._format(total)
 
     def display(self, msg=None, pos=None):
         if self.on_terminal:

@@ -5,7 +5,7 @@
   resmlp-mt average --inputs a.pt b.pt --output averaged.pt
 
 checkpoint_last.pt counts if it is newer than the numbered ones. If there are fewer checkpoints, all
-are averaged. This needs memory for two checkpoints.
+are averaged. Needs memory for two checkpoints.
 """
 
 import sys

@@ -5,7 +5,8 @@
 
 reads text/train.de, text/train.en ... (or .gz), one sentence a line. It writes run/model, which is
 all that translating needs, run/translations and run/scores.json. The validation set chooses the
-length penalty. The same command resumes a stopped run. Options of fairseq-train follow --.
+length penalty. The same command resumes a stopped run; a higher --max-update continues a finished
+one, another --beam or --lenpen translates again. Options of fairseq-train follow --.
 
 Recipes: trial shows in five minutes that text and training fit together, from 3,000 pairs. For a
 result take --arch resmlp_mt_conv_6 --recipe conv from 30,000 pairs, --arch resmlp_mt_gated_6
@@ -13,6 +14,7 @@ result take --arch resmlp_mt_conv_6 --recipe conv from 30,000 pairs, --arch resm
 """
 
 import argparse
+import shlex
 
 from resmlp_mt.cli.arguments import LENPEN, OUT_FOLDER, SEED, WHOLE
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
@@ -41,15 +43,18 @@ def run(args: argparse.Namespace) -> None:
     from resmlp_mt.pipeline.run import Run
     from resmlp_mt.pipeline.train.command import Devices
 
-    names = ("precision", "tokens", "max_tokens", "seed", "threads")
-    training = {name: getattr(args, name) for name in names}
-    training["devices"] = Devices(args.gpus)
-    training["fairseq_options"] = [*(["--cpu"] if args.cpu else []), *args.fairseq_options]
-    same = {name: getattr(args, name) for name in ("arch", "max_update", "beam", "lenpen")}
-    search = {"cpu": args.cpu, "threads": args.threads}
-    work = Run(args.out, recipe, preparation=preparation, training=training, search=search, **same)
-    result = work.run()
-    print(f"model: {args.out / 'model'}, length penalty {result['lenpen']['chosen']:g}")
+    same = ("precision", "tokens", "max_tokens", "seed", "threads", "arch", "max_update", "beam")
+    options = {name: getattr(args, name) for name in (*same, "lenpen", "cpu", "fairseq_options")}
+    for name in ("max_update", "tokens", "beam", "lenpen"):
+        options[name] = options[name] or getattr(recipe, name)
+    work = Run(args.out, recipe, preparation, devices=Devices(args.gpus), **options)
+    result, model = work.run(), args.out / "model"
+    layers = f"{result['encoder_layers']} + {result['decoder_layers']} layers"
+    channels = f"{result['encoder_embed_dim']} channels, {result['parameters']:,} parameters"
+    print(f"model: {model}, {layers}, {channels}, length penalty {result['lenpen']['chosen']:g}")
     for split, scores in result["scores"].items():
         print(f"{work.names[split]}: BLEU {scores['bleu']:.2f} {scores['bleu_signature']}")
         print(f"{work.names[split]}: chrF {scores['chrf']:.2f} {scores['chrf_signature']}")
+    if example := work.example():
+        print("example: {}\n      -> {}".format(*example))
+    print(f"next: resmlp-mt translate --path {shlex.quote(str(model))} --input TEXT")

@@ -4,8 +4,8 @@
   resmlp-mt translate < test.en | resmlp-mt score --references test.de
   fairseq-generate ... | resmlp-mt score --references test.de -l en-de --tokenized
 
-The input has a sentence a line, plain or .gz, or is what fairseq-generate prints. For TER, several
-references and significance tests, use the program sacrebleu.
+The input has one sentence per line, plain or gzip, or is what fairseq-generate prints. For TER,
+several references and significance tests, use the program sacrebleu.
 """
 
 import argparse
@@ -22,15 +22,15 @@ NAMES["compound_split_bleu"] = "compound-split BLEU"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help = "reference translations, detokenized, a sentence a line"
+    help = "reference translations, detokenized, one sentence per line"
     add("--references", "-r", **FILE, required=True, help=help)
     help = "translations (default: standard input)"
     add("--input", "-i", **FILE, default=STDIN, help=help)
     help = "such as de-en. The target language chooses the tokenizer"
     add("--language-pair", "-l", type=language_pair, metavar="SRC-TGT", help=help)
-    help = "tokenizer of sacreBLEU (default: by language zh, ja-mecab, ko-mecab, or 13a)"
+    help = "tokenizer of sacreBLEU (default: zh, ja-mecab, ko-mecab by language, or 13a)"
     add("--tokenize", "-tok", metavar="NAME", help=help)
-    help = "tokenized BLEU as the papers count it, for German also with compounds split"
+    help = "add tokenized BLEU as in the papers, for German also with compounds split"
     add("--tokenized", action="store_true", help=help)
 
 

@@ -13,8 +13,9 @@ from resmlp_mt.errors import in_one_line
 RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")
 RESUMED["translate"] = ": --resume continues after the last complete line of the output"
 
-# a batch system sends the first at the end of the time, the second as a warning before it
-ENDING = (signal.SIGTERM, signal.SIGUSR1)
+# a batch system sends the first at the end of the time, the second as a warning before it; the
+# third comes when a terminal is closed
+ENDING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 class _Terminated(SystemExit):
@@ -40,6 +41,9 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
     if sys.stderr is None:  # print() would use standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+    if sys.stdout is None:  # closed by >&- in a shell
+        print(f"{program}: error: standard output is closed: redirect it", file=sys.stderr)
+        return 1
     before = {}
     if threading.current_thread() is threading.main_thread():  # Python's rule
         before = {each: signal.getsignal(each) for each in ENDING}

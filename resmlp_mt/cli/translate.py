@@ -8,8 +8,9 @@ The model is a checkpoint of any fairseq translation model, an ensemble of them,
 resmlp-mt export. The data folder says whether the text is normalised and how it is split.
 
 A line ends at the line feed. A blank line stays blank. A line that is longer than the model reads
-is translated in parts. The output is written as it is made: after a stop, --resume goes on after
-its last whole line.
+is translated in parts. Each line is written as soon as it and those before it are translated, and
+at once where no more input is waiting. After a stop, --resume continues after the last whole line;
+.OUTPUT.source beside the output records what it is made from.
 """
 
 import argparse
@@ -26,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help = "checkpoint, folder of resmlp-mt run (OUT/model) or resmlp-mt export; A.pt:B.pt is an "
     help += "ensemble (default: the published model, in a clone of the repository)"
     add("--path", metavar="FILE", help=help)
-    help = "text, plain or .gz (default: standard input)"
+    help = "text, plain or gzip (default: standard input)"
     add("--input", **FILE, default=Path("-"), help=help)
     add("--output", **FILE, default=Path("-"), help="file to write (default: standard output)")
-    add("--resume", action="store_true", help="go on after the last whole line of the output")
+    add("--resume", action="store_true", help="continue after the last whole line of the output")
     help = "dictionaries and subwords of the training (default: beside the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
     help = "SentencePiece model for data that resmlp-mt prepare did not make; nothing is normalised"
@@ -37,14 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--beam", **WHOLE, help="beam size (default: 4, or that of the export)")
     help = "length penalty: a higher one gives longer translations (default: what resmlp-mt run "
     add("--lenpen", **LENPEN, help=help + "chose on its validation set, or 0.6)")
-    help = "write N lines for each line, the best translation first (default: 1)"
+    help = "write N lines per line, the best translation first (default: 1)"
     add("--nbest", **WHOLE, default=1, help=help)
-    add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
-    help = "a translation has at most A x source + B subwords (default: 200)"
+    help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
+    add("--scores", action="store_true", help=help)
+    help = "a translation has at most A x source + B tokens (default: 200)"
     add("--max-len-b", type=count, metavar="B", help=help)
-    help = "let no N subwords in a row occur twice in a translation (default: they may)"
+    add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
+    help = "let no N tokens in a row occur twice in a translation (default: they may)"
     add("--no-repeat-ngram-size", type=int, metavar="N", help=help)
-    add("--max-tokens", **WHOLE, default=4096, help="source subwords per batch (default: 4096)")
+    add("--max-tokens", **WHOLE, default=4096, help="source tokens per batch (default: 4096)")
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")
@@ -52,45 +55,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--graph", action="store_true", default=None, help=help)
 
 
-def engine_of(args: argparse.Namespace):
-    """What makes the translator. Wrong options and missing files are refused at once."""
+def engine_of(args: argparse.Namespace) -> tuple:
+    """A function that makes the translator, and what its translations are made from. Wrong options
+    and missing files are refused at once."""
     from resmlp_mt.model_folder import length_penalty
     from resmlp_mt.pipeline.translate.options import (
         SearchOptions,
         checkpoint_paths,
         published_model,
     )
+    from resmlp_mt.text.lines import sha256_of
 
     path = args.path or published_model()
-    other = ("run", "path", "input", "output", "resume", "cpu")
+    other = ("run", "path", "input", "output", "resume", "scores", "cpu")
     given = {k: v for k, v in vars(args).items() if k not in other and v is not None}
     if (Path(path) / "config.json").is_file():
         from resmlp_mt.export.engine import ExportEngine
 
-        return partial(ExportEngine, Path(path), **given)
+        source = {k: v for k, v in given.items() if k not in ("threads", "max_tokens")}
+        source["model"] = [sha256_of(Path(path) / "config.json")]  # which has digests of all files
+        return partial(ExportEngine, Path(path), **given), source
     if args.graph:
-        raise UserError(f"--graph: is for folders of resmlp-mt export, and {path} is none")
+        raise UserError(f"--graph: is for folders of resmlp-mt export, which {path} is not")
     paths = checkpoint_paths(path)
     beside = paths[0].parent
     given = {"data": beside, **given, "lenpen": length_penalty(args.lenpen, beside)}
     options = SearchOptions(paths=paths, cpu=args.cpu, **given)
-    options.text_settings()
 
     def load():
         from resmlp_mt.pipeline.translate.translator import Translator
 
         return Translator(options)
 
-    return load
+    return load, options.source()
 
 
 def run(args: argparse.Namespace) -> None:
-    from resmlp_mt.pipeline.translate.driver import translate
+    from resmlp_mt.pipeline.translate.driver import translate, with_text
 
-    done = translate(engine_of(args), args.input, args.output, args.nbest, args.resume)
-    if str(args.output) != "-":
-        print(
-            f"{args.output}: {done['lines']} lines, {done['blank']} of them without a word, "
-            f"in {done['seconds']:.1f} s",
-            file=sys.stderr,
-        )
+    to_file, (load, source) = str(args.output) != "-", engine_of(args)
+    made_from = with_text(args.input, {**source, "scores": args.scores}) if to_file else None
+    done = translate(
+        load,
+        args.input,
+        args.output,
+        args.nbest,
+        args.resume,
+        scores=args.scores,
+        made_from=made_from,
+    )
+    if to_file:
+        counts = f"{done['lines']} lines ({done['blank']} blank)"
+        print(f"{args.output}: {counts} in {done['seconds']:.1f} s", file=sys.stderr)

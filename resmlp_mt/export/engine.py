@@ -29,12 +29,11 @@ class ExportEngine:
         """Whether it is in the dictionary of the source."""
         return piece in self._model.index
 
-    def translations(self, sources: Sequence[list[str]]) -> Iterator[dict[int, list[str]]]:
+    def translations(self, sources: Sequence[list[str]]) -> Iterator[dict[int, list]]:
         """The n best of each source by its index; none where the scores are not finite."""
         from resmlp_mt.export.runtime import TranslationError
 
         try:
-            for batch in self._model.batches(sources, **self._search):
-                yield {i: [one.text for one in nbest] for i, nbest in batch.items()}
+            yield from self._model.batches(sources, **self._search)
         except TranslationError as error:
             raise UserError(str(error)) from None

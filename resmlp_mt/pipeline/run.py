@@ -1,12 +1,13 @@
 """The road from raw text to BLEU: prepare, train, average, translate, score, as one resumable run.
 
 OUT/data is what ``resmlp-mt prepare`` writes, OUT/checkpoints the training, OUT/model all that
-translates. OUT/translations and OUT/scores.json are the results.
+translates. OUT/translations and OUT/scores.json are the results. The model, the translations and
+the scores record what they were made from, and are made again where that has changed.
 """
 
 import shutil
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,67 +15,78 @@ import torch
 
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints, read_checkpoint
-from resmlp_mt.files import Steps, make_folder, read_json, write_json
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import make_folder, read_json, record_source, source_of, write_json
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.prepare.preparation import Preparation
 from resmlp_mt.pipeline.score.sacre import score
 from resmlp_mt.pipeline.score.tokenized_bleu import LANGUAGES, tokenized_scores
-from resmlp_mt.pipeline.train.log import read_curve
+from resmlp_mt.pipeline.steps import Steps
+from resmlp_mt.pipeline.train.command import Devices
 from resmlp_mt.pipeline.train.recipe import Recipe
 from resmlp_mt.pipeline.train.training import Training
-from resmlp_mt.pipeline.translate.driver import translate
+from resmlp_mt.pipeline.translate.driver import translate, with_text
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.lines import read_text, without_region
+from resmlp_mt.text.lines import read_text, sha256_of, without_region
 
 
 @dataclass
 class Run:
-    """One run in a folder. None for an option takes what the recipe says."""
+    """One run in a folder. The options of the training are those of :class:`Training`."""
 
     out: Path
     recipe: Recipe
     preparation: Preparation  # makes OUT/data
-    arch: str = "resmlp_mt_6"
-    max_update: int | None = None
-    training: dict = field(default_factory=dict)  # further arguments of Training
-    beam: int | None = None
-    lenpen: list[float] | None = None  # the validation set chooses one
-    search: dict = field(default_factory=dict)  # further arguments of SearchOptions
+    arch: str
+    max_update: int
+    tokens: int
+    max_tokens: int | None
+    precision: str
+    seed: int
+    devices: Devices
+    threads: int | None
+    cpu: bool
+    fairseq_options: list[str]
+    beam: int
+    lenpen: list[float]  # the validation set chooses one
 
     def __post_init__(self):
-        self.out = Path(self.out)
         self.data = self.out / "data"
         self.data_bin = self.data / "data-bin"
         self.source_lang, self.target_lang = self.preparation.languages
-        # what messages call the splits: by their files, if these have different names
+        # messages name the splits like their files, if these have different names
         self.names = {
             x: Path(self.preparation.corpora[x].name).name for x in self.preparation.held_out
         }
         if len(set(self.names.values())) < len(self.names):
             self.names = {split: split for split in self.names}
         self.tests = [split for split in self.preparation.held_out if split != "valid"]
-        self.beam = self.beam or self.recipe.beam
-        self.lenpen = self.lenpen or list(self.recipe.lenpen)
-        self.max_update = self.max_update or self.recipe.max_update
         self.checkpoints, self.model = self.out / "checkpoints", self.out / "model"
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
         if not self.model.exists():  # a bad option is refused before hours of preparing
-            self._training()
+            batch = int(self._training().options["--max-tokens"][0])
+            longest = self.preparation.options.max_pieces + 1
+            if batch < longest:
+                raise UserError(
+                    f"--max-tokens: a batch of {batch} tokens cannot hold a sentence of {longest}, "
+                    "its end included: raise it (and --tokens), or lower --max-pieces"
+                )
 
     def run(self) -> dict:
-        """Make what is not there yet; gives what is in ``OUT/scores.json``."""
+        """Make what is missing or made from something else; returns what OUT/scores.json has."""
         averaged = f"the last {self.recipe.average_count} checkpoints by {self.recipe.average_by}"
         if self.recipe.average_count == 1:
             averaged = "the last checkpoint"
-        with Steps(self.out, self._options(), 5) as steps:
+        options, free = self._options(), ("beam", "lenpen")
+        with Steps(self.out, options, 5, free=free, grows="max_update") as steps:
             steps.announce("prepare")
             self.preparation.run(indent="    ")
-            done = ": done before" if self.model.exists() else ""
+            done = ": done before" if self._is_trained() else ""
             steps.announce(f"train {self.arch} for {self.max_update:,} updates{done}")
             if not done:
                 self._training().run()
-            steps.step("model", f"average {averaged}", self._average)
+            steps.step("model", f"average {averaged}", self._average, self._model_source())
             steps.announce("translate")
             make_folder(self.translations)
             bleu = self._validated()
@@ -83,21 +95,34 @@ class Run:
             for test in self.tests:
                 self._translated(test, best, test)
             steps.announce("score")
-            if not self.scores.exists():
-                write_json(self.scores, self._result(best, bleu))
+            self._scored(best, bleu)
         return read_json(self.scores)
+
+    def example(self) -> tuple[str, str] | None:
+        """A line of the first set that was translated, and its translation."""
+        for test in self.tests[:1]:
+            sides = (self._text(test, self.source_lang), self._translation(test))
+            return next((pair for pair in zip(*map(read_text, sides)) if all(pair)), None)
+        return None
 
     def _options(self) -> dict:
         """Everything that the results depend on."""
         recipe = {name: value for name, value in asdict(self.recipe).items() if name != "name"}
-        training = {**self.training, "tokens": self.training.get("tokens") or self.recipe.tokens}
-        words = [word for word in training.get("fairseq_options", []) if word != "--cpu"]
+        names = [
+            "arch",
+            "max_update",
+            "tokens",
+            "max_tokens",
+            "precision",
+            "seed",
+            "beam",
+            "lenpen",
+        ]
         return {
             **{f"data {name}": value for name, value in self.preparation.identity.items()},
-            **{name: training.get(name) for name in ("seed", "precision", "tokens", "max_tokens")},
+            **{name: getattr(self, name) for name in names},
             "recipe": recipe,
-            "fairseq_options": words,
-            **{name: getattr(self, name) for name in ("arch", "max_update", "beam", "lenpen")},
+            "fairseq_options": [word for word in self.fairseq_options if word != "--cpu"],
         }
 
     def _training(self) -> Training:
@@ -107,13 +132,36 @@ class Run:
             self.arch,
             self.recipe,
             max_update=self.max_update,
+            devices=self.devices,
+            precision=self.precision,
+            tokens=self.tokens,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            threads=self.threads,
             source_lang=self.source_lang,
             target_lang=self.target_lang,
-            **self.training,
+            fairseq_options=[*(["--cpu"] if self.cpu else []), *self.fairseq_options],
         )
 
+    def _model_source(self) -> dict:
+        """What OUT/model is made from. Without the last checkpoint, that of the record counts."""
+        last, recorded = self.checkpoints / "checkpoint_last.pt", source_of(self.model) or {}
+        digest = sha256_of(last) if last.is_file() else recorded.get("checkpoint")
+        average = [self.recipe.average_by, self.recipe.average_count]
+        return {"max_update": self.max_update, "checkpoint": digest, "average": average}
+
+    def _is_trained(self) -> bool:
+        if not self.model.exists():
+            return False
+        trained = source_of(self.model) == self._model_source()
+        if not trained and not (self.checkpoints / "checkpoint_last.pt").is_file():
+            raise UserError(
+                f"{self.checkpoints} has no checkpoint_last.pt to continue from: choose another "
+                f"folder, or delete {self.model} to train from the first update"
+            )
+        return trained
+
     def _average(self, folder: Path) -> None:
-        self.scores.unlink(missing_ok=True)  # of another model
         recipe = self.recipe
         paths = last_checkpoints(self.checkpoints, recipe.average_count, recipe.average_by)
         print(f"    {', '.join(path.name for path in paths)}", file=sys.stderr)
@@ -122,56 +170,75 @@ class Run:
             shutil.copyfile(self.data_bin / name, folder / name)
 
     def _validated(self) -> dict[str, float]:
-        """BLEU of the validation set by length penalty; nothing where there is no choice."""
+        """BLEU of the validation set by length penalty; ``{}`` where there is no choice."""
         bleu = {}
         for lenpen in self.lenpen if len(self.lenpen) > 1 else ():
             lines = self._translated("valid", lenpen, f"valid.lenpen-{lenpen:g}")
-            references = self._references("valid")
+            references = read_text(self._text("valid", self.target_lang))
             bleu[f"{lenpen:g}"] = score(lines, references, self.target_lang, ("bleu",))["bleu"]
         return bleu
 
+    def _text(self, split: str, language: str) -> Path:
+        return self.data / "text" / f"{split}.{language}"
+
+    def _translation(self, name: str) -> Path:
+        return self.translations / f"{name}.{self.target_lang}"
+
     def _translated(self, split: str, lenpen: float, name: str) -> list[str]:
-        """Translations of a split; what an earlier call has made stays."""
-        output = self.translations / f"{name}.{self.target_lang}"
-        if not output.exists():
-            self.scores.unlink(missing_ok=True)
+        """Translations of a split; those made from the same model, text and options are kept."""
+        output, source = self._translation(name), self._text(split, self.source_lang)
         title = f"    {self.names[split]}"
         print(f"{title}, length penalty {lenpen:g}", file=sys.stderr)
-        paths = (self.model / "model.pt",)
-        options = SearchOptions(paths, self.model, beam=self.beam, lenpen=lenpen, **self.search)
-        source = self.data / "text" / f"{split}.{self.source_lang}"
-        translate(partial(Translator, options), source, output, resume=True, title=title)
+        options = SearchOptions(
+            (self.model / "model.pt",),
+            self.model,
+            beam=self.beam,
+            lenpen=lenpen,
+            cpu=self.cpu,
+            threads=self.threads,
+        )
+        made_from = with_text(source, options.source())
+        if source_of(output) != made_from:
+            output.unlink(missing_ok=True)
+        load = partial(Translator, options)
+        translate(load, source, output, resume=True, title=title, made_from=made_from)
         return read_text(output)
 
-    def _references(self, split: str) -> list[str]:
-        return read_text(self.data / "text" / f"{split}.{self.target_lang}")
+    def _scored(self, lenpen: float, bleu: dict[str, float]) -> None:
+        """Write OUT/scores.json, unless it is of the same model, translations and references."""
+        names = {"valid": f"valid.lenpen-{lenpen:g}"} if bleu else {}
+        files = {  # translations and references by split
+            split: (self._translation(name), self._text(split, self.target_lang))
+            for split, name in [*names.items(), *((test, test) for test in self.tests)]
+        }
+        source = {"model": self._model_source(), "lenpen": lenpen}
+        source.update((split, [sha256_of(path) for path in pair]) for split, pair in files.items())
+        if source_of(self.scores) != source:
+            scores = {split: self._score(*map(read_text, pair)) for split, pair in files.items()}
+            write_json(self.scores, {"scores": scores, **self._result(lenpen, bleu)})
+            record_source(self.scores, source)
 
-    def _score(self, split: str, name: str) -> dict[str, object]:
-        language, references = self.target_lang, self._references(split)
-        hypotheses = read_text(self.translations / f"{name}.{language}")
-        scores = score(hypotheses, references, language)
-        language = without_region(language)
+    def _score(self, hypotheses: list[str], references: list[str]) -> dict[str, object]:
+        scores = score(hypotheses, references, self.target_lang)
+        language = without_region(self.target_lang)
         if language in LANGUAGES:
             scores.update(tokenized_scores(hypotheses, references, language))
         return scores
 
     def _result(self, lenpen: float, bleu: dict[str, float]) -> dict:
-        scores = {"valid": self._score("valid", f"valid.lenpen-{lenpen:g}")} if bleu else {}
-        scores.update((test, self._score(test, test)) for test in self.tests)
-        curve = read_curve(self.checkpoints / "train.log")["valid"]
-        nll = [nll for _, nll in curve]
-        weights = read_checkpoint(self.model / "model.pt")["model"]
-        # a matrix that is shared counts once
-        sizes = {w.data_ptr(): w.numel() for name, w in weights.items() if name[-7:] != "version"}
+        """What was run, beside the scores."""
+        state = read_checkpoint(self.model / "model.pt")
+        options = state["cfg"]["model"]
+        options = options if isinstance(options, dict) else vars(options)
+        sizes = ("encoder_layers", "decoder_layers", "encoder_embed_dim")
+        # a shared matrix counts once
+        weights = {
+            w.data_ptr(): w.numel() for name, w in state["model"].items() if name[-7:] != "version"
+        }
         return {
-            "made_with": {"recipe_name": self.recipe.name, **self._options()},
-            "train_options": read_json(self.checkpoints / "train.json")["settings"],
-            # none with --disable-validation or another --log-format
-            "valid_nll": {"last": nll[-1], "best": min(nll)} if nll else None,
-            "valid_curve": curve,
-            "parameters": sum(sizes.values()),
-            "cost": read_json(self.checkpoints / "cost.json"),
-            "versions": {"resmlp_mt": __version__, "torch": torch.__version__},
             "lenpen": {"chosen": lenpen, **({"valid_bleu": bleu} if bleu else {})},
-            "scores": scores,
+            "parameters": sum(weights.values()),
+            **{name: options[name] for name in sizes},
+            "versions": {"resmlp_mt": __version__, "torch": torch.__version__},
+            "made_with": {"recipe_name": self.recipe.name, **self._options()},
         }

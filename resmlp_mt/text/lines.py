@@ -1,4 +1,4 @@
-"""Text, one sentence a line: read, checked, written. A file may be a ``.gz``.
+"""Text, one sentence per line: read, checked, written. A file may be compressed by gzip.
 
 A line ends at ``\\n`` only: what else Python calls a line break (a lone CR, U+2028 ...) would shift
 one side of a corpus against the other. A byte order mark at the start is not text.
@@ -6,7 +6,9 @@ one side of a corpus against the other. A byte order mark at the start is not te
 
 import gzip
 import hashlib
+import io
 import itertools
+import select
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,16 +21,19 @@ from resmlp_mt.files import whole_file
 
 STDIN = "-"
 MARK = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
+GZIP = b"\x1f\x8b"
+BLOCK = 1 << 16  # bytes read at a time from a stream
+PATIENCE = 0.01  # seconds without input that count as a pause
 
 
 def name_of(path: Path) -> str:
-    """How messages call *path*."""
+    """What messages call *path*."""
     return "standard input" if str(path) == STDIN else str(path)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What goes wrong while a file is read becomes one line that names it."""
+    """Turn errors of reading a file into one line that names it."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -37,48 +42,90 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path}: {error.strerror or error}: check the path") from None
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """The bytes of a file, plain or ``.gz``."""
-    path = Path(path)
-    return cast(BinaryIO, gzip.open(path) if path.suffix == ".gz" else open(path, "rb"))
+def existing(path: Path) -> Path:
+    """The file *path* or, where there is none, the same name with ``.gz``."""
+    packed = Path(f"{path}.gz")
+    return packed if packed.is_file() and not Path(path).exists() else Path(path)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of an :func:`existing` file or of standard input (``-``), uncompressed: whether
+    they are compressed is decided by the content."""
+    if str(path) == STDIN and sys.stdin is None:  # closed by <&- in a shell
+        raise UserError("standard input is closed: give a file, or pipe the text in")
+    stdin = str(path) == STDIN
+    with nullcontext(sys.stdin.buffer) if stdin else open(existing(path), "rb") as file:
+        if cast(io.BufferedReader, file).peek(2)[:2] == GZIP:
+            with gzip.open(file) as unpacked:
+                yield cast(BinaryIO, unpacked)
+        else:
+            yield file
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file as it is, in hexadecimal."""
+    """SHA-256 of a file as stored, in hexadecimal."""
     with reading(path), open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_raw_lines(path: Path) -> Iterator[bytes]:
     """Lines of a file or of standard input (``-``), with their line ends, whatever the bytes."""
-    if str(path) == STDIN and sys.stdin is None:  # a shell was given <&-
-        raise UserError("standard input is closed: give a file, or pipe the text in")
-    with (
-        reading(path),
-        nullcontext(sys.stdin.buffer) if str(path) == STDIN else open_bytes(path) as lines,
-    ):
+    with reading(path), open_bytes(path) as lines:
         for first in itertools.islice(lines, 1):
             yield first.removeprefix(MARK)
         yield from lines
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """Lines of UTF-8, as they come, without their line ends. There may be none."""
-    for number, line in enumerate(read_raw_lines(path), 1):
+def arriving_lines(path: Path) -> Iterator[str | None]:
+    """Lines of UTF-8 without their line ends; None wherever the next one has not arrived yet."""
+    numbers, parts = itertools.count(1), [b""]
+
+    def line() -> str:
+        number, raw = next(numbers), b"".join(parts)
         try:
-            yield line.rstrip(b"\r\n").decode("utf-8")
+            return (raw.removeprefix(MARK) if number == 1 else raw).rstrip(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
+            wrong = f"invalid UTF-8 (byte {error.start + 1} of the line)"
+            wrong = "not text (it has NUL bytes)" if b"\0" in raw else wrong
             raise UserError(
-                f"{name_of(path)}, line {number}: invalid UTF-8 (byte {error.start + 1} of the "
-                "line): convert it or remove the line"
+                f"{name_of(path)}, line {number}: {wrong}: convert the file or remove the line"
             ) from None
+
+    with reading(path), open_bytes(path) as file:
+        while True:
+            if not _is_ready(file):
+                yield None
+            block = cast(io.BufferedReader, file).read1(BLOCK)
+            if not block:
+                break
+            first, *others = block.split(b"\n")
+            parts.append(first)
+            for other in others:
+                yield line()
+                parts = [other]
+        if any(parts):
+            yield line()
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Lines of UTF-8 without their line ends."""
+    return (line for line in arriving_lines(path) if line is not None)
+
+
+def _is_ready(file: BinaryIO) -> bool:
+    """Whether a read returns within PATIENCE; True for what is no stream of the system."""
+    try:
+        return bool(select.select([file], [], [], PATIENCE)[0])
+    except (OSError, ValueError):
+        return True
 
 
 def read_text(path: Path) -> list[str]:
-    """All lines of a text, which has some."""
+    """All lines of a text; UserError if it is empty."""
     lines = list(read_lines(path))
     if not lines:
-        raise UserError(f"{name_of(path)}: empty file: give one sentence a line")
+        raise UserError(f"{name_of(path)}: empty file: give one sentence per line")
     return lines
 
 
@@ -92,17 +139,17 @@ def check_same_lines(path: Path, lines: int, other: Path, other_lines: int) -> N
 
 
 def without_region(language: str) -> str:
-    """``zh`` of ``zh_CN``, ``zh-Hans`` and ``ZH``."""
+    """``zh`` for ``zh_CN``, ``zh-Hans`` and ``ZH``."""
     return language.lower().replace("_", "-").partition("-")[0]
 
 
 def one_line(text: str) -> str:
-    """Every run of white space, line breaks of any kind and NUL becomes one space."""
+    """Replace every run of white space, line breaks and NUL by one space."""
     return " ".join(text.replace("\0", " ").split())
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write all lines or, after an error of the disk or of *lines*, nothing."""
+    """Write lines atomically: all, or none after an error."""
     with (
         whole_file(path) as temporary,
         open(temporary, "w", encoding="utf-8", newline="\n") as file,

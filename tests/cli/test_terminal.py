@@ -63,6 +63,10 @@ def test_closed_streams(monkeypatch, capsys):
         assert run_main(lambda: read_text(Path("-")), "score") == 1
         assert capsys.readouterr().err.startswith("resmlp-mt score: error: standard input is clos")
         patch.undo()
+        patch.setattr(sys, "stdout", None)
+        assert run_main(fail, "score") == 1
+        assert "score: error: standard output is closed" in capsys.readouterr().err
+        patch.undo()
         patch.setattr(sys, "stderr", None)
         assert run_main(fail) == 1
         sys.stderr.close()

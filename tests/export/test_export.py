@@ -199,7 +199,7 @@ def test_normalised_text(tmp_path):
     """Lines with what the normaliser changes are split as `resmlp-mt translate` splits them."""
     options = saved_model(tmp_path, normalise=True)
     export(options, tmp_path / "out", "float32", [])
-    exported, settings = ExportedModel(tmp_path / "out"), options.text_settings()
+    exported, settings = ExportedModel(tmp_path / "out"), options.text
     lines = [*TYPOGRAPHY, *hostile_lines.FIXED]
     for line in lines:
         assert exported.pieces(line) == settings.encode_source(line).split(), ascii(line)

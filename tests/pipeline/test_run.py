@@ -12,13 +12,16 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from command import ran, refused, shell
-from fairseq_programs import ROOT
+from fairseq_programs import ROOT, load
 from prepare_text import pairs_of, write_pairs
 from processes import Forked
 
 from resmlp_mt.cli.main import main
+from resmlp_mt.files import source_of
 from resmlp_mt.pipeline.train.recipe import FOLDER as RECIPES
+from resmlp_mt.text.lines import sha256_of
 
 pytestmark = pytest.mark.usefixtures("trained_here")
 UPDATES = 12
@@ -53,7 +56,9 @@ def words_of(source: str, target: str) -> str:
 
 
 def scores(folder: Path) -> dict:
-    return json.loads((folder / "run" / "scores.json").read_text(encoding="utf-8"))["scores"]
+    result = json.loads((folder / "run" / "scores.json").read_text(encoding="utf-8"))
+    assert next(iter(result)) == "scores"
+    return result["scores"]
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +73,9 @@ def german(tmp_path_factory):
     assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in said.out
     translated = (folder / "run" / "translations" / "test.en").read_text(encoding="utf-8")
     assert len(translated.splitlines()) == 7
+    assert said.out.startswith("model: run/model, 1 + 1 layers, 128 channels, ")
+    assert f"\n      -> {translated.split(chr(10))[0]}\n" in said.out
+    assert said.out.endswith("next: resmlp-mt translate --path run/model --input TEXT\n")
     return folder
 
 
@@ -111,14 +119,55 @@ def test_a_second_call_makes_nothing_again(copy, monkeypatch):
 
 
 @pytest.mark.parametrize("gone", ["model", "translations"])
-def test_what_is_made_again_is_scored_again(gone, german, copy):
+def test_what_is_gone_is_made_again(gone, german, copy):
     """The model has its length penalty beside it again, too. A copy of the recipe is the same."""
     shutil.rmtree(Path("run", gone))
-    Path("run/scores.json").write_text('{"scores": {}, "lenpen": {"chosen": 9}}')
     shutil.copy(RECIPES / "small.toml", "mine.toml")
     ran(*words_of("de", "en").replace("--recipe small", "--recipe mine.toml").split())
     assert scores(copy) == scores(german)
     assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": 1}
+
+
+def made_from(name: str) -> dict:
+    return source_of(Path("run", name))
+
+
+def test_more_updates_continue_the_training_and_make_all_results_again(copy):
+    words = words_of("de", "en")
+    longer = words.replace(f"--max-update {UPDATES}", f"--max-update {UPDATES + 2}")
+    ran(*longer.split())
+    log = Path("run/checkpoints/train.log").read_text(encoding="utf-8")
+    assert re.search(
+        rf"Loaded checkpoint .*checkpoint_last.pt \(epoch \d+ @ {UPDATES} updates", log
+    )
+    assert made_from("translations/test.en")["model"] == [sha256_of(Path("run/model/model.pt"))]
+    assert made_from("scores.json")["test"][0] == sha256_of(Path("run/translations/test.en"))
+    assert made_from("scores.json")["model"]["max_update"] == UPDATES + 2
+    refused(f"max_update = {UPDATES + 2}, not {UPDATES}: raise it, or choose", *words.split())
+    shutil.rmtree("run/checkpoints")
+    longer = longer.replace(f"--max-update {UPDATES + 2}", f"--max-update {UPDATES + 4}")
+    refused("run/checkpoints has no checkpoint_last.pt to continue from", *longer.split())
+
+
+def test_a_model_that_was_trained_on_by_hand_is_translated_and_scored_anew(copy):
+    """Also where its folder was deleted: translations of the old one are not scored."""
+    for path in Path("run/checkpoints").glob("*.pt"):
+        state = load(path)
+        state["model"]["decoder.embed_tokens.weight"].neg_()
+        torch.save(state, path)
+    shutil.rmtree("run/model")
+    before = [made_from(name) for name in ("translations/test.en", "scores.json")]
+    ran(*words_of("de", "en").split())
+    after = [made_from(name) for name in ("translations/test.en", "scores.json")]
+    assert after[0] == {**before[0], "model": [sha256_of(Path("run/model/model.pt"))]}
+    assert after[0] != before[0] and after[1] != before[1]
+
+
+def test_another_beam_translates_again_with_the_same_model(copy):
+    model = Path("run/model/model.pt").stat().st_mtime_ns
+    ran(*words_of("de", "en").replace("--lenpen 1", "--lenpen 1 --beam 1").split())
+    assert Path("run/model/model.pt").stat().st_mtime_ns == model
+    assert made_from("translations/test.en")["beam"] == 1
 
 
 def test_other_options_in_the_folder_are_refused(german, monkeypatch):
@@ -156,6 +205,8 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
     [
         ("--arch perceptron", "there is no such architecture"),
         ("--gpus 3 --tokens 1000", "1000 tokens per update are no multiple of 3 processes"),
+        ("--max-tokens 1", "a batch of 1 tokens cannot hold a sentence of 251, its end included"),
+        ("--tokens 100", "a batch of 100 tokens cannot hold a sentence of 251"),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         ("-- --token-mixing conv --token-mixing-kernel-size 4", "kernel-size 4: must be odd"),
         ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),
@@ -182,8 +233,6 @@ def test_other_pairs(source, target, packed, tmp_path, monkeypatch):
     words += " --disable-validation" * packed
     assert re.findall(r"(?m)^(\w+): BLEU", ran(*words.split()).out)[-2:] == ["test", name]
     assert set(scores(tmp_path)) == {"test", "test1"}
-    result = json.loads((tmp_path / "run" / "scores.json").read_text(encoding="utf-8"))
-    assert (result["valid_nll"] is None) == packed
     lines = (tmp_path / "run" / "translations" / f"test1.{target}").read_text(encoding="utf-8")
     assert len(lines.splitlines()) == size
 

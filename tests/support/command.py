@@ -27,7 +27,9 @@ def resmlp(*words, stdin: bytes = b"") -> Said:
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
     with (
         mock.patch.object(sys, "argv", ["resmlp-mt", *map(str, words)]),
-        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
+        mock.patch.object(
+            sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")
+        ),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

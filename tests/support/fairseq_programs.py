@@ -74,7 +74,9 @@ def call(name, *arguments, stdin="", log=None):
     stdin = stdin.encode() if isinstance(stdin, str) else stdin
     with (
         mock.patch.object(sys, "argv", argv),
-        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8")),
+        mock.patch.object(
+            sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")
+        ),
         contextlib.redirect_stdout(out),
         own_handlers(log),
     ):

@@ -62,7 +62,7 @@ def test_reading(tmp_path_factory, content):
     lines, wrong = lines_in(content)
 
     def found(read, *arguments):
-        stdin = io.TextIOWrapper(io.BytesIO(content), "utf-8")
+        stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)), "utf-8")
         try:
             with mock.patch.object(sys, "stdin", stdin):
                 return list(read(*arguments))

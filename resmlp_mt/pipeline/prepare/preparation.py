@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 
 from resmlp_mt.errors import OptionError, UserError
-from resmlp_mt.files import Steps, read_json, write_json
+from resmlp_mt.files import read_json, write_json
 from resmlp_mt.model_folder import SUBWORDS, TextSettings
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
 from resmlp_mt.pipeline.prepare.corpora import Corpus, inspect
 from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
+from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.text.lines import read_lines, sha256_of, without_region, write_lines
 from resmlp_mt.text.subwords import Subwords
 

@@ -1,7 +1,5 @@
-"""Translations of a system: a text with a sentence a line, or what ``fairseq-generate`` printed.
-
-Its log says nowhere that it is whole: it is complete if every sentence of the test set is in it.
-"""
+"""Translations of a system: a text with one sentence per line, or a log of ``fairseq-generate``,
+which is complete if it has every sentence of the test set."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ def read_system(path: Path, sentences: int) -> list[str]:
     """The lines of a text, or the best translations in a log, which has all *sentences*.
 
     A file is a log if a line ``H-7 SCORE ...`` is followed by a line ``D-7 SCORE ...``: a
-    translation that looks like one of them does not make it one.
+    translation may look like one of them.
     """
     lines, name = read_text(path), name_of(path)
     best = _best_translations(lines)
@@ -42,15 +40,15 @@ def _best_translations(lines: Sequence[str]) -> dict[int, str] | None:
     """The first complete translation of each sentence, if the lines are a log."""
     best: dict[int, str] = {}
     is_log, before = False, ("", "", "", "")
-    kinds = ""  # of the lines about a sentence, ? for any other line
+    kinds = ""  # kinds of the lines about a sentence, ? for any other line
     for line in lines:
         match = re.match(r"([STHDP])-(\d+)\t([^\t]*)\t?(.*)", line)
-        kind, number, score, _ = found = match.groups() if match else ("?", before[1], "", "")
+        kind, number, score, _ = fields = match.groups() if match else ("?", before[1], "", "")
         kinds = kind if kind == "S" or number != before[1] else kinds + kind
         if kind == "D" and before[:3] == ("H", number, score):
             is_log = True
         # the first is the best, and complete if no message came between or divided a line
         if kinds.lstrip("ST") == "HDP":
             best.setdefault(int(number), before[3])
-        before = found
+        before = fields
     return best if is_log else None

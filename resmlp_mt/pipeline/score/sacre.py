@@ -19,8 +19,8 @@ def score(
     metrics: Sequence[str] = ("bleu", "chrf"),
     tokenize: str | None = None,
 ) -> dict[str, Any]:
-    """Scores of detokenized sentences: by metric the value, rounded to two digits, and
-    ``METRIC_signature``. Language and tokenizer are those of :func:`bleu_metric`."""
+    """Scores of detokenized sentences: for each metric its value, rounded to two digits, and
+    ``METRIC_signature``. Language and tokenizer: see :func:`bleu_metric`."""
     result: dict[str, object] = {}
     for name in metrics:
         metric = CHRF() if name == "chrf" else bleu_metric(target_lang, tokenize)
@@ -30,7 +30,7 @@ def score(
 
 
 def bleu_metric(target_lang: str | None = None, tokenize: str | None = None) -> BLEU:
-    """BLEU with a tokenizer by its name in sacreBLEU, or with that of the target language: ``zh``,
+    """BLEU with a tokenizer named as in sacreBLEU, or with that of the target language: ``zh``,
     ``ja-mecab``, ``ko-mecab``, or ``13a`` for all others."""
     if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
         known = " ".join(BLEU.TOKENIZERS)

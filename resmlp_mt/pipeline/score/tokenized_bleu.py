@@ -13,7 +13,7 @@ and references alike:
   ``12 @ ##AT##-##AT## @ year`` and a higher BLEU than in the papers.
 - **Others**: ``tokenizer.perl`` with the language. Then, if asked, compounds are split.
 
-The escaping of Moses (``&apos;`` for an apostrophe) is left out. It renames tokens and never makes
+The escaping of Moses (``&apos;`` for an apostrophe) is left out: it renames tokens and never makes
 two of them equal, so BLEU does not change.
 """
 
@@ -40,9 +40,9 @@ _APOSTROPHE = {ord("’"): "'"}
 def tokenized_scores(
     hypotheses: Sequence[str], references: Sequence[str], language: str
 ) -> dict[str, object]:
-    """``multi-bleu.perl`` of detokenized text: case-sensitive, not smoothed, 0 to 100 in two
-    digits. ``tokenized_bleu`` and for German ``compound_split_bleu``, each with ``NAME_signature``
-    as of sacreBLEU. *language* is a code of Moses (``de``)."""
+    """``multi-bleu.perl`` of detokenized text: case-sensitive, not smoothed, 0 to 100, rounded to
+    two digits. ``tokenized_bleu`` and for German ``compound_split_bleu``, each with a
+    ``NAME_signature`` like sacreBLEU's. *language* is a code of Moses (``de``)."""
     quotes = {"de": "ascii", "fr": "apostrophe"}.get(language, "raw")
     hyphens = {"tokenized_bleu": "aggressive" if language == "fr" else "whole"}
     if language == "de":
@@ -61,7 +61,7 @@ def tokenized_scores(
 
 
 def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False) -> list[str]:
-    """The tokens of each line, with a space between them: see the head of this file."""
+    """The tokens of each line, separated by spaces: see the head of this file."""
     if language not in LANGUAGES:
         raise UserError(
             f"no Moses tokenizer for language {language!r}: sacremoses has {' '.join(LANGUAGES)}"

@@ -1,21 +1,30 @@
-"""Text in, text out: a line for a line, in order."""
+"""Text in, text out: line by line, in order, written as soon as it is there."""
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Protocol
+from statistics import fmean
+from typing import NamedTuple, Protocol
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_output, lock_file
+from resmlp_mt.files import check_output, lock_file, record_source, source_of
 from resmlp_mt.progress import Progress
-from resmlp_mt.text.lines import STDIN, name_of, one_line, read_lines
+from resmlp_mt.text.lines import (
+    STDIN,
+    arriving_lines,
+    existing,
+    name_of,
+    one_line,
+    read_lines,
+    sha256_of,
+)
 from resmlp_mt.text.subwords import SPACE
 
-CHUNK = 1024  # lines that are sorted by length together, and written together
+CHUNK = 512  # lines read and sorted by length together
 STDOUT = STDIN
 # where a line that is longer than the model reads is cut
 ENDS = (".", "!", "?", "…")  # of a sentence, where a space follows
@@ -23,14 +32,32 @@ ENDS_ANYWHERE = ("。", "！", "？")  # no space follows them
 CLOSING = "\"'”’»)]」』"
 
 
+class Hypothesis(NamedTuple):
+    """Detokenized text, and its log probability divided by length to the power of the penalty."""
+
+    text: str
+    score: float
+
+
 class Engine(Protocol):
-    """What translates pieces, at most *limit* a source: a ``Translator`` or an ``ExportEngine``."""
+    """A ``Translator`` or an ``ExportEngine``: translates sources of at most *limit* pieces.
+
+    ``translations`` yields the n best of each source by its index, batch by batch; an empty list
+    means that the scores are not finite.
+    """
 
     limit: int
 
     def pieces(self, line: str) -> list[str]: ...
     def knows(self, piece: str) -> bool: ...
-    def translations(self, sources: Sequence[list[str]]) -> Iterator[dict[int, list[str]]]: ...
+    def translations(
+        self, sources: Sequence[list[str]]
+    ) -> Iterator[dict[int, list[Hypothesis]]]: ...
+
+
+def with_text(source: Path, made_from: dict) -> dict:
+    """What translations are made from: the text, if it is a file, and what the caller adds."""
+    return {"text": sha256_of(existing(source)) if _is_file(source) else None, **made_from}
 
 
 def translate(
@@ -40,90 +67,130 @@ def translate(
     nbest: int = 1,
     resume: bool = False,
     title: str = "translate",
+    scores: bool = False,
+    made_from: dict | None = None,
 ) -> dict:
-    """Write *nbest* lines for each line of a text, as they are made; ``-`` is a standard stream.
+    """Write *nbest* lines for each line of a text; ``-`` is a standard stream.
 
-    *load* is called once the files are known to be good. A blank line gives empty lines, as does an
-    n-th translation that the search does not have. With *resume* the output goes on after its last
-    whole line. Returns ``lines`` of the text, ``blank`` ones, and ``seconds``.
+    A stream is translated whenever no further line has arrived; a file in chunks. *load* is called
+    once the files are known to be good. A blank line gives empty lines, as does an n-th translation
+    that the search does not have. With *scores* a line is ``SCORE<TAB>TEXT``. With *resume* the
+    output continues after its last whole line, unless another source than *made_from* is recorded.
+    Returns ``lines`` of the text, ``blank`` ones, and ``seconds``.
     """
     if str(output) != STDOUT:
         check_output(output, source)
         if Path(output).suffix == ".gz":
             raise UserError(f"{output}: plain text is written: leave off .gz, or pipe it to gzip")
     elif resume:
-        raise UserError("--resume: name the file to go on with by --output")
-    lines = list(read_lines(source))
-    text, start = _Text(name_of(source)), time.monotonic()
+        raise UserError("--resume: name the file to continue with --output")
+    text, start = _Text(source), time.monotonic()
+    out = _Output(Path(output), nbest, scores, made_from)
     with lock_file(output) if str(output) != STDOUT else nullcontext():
-        done = _keep_whole_lines(Path(output), nbest) if resume else 0
-        if done > len(lines):
+        done = out.resume() if resume else 0
+        lines, engine = arriving_lines(source), None
+        if text.skip(lines, done) < done:
             raise UserError(
                 f"--resume: {output} has more lines than {text.name}: it is of another text"
             )
-        if not lines:
-            _write(output, iter(()), first=True)
-        if done < len(lines):
-            engine = load()
-            with Progress(title, len(lines), "lines", done) as progress:
-                for begin in range(done, len(lines), CHUNK):
-                    chunk = text.translated(engine, lines[begin : begin + CHUNK], begin, progress)
-                    texts = (n[i] if i < len(n) else "" for n in chunk for i in range(nbest))
-                    _write(output, map(one_line, texts), first=begin == 0)
+        with Progress(title, None, "tokens") as progress:
+            for chunk in _chunks(lines):
+                engine = engine or load()
+                for translated in filter(None, text.translated(engine, chunk, progress)):
+                    out.write(translated)
+        out.write([])  # makes the file where the text is empty
     text.warn()
     seconds = round(time.monotonic() - start, 3)
-    return {"lines": len(lines), "blank": text.blank, "seconds": seconds}
+    return {"lines": text.lines, "blank": text.blank, "seconds": seconds}
+
+
+def _is_file(source: Path) -> bool:
+    return str(source) != STDIN and existing(source).is_file()
+
+
+def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
+    """At most CHUNK lines; fewer where no further line has arrived, which a None says."""
+    chunk: list[str] = []
+    for line in lines:
+        if line is not None:
+            chunk.append(line)
+        if chunk and (line is None or len(chunk) == CHUNK):
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 class _Text:
-    """A text under translation, and what is to be said of it at the end."""
+    """A text under translation: counts its lines and collects the warnings."""
 
-    def __init__(self, name: str):
-        self.name, self.blank, self.limit = name, 0, 0
+    def __init__(self, source: Path):
+        self.name, self.lines, self.blank, self.limit = name_of(source), 0, 0, 0
         self.long: list[int] = []  # numbers of lines that were translated in parts
         self.unknown: dict[int, str] = {}  # characters that the subwords do not know, by line
+        self.characters = self.tokens = 0  # read so far
+        self.size: int | None = None  # characters to read, if they can be counted
+        if _is_file(source):  # a bad line is refused before hours of work
+            self.size = sum(len(line) + 1 for line in read_lines(source))
+
+    def skip(self, lines: Iterator[str | None], count: int) -> int:
+        """Leave out the first *count* lines; returns how many there were."""
+        for line in islice((line for line in lines if line is not None), count):
+            self.lines += 1
+            self.characters += len(line) + 1
+        if self.size is not None:
+            self.size -= self.characters
+        self.characters = 0
+        return self.lines
 
     def translated(
-        self, engine: Engine, lines: list[str], begin: int, progress: Progress
-    ) -> list[list[str]]:
-        """The n best translations of each line. *begin* lines come before the first."""
+        self, engine: Engine, lines: list[str], progress: Progress
+    ) -> Iterator[list[list[Hypothesis]]]:
+        """The n best translations of each line: as many lines at a time as are complete."""
         self.limit = engine.limit
         sources: list[list[str]] = []
-        parts = []  # the sources of each line
-        for number, line in enumerate(lines, begin + 1):
+        numbers: list[int] = []  # the line of each source
+        parts: list[range] = []  # the sources of each line
+        for line in lines:
+            self.lines += 1
             pieces = engine.pieces(line)
             unknown = "".join(p.replace(SPACE, "") for p in pieces if not engine.knows(p))
             if unknown:
-                self.unknown[number] = unknown
+                self.unknown[self.lines] = unknown
             of_line = split(pieces, engine.limit)
             if len(of_line) > 1:
-                self.long.append(number)
+                self.long.append(self.lines)
             self.blank += not of_line
             parts.append(range(len(sources), len(sources) + len(of_line)))
-            sources.extend(of_line)
-        found: dict[int, list[str]] = {}
-        ends = {part.stop - 1 for part in parts if part}
-        progress.update(len(lines) - len(ends))
-        for some in engine.translations(sources):
-            found.update(some)
-            progress.update(len(ends & some.keys()))
-        lost = [n for n, part in enumerate(parts, begin + 1) if not all(found[i] for i in part)]
-        if lost:
-            raise UserError(
-                f"{self.name}, line {_first_of(lost)}: no translation, because the scores of the "
-                "model are NaN or infinite there: translate without --fp16, or take an earlier "
-                "checkpoint"
-            )
-        # the n-th translations of the parts, for each n; a part may have fewer than others
-        nths = [zip_longest(*(found[i] for i in part)) for part in parts]
-        return [[" ".join(filter(None, nth)) for nth in some] for some in nths]
+            sources += of_line
+            numbers += [self.lines] * len(of_line)
+            self.characters += len(line) + 1
+            self.tokens += len(pieces)
+        if self.size is not None:  # as many tokens per character as so far
+            progress.expect(round(self.tokens * self.size / self.characters))
+        done: dict[int, list[Hypothesis]] = {}
+        written = 0
+        for batch in chain([{}], engine.translations(sources)):  # {}: blank lines come first
+            lost = sorted({numbers[i] for i, nbest in batch.items() if not nbest})
+            if lost:
+                raise UserError(
+                    f"{self.name}, line {_first_of(lost)}: no translation, because the scores of "
+                    "the model are NaN or infinite there: translate without --fp16, or take an "
+                    "earlier checkpoint"
+                )
+            done.update(batch)
+            progress.update(sum(len(sources[i]) for i in batch))
+            begin = written
+            while written < len(parts) and all(i in done for i in parts[written]):
+                written += 1
+            yield [_joined([done.pop(i) for i in part]) for part in parts[begin:written]]
 
     def warn(self) -> None:
-        """Say on standard error which lines were not translated as they stand."""
+        """Print which lines were not translated as they are."""
         if self.long:
             print(
                 f"warning: {self.name}, line {_first_of(self.long)}: more than the {self.limit} "
-                "pieces that the model reads: translated in parts",
+                "tokens that the model reads: translated in parts",
                 file=sys.stderr,
             )
         if self.unknown:
@@ -136,36 +203,75 @@ class _Text:
             )
 
 
+def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
+    """The n-th translations of the parts of a line, for each n that any part has: their texts with
+    spaces between, and their mean score."""
+    nths = ([one for one in nth if one is not None] for nth in zip_longest(*parts))
+    return [
+        Hypothesis(" ".join(one.text for one in nth if one.text), fmean(one.score for one in nth))
+        for nth in nths
+    ]
+
+
 def _first_of(lines: list[int]) -> str:
     return f"{lines[0]} and {len(lines) - 1} more" if len(lines) > 1 else f"{lines[0]}"
 
 
-def _keep_whole_lines(output: Path, nbest: int) -> int:
-    """Cut a file behind its last whole *nbest* lines; gives how many times it has them."""
-    lines = output.read_bytes().split(b"\n")[:-1]
-    whole = len(lines) // nbest
-    os.truncate(output, sum(len(line) + 1 for line in lines[: whole * nbest]))
-    return whole
+class _Output:
+    """Where translations go: *nbest* lines for each line."""
 
+    def __init__(self, path: Path, nbest: int, scores: bool, made_from: dict | None):
+        self.path, self.nbest, self.scores, self.made_from = path, nbest, scores, made_from
+        self.begun = False
 
-def _write(output: Path, lines: Iterator[str], first: bool) -> None:
-    """Add lines to what was written; *first* begins the file."""
-    data = "".join(f"{line}\n" for line in lines).encode()
-    if str(output) == STDOUT:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        with open(output, "wb" if first else "ab") as file:
-            file.write(data)
-    except OSError as error:
-        raise UserError(
-            f"{output} could not be written: {error.strerror}: --resume goes on from there"
-        ) from None
+    def resume(self) -> int:
+        """Truncate the file to whole translations; returns how many lines they are of."""
+        lines = self.path.read_bytes().split(b"\n")[:-1]
+        whole = len(lines) // self.nbest
+        if not whole:
+            return 0
+        recorded, made_from = source_of(self.path) or {}, self.made_from or {}
+        other = [name for name, value in made_from.items() if recorded.get(name) != value]
+        if other:
+            raise UserError(
+                f"--resume: {self.path} is not known to be made from this {other[0]}: leave out "
+                "--resume to translate from the first line"
+            )
+        os.truncate(self.path, sum(len(line) + 1 for line in lines[: whole * self.nbest]))
+        self.begun = True
+        return whole
+
+    def write(self, lines: Iterable[list[Hypothesis]]) -> None:
+        """Add the n best translations of each line."""
+        data = "".join(
+            f"{self._line(hypotheses[n] if n < len(hypotheses) else None)}\n"
+            for hypotheses in lines
+            for n in range(self.nbest)
+        ).encode()
+        if str(self.path) == STDOUT:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+            return
+        try:
+            with open(self.path, "ab" if self.begun else "wb") as file:
+                if not self.begun and self.made_from is not None:
+                    record_source(self.path, self.made_from)
+                file.write(data)
+        except OSError as error:
+            raise UserError(
+                f"{self.path} could not be written: {error.strerror}: --resume continues from there"
+            ) from None
+        self.begun = True
+
+    def _line(self, hypothesis: Hypothesis | None) -> str:
+        text = one_line(hypothesis.text) if hypothesis else ""
+        if not self.scores:
+            return text
+        return f"{hypothesis.score:.4f}\t{text}" if hypothesis else "\t"
 
 
 def split(pieces: list[str], limit: int) -> list[list[str]]:
-    """Parts of at most *limit* pieces; no part for no pieces, one for a line that fits."""
+    """Parts of at most *limit* pieces: none for an empty line, one for a line that fits."""
     if len(pieces) <= limit:
         return [pieces] if pieces else []
     return [part for sentence in _sentences(pieces) for part in _cut(sentence, limit)]
@@ -183,7 +289,7 @@ def _sentences(pieces: list[str]) -> Iterator[list[str]]:
 
 
 def _cut(sentence: list[str], limit: int) -> Iterator[list[str]]:
-    """At the last word that begins within the limit, or at the limit where none does."""
+    """Cut at the last word that begins within the limit, or at the limit where none does."""
     while len(sentence) > limit:
         at = next((i for i in range(limit, 0, -1) if sentence[i].startswith(SPACE)), limit)
         yield sentence[:at]

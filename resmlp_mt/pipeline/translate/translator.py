@@ -1,14 +1,13 @@
 """Translation with fairseq's search by checkpoints of its translation task, ours or others.
 
-Several are an ensemble, which averages their probabilities at each word.
+Several are an ensemble, which averages their probabilities at each token.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,23 +20,17 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import TextSettings, check_dictionaries
+from resmlp_mt.model_folder import check_dictionaries
+from resmlp_mt.pipeline.translate.driver import Hypothesis
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.search.beam_search import NotFinite
 
 Sentence = list[str]  # its pieces
 
 
-class Hypothesis(NamedTuple):
-    """Detokenized text, and its log probability divided by length to the power of the penalty."""
-
-    text: str
-    score: float
-
-
 class Translator:
     """Loaded models, on a GPU if there is one. ``models``, ``task``, ``generator`` are fairseq's.
-    They read at most ``limit`` pieces of a source, ``positions`` with its end."""
+    They read at most ``limit`` tokens of a source, ``positions`` with its end."""
 
     def __init__(self, options: SearchOptions):
         fairseq_fixes.apply()
@@ -47,10 +40,9 @@ class Translator:
         if options.threads:
             torch.set_num_threads(options.threads)
         self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
-        settings = options.text_settings()
         self.models, self.task = _load_models(options)
-        self.settings = settings.reading(self.task.cfg.source_lang)
-        _check_subwords(settings, self.task.source_dictionary, options)
+        self.settings = options.text.reading(self.task.cfg.source_lang)
+        _check_subwords(options, self.task.source_dictionary)
         names = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
         generation = GenerationConfig(**{name: getattr(options, name) for name in names})
         for model in self.models:
@@ -67,34 +59,37 @@ class Translator:
         self.limit = self.positions - 1
 
     def pieces(self, line: str) -> Sentence:
-        """Of a line, normalised as the data was."""
+        """The pieces of a line, normalised as the data was."""
         return self.settings.encode_source(line).split()
 
     def knows(self, piece: str) -> bool:
-        """Whether it is in the dictionary of the source."""
+        """Whether the source dictionary has the piece."""
         dictionary = self.task.source_dictionary
         return dictionary.index(piece) != dictionary.unk()
 
-    def translations(self, sources: Sequence[Sentence]) -> Iterator[dict[int, list[str]]]:
-        """The n best of each source by its number, batch by batch."""
-        # the end of sentence counts
-        for batch in by_length([len(source) + 1 for source in sources], self.options.max_tokens):
-            found = self.nbest([sources[i] for i in batch])
-            yield {i: [one.text for one in some] for i, some in zip(batch, found)}
+    def translations(self, sources: Sequence[Sentence]) -> Iterator[dict[int, list[Hypothesis]]]:
+        """The n best of each source by its index, batch by batch."""
+        lengths = [len(source) + 1 for source in sources]  # the end of sentence counts
+        by_itself = self.options.max_len_a > 0
+        for batch in by_length(lengths, self.options.max_tokens):
+            # the limit A x source + B is the batch's: with A, each length is searched by itself
+            for _, group in groupby(batch, lambda i: by_itself and lengths[i]):
+                alike = list(group)
+                yield dict(zip(alike, self.nbest([sources[i] for i in alike])))
 
     def nbest(self, batch: Sequence[Sentence]) -> list[list[Hypothesis]]:
         """At most ``nbest`` hypotheses for each sentence, the best first.
 
-        A sentence whose scores are not finite has none, and does not touch the others.
+        A sentence whose scores are not finite has none, and does not affect the others.
         """
         try:
-            found = self.search(batch)
+            results = self.search(batch)
         except (NotFinite, AssertionError):  # fairseq asserts that each has a hypothesis
             return [self.nbest([one])[0] for one in batch] if len(batch) > 1 else [[]]
-        return [self._read(hypotheses[: self.options.nbest]) for hypotheses in found]
+        return [self._read(hypotheses[: self.options.nbest]) for hypotheses in results]
 
     def search(self, batch: Sequence[Sentence]) -> list[list[dict]]:
-        """The hypotheses of fairseq for each sentence, the best first."""
+        """fairseq's hypotheses for each sentence, the best first."""
         dictionary = self.task.source_dictionary
         tokens = [
             dictionary.encode_line(pieces, list, add_if_not_exist=False).long() for pieces in batch
@@ -104,30 +99,30 @@ class Translator:
         if self.device.type == "cuda":
             sample = move_to_cuda(sample, self.device)
         try:
-            found = self.task.inference_step(self.generator, self.models, sample)
+            results = self.task.inference_step(self.generator, self.models, sample)
         except torch.OutOfMemoryError:
             raise UserError(
                 f"{self.device}: out of memory with --max-tokens {self.options.max_tokens}: "
                 "lower it"
             ) from None
-        in_order = dict(zip(sample["id"].tolist(), found, strict=True))
+        in_order = dict(zip(sample["id"].tolist(), results, strict=True))
         return [in_order[number] for number in range(len(batch))]
 
-    def _read(self, found: list[dict]) -> list[Hypothesis]:
-        """Those before the first whose score is not finite."""
+    def _read(self, hypotheses: list[dict]) -> list[Hypothesis]:
+        """The hypotheses before the first whose score is not finite."""
         string = self.task.target_dictionary.string
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
         return [
             Hypothesis(
                 string(one["tokens"].int().cpu(), "sentencepiece", **ignored), one["score"].item()
             )
-            for one in takewhile(lambda one: math.isfinite(one["score"]), found)
+            for one in takewhile(lambda one: math.isfinite(one["score"]), hypotheses)
         ]
 
 
 def by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Batches of similar length, the longest first, so that a lack of memory shows at once. Each
-    has at most *max_tokens*, padding included, or a single longer item."""
+    """Batches of similar length as lists of indices, the longest first, so that a lack of memory
+    shows at once. Each has at most *max_tokens*, padding included, or a single longer item."""
     if not lengths:
         return []
     sizes = np.array(lengths, dtype=np.int64)
@@ -146,9 +141,9 @@ def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:
         of_task = _task_options(state)
         name = of_task.get("_name") or of_task.get("task")
         if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
-            raise UserError(f"{path} is not of a translation model: its task is {name}")
+            raise UserError(f"{path} is not a translation model: its task is {name}")
         languages = (of_task.get("source_lang"), of_task.get("target_lang"))
-        if None in languages:  # it was trained without options for them
+        if None in languages:  # trained without --source-lang and --target-lang
             languages = _languages_of(options)
             of_task["source_lang"], of_task["target_lang"] = languages
         check_dictionaries(Path(path), options.data, languages)
@@ -166,8 +161,7 @@ def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:
 
 
 def _languages_of(options: SearchOptions) -> tuple[str, str]:
-    settings = options.text_settings()
-    source, target = settings.source_lang, settings.target_lang
+    source, target = options.text.source_lang, options.text.target_lang
     if not source:
         source, target = data_utils.infer_language_pair(str(options.data))
     if source is None:
@@ -179,22 +173,22 @@ def _languages_of(options: SearchOptions) -> tuple[str, str]:
 
 
 def _task_options(state: dict):
-    """Those in a checkpoint, to read and to change; none if something else is in their place."""
+    """The task's options in a checkpoint, to read and to change; ``{}`` if they are no mapping."""
     try:
-        # older checkpoints have all options in one namespace
+        # old checkpoints have all options in one namespace
         options = state["cfg"]["task"] if state.get("args") is None else vars(state["args"])
     except (KeyError, TypeError):
         return {}
     return options if isinstance(options, Mapping) else {}
 
 
-def _check_subwords(settings: TextSettings, dictionary, options: SearchOptions) -> None:
-    processor = settings.subwords.processor
+def _check_subwords(options: SearchOptions, dictionary) -> None:
+    processor = options.text.subwords.processor
     types = [t for t in dictionary.symbols[dictionary.nspecial :] if "madeupword" not in t]
     known = sum(processor.piece_to_id(t) != processor.unk_id() for t in types)
-    # a few characters may be types that are no pieces, those that the model has no piece for
+    # a few types may be characters that the model has no piece for
     if 2 * known < len(types):
         raise UserError(
-            f"{settings.subword_model} knows {known} of the {len(types)} subwords in the "
+            f"{options.text.subword_model} knows {known} of the {len(types)} subwords in the "
             f"dictionary of {options.data}: give the SentencePiece model of that data"
         )

@@ -6,7 +6,6 @@ import json
 
 import pytest
 from command import resmlp, shell
-from fairseq_programs import ROOT, generate
 from score_text import drop_words, sentences
 
 from resmlp_mt.errors import UserError
@@ -76,17 +75,6 @@ def test_tokenized_bleu(folder, pair, split):
     assert status == 0 and f"\ntokenized BLEU {scores[name]:.2f} {signature}\n" in out
     assert ("\ncompound-split BLEU " in out) == split
     assert "tokenized" not in resmlp(*command).out
-
-
-def test_through_a_shell(trained, corpus, folder):
-    """A log of fairseq-generate by scripts/bleu.sh."""
-    (folder / "log").write_text(generate(trained.data, trained.path), encoding="utf-8")
-    command = f"bash '{ROOT}/scripts/bleu.sh' log '{corpus.text}/test.yy'"
-    for languages, printed in (("", "chrF"), (" en-de", "compound-split BLEU")):
-        done = shell(command + languages, folder)
-        assert done.returncode == 0 and not done.stderr and printed in done.stdout
-    done = shell(f"bash '{ROOT}/scripts/bleu.sh' log", folder)
-    assert done.returncode == 2 and done.stderr.startswith("A log of fairseq-generate to sacreBLEU")
 
 
 SYSTEMS = {

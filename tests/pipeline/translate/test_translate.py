@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+from collections import ChainMap
 from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from processes import Forked
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import TEXT, TextSettings
 from resmlp_mt.pipeline.translate import driver
-from resmlp_mt.pipeline.translate.driver import split
+from resmlp_mt.pipeline.translate.driver import Hypothesis, split
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator, by_length
 
@@ -76,13 +77,13 @@ def test_what_fairseq_translates(world, transformer, run, source, tmp_path):
     for path in (world.checkpoint, transformer, f"{world.checkpoint}:{transformer}"):
         expected = by_fairseq(world, path, "--lenpen", 0.6, "--nbest", 3)
         said = run(source, tmp_path / "out", "--nbest", 3, path=path)
-        assert said.status == 0 and "out: 11 lines, 0 of them" in said.err
+        assert said.status == 0 and "out: 11 lines (0 blank)" in said.err
         found[path] = lines_of(tmp_path / "out")
         assert found[path] == [line for nbest in expected for line in nbest]
         assert run(source, tmp_path / "out", path=path).status == 0
         assert lines_of(tmp_path / "out") == [nbest[0] for nbest in expected]
     assert len(set(map(tuple, found.values()))) == 3
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert {path.name for path in tmp_path.iterdir()} == {"out", ".out.source"}
 
 
 def test_the_search_is_that_of_the_options(world, run, source):
@@ -90,10 +91,9 @@ def test_the_search_is_that_of_the_options(world, run, source):
         ("--beam", 1, "--max-len-a", 0.5, "--max-len-b", 3, "--lenpen", 0.6),
         ("--lenpen", 2.0, "--no-repeat-ngram-size", 2),
     ):
+        # one sentence per batch: fairseq's limit A x source is of the longest in the batch
         expected = by_fairseq(world, world.checkpoint, *options, "--batch-size", 1)
-        # one sentence at a time: A x source is of the longest sentence in the batch
-        for line, nbest in list(zip(lines_of(source), expected))[:2]:
-            assert run("-", "-", *options, stdin=line.encode()).out == f"{nbest[0]}\n"
+        assert run(source, "-", *options).out == "".join(f"{nbest[0]}\n" for nbest in expected)
 
 
 ODD = ["w01 w02 w03", "", "w07\rw08", "   ", "w03\u2028w05 w11", "w30 w31 w32 w33", "\t"]
@@ -112,7 +112,7 @@ def test_one_line_a_line_in_order(world, run, tmp_path):
     # with a byte order mark, and the last line without its end, in a gzip file
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text[:-1].encode()))
     told = run(tmp_path / "in.gz", tmp_path / "out")
-    assert told.status == 0 and "out: 10 lines, 3 of them without a word" in told.err
+    assert told.status == 0 and "out: 10 lines (3 blank)" in told.err
     assert (tmp_path / "out").read_bytes().decode() == said.out
     ours, theirs = os.pipe()  # as of bash's <(...), which cannot be read twice
     os.write(theirs, text.encode())
@@ -124,7 +124,7 @@ class Engine:
     """Turns the words of a source around; knows no ``x``."""
 
     def __init__(self, limit=6, nbest=2):
-        self.limit, self.nbest = limit, nbest
+        self.limit, self.nbest, self.batches = limit, nbest, 0
 
     def pieces(self, line):
         return [f"▁{word}" for word in line.split()]
@@ -136,54 +136,152 @@ class Engine:
         words = [piece.strip("▁") for piece in source][::-1]
         # the second best has no line break in it, and is missing where there is one word
         texts = [" ".join(words), " ".join(words).upper() + "\u2028!"]
-        return texts[: min(self.nbest, len(words))]
+        count = min(self.nbest, len(words))
+        return [Hypothesis(text, -len(words)) for text in texts[:count]]
 
     def translations(self, sources):
         assert all(0 < len(source) <= self.limit for source in sources)
         for i in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
+            self.batches += 1
             yield {i: self.one(sources[i])}
 
     def expected(self, line, nbest):
         parts = [self.one(part) for part in split(self.pieces(line), self.limit)]
-        found = [" ".join(p[n] for p in parts if n < len(p)) for n in range(nbest)]
-        return [" ".join(text.split()) for text in found]
+        texts = [" ".join(p[n].text for p in parts if n < len(p)) for n in range(nbest)]
+        return [" ".join(text.split()) for text in texts]
 
 
 WORDS = st.text("abx.\u3000😀", min_size=1, max_size=3)
 LINES = st.lists(st.lists(WORDS, max_size=15).map(" ".join), max_size=12)
 
 
+@pytest.fixture(scope="module")
+def small_chunks():
+    with mock.patch.object(driver, "CHUNK", 5):
+        yield
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """``files(text)``: an input file with these lines, and an output that is not there yet."""
+
+    def files(text):
+        folder = tmp_path_factory.mktemp("files")
+        (folder / "in").write_bytes("".join(f"{line}\n" for line in text).encode())
+        return folder / "in", folder / "out"
+
+    return files
+
+
 @given(text=LINES, nbest=st.integers(1, 2), cut=st.floats(0, 1))
-def test_a_line_for_a_line_and_resumed_at_any_byte(tmp_path_factory, text, nbest, cut):
-    """Whatever the lines are: long ones, blank ones, unknown characters."""
-    folder = tmp_path_factory.mktemp("resumed")
-    source, output = folder / "in", folder / "out"
-    source.write_bytes("".join(f"{line}\n" for line in text).encode())
+def test_a_line_for_a_line_and_resumed_at_any_byte(small_chunks, files, text, nbest, cut):
+    source, output = files(text)
     engine = Engine(nbest=nbest)
-    translate = partial(driver.translate, lambda: engine, source, output, nbest)
-    with mock.patch.object(driver, "CHUNK", 5), redirect_stderr(io.StringIO()) as err:
-        done = translate()
-        whole = output.read_bytes()
-        expected = [t for line in text for t in engine.expected(line, nbest)]
-        assert whole.decode().split("\n") == [*expected, ""]
-        blank = sum(not line.split() for line in text)
-        assert (done["lines"], done["blank"]) == (len(text), blank)
-        said = err.getvalue()
-        long = [n for n, line in enumerate(text, 1) if len(line.split()) > engine.limit]
-        assert f"in, line {long[0]}" in said if long else "in parts" not in said, said
-        unknown = ["".join(w for w in line.split() if "x" in w) for line in text]
-        count, some = len("".join(unknown)), sum(map(bool, unknown))
-        assert (f"not know {count} characters in {some} lines" in said) == bool(some)
-        assert said.count("\n") == bool(long) + bool(some)
-        output.write_bytes(whole[: int(cut * len(whole))])
-        translate(resume=True)
-        assert output.read_bytes() == whole
-        # and what is whole is left alone, without loading a model
-        driver.translate(None, source, output, nbest, resume=True)
-        assert output.read_bytes() == whole
-        output.write_bytes(whole + b"\n" * nbest)
-        with pytest.raises(UserError, match="--resume: .*out has more lines than"):
-            translate(resume=True)
+    done = driver.translate(lambda: engine, source, output, nbest)
+    whole = output.read_bytes()
+    expected = [t for line in text for t in engine.expected(line, nbest)]
+    assert whole.decode().split("\n") == [*expected, ""]
+    assert (done["lines"], done["blank"]) == (len(text), sum(not line.split() for line in text))
+    output.write_bytes(whole[: int(cut * len(whole))])
+    driver.translate(lambda: engine, source, output, nbest, resume=True)
+    assert output.read_bytes() == whole
+
+
+@given(text=LINES)
+def test_long_lines_and_unknown_characters_are_named(small_chunks, files, text):
+    source, output = files(text)
+    with redirect_stderr(io.StringIO()) as err:
+        driver.translate(Engine, source, output)
+    said = err.getvalue()
+    long = [n for n, line in enumerate(text, 1) if len(line.split()) > Engine().limit]
+    assert f"in, line {long[0]}" in said if long else "in parts" not in said, said
+    unknown = ["".join(w for w in line.split() if "x" in w) for line in text]
+    count, lines = len("".join(unknown)), sum(map(bool, unknown))
+    assert (f"not know {count} characters in {lines} lines" in said) == bool(lines)
+    assert said.count("\n") == bool(long) + bool(lines)
+
+
+def test_resume_leaves_a_whole_output_alone_and_loads_no_model(files):
+    source, output = files(["a b", "c"])
+    output.write_bytes(b"1\n2\n")
+    driver.translate(None, source, output, resume=True)
+    assert output.read_bytes() == b"1\n2\n"
+    output.write_bytes(b"1\n2\n3\n")
+    with pytest.raises(UserError, match="--resume: .*out has more lines than"):
+        driver.translate(None, source, output, resume=True)
+
+
+def test_resume_refuses_an_output_that_was_made_from_something_else(files):
+    source, output = files(["a b", "c d"])
+    translate = partial(driver.translate, Engine, source, output, resume=True)
+    for beam, refusal in ((1, None), (1, None), (2, "this beam"), (1, "this text")):
+        if refusal == "this text":
+            source.write_text("a b\nc e\n")
+        if refusal is None:
+            translate(made_from=driver.with_text(source, {"beam": beam}))
+        else:
+            with pytest.raises(UserError, match=refusal):
+                translate(made_from=driver.with_text(source, {"beam": beam}))
+        assert output.read_text() == "b a\nd c\n"
+
+
+def test_every_line_is_written_as_soon_as_those_before_it_are_done(small_chunks, files):
+    """The longest of a chunk comes first; a blank line waits for nobody."""
+    source, output = files(["", "a b c", "d", "e f", "g", "h"])
+    written, engine = [], Engine(nbest=1)
+    with mock.patch.object(
+        driver._Output,
+        "write",
+        lambda self, lines: written.append(
+            (engine.batches, [n[0].text if n else "" for n in lines])
+        ),
+    ):
+        driver.translate(lambda: engine, source, output)
+    assert [(at, lines) for at, lines in written if lines] == [
+        (0, [""]),
+        (1, ["c b a"]),
+        (3, ["d", "f e"]),
+        (4, ["g"]),
+        (5, ["h"]),
+    ]
+
+
+def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path):
+    """Line by line, though the writer stays; a part of a line waits for its end."""
+    (asks, question), (answer, answers) = os.pipe(), os.pipe()
+
+    def translate():
+        os.dup2(answers, 1)
+        driver.translate(Engine, Path(f"/dev/fd/{asks}"), Path("-"))
+
+    process = Forked(translate, tmp_path / "log")
+    os.close(answers)
+    with os.fdopen(answer, "rb") as answered:
+        for text, translation in (
+            (b"a b\nc", b"b a\n"),
+            (b" d\n", b"d c\n"),
+            (b"e\nf\n", b"e\nf\n"),
+        ):
+            os.write(question, text)
+            assert answered.read(len(translation)) == translation
+    process.kill()
+    os.close(asks)
+    os.close(question)
+
+
+def test_scores_stand_before_a_tab(files):
+    """A line in parts has their mean; a line without a translation has none."""
+    source, output = files(["a b", "", "c"])
+    driver.translate(lambda: Engine(limit=1), source, output, nbest=2, scores=True)
+    assert output.read_text().split("\n") == [
+        "-1.0000\ta b",
+        "\t",
+        "\t",
+        "\t",
+        "-1.0000\tc",
+        "\t",
+        "",
+    ]
 
 
 @given(st.lists(st.sampled_from(["▁a", "b", "▁", ".", '."', "▁!", "。", "」"]), max_size=40))
@@ -210,7 +308,7 @@ def test_by_an_export(world, run, tmp_path):
     by_checkpoint = run("-", "-", stdin=text)
     by_export = resmlp("translate", "--path", folder, *SHORT, stdin=text)
     assert by_export == by_checkpoint and by_export.status == 0
-    said = "line 11: more than the 31 pieces that the model reads: translated in parts"
+    said = "line 11: more than the 31 tokens that the model reads: translated in parts"
     assert f"warning: standard input, {said}\n" in by_export.err
     nbest = ("--nbest", 2, "--beam", 3)
     expected = run("-", "-", *nbest, stdin=text).out
@@ -232,9 +330,7 @@ def test_the_published_model(tmp_path):
     with mock.patch("resmlp_mt.export.folder.export", side_effect=UserError("so far")) as export:
         refused("so far", "export", "--out", tmp_path / "out")
     assert export.call_args[0][0].paths == (path / "model.pt",)
-    with mock.patch(
-        "resmlp_mt.pipeline.translate.options.__file__", str(tmp_path / "a" / "b" / "c.py")
-    ):
+    with mock.patch("resmlp_mt.__file__", str(tmp_path / "a" / "b.py")):
         for command in (("translate",), ("export", "--out", tmp_path / "out")):
             refused("no model is given", *command, stdin=b"I like tea.\n")
 
@@ -318,7 +414,9 @@ def test_scores_that_are_not_finite(words, overflowing, world, tmp_path, ensembl
     options = dict(no_repeat_ngram_size=ngram, max_len_a=0.1, max_len_b=1, cpu=True)
     engine = Translator(SearchOptions(checkpoint_paths(path), world.data, **options))
     first, second = map(engine.pieces, ("w01", "w09 " * 14))
-    (alone,), (both,) = (engine.translations(some) for some in ([first], [first, second]))
+    alone, both = (
+        dict(ChainMap(*engine.translations(some))) for some in ([first], [first, second])
+    )
     assert both == {**alone, 1: []}
 
 

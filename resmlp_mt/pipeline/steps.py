@@ -1,0 +1,109 @@
+"""A folder that is made in steps: resumable, by one process at a time, bound to its options."""
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import lock, read_own, record_source, source_of, write_json
+
+
+class Steps:
+    """Locks the folder *root* and records its *options* in ``manifest.json``.
+
+    Once there is a result, other options are refused, except those in *free*, on which only results
+    with a recorded source depend, and a higher number for *grows*. There are *total* steps.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        options: dict,
+        total: int,
+        indent: str = "",
+        free: tuple[str, ...] = (),
+        grows: str = "",
+    ):
+        self.root, self.options = Path(root), json.loads(json.dumps(options))
+        self.total, self.number, self.indent = total, 0, indent
+        self.free, self.grows = free, grows
+        self._held = contextlib.ExitStack()
+
+    def __enter__(self) -> "Steps":
+        with self._held as held:
+            held.enter_context(lock(self.root))
+            self._check()
+            self._held = held.pop_all()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._held.close()
+
+    def _check(self) -> None:
+        manifest = self.root / "manifest.json"
+        made_with = read_own(manifest, *self.options)
+        if self._begun():
+            if not manifest.exists():
+                raise UserError(
+                    f"{self.root} holds folders of something else: choose an empty folder"
+                )
+            for name in sorted(set(made_with) | set(self.options)):
+                self._compare(name, made_with.get(name), self.options.get(name))
+        if made_with != self.options:
+            write_json(manifest, self.options)
+
+    def _compare(self, name: str, old, new) -> None:
+        if old == new or name in self.free or (name == self.grows and old < new):
+            return
+        what = f"{name} = {json.dumps(old)}, not {json.dumps(new)}"
+        what = f"another {name}" if "text of " in name else what
+        remedy = "raise it, or " if name == self.grows else ""
+        raise UserError(
+            f"{self.root} holds results made with {what}: {remedy}choose another folder or delete "
+            "this one"
+        )
+
+    def _begun(self) -> bool:
+        """Whether there is a result or a checkpoint: before that, the options may be changed."""
+        return any(
+            any(path.glob("*.pt")) if (path / "train.json").exists() else any(path.iterdir())
+            for path in self.root.iterdir()
+            # a folder with a manifest guards itself
+            if path.is_dir() and path.suffix != ".partial" and not (path / "manifest.json").exists()
+        )
+
+    def announce(self, title: str) -> None:
+        """Print that a step begins."""
+        self.number += 1
+        print(f"{self.indent}[{self.number}/{self.total}] {title}", file=sys.stderr, flush=True)
+
+    def step(
+        self, name: str, title: str, make: Callable[[Path], None], source: dict | None = None
+    ) -> None:
+        """Make ``root/name`` by calling *make* on an empty folder, unless it is there already and,
+        if a *source* is given, was made from that."""
+        final, partial = self.root / name, self.root / f"{name}.partial"
+        if final.exists() and (source is None or source_of(final) == source):
+            self.announce(f"{title}: done before")
+            return
+        self.announce(title)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        start = time.monotonic()
+        try:
+            make(partial)
+        except BaseException as error:
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(partial)
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(partial, final)
+        if source is not None:
+            record_source(final, source)
+        print(f"{self.indent}    done in {time.monotonic() - start:.0f} s", file=sys.stderr)
