@@ -76,7 +76,7 @@ END
 PYTHONPATH=$stand_in checked --no-build-isolation -r "$here/requirements.txt" \
   --config-settings-package fairseq-fixed:without=torch
 
-# uv chooses PyTorch's index by the GPU or its absence; what pip finds brings CUDA, gigabytes, on Linux
+# uv chooses PyTorch's index by the GPU, if any; on Linux pip's choice brings gigabytes of CUDA
 step "PyTorch"
 UV_HTTP_RETRIES=1 uv install --torch-backend=auto "${torch[@]}" || {
   step "PyTorch's index is out of reach: as pip finds it"
