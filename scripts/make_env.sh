@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Make the virtual environment that make, CI and README.md share:
 #     scripts/make_env.sh DIR [PYTHON [TORCH]]
-# PYTHON is 3.11, 3.12 or 3.13 (default: python3, or what is installed of these); TORCH another version
-# of PyTorch than that of scripts/torch.txt. All other packages must have a pinned hash.
+# PYTHON is 3.11, 3.12 or 3.13 (default: python3, or what is installed of these); TORCH another
+# version of PyTorch than that of scripts/torch.txt. All other packages must have a pinned hash.
 # A C++ compiler builds fairseq, except on 3.12, which has a wheel, and the native step of exports.
 set -Eeuo pipefail
 dir=${1:?usage: scripts/make_env.sh DIR [PYTHON [TORCH]]}
@@ -52,8 +52,8 @@ step "pinned packages"
 # no build is isolated, which would fetch PyTorch again and unpinned: first what a build needs
 checked --only-binary :all: -r <(pins '!/^(antlr4-python3-runtime|fairseq-fixed)==/')
 
-# Three of fairseq's six extensions take most of its build and nothing here loads them: they compile
-# PyTorch's headers. This module, in place of PyTorch's, leaves them out and builds the others at once.
+# Three of fairseq's six extensions take most of its build, since they compile PyTorch's headers, and
+# nothing here loads them. This module, in place of PyTorch's, builds only the others, in parallel.
 step "fairseq"
 stand_in=$(cd "$dir" && pwd)/stand-in
 mkdir -p "$stand_in/torch/utils"
