@@ -52,7 +52,7 @@ step "pinned packages"
 # no build is isolated, which would fetch PyTorch again and unpinned: first what a build needs
 checked --only-binary :all: -r <(pins '!/^(antlr4-python3-runtime|fairseq-fixed)==/')
 
-# Three of fairseq's six extensions take most of its build, since they compile PyTorch's headers, and
+# Three of fairseq's six extensions take most of its build, as they compile PyTorch's headers, and
 # nothing here loads them. This module, in place of PyTorch's, builds only the others, in parallel.
 step "fairseq"
 stand_in=$(cd "$dir" && pwd)/stand-in
