@@ -1,4 +1,4 @@
-"""Programs that run below this one: they end when it ends, and their last word is the error."""
+"""Programs that this one starts: they end when it ends, and their last line is the error."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from resmlp_mt.pipeline.train.command import cost_added_to, run_command
 
 
 def gone(number, patience=10):
-    """Whether a process has ended, or does so soon."""
+    """Whether a process ends within *patience* seconds."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         try:
@@ -38,7 +38,7 @@ def gone(number, patience=10):
     ],
 )
 def test_the_child_ends_with_its_parent(tmp_path, number, status):
-    said = tmp_path / "said"
+    output = tmp_path / "output"
 
     def sleep():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
@@ -46,10 +46,10 @@ def test_the_child_ends_with_its_parent(tmp_path, number, status):
         command = [sys.executable, "-c", child]
         sys.exit(run_main(lambda: run_command("sleeper", command, tmp_path / "log", print)))
 
-    parent = Forked(sleep, said)
-    while not (said.exists() and said.read_text().endswith("\n")):
+    parent = Forked(sleep, output)
+    while not (output.exists() and output.read_text().endswith("\n")):
         time.sleep(0.01)
-    child = int(said.read_text())
+    child = int(output.read_text())
     os.kill(parent.pid, number)
     assert parent.wait() == status
     assert gone(child)

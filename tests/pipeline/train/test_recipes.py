@@ -86,6 +86,7 @@ WRONG = [
     ("beam = 4", "beam = ", "own.toml: not a TOML file in UTF-8: Invalid value (at line"),
     ("beam = 4", "beam = 4\nbeems = 4", "own.toml: beems: no such key: choose from max-update"),
     ("beam = 4", "", "own.toml: beam is missing: it must be a whole number"),
+    ("beam = 4", "beam = 0", "own.toml: beam = 0: it must be a whole number, at least 1"),
     ("beam = 4", "beam = true", "own.toml: beam = True: it must be a whole number, at least 1"),
     ("[0.6, 1.0", "[nan, 1.0", "own.toml: lenpen = [nan, 1.0, 1.4, 1.8]: it must be a list of num"),
     ('"epoch"', '"hour"', 'own.toml: average-by = \'hour\': it must be "epoch" or "update"'),
@@ -102,11 +103,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("old, new, said", WRONG, ids=range(len(WRONG)))
-def test_files_that_are_no_recipes(tmp_path, old, new, said):
+@pytest.mark.parametrize("old, new, message", WRONG, ids=range(len(WRONG)))
+def test_a_wrong_value_is_refused_with_its_file_and_key(tmp_path, old, new, message):
     with pytest.raises(UserError) as error:
         load_own(tmp_path / "own.toml", old, new)
-    assert said in str(error.value) and "\n" not in str(error.value)
+    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_words_of_a_command_line():

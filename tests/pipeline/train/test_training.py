@@ -24,7 +24,7 @@ UPDATES = 22
 
 
 def training(corpus, out, *more, **options):
-    """A run of 61 pairs, with some nine updates an epoch."""
+    """A run of 61 pairs, with nine updates per epoch or so."""
     options = {"tokens": 64, "max_tokens": 16, "threads": 1, "max_update": UPDATES, **options}
     return Training(
         corpus.data,
@@ -45,7 +45,7 @@ def whole(corpus, tmp_path_factory):
     return run
 
 
-def test_what_a_run_leaves(whole):
+def test_files_of_a_run(whole):
     assert {path.name for path in whole.out.iterdir() if path.suffix != ".pt"} - {".lock"} == {
         *("train.log", "train.json", "cost.json")
     }
@@ -87,7 +87,7 @@ def test_the_loss_fits_into_80_columns(monkeypatch, capsys):
 
 @pytest.mark.soak
 def test_the_printed_command_is_resumed(whole, corpus, tmp_path):
-    """Pasted into a shell, it trains with the same losses; from there ours goes on, bit by bit."""
+    """Pasted into a shell, it trains with the same losses; ours continues there bit by bit."""
     started = training(corpus, tmp_path / "a b", max_update=13)
     line = quoted(started.command(), started.environment())
     done = subprocess.run(["bash", "-c", line], check=True, capture_output=True, text=True)
@@ -114,8 +114,8 @@ def test_a_criterion_without_label_smoothing(whole, tmp_path):
     log = tmp_path / "train.log"
     lines = [re.sub(r'"(valid_)?nll_loss": "[^"]*", ', "", line) for line in last_records(whole)]
     log.write_text("\n".join(lines))
-    found = [float(re.search(r'loss": "([^"]*)"', line)[1]) for line in lines]
-    assert read_curve(log) == {"train": [(UPDATES, found[0])], "valid": [(UPDATES, found[1])]}
+    losses = [float(re.search(r'loss": "([^"]*)"', line)[1]) for line in lines]
+    assert read_curve(log) == {"train": [(UPDATES, losses[0])], "valid": [(UPDATES, losses[1])]}
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_a_line_that_two_processes_wrote(whole, tmp_path, capsys, damage):
             assert progress.n == done
     assert capsys.readouterr().err.count("validation nll") == 1
     log.write_text(f"{line}\n{train}\n{valid}\n")
-    found = read_curve(log)
-    assert [[update for update, _ in found[kind]] for kind in ("train", "valid")] == [[UPDATES]] * 2
+    curve = read_curve(log)
+    assert [[update for update, _ in curve[kind]] for kind in ("train", "valid")] == [[UPDATES]] * 2
 
 
 def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
@@ -166,7 +166,7 @@ def copy(corpus, folder):
 
 @pytest.mark.parametrize("beside", ["train.json", "dict.yy.txt"])
 def test_a_start_from_a_model_of_other_dictionaries_is_refused(whole, corpus, tmp_path, beside):
-    """The same words in another order: every number would mean another word."""
+    """The same tokens in another order: every number would mean another token."""
     other = copy(corpus, tmp_path)
     start = whole.out / "checkpoint_last.pt"
     if beside == "dict.yy.txt":
@@ -196,7 +196,7 @@ def test_a_batch_holds_the_longest_sentence(corpus, tmp_path):
     training(corpus, tmp_path, *fewer, **short).check_data()
 
 
-def test_files_of_another_program_are_kept(corpus, tmp_path):
+def test_files_of_another_program_are_not_overwritten(corpus, tmp_path):
     for name in ("train.json", "cost.json"):
         out = tmp_path / name.partition(".")[0]
         out.mkdir()

@@ -34,8 +34,8 @@ def started(monkeypatch):
         run = []
         keep = lambda name, command, log, *_, environment=None: run.extend(command)  # noqa: E731
         monkeypatch.setattr("resmlp_mt.pipeline.train.training.run_command", keep)
-        said = ran("train", data, "--out", out, *words)
-        (printed,) = [line for line in said.err.splitlines() if "--user-dir" in line]
+        output = ran("train", data, "--out", out, *words)
+        (printed,) = [line for line in output.err.splitlines() if "--user-dir" in line]
         assert shlex.split(printed)[-len(run) :] == run
         return shlex.split(printed)
 
@@ -62,7 +62,7 @@ def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path,
 
 
 def test_options_and_variables(corpus, tmp_path, many, started):
-    """Those after two dashes count first. A precision has options or variables."""
+    """Those after -- override the recipe. A precision has options or variables."""
     words = ("--gpus", 1, "--precision", "fp16", "--max-update", 99, "--")
     more = ("--warmup-updates", "4", "--dropout=0.1", "--max-source-positions", 64)
     command = started(corpus.data, tmp_path, *words, *more)
@@ -97,10 +97,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("words, said", REFUSED, ids=range(len(REFUSED)))
-def test_refusals(corpus, tmp_path, words, said):
+@pytest.mark.parametrize("words, message", REFUSED, ids=range(len(REFUSED)))
+def test_bad_options_are_refused_before_anything_is_written(corpus, tmp_path, words, message):
     more = () if {"--gpus", "--cpu"} & set(words) else ("--gpus", 1)
-    refused(said, "train", corpus.data, "--out", tmp_path / "out", *more, *words)
+    refused(message, "train", corpus.data, "--out", tmp_path / "out", *more, *words)
     assert not (tmp_path / "out").exists()
 
 
