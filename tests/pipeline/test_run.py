@@ -222,7 +222,7 @@ def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_
 
 
 @pytest.mark.parametrize("source, target, packed", [("en", "fr", True), ("de", "am", False)])
-def test_other_pairs(source, target, packed, tmp_path, monkeypatch):
+def test_gzip_files_and_another_script_run(source, target, packed, tmp_path, monkeypatch):
     """Gzip files, and a pair in another script."""
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", source, target, packed)

@@ -30,7 +30,7 @@ def logs(trained, tmp_path_factory):
     return folder, texts
 
 
-def test_the_best_of_a_log_that_is_whole(logs, tmp_path):
+def test_the_best_translations_of_a_complete_log_are_read(logs, tmp_path):
     """Also in gzip; a log that is cut off is refused, at some 200 places."""
     folder, texts = logs
     content = (folder / "out").read_text(encoding="utf-8")
@@ -49,7 +49,7 @@ def test_the_best_of_a_log_that_is_whole(logs, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["D", "P", "subwords"])
-def test_a_log_that_is_refused(logs, kind, tmp_path):
+def test_an_incomplete_log_is_refused(logs, kind, tmp_path):
     """One that lacks a line; one of subwords."""
     content = (logs[0] / "out").read_text(encoding="utf-8")
     changed = re.sub(rf"(?m)^{kind}-17\t.*\n", "", content)
@@ -70,7 +70,7 @@ def test_a_log_that_is_refused(logs, kind, tmp_path):
 MESSAGE = "2026-01-01 00:00:00 | INFO | fairseq_cli.generate | Translated 61 sentences\n"
 
 
-def test_messages_and_what_looks_like_them(logs, tmp_path):
+def test_a_log_with_messages_inside_lines_is_refused(logs, tmp_path):
     """Lines of standard error can cut those of standard output: no part is taken for the whole."""
     folder, texts = logs
     content, log = (folder / "out").read_text(encoding="utf-8"), tmp_path / "log"

@@ -66,7 +66,7 @@ def test_a_tokenizer_that_is_not_installed(language, monkeypatch):
 
 
 @pytest.mark.parametrize("pair, split", [("en-de", True), ("en-fr", False), ("fr-de_AT", True)])
-def test_tokenized_bleu(folder, pair, split):
+def test_the_target_language_decides_whether_compounds_are_split(folder, pair, split):
     """With compounds split for German."""
     command = ("score", "--references", "ref", "-i", "hyp", "-l", pair)
     status, out, _ = resmlp(*command, "--tokenized")
@@ -96,7 +96,7 @@ def tokenized_bleu(hypotheses, references, language):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_tokenized_scores(name):
+def test_tokenized_scores_are_those_of_multi_bleu(name):
     for language, expected in TOKENIZED_BLEU.items():
         found = tokenized_scores(SYSTEMS[name], REFERENCES, language)
         assert found["tokenized_bleu"] == expected[name]
@@ -129,14 +129,14 @@ FRENCH = {
 }
 
 
-def test_tokens():
+def test_tokens_are_those_of_moses():
     assert tokenize(list(GERMAN), "de") == list(GERMAN.values())
     assert tokenize(list(FRENCH), "fr") == list(FRENCH.values())
     # where no paper is compared with, quotes are left alone
     assert tokenize(["Il dit: „l'ora“ ben-fatto."], "it") == ["Il dit : „ l' ora “ ben-fatto ."]
 
 
-def test_compounds():
+def test_compounds_are_split_as_in_the_papers():
     assert split_compound_words("a rich-text format") == "a rich ##AT##-##AT## text format"
     # as the substitution does it: from left to right, no character in two matches
     assert split_compound_words("A-B-C -- -x y-") == "A ##AT##-##AT## B-C -- -x y-"

@@ -71,7 +71,7 @@ def transformer(world, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def test_what_fairseq_translates(world, transformer, run, source, tmp_path):
+def test_translations_are_those_of_fairseq(world, transformer, run, source, tmp_path):
     """One model, a Transformer, and both as an ensemble; the best and the n best."""
     found = {}
     for path in (world.checkpoint, transformer, f"{world.checkpoint}:{transformer}"):
@@ -100,7 +100,7 @@ ODD = ["w01 w02 w03", "", "w07\rw08", "   ", "w03\u2028w05 w11", "w30 w31 w32 w3
 ODD += ["w01 w02 w03", "😀", "w04\x85w05"]
 
 
-def test_one_line_a_line_in_order(world, run, tmp_path):
+def test_every_line_has_one_line_in_order(world, run, tmp_path):
     """Lines that hold what others call line ends; small batches, longest first; pipes."""
     alone = "".join(run("-", "-", stdin=f"{line}\n".encode()).out for line in ODD)
     assert [bool(line.strip()) for line in ODD] == [bool(line) for line in alone.split("\n")[:-1]]
@@ -174,7 +174,7 @@ def files(tmp_path_factory):
 
 
 @given(text=LINES, nbest=st.integers(1, 2), cut=st.floats(0, 1))
-def test_a_line_for_a_line_and_resumed_at_any_byte(small_chunks, files, text, nbest, cut):
+def test_every_line_has_its_lines_and_resumes_at_any_byte(small_chunks, files, text, nbest, cut):
     source, output = files(text)
     engine = Engine(nbest=nbest)
     done = driver.translate(lambda: engine, source, output, nbest)
@@ -285,7 +285,7 @@ def test_scores_stand_before_a_tab(files):
 
 
 @given(st.lists(st.sampled_from(["▁a", "b", "▁", ".", '."', "▁!", "。", "」"]), max_size=40))
-def test_where_long_lines_are_cut(pieces):
+def test_long_lines_are_cut_where_sentences_or_words_end(pieces):
     """Where sentences or words end."""
     for limit in (1, 3, 7):
         parts = split(pieces, limit)
@@ -298,7 +298,7 @@ def test_where_long_lines_are_cut(pieces):
     assert found == ["▁ab", "▁cde", "f▁g"]
 
 
-def test_by_an_export(world, run, tmp_path):
+def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     """The same lines, and no PyTorch beside it."""
     folder = tmp_path / "exported"
     made = ("--data", world.data, "--out", folder, "--lenpen", 0.6)
@@ -319,7 +319,7 @@ def test_by_an_export(world, run, tmp_path):
     refused("step.onnx", "translate", "--path", folder, stdin=text)
 
 
-def test_the_published_model(tmp_path):
+def test_a_clone_translates_with_the_published_model(tmp_path):
     """A clone has it, and translates and exports without naming it."""
     tea = resmlp("translate", "--cpu", stdin=b"I like tea.\n")
     assert tea.status == 0 and tea.out.count("\n") == 1 and len(tea.out) > 5 and not tea.err
@@ -353,7 +353,7 @@ def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
     assert normalised == run("-", "-", stdin=plain).out != as_it_is
 
 
-def test_a_disk_that_is_full(tmp_path, monkeypatch):
+def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
     """What was written is there for --resume."""
     (tmp_path / "in").write_text("a b\n" * 11)
     translate = partial(driver.translate, Engine, tmp_path / "in", tmp_path / "out")
@@ -366,7 +366,7 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_text() == "b a\n" * 11
 
 
-def test_two_at_once_on_one_output(tmp_path):
+def test_a_second_process_on_one_output_is_refused(tmp_path):
     """The second is refused and changes nothing; what the first wrote is whole."""
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_text("a b\n")
@@ -402,7 +402,9 @@ def overflowing(world, tmp_path):
 
 # an ensemble and n-gram blocking use the search of fairseq, which names no sentence
 @pytest.mark.parametrize("ensemble, ngram", [(False, 0), (False, 2), (True, 0)])
-def test_scores_that_are_not_finite(words, overflowing, world, tmp_path, ensemble, ngram):
+def test_a_line_without_finite_scores_is_named_and_touches_no_other(
+    words, overflowing, world, tmp_path, ensemble, ngram
+):
     """The line is named, and the others are as they are alone, with limits of their own."""
     path = f"{overflowing}:{world.checkpoint}" if ensemble else str(overflowing)
     text = tmp_path / "in"
@@ -420,7 +422,7 @@ def test_scores_that_are_not_finite(words, overflowing, world, tmp_path, ensembl
     assert both == {**alone, 1: []}
 
 
-def test_batches_by_length():
+def test_batches_are_of_similar_length_and_lose_no_line():
     lengths = [3, 9, 1, 4, 4, 30]
     assert by_length(lengths, 12) == [[5], [1, 3, 4], [0, 2]] and by_length([], 12) == []
     assert by_length(lengths[:5], 12) == [[1], [3, 4, 0], [2]]
