@@ -4,11 +4,11 @@ import sys
 
 from tqdm import tqdm
 
-ON_TERMINAL, IN_LOG = 0.2, 30.0  # seconds between two looks
+ON_TERMINAL, IN_LOG = 0.2, 30.0  # seconds between two updates
 
 
 class Progress(tqdm):
-    """Counts the work done, of which *done* was there before. Leaving the context removes the bar.
+    """Counts units of work, of which *done* were done before. Leaving the context removes the bar.
     Work of less than half a minute writes nothing to a log."""
 
     monitor_interval = 0  # tqdm's thread would be forked with the workers
@@ -49,12 +49,12 @@ class Progress(tqdm):
             print(self, file=sys.stderr, flush=True)
 
     def resume(self, done: int) -> None:
-        """Say that *done* turned out to be there before."""
+        """Start the clock again, with *done* units done before."""
         self.n = self.initial = self.last_print_n = done
         self.start_t = self.last_print_t = self._time()
 
     def say(self, line: str) -> None:
-        """Write a line of its own, above the bar."""
+        """Write a line above the bar."""
         if self.on_terminal:
             self.write(line, file=sys.stderr)
         else:

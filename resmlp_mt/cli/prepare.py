@@ -3,9 +3,9 @@
   resmlp-mt prepare --source-lang de --target-lang en --trainpref text/train \\
       --validpref text/valid --testpref text/test --vocab-size 8000 --out data
 
-reads text/train.de, text/train.en ... (or .gz), one sentence a line, and writes data/data-bin for
-fairseq, with the subword model and text.json, which says how the text was made, and data/text.
-The same command resumes a stopped run from its last complete step.
+reads text/train.de, text/train.en ... (or .gz), one sentence per line. It writes data/data-bin for
+fairseq, with the subword model and text.json, which says whether text is normalised, and data/text.
+The same command resumes a stopped run after its last complete step.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None:
-    """Which text is prepared and how; `resmlp-mt run` has these options too."""
+    """Options for the text and how it is prepared, of `resmlp-mt run` too."""
     add = parser.add_argument_group("the text").add_argument
     add("-s", "--source-lang", required=True, metavar="LANG", help="language of the source")
     add("-t", "--target-lang", required=True, metavar="LANG", help="language of the target")
@@ -37,8 +37,8 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
     help = "SentencePiece model to use; in a folder data-bin its dictionary is used too"
     add("--subword-model", type=Path, metavar="FILE", help=help)
-    help = "share of the characters in the vocabulary, 0.98 to 1; below 1 others are spelled in "
-    help += "bytes instead of unknown (default: 1; Chinese, Japanese: 0.9995)"
+    help = "share of the characters in the vocabulary, 0.98 to 1; below 1 the others are spelled "
+    help += "in bytes, not unknown (default: 1; Chinese, Japanese: 0.9995)"
     add("--character-coverage", type=number, metavar="X", help=help)
     help = "normalise punctuation as Moses does, here and in translate"
     add("--normalise", action=switch, help=help)

@@ -10,11 +10,11 @@ import sentencepiece
 from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.text.lines import one_line
 
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
 
 BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
 
-# fairseq's own symbols, which no piece of text may be taken for
+# fairseq's own symbols
 SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))
 
 
@@ -23,23 +23,23 @@ def train_subwords(
 ) -> Path:
     """Train ``prefix.model`` for the *lines* of both languages.
 
-    SentencePiece leaves out lines of more than 4192 bytes. The rarest characters, beyond the share
-    *character_coverage*, and all others are spelled in bytes; with 1 all that are not in the text
-    are unknown words.
+    SentencePiece skips lines of more than 4192 bytes. Characters beyond the share
+    *character_coverage*, the rarest, are spelled in bytes like those that the text lacks; with a
+    share of 1 no character of the text is rare, and others are unknown tokens.
     """
-    unread, model, path = [], io.BytesIO(), Path(f"{prefix}.model")
+    failed, model, path = [], io.BytesIO(), Path(f"{prefix}.model")
 
     def readable() -> Iterator[str]:
         try:
             yield from filter(None, map(one_line, lines))
         except Exception as error:
-            unread.append(error)
+            failed.append(error)
             raise
 
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=readable(),
-            model_writer=model,  # a file of SentencePiece's own may be half of one
+            model_writer=model,  # SentencePiece may leave half a file
             vocab_size=vocab_size,
             model_type="bpe",
             character_coverage=character_coverage,
@@ -51,24 +51,24 @@ def train_subwords(
             minloglevel=2,
         )
     except RuntimeError as error:
-        if unread:  # SentencePiece has wrapped it in its own
-            raise unread[0] from None
+        if failed:  # SentencePiece has wrapped it in its own
+            raise failed[0] from None
         raise (_explained(str(error), vocab_size) or error) from None
     path.write_bytes(model.getvalue())
     return path
 
 
-def _explained(said: str, vocab_size: int) -> UserError | None:
-    """What SentencePiece said in one line, if it is known."""
-    if "sentences_.empty()" in said:
+def _explained(message: str, vocab_size: int) -> UserError | None:
+    """A message of SentencePiece's in one line; None for one that is not known."""
+    if "sentences_.empty()" in message:
         return UserError("no line of 1 to 4192 bytes to learn subwords from: give text")
     size = f"--vocab-size {vocab_size} is"
-    if limit := re.search(r"value <= (\d+)", said):
-        error = OptionError(f"{size} more than this corpus allows: at most {limit[1]}")
-        error.most = int(limit[1])
+    if most := re.search(r"value <= (\d+)", message):
+        error = OptionError(f"{size} more than this corpus allows: at most {most[1]}")
+        error.most = int(most[1])
         return error
-    if "smaller than required_chars" in said or "too small" in said:
-        least = re.search(r" vs (\d+)", said)  # characters, special symbols, 256 bytes
+    if "smaller than required_chars" in message or "too small" in message:
+        least = re.search(r" vs (\d+)", message)  # characters, special symbols, 256 bytes
         raised = f"raise it to {least[1]} or more" if least else "raise it"
         return OptionError(f"{size} less than the corpus has characters: {raised}")
     return None
@@ -84,11 +84,7 @@ class Subwords:
             message = f"{model} is not a SentencePiece model: give the one of the data"
             raise UserError(message) from None
 
-    @property
-    def bytes(self) -> list[str]:
-        """The pieces that spell a byte, such as ``<0x0A>``."""
-        numbers = range(self.processor.get_piece_size())
-        return [self.processor.id_to_piece(n) for n in numbers if self.processor.is_byte(n)]
+        self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
 
     def encode(self, line: str) -> str:
         """Pieces separated by spaces, as fairseq reads them."""
@@ -97,8 +93,8 @@ class Subwords:
 
 
 def without_bytes(pieces: str) -> str:
-    """*pieces*, separated by spaces, with a piece of text for each run of those that spell a byte.
-    What is no UTF-8 becomes U+FFFD."""
+    """*pieces*, separated by spaces, with the text of each run of pieces that spell bytes in its
+    place. Bytes that are not UTF-8 become U+FFFD."""
     return BYTES.sub(
         lambda run: one_line(bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="replace")),
         pieces,
@@ -106,11 +102,11 @@ def without_bytes(pieces: str) -> str:
 
 
 def one_line_of_text(line: str) -> str:
-    """*line* as SentencePiece can take it."""
+    """*line* with single spaces. Refuses what is not UTF-8, which SentencePiece cannot read."""
     line = one_line(line)
     try:
         line.encode("utf-8")
-    except UnicodeEncodeError:  # Python reads bytes of a command line that are not UTF-8 as such
+    except UnicodeEncodeError:  # lone surrogates: bytes of a command line that are not UTF-8
         raise UserError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
     return line
 
@@ -118,8 +114,8 @@ def one_line_of_text(line: str) -> str:
 def plain_pieces(
     pieces: Iterable[str], processor: sentencepiece.SentencePieceProcessor
 ) -> list[str]:
-    """Pieces that fairseq takes for nothing but text: a ``</s>`` that SentencePiece does not know
-    comes out whole, and would end the sentence, so it is cut into characters."""
+    """*pieces* with a literal ``</s>`` of the text split into characters, since fairseq would read
+    it as the end of the sentence, and likewise its other symbols."""
     plain = []
     for piece in pieces:
         unknown = piece in SPECIAL and processor.piece_to_id(piece) == processor.unk_id()

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import sys
 import unicodedata
 from pathlib import Path
@@ -12,8 +13,7 @@ import pytest
 from command import refused, resmlp
 from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
-from fairseq_cli import interactive
-from fairseq_programs import call, refusal
+from fairseq_programs import call
 from fairseq_programs import lines as lines_of
 from hypothesis import example, given
 from prepare_text import write_side
@@ -67,7 +67,7 @@ def test_reading(tmp_path_factory, content):
             with mock.patch.object(sys, "stdin", stdin):
                 return list(read(*arguments))
         except UserError as error:
-            assert wrong and f"line {wrong}: invalid UTF-8" in str(error)
+            assert wrong and re.search(f"line {wrong}: (invalid UTF-8|not text)", str(error))
             return lines
 
     packed = path.with_suffix(".gz")
@@ -79,11 +79,6 @@ def test_reading(tmp_path_factory, content):
         path.write_bytes(content)
     if lines or wrong:
         assert found(read_text, path) == found(read_text, Path("-")) == lines
-    for source in (str(path), "-"):
-        buffers = found(interactive.buffered_read, source, 3)
-        if not wrong:
-            stripped = [line.strip() for line in lines]
-            assert buffers == [stripped[i : i + 3] for i in range(0, len(lines), 3)]
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +133,7 @@ def test_fixed_lines(subwords):
 
 
 def test_translate_and_interactive(world, tmp_path):
-    """Both make the same of every line; a blank one stays blank in a translated file."""
+    """The same translation of each line. fairseq ends lines at a carriage return, too."""
     write_side(tmp_path / "input", MANY)
     words = ("translate", "--path", world.checkpoint, "--data", world.data, *GREEDY)
     words += ("--input", tmp_path / "input", "--output", tmp_path / "output", "--threads", 1)
@@ -147,12 +142,14 @@ def test_translate_and_interactive(world, tmp_path):
     assert output.pop() == "" and len(output) == len(MANY)
     bpe = ("--bpe", "sentencepiece", "--sentencepiece-model", world.spm)
     options = (world.data, "--path", world.checkpoint, *BY_LINE, *bpe)
-    said = call("interactive", *options, stdin=b"".join(line + b"\n" for line in MANY)).out
+    whole = [number for number, line in enumerate(MANY) if b"\r" not in line]
+    said = call("interactive", *options, stdin=b"".join(MANY[n] + b"\n" for n in whole)).out
     its, sources = lines_of(said, "D"), lines_of(said, "S")
-    assert sorted(its) == list(range(len(MANY)))
+    assert sorted(its) == list(range(len(whole)))
     dictionary = Dictionary.load(str(world.data / "dict.xx.txt"))
     encode = Subwords(world.spm).encode
-    for number, (line, found) in enumerate(zip(MANY, output)):
+    for number, index in enumerate(whole):
+        line, found = MANY[index], output[index]
         pieces = encode(text_of(line))
         known = dictionary.string(dictionary.encode_line(pieces, add_if_not_exist=False))
         assert sources[number] == [[known]], line
@@ -162,4 +159,3 @@ def test_translate_and_interactive(world, tmp_path):
     write_side(tmp_path / "input", wrong)
     refused("line 3: invalid UTF-8", *words)
     assert not list(tmp_path.glob("output*"))
-    assert "line 3: invalid UTF-8" in refusal("interactive", *options, stdin=b"\n".join(wrong))

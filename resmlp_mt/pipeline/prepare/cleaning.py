@@ -1,7 +1,7 @@
-"""Joins the training corpora. Lines get single spaces, and are normalised if asked.
+"""Joins the training corpora into one clean text, with single spaces, normalised if asked.
 
-A pair is left out, and counted, if a side is not UTF-8 (``invalid-utf8``), has no word (``empty``)
-or more characters than its pieces may have (``too-long``), or if it was seen (``duplicate``).
+A pair is left out and counted if a side is not UTF-8 (``invalid-utf8``), is blank (``empty``), has
+more characters than its pieces can have (``too-long``), or for a copy of it (``duplicate``).
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from resmlp_mt.text.normalise import Normaliser
 
 PIECE = 16  # characters of the longest piece that SentencePiece makes
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what programs write for bytes that they cannot decode
-HASH = 8  # bytes: of 40 million pairs two share one with a probability of 1 in 20,000
+DIGEST = 8  # bytes: that two of 40 million pairs share one has a probability of 1 in 20,000
 
 
 class Cleaner:
-    """Cleans pairs, in a worker. With *skip_invalid*, U+FFFD counts as invalid UTF-8."""
+    """Cleans the pairs of a chunk, in a worker. With *skip_invalid*, U+FFFD is invalid UTF-8."""
 
     def __init__(
         self, languages: tuple[str, str], normalise: bool, skip_invalid: bool, max_pieces: int
@@ -32,7 +32,7 @@ class Cleaner:
         self.max_characters = PIECE * max_pieces
 
     def __call__(self, source: bytes, target: bytes) -> str | tuple[bytes, bytes]:
-        """Both sides as they are trained on, in UTF-8, or why the pair is left out."""
+        """Both sides of the clean pair, in UTF-8, or why it is left out."""
         try:
             sides = [source.decode("utf-8").strip(), target.decode("utf-8").strip()]
         except UnicodeDecodeError:
@@ -47,16 +47,16 @@ class Cleaner:
         return (first.encode(), second.encode()) if first and second else "empty"
 
     def chunk(self, chunk: Chunk) -> tuple[list[tuple[bytes, bytes, bytes]], Counter]:
-        """The clean pairs, each with its hash, and how many others were left out and why."""
-        kept, dropped = [], Counter()
+        """The clean pairs, each with its digest, and how many others are left out and why."""
+        pairs, dropped = [], Counter()
         for pair in chunk:
             clean = self(*pair)
             if isinstance(clean, str):
                 dropped[clean] += 1
             else:
-                digest = hashlib.blake2b(b"\n".join(clean), digest_size=HASH).digest()
-                kept.append((*clean, digest))
-        return kept, dropped
+                digest = hashlib.blake2b(b"\n".join(clean), digest_size=DIGEST).digest()
+                pairs.append((*clean, digest))
+        return pairs, dropped
 
 
 def clean(
@@ -67,10 +67,10 @@ def clean(
     processes: int,
     outputs: Sequence[Path],
 ) -> dict[str, dict[str, int]]:
-    """Write both sides of the first *sizes* pairs of each corpus; returns, by corpus, how many were
+    """Write both sides of the first *sizes* pairs of each corpus. Returns, by corpus, how many were
     read, kept and left out."""
     report: dict[str, dict[str, int]] = {}
-    seen: set = set()
+    seen: set[bytes] = set()
     with (
         workers(processes, cleaner.chunk) as clean_all,
         Progress("    clean", sum(sizes), "pairs") as progress,
@@ -79,9 +79,9 @@ def clean(
     ):
         for corpus, size in zip(corpora, sizes):
             dropped: Counter = Counter()
-            for kept, reasons in clean_all(chunks(islice(corpus.pairs(), size))):
+            for pairs, reasons in clean_all(chunks(islice(corpus.pairs(), size))):
                 dropped += reasons
-                for source, target, digest in kept:
+                for source, target, digest in pairs:
                     if drop_duplicates:
                         if digest in seen:
                             dropped["duplicate"] += 1
@@ -89,7 +89,7 @@ def clean(
                         seen.add(digest)
                     source_file.write(source + b"\n")
                     target_file.write(target + b"\n")
-                progress.update(len(kept) + reasons.total())
+                progress.update(len(pairs) + reasons.total())
             name = corpus.name
             while name in report:  # a corpus may be given twice
                 name += " (again)"

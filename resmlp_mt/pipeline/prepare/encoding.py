@@ -1,6 +1,6 @@
-"""Clean text to subwords, and these to fairseq's binary data as fairseq-preprocess does it.
+"""Clean text to fairseq's binary data: the files that fairseq-preprocess makes of the subwords.
 
-A training pair is left out and counted if a side has no piece (``empty``), too many (``too-long``)
+A training pair is left out and counted if a side has no token (``empty``), too many (``too-long``)
 or too many times those of the other (``length-ratio``). The held-out sets stay whole.
 """
 
@@ -8,20 +8,23 @@ import random
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
-from fairseq.data import Dictionary
+import numpy as np
+from fairseq.data import Dictionary, indexed_dataset
 
 from resmlp_mt.errors import OptionError
 from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import workers
 from resmlp_mt.progress import Progress
+from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.subwords import train_subwords
 
 SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from
-FEW = 1 << 20  # bytes that one process turns into numbers
+BUFFER = 1 << 22  # bytes of token numbers that are read at a time
 
 
 def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
@@ -29,8 +32,8 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
 
     def learn(size: int) -> None:
         chosen = set(random.Random(options.seed).sample(range(pairs), min(pairs, SAMPLE)))
-        some = (pair for number, pair in enumerate(train.pairs()) if number in chosen)
-        lines = (side.decode() for pair in some for side in pair)
+        sample = (pair for number, pair in enumerate(train.pairs()) if number in chosen)
+        lines = (side.decode() for pair in sample for side in pair)
         train_subwords(lines, prefix, size, options.coverage)
 
     # a process of its own gives the memory back, which is more than all else takes
@@ -41,101 +44,144 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
         except OptionError as error:
             if options.vocab_size or not error.most:
                 raise
-            print(f"    note: {error.most} subwords: the text has none more", file=sys.stderr)
+            print(f"    note: only {error.most} subwords, all of this text", file=sys.stderr)
             list(learn_all([error.most]))
 
 
 class Encoder:
-    """Splits the lines of a chunk into pieces, in a worker."""
+    """Encodes the pairs of a chunk, in a worker.
 
-    def __init__(self, settings: TextSettings, max_pieces: int, max_ratio: float | None):
+    A token has the number that SentencePiece gives it; those of fairseq are known only when all
+    training text is counted. *symbols* are the tokens by number: SentencePiece's, then those that
+    only the dictionary has, which unknown characters may spell. *end* is the number after them.
+    """
+
+    def __init__(
+        self,
+        settings: TextSettings,
+        max_pieces: int,
+        max_ratio: float | None,
+        dictionary: Path | None = None,
+    ):
         self.settings, self.subwords = settings, settings.subwords
         self.languages = settings.source_lang, settings.target_lang
         self.plain = [settings.plain(language) for language in self.languages]
         self.max_pieces, self.max_ratio = max_pieces, max_ratio
+        # fairseq fills a new dictionary up to a multiple of 8
+        others, self.dictionary = [f"madeupword{n:04d}" for n in range(7)], None
+        if dictionary is not None:
+            self.dictionary = Dictionary.load(str(dictionary))
+            others = self.dictionary.symbols
+        self.symbols = list(dict.fromkeys([*self.subwords.pieces, *others]))
+        self.numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
+        self.unknown, self.end = self.subwords.processor.unk_id(), len(self.symbols)
+        self.dtype = np.min_scalar_type(self.end)
 
-    def __call__(self, task: tuple[str, Chunk]) -> tuple[int, str, str, Counter, Counter]:
-        """How many pairs are kept, the pieces of both sides, the count of each piece, and why
-        other pairs were left out."""
+    def __call__(self, task: tuple[str, Chunk]) -> tuple[int, list[np.ndarray], Counter]:
+        """How many pairs stay, the tokens of both sides with *end* after each line, and why other
+        pairs are left out."""
         split, chunk = task
-        kept, counts, dropped = [], Counter(), Counter()
-        for pair in chunk:
-            sides = [line.decode("utf-8") for line in pair]
-            if split != "train":  # the training text is clean
-                sides = [plain(side) for plain, side in zip(self.plain, sides)]
-            pieces = [self.subwords.encode(side) for side in sides]
-            reason = self._unfit(pieces) if split == "train" else ""
+        sides = []
+        for plain, lines in zip(self.plain, zip(*chunk)):
+            texts = (line.decode("utf-8") for line in lines)
+            # the training text is clean
+            sides.append(self._encode(texts if split == "train" else map(plain, texts)))
+        fit, dropped = [], Counter()
+        for pair in zip(*sides):
+            reason = self._unfit(*map(len, pair)) if split == "train" else ""
             if reason:
                 dropped[reason] += 1
-                continue
-            kept.append(pieces)
-            for side in pieces if split == "train" else ():
-                counts.update(side.split())
-        source, target = ("".join(f"{pieces[side]}\n" for pieces in kept) for side in (0, 1))
-        return len(kept), source, target, counts, dropped
+            else:
+                fit.append(pair)
+        ended = (chain.from_iterable((*line, self.end) for line in side) for side in zip(*fit))
+        return len(fit), [np.fromiter(side, self.dtype) for side in ended], dropped
 
-    def _unfit(self, pieces: list[str]) -> str:
+    def _encode(self, texts: Iterable[str]) -> list[list[int]]:
+        lines = list(map(one_line, texts))
+        encoded = self.subwords.processor.encode(lines, out_type=int, num_threads=1)
+        for index, tokens in enumerate(encoded):
+            if self.unknown in tokens:
+                pieces = self.subwords.encode(lines[index]).split()
+                encoded[index] = [self.numbers.get(piece, self.unknown) for piece in pieces]
+        return encoded
+
+    def _unfit(self, *lengths: int) -> str:
         """Why a pair is left out; nothing if it is not."""
-        shorter, longer = sorted(len(side.split()) for side in pieces)
+        shorter, longer = sorted(lengths)
         if shorter == 0:
             return "empty"
         if longer > self.max_pieces:
             return "too-long"
         return "length-ratio" if self.max_ratio and longer > self.max_ratio * shorter else ""
 
+    def count(self, counts: np.ndarray) -> Dictionary:
+        """The dictionary of a text in which each token stands *counts* times."""
+        dictionary, processor = Dictionary(), self.subwords.processor
+        for number, piece in enumerate(self.subwords.pieces):
+            # the text may lack some bytes
+            if number != self.unknown and (counts[number] or processor.is_byte(number)):
+                dictionary.add_symbol(piece, n=int(counts[number]))
+        dictionary.finalize()
+        return dictionary
+
 
 def encode(
-    splits: dict[str, Corpus],
-    pairs: int,
-    encoder: Encoder,
-    processes: int,
-    folder: Path,
-    dictionary: Path | None = None,
+    splits: dict[str, Corpus], pairs: int, encoder: Encoder, processes: int, folder: Path
 ) -> dict:
-    """Write the binary data of all splits, *pairs* together, and their dictionary: a given one, or
-    that of the training text. Returns what there is and was left out."""
-    counts, kept, dropped = Counter(), Counter(), Counter()
-    pieces = folder / "pieces"
-    pieces.mkdir()
+    """Write the binary data of all splits, *pairs* together, and their dictionary: the encoder's,
+    or that of the training text. Returns what there is and was left out."""
+    counts = np.zeros(encoder.end + 1, np.int64)
+    fit, dropped = Counter(), Counter()
+    numbers = folder / "numbers"
+    numbers.mkdir()
     with (
         workers(processes, encoder) as encode_all,
         Progress("    encode", pairs, "pairs") as progress,
     ):
         for split, corpus in splits.items():
             tasks = ((split, chunk) for chunk in chunks(corpus.pairs()))
-            for number, *texts, counted, reasons in encode_all(tasks):
-                for language, text in zip(encoder.languages, texts):
-                    with open(pieces / f"{split}.{language}", "a", encoding="utf-8") as file:
-                        file.write(text)
-                kept[split] += number
-                dropped += reasons
-                counts.update(counted)
-                progress.update(number + reasons.total())
-    if not kept["train"]:
+            paths = [numbers / f"{split}.{language}" for language in encoder.languages]
+            with open(paths[0], "wb") as source, open(paths[1], "wb") as target:
+                for number, sides, reasons in encode_all(tasks):
+                    for file, tokens in zip((source, target), sides):
+                        file.write(tokens)
+                        if split == "train":
+                            counts += np.bincount(tokens, minlength=len(counts))
+                    fit[split] += number
+                    dropped += reasons
+                    progress.update(number + reasons.total())
+    if not fit["train"]:
         raise OptionError(
             f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
             "see --max-pieces and --max-ratio"
         )
-    if dictionary is None:
-        words, processor = Dictionary(), encoder.subwords.processor
-        counts.update(dict.fromkeys(encoder.subwords.bytes, 0))  # the text may lack some
-        for piece, count in counts.items():
-            if processor.piece_to_id(piece) != processor.unk_id():
-                words.add_symbol(piece, n=count)
-        words.finalize()
-    else:
-        words = Dictionary.load(str(dictionary))
-    binarizer = VocabularyDatasetBinarizer(words, append_eos=True)
-    for language in encoder.languages:
-        words.save(str(folder / f"dict.{language}.txt"))
-        for split in splits:
-            text = pieces / f"{split}.{language}"
-            FileBinarizer.multiprocess_dataset(
-                *(str(text), "mmap", binarizer),
-                str(folder / f"{split}.{'-'.join(encoder.languages)}.{language}"),
-                vocab_size=len(words),
-                num_workers=processes if text.stat().st_size > FEW else 1,
-            )
-    shutil.rmtree(pieces)
+    dictionary = encoder.dictionary or encoder.count(counts)
+    with Progress("    write", 2 * fit.total(), "lines") as progress:
+        for language in encoder.languages:
+            dictionary.save(str(folder / f"dict.{language}.txt"))
+            for split in splits:
+                prefix = folder / f"{split}.{'-'.join(encoder.languages)}.{language}"
+                for lines in _write(encoder, dictionary, numbers / f"{split}.{language}", prefix):
+                    progress.update(lines)
+    shutil.rmtree(numbers)
     encoder.settings.save(folder)
-    return {"dropped": dict(dropped), "types": len(words), "pairs": dict(kept)}
+    return {"dropped": dict(dropped), "types": len(dictionary), "pairs": dict(fit)}
+
+
+def _write(encoder: Encoder, dictionary: Dictionary, numbers: Path, prefix: Path) -> Iterator[int]:
+    """What fairseq's MMapIndexedDatasetBuilder writes, without a call per line; yields how many
+    lines are done."""
+    dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
+    indices = [*map(dictionary.index, encoder.symbols), dictionary.eos()]
+    table, ends, position = np.array(indices, dtype), [np.array([-1])], 0
+    data_file = indexed_dataset.data_file_path(str(prefix))
+    with open(numbers, "rb") as file, open(data_file, "wb") as data:
+        while buffer := file.read(BUFFER):
+            tokens = np.frombuffer(buffer, encoder.dtype)
+            data.write(table[tokens])
+            ends.append(position + np.flatnonzero(tokens == encoder.end))
+            position += len(tokens)
+            yield len(ends[-1])
+    index_file = indexed_dataset.index_file_path(str(prefix))
+    with indexed_dataset.MMapIndexedDataset.Index.writer(index_file, dtype) as index:
+        index.write(np.diff(np.concatenate(ends)).tolist())

@@ -1,8 +1,8 @@
-"""Raw text to fairseq's binary data, in steps each of which is made once.
+"""Raw text to fairseq's binary data, in three steps, of which a later run repeats none.
 
-OUT/text holds the clean training text, and the held-out sets as they were given, for scoring;
-OUT/subwords ``spm.model``; OUT/data-bin the binary data with it and ``text.json``.
-``report.json`` in text and data-bin says what was read, left out and why.
+OUT/text holds the clean training text and the held-out sets as they were given, for scoring;
+OUT/subwords ``spm.model``; OUT/data-bin the binary data, with a copy of it and ``text.json``.
+``report.json`` in text and data-bin counts what was read and what was left out, by reason.
 """
 
 import filecmp
@@ -30,18 +30,18 @@ REPORT = "report.json"
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """How text is prepared. None for a size or share takes the default."""
+    """How text is prepared."""
 
     source_lang: str
     target_lang: str
     vocab_size: int | None = None  # joint subwords
-    default_vocab_size: int = 8000  # at most: a small text gets fewer
-    character_coverage: float | None = None  # share of the characters that subwords know
+    default_vocab_size: int = 8000  # without vocab_size; fewer for a small text
+    character_coverage: float | None = None  # share of the characters in the vocabulary
     normalise: bool = False  # punctuation, as Moses does
     drop_duplicates: bool = False
     skip_invalid: bool = False  # leave out training lines that are not UTF-8
     max_ratio: float | None = None  # of the numbers of pieces of both sides; None or 0: any
-    max_pieces: int = 250  # of a side
+    max_pieces: int = 250  # per side
     limit: int | None = None  # pairs read of each training corpus
     seed: int = 1  # of the sample that the subwords are learnt from
 
@@ -56,8 +56,8 @@ class PrepareOptions:
 class Preparation:
     """From the *corpora* by split to data in *out*.
 
-    With a SentencePiece model, *subword_model*, none is trained. With that of other data their
-    dictionary is taken too, so that a translation model of one reads the other.
+    With *subword_model* no SentencePiece model is trained. If it is that of other data, their
+    dictionary is used too, so that one translation model reads both.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Preparation:
 
     @cached_property
     def contents(self) -> dict[str, tuple[int, str]]:
-        """The number of pairs and their digest, by split; bad files are refused."""
+        """The number of pairs and their digest, by split. Refuses files that cannot be read."""
         skip = self.options.skip_invalid
         return {
             split: inspect(corpus, check_utf8=not skip or split in self.held_out)
@@ -93,10 +93,10 @@ class Preparation:
     @property
     def identity(self) -> dict:
         """All that the data depend on: the options and the text."""
-        taken = {"subword_model": self.subword_model, "dictionary": self.dictionary}
+        files = {"subword_model": self.subword_model, "dictionary": self.dictionary}
         return {
             **asdict(self.options),
-            **{name: sha256_of(path) for name, path in taken.items() if path is not None},
+            **{name: sha256_of(path) for name, path in files.items() if path is not None},
             **{f"text of {split}": digest for split, (_, digest) in self.contents.items()},
         }
 
@@ -114,18 +114,15 @@ class Preparation:
                 for name, (title, make) in steps.items():
                     folder.step(name, title, make)
             except OptionError:
-                # what is here already would hold the folder to the options that do not fit
+                # else the folder would refuse other options than those that do not fit
                 for name in steps:
                     shutil.rmtree(self.out / name, ignore_errors=True)
                 raise
 
     def summary(self) -> list[str]:
-        """What a finished run has read, left out and why, and what there is: a few lines."""
+        """In a few lines, what was read, what was left out and why, and what there is."""
         text, data = (read_json(self.out / name / REPORT) for name in ("text", "data-bin"))
-        lines = []
-        for name, counts in text["corpora"].items():
-            reasons = {k: v for k, v in counts.items() if k not in ("read", "kept")}
-            lines.append(f"{name}: {counts['read']:,} pairs read{_listed(reasons)}")
+        lines = [_counted(*each) for each in text["corpora"].items()]
         lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
         splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
         lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
@@ -141,17 +138,18 @@ class Preparation:
         pairs = [self.contents[split][0] for split in train]
         corpora = clean(
             [self.corpora[split] for split in train],
-            [min(found, options.limit or found) for found in pairs],
+            [min(number, options.limit or number) for number in pairs],
             Cleaner(self.languages, options.normalise, options.skip_invalid, options.max_pieces),
             options.drop_duplicates,
             self.workers,
             [folder / f"train.{language}" for language in self.languages],
         )
         if not (kept := sum(counts["kept"] for counts in corpora.values())):
-            raise UserError(f"no training pair is left: {corpora}")
+            counts = "; ".join(_counted(*each) for each in corpora.items())
+            raise UserError(f"no training pair is left: {counts}")
         write_json(folder / REPORT, {"corpora": corpora, "pairs": kept})
 
-    def _split(self, name: str) -> Corpus:
+    def _clean(self, name: str) -> Corpus:
         return Corpus(name, *(self.out / "text" / f"{name}.{side}" for side in self.languages))
 
     @property
@@ -162,20 +160,24 @@ class Preparation:
         if self.subword_model is not None:
             shutil.copyfile(self.subword_model, folder / SUBWORDS)
         else:
-            learn_subwords(self._split("train"), self._pairs, folder / "spm", self.options)
+            learn_subwords(self._clean("train"), self._pairs, folder / "spm", self.options)
 
     def _encode(self, folder: Path) -> None:
         options, model = self.options, self.out / "subwords" / SUBWORDS
         settings = TextSettings(*self.languages, options.normalise, model)
         report = encode(
-            {name: self._split(name) for name in ["train", *self.held_out]},
+            {name: self._clean(name) for name in ["train", *self.held_out]},
             self._pairs + sum(self.contents[name][0] for name in self.held_out),
-            Encoder(settings, options.max_pieces, options.max_ratio),
+            Encoder(settings, options.max_pieces, options.max_ratio, self.dictionary),
             self.workers,
             folder,
-            self.dictionary,
         )
         write_json(folder / REPORT, report)
+
+
+def _counted(name: str, counts: dict[str, int]) -> str:
+    dropped = {k: v for k, v in counts.items() if k not in ("read", "kept")}
+    return f"{name}: {counts['read']:,} pairs read{_listed(dropped)}"
 
 
 def _listed(dropped: dict[str, int]) -> str:

@@ -4,14 +4,18 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
+import hostile_lines
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prepare_text import pairs_of, read_parallel, write_pairs
+from sacremoses import MosesPunctNormalizer
 
 from resmlp_mt.pipeline.prepare import encoding
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
 from resmlp_mt.pipeline.prepare.corpora import Corpus
-from resmlp_mt.text.lines import write_lines
-from resmlp_mt.text.normalise import Normaliser
+from resmlp_mt.text.lines import one_line, write_lines
+from resmlp_mt.text.normalise import Normaliser, normaliser
 
 MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
 
@@ -37,6 +41,19 @@ def test_normalising(language, text, normal):
     normalise = Normaliser(language)
     assert normalise(text) == normal
     assert normalise(normal) == normalise(text + " ") == normalise(text + "\n") == normal
+
+
+MOSES = {language: MosesPunctNormalizer(language) for language in ("en", "de", "cs", "xx")}
+RULES = sorted({pattern for moses in MOSES.values() for pattern, _ in moses.substitutions})
+MATCHES = (st.from_regex(rule, fullmatch=True).map("a{}1".format) for rule in RULES)
+
+
+@given(lines=st.tuples(hostile_lines.lines(), *MATCHES))
+def test_punctuation_is_what_sacremoses_makes_of_it(lines):
+    for line in lines:
+        text = "".join(c for c in line if c.isprintable() or c == "\u00a0").strip()
+        for language, moses in MOSES.items():
+            assert normaliser(language)(text) == one_line(moses.normalize(text))
 
 
 def make(tmp_path, parts, normalise=True, drop_duplicates=True):

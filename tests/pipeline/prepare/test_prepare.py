@@ -1,11 +1,8 @@
 """``resmlp-mt prepare`` as a user runs it: from text to binary data, resumed, refused."""
 
 import gzip
-import os
 import re
 import shutil
-import signal
-import time
 
 import pytest
 from command import files_up_to, ran, refused, resmlp
@@ -13,14 +10,12 @@ from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
 
-from resmlp_mt.errors import UserError
+from resmlp_mt import fairseq_fixes
 from resmlp_mt.model_folder import TextSettings
-from resmlp_mt.pipeline.prepare import corpora, encoding, pool
+from resmlp_mt.pipeline.prepare import corpora, encoding
 from resmlp_mt.pipeline.prepare import preparation as steps
 from resmlp_mt.pipeline.prepare.corpora import find_corpora
-from resmlp_mt.pipeline.prepare.pool import workers
 from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
-from resmlp_mt.text.lines import write_lines
 from resmlp_mt.text.subwords import Subwords
 
 SIDES = ("xa", "xb")
@@ -111,6 +106,7 @@ def test_what_the_options_change(tmp_path, own):
 
 
 def test_rare_characters_are_spelled_in_bytes(tmp_path, own):
+    fairseq_fixes.apply()  # bytes to text
     ran(*own, "--vocab-size", 320, "--character-coverage", 0.999, "--out", tmp_path / "out")
     words = Dictionary.load(str(tmp_path / "out/data-bin/dict.xa.txt"))
     assert {f"<0x{byte:02X}>" for byte in range(256)} <= set(words.symbols)
@@ -149,49 +145,56 @@ def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
 def test_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):
     ran(*own, "--out", tmp_path / "1")
     monkeypatch.setattr(corpora, "CHUNK_LINES", 20)
-    monkeypatch.setattr(encoding, "FEW", 1)
+    monkeypatch.setattr(encoding, "BUFFER", 64)
     ran(*own, "--workers", 3, "--out", tmp_path / "3")
     assert data(tmp_path / "1") == data(tmp_path / "3")
 
 
-def test_a_worker_that_is_killed(tmp_path, monkeypatch):
-    """By another program, or by the pool while it starts, when it has our handler of SIGTERM."""
-
-    def die(item):
-        os.kill(os.getpid(), signal.SIGKILL) if item == 5 else time.sleep(0.01)
-
-    with pytest.raises(UserError, match="a worker process was killed"), workers(2, die) as run:
-        list(run(range(20)))
-    start = pool._start
-
-    def start_late(work):
-        time.sleep(0.2)
-        start(work)
-
-    monkeypatch.setattr(pool, "_start", start_late)
-    mark = tmp_path / "handled"
-    before = signal.signal(signal.SIGTERM, lambda *_: mark.touch())
-    try:
-        with workers(2, len):
-            pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert not mark.exists()
+# held-out lines: blank, unknown as a whole, in part, or by what fairseq takes for its own; long
+ODD = [
+    "",
+    "漢字",
+    "KA 漢 LO",
+    "</s>",
+    "KA </s> LO",
+    "<unk>",
+    "<s> MI",
+    "madeupword0000",
+    "KA " * 9999,
+]
 
 
-def test_everything_is_what_fairseq_preprocess_makes(tmp_path, own):
-    """The dictionary too, where all characters of the text are pieces."""
-    write_pairs(tmp_path / "own", "t", SIDES, pairs_of(150, 1) + [("<unk> ka", "</s> lo")] * 2)
+@pytest.mark.parametrize("case", ["new", "bytes", "given", "given with more types"])
+def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case):
+    """Of our pieces as text. It counts unknown characters as types, we do not."""
+    upper = [tuple(map(str.upper, pair)) for pair in pairs_of(150, 1)]  # none of fairseq's words
+    write_pairs(tmp_path / "own", "t", SIDES, upper + [("KA", "LO"), ("KA " * 300, "LO")])
+    write_pairs(tmp_path / "own", "v", SIDES, [(line, f"{line} MI") for line in ODD])
+    if case == "bytes":
+        own += ["--vocab-size", 320, "--character-coverage", 0.999]
+    if case.startswith("given"):
+        ran(*own, "--out", tmp_path / "first")
+        data_bin = tmp_path / "first" / "data-bin"
+        for side in SIDES if case != "given" else ():
+            with open(data_bin / f"dict.{side}.txt", "a", encoding="utf-8") as file:
+                file.write("漢 3\n")
+        size = own.index("--vocab-size")
+        own[size : size + 2] = ["--subword-model", data_bin / "spm.model"]
     out, its = tmp_path / "out", tmp_path / "its"
     ran(*own, "--out", out)
     its.mkdir()
     subwords = Subwords(out / "data-bin" / "spm.model")
     for split in ("train", "valid", "test", "test1"):
-        for side in SIDES:
-            lines = (out / "text" / f"{split}.{side}").read_text("utf-8").split("\n")[:-1]
-            write_lines(its / f"{split}.{side}", map(subwords.encode, lines))
+        pairs = read_parallel(*(out / "text" / f"{split}.{side}" for side in SIDES))
+        pieces = [tuple(map(subwords.encode, pair)) for pair in pairs]
+        if split == "train":
+            pieces = [pair for pair in pieces if max(len(side.split()) for side in pair) <= 250]
+            assert len(pairs) - len(pieces) == 1
+        write_pairs(its, split, SIDES, pieces)
     words = ["-s", "xa", "-t", "xb", "--joined-dictionary", "--trainpref", its / "train"]
     words += ["--validpref", its / "valid", "--testpref", f"{its / 'test'},{its / 'test1'}"]
+    if case != "new":
+        words += ["--srcdict", out / "data-bin" / "dict.xa.txt"]
     call("preprocess", *words, "--destdir", its / "bin")
     made, expected = data(out / "data-bin"), data(its / "bin")
     both = made.keys() & expected.keys()
@@ -232,7 +235,7 @@ def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
     found = resmlp(*none, "--max-pieces", 1, "--out", tmp_path / "short")
     assert found.status == 1 and "error: no training pair is left (" in found.err
     found = ran(*none, "--out", tmp_path / "default")
-    most = int(found.err.partition("note: ")[2].partition(" subwords: the text has none more")[0])
+    most = int(found.err.partition("note: only ")[2].partition(" subwords, all of this text")[0])
     model = Subwords(tmp_path / "default" / "data-bin" / "spm.model")
     assert model.processor.get_piece_size() == most > 110
 
@@ -272,14 +275,15 @@ def test_text_that_is_refused(tmp_path, own):
         ("t.xb", b"x\n" * 4, "t.xa has 155 lines but"),
         ("v.xa", b"", "v.xa: empty file"),
         ("two.xa.gz", whole["two.xa.gz"][:-9] + bytes(9), "two.xa.gz: damaged gzip file"),
-        ("t.xb", b"\n" * 155, "no training pair is left"),
+        ("t.xb", b"\n" * 155, "t: 155 pairs read, dropped: 155 empty"),
     ):
         (folder / name).write_bytes(content)
         refused(said, *own, "--out", tmp_path / "out")
         (folder / name).write_bytes(whole[name])
-    (folder / "v.xa.gz").touch()
-    refused("two files of one corpus: remove one", *own, "--out", tmp_path / "out")
-    (folder / "v.xa.gz").unlink()
+    (folder / "v.xa.gz").write_bytes(gzip.compress(whole["v.xa"] + b"more\n"))
+    refused("v.xa.gz are different texts: remove one", *own, "--out", tmp_path / "out")
+    (folder / "v.xa.gz").write_bytes(gzip.compress(whole["v.xa"]))  # unpacked in place
+    ran(*own, "--max-pieces", 100, "--out", tmp_path / "both")
     (folder / "documents").mkdir()
     (folder / "documents" / "letter").touch()
     refused("holds folders of something else", *own, "--out", folder)
