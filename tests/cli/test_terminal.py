@@ -115,9 +115,9 @@ def test_a_terminal_shows_a_bar_and_removes_it(watched):
     assert output.count("\n") == 1 and "\ra line of its own\n" in output
     assert output.endswith(" \r")
     assert re.findall(r"\r(translate [^\r]+?) *(?=\r|$)", output)[:3] == [
-        "translate ##########---------- 20 of 40 lines, 00:00 left",
-        "translate ###############----- 30 of 40 lines, 00:20 left",
-        "translate #################### 40 of 40 lines, 00:00 left",
+        "translate #####----- 20 of 40 lines, 00:00 left",
+        "translate #######--- 30 of 40 lines, 00:20 left",
+        "translate ########## 40 of 40 lines, 00:00 left",
     ]
 
 
