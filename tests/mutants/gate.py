@@ -183,6 +183,8 @@ def main() -> int:
     keys = [tuple(json.loads(line)) for line in CAUGHT.read_text("utf-8").splitlines()]
     there, survivors = every_mutant(), []
     mutants = random.Random(len(keys)).sample(there, sample) if sample else find(keys, there)
+    if gone := 0 if sample else len(keys) - len(mutants):
+        print(f"{gone} of {len(keys)} are of code that is no longer there: delete their lines")
     with tempfile.TemporaryDirectory() as folder, CAUGHT.open("a", encoding="utf-8") as file:
         tests = Tests(Path(folder))
         for number, mutant in enumerate(mutants, 1):

@@ -91,6 +91,7 @@ REFUSED = [
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
     (["--", "--continue-once", "gone.pt"], "--continue-once gone.pt: no such file"),
     (["--", "--max-source-positions", "256.5"], "argument --max-source-positions: invalid int"),
+    (["--", "--token-mixing-heads", "7"], "--arch resmlp_mt_6: --token-mixing-heads 7 does not"),
     (["--", "--no-such"], "unrecognized arguments: --no-such"),
     (["--gpus", 2, "--", "--cpu"], "on a CPU training takes one process"),
     (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
