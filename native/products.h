@@ -1,5 +1,5 @@
 // Products of integers: up to 32 rows of bytes with two panels. A panel has 16 columns, and the
-// bytes of four inputs lie side by side. The sums, rows x 32, are exact: every kernel finds the
+// bytes of four inputs lie side by side. The sums, rows x 32, are exact: every kernel gives the
 // same.
 
 #pragma once
@@ -42,7 +42,7 @@ INLINE void store(T* p, V v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// V holds the sums of some columns; ADD adds four products to each.
+// V holds the sums of several columns; ADD adds four products to each.
 
 #define DOT(NAME, FEATURES, V, ADD)                                                              \
   template <int ROWS>                                                                            \
@@ -103,7 +103,7 @@ bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_support
 bool has_avx512() { return has_avx2() && __builtin_cpu_supports("avx512vnni"); }
 
 #ifdef HAS_AMX
-bool has_amx() {  // Linux wants to be asked first: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+bool has_amx() {  // Linux has to be asked first: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   unsigned a, b, c, d = 0;
   __get_cpuid_count(7, 0, &a, &b, &c, &d);
   const unsigned tile = 1 << 24, int8 = 1 << 25;

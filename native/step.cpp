@@ -2,7 +2,7 @@
 //
 // A row is a hypothesis, or a token of a source. Sentences never mix: each has the same translations
 // in any batch and on any number of threads. Widths are padded with zeros to a multiple of 32, so that no loop over
-// channels has a rest. Weights are packed once into panels of 16 columns.
+// channels has a remainder. Weights are packed once into panels of 16 columns.
 
 #include <algorithm>
 #include <cmath>
@@ -233,7 +233,7 @@ struct Step {
       store(x + i, load<Floats>(x + i) + load<Floats>(y + i));
   }
 
-  // As DynamicQuantizeLinear of ONNX does it, a row at a time.
+  // DynamicQuantizeLinear of ONNX, row by row.
   static INLINE void quantize(const float* x, int size, int signs, uint8_t* bytes, float& scale,
                               int32_t& zero) {
     Floats low{}, high{}, invalid{};

@@ -2,8 +2,11 @@
 
 import copy
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest import mock
 
 import hostile_lines
 import numpy as np
@@ -19,6 +22,7 @@ from resmlp_mt.export.graphs import exported
 from resmlp_mt.export.runtime import WEIGHTS, ExportedModel, read_arrays
 from resmlp_mt.export.verification import verify
 from resmlp_mt.export.weights import quantize
+from resmlp_mt.files import whole_folder
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.normalise import Normaliser
@@ -178,7 +182,8 @@ def test_compared_with_the_validation_set(plain, tmp_path, where):
     said = export_model(plain.translator, tmp_path / "none", "float32")
     assert "No text to compare" in said
     folder = tmp_path / "model" if where == "beside" else tmp_path / "data" / "data-bin"
-    folder.mkdir(parents=True)
+    shutil.copytree(plain.options.data, tmp_path / "model")
+    folder.mkdir(parents=True, exist_ok=True)
     task = plain.translator.task
     lines = [" ".join(source) for source in sentences(plain.translator)[:4]]
     for language, dictionary in ("en", task.source_dictionary), ("de", task.target_dictionary):
@@ -193,6 +198,19 @@ def test_compared_with_the_validation_set(plain, tmp_path, where):
         r"[0-4] of 4 validation sentences .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said
     )
     assert found and said in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_what_a_killed_export_has_left_is_removed(plain, tmp_path):
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    with mock.patch("os.getpid", return_value=dead.pid):
+        kill = pytest.raises(KeyboardInterrupt)
+        with mock.patch("shutil.rmtree"), kill, whole_folder(tmp_path / "out") as folder:
+            (folder / "encoder.onnx").touch()
+            raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == [folder]
+    export_model(plain.translator, tmp_path / "out", "float32")
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
 def test_normalised_text(tmp_path):
