@@ -55,7 +55,7 @@ def lines_in(content: bytes):
 @example(content="\r\nw01\n".join(FIXED).encode())
 @example(content="\ufeffw01\n\ufeffw02".encode())
 @example(content="\ufeff".encode())
-def test_reading(tmp_path_factory, content):
+def test_the_lines_of_a_file_are_those_that_wc_counts(tmp_path_factory, content):
     """A file's lines are those that ``wc`` counts; the first that is not UTF-8 is named."""
     path = tmp_path_factory.mktemp("read") / "file"
     path.write_bytes(content)
@@ -120,19 +120,19 @@ def pair_is_kept_or_dropped(source, target):
 
 
 @given(line=hostile_lines.lines(), target=hostile_lines.lines())
-def test_lines(subwords, line, target):
+def test_no_letter_of_a_line_is_lost(subwords, line, target):
     """No letter of a line is lost in subwords; a training pair is kept, one line a side, or not."""
     pieces_are_right(subwords, line)
     pair_is_kept_or_dropped(line, target)
 
 
-def test_fixed_lines(subwords):
+def test_no_letter_of_the_fixed_lines_is_lost(subwords):
     for line in FIXED:
         pieces_are_right(subwords, line)
         pair_is_kept_or_dropped(line, "w01")
 
 
-def test_translate_and_interactive(world, tmp_path):
+def test_translate_and_fairseq_interactive_agree_on_every_line(world, tmp_path):
     """The same translation of each line. fairseq ends lines at a carriage return, too."""
     write_side(tmp_path / "input", MANY)
     words = ("translate", "--path", world.checkpoint, "--data", world.data, *GREEDY)

@@ -22,7 +22,7 @@ def model(tmp_path_factory):
 
 
 @pytest.mark.parametrize("normalise", [False, True])
-def test_they_are_read_as_they_were_saved(model, tmp_path, normalise):
+def test_settings_are_loaded_as_they_were_saved(model, tmp_path, normalise):
     settings = TextSettings("de", "en", normalise, model)
     settings.save(tmp_path)
     settings.save(tmp_path)
@@ -39,7 +39,7 @@ def test_they_are_read_as_they_were_saved(model, tmp_path, normalise):
     assert data_utils.post_process(encode(german), "sentencepiece") == german
 
 
-def test_in_the_other_direction(model):
+def test_settings_serve_the_other_direction(model):
     settings = TextSettings("de", "en", True, model)
     assert settings.reading("de") == settings.reading("fr") == settings
     back = settings.reading("en")
@@ -47,7 +47,7 @@ def test_in_the_other_direction(model):
     assert back.encode_source(LINE) != settings.encode_source(LINE)
 
 
-def test_no_settings(model, tmp_path):
+def test_damaged_settings_are_refused(model, tmp_path):
     assert TextSettings.load(tmp_path) is None
     TextSettings("de", "en", True, model).save(tmp_path)
     (tmp_path / "spm.model").write_bytes(b"half")
@@ -73,13 +73,13 @@ TEXT = [
         (["w" * 4192, "w" * 4193], 40, "at most"),
     ],
 )
-def test_text_that_nothing_is_learnt_from(tmp_path, lines, vocab_size, said):
+def test_a_vocabulary_that_does_not_fit_the_text_is_refused(tmp_path, lines, vocab_size, said):
     with pytest.raises(UserError) as error:
         train_subwords(lines, tmp_path / "spm", vocab_size)
     assert said in str(error.value) and not list(tmp_path.iterdir())
 
 
-def test_what_is_refused(tmp_path):
+def test_a_line_that_is_not_utf8_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"'w01 \\udcff': invalid UTF-8"):
         one_line_of_text("w01\n\udcff")
 
@@ -95,7 +95,7 @@ def test_characters_that_are_spelled_in_bytes(tmp_path, line):
     assert data_utils.post_process(pieces, "sentencepiece") == line
 
 
-def test_bytes_that_are_no_text():
+def test_bytes_that_are_not_utf8_become_replacement_characters():
     assert without_bytes("<0xC3> a <0xF0> <0x9F>") == "\ufffd a \ufffd"
     pieces = "<0x61> <0x0A> <0x62> b<0x63> <0x0a>"
     assert without_bytes(pieces) == "a b b<0x63> <0x0a>" == BYTES.sub(_spelled, pieces)

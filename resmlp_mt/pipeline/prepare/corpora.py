@@ -1,6 +1,5 @@
 """Parallel text to prepare: where its files are, how many lines they have, what is refused."""
 
-import codecs
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import islice, zip_longest
@@ -10,7 +9,6 @@ from typing import NamedTuple
 from resmlp_mt.errors import UserError
 from resmlp_mt.text.lines import check_same_lines, open_bytes, read_lines, read_raw_lines, reading
 
-BUFFER = 1 << 20  # bytes read at a time
 CHUNK_LINES = 2048  # of each side
 
 
@@ -72,19 +70,16 @@ def inspect(corpus: Corpus, check_utf8: bool) -> tuple[int, str]:
 
 
 def _count_lines(path: Path, check_utf8: bool, digest) -> int:
-    lines, last = 0, b"\n"
-    decoder = codecs.getincrementaldecoder("utf-8")("strict" if check_utf8 else "ignore")
-    with reading(path), open_bytes(path) as file:
-        try:
-            while buffer := file.read(BUFFER):
-                lines += buffer.count(b"\n")
-                last = buffer
-                digest.update(buffer)
-                decoder.decode(buffer)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            list(read_lines(path))  # raises an error that names the line
-    return lines + (not last.endswith(b"\n"))
+    lines = 0
+    try:
+        for line in read_raw_lines(path):
+            lines += 1
+            digest.update(line)
+            if check_utf8:
+                line.decode()
+    except UnicodeDecodeError:
+        list(read_lines(path))  # raises an error that names the line
+    return lines
 
 
 Chunk = list[tuple[bytes, bytes]]

@@ -37,7 +37,7 @@ MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
         ("xx", f"{MADE_UP} «{MADE_UP}»", f'{MADE_UP} "{MADE_UP}"'),
     ],
 )
-def test_normalising(language, text, normal):
+def test_normalising_twice_changes_nothing_more(language, text, normal):
     normalise = Normaliser(language)
     assert normalise(text) == normal
     assert normalise(normal) == normalise(text + " ") == normalise(text + "\n") == normal
@@ -112,7 +112,7 @@ def test_pairs_are_kept_once_over_all_corpora(tmp_path):
     assert kept == first + first[:5] + parts["b"] + second
 
 
-def test_subwords_are_learnt_from_a_sample(tmp_path, monkeypatch):
+def test_subwords_are_learnt_from_a_sample_that_the_seed_chooses(tmp_path, monkeypatch):
     """Whole pairs in their order, other ones with another seed; all if there are few."""
     pairs = [(f"a{number}", f"b{number}") for number in range(20)]
     write_pairs(tmp_path, "train", ("xa", "xb"), pairs)

@@ -4,6 +4,7 @@ import gzip
 import re
 import shutil
 
+import hostile_lines
 import pytest
 from command import files_up_to, ran, refused, resmlp
 from fairseq.data import Dictionary, data_utils
@@ -61,7 +62,7 @@ def lines_of(data_bin, split, side):
     return [dictionary.string(words, "sentencepiece") for words in found]
 
 
-def test_text_of_a_user(tmp_path, own):
+def test_text_is_encoded_as_it_stands_and_no_step_is_repeated(tmp_path, own):
     """Nothing is changed, and nothing left out but what cannot be trained on."""
     said = ran(*own, "--out", tmp_path / "out", "--max-pieces", 100)
     name = tmp_path / "own" / "t"
@@ -80,7 +81,7 @@ def test_text_of_a_user(tmp_path, own):
     assert (data_bin / "spm.model").stat().st_mtime_ns == before
 
 
-def test_a_corpus_that_is_given_twice(tmp_path, own):
+def test_a_corpus_given_twice_is_counted_twice(tmp_path, own):
     """Each of its pairs is counted, and the subwords know what stands behind it."""
     other = [(f"{source} 漢字", f"{target} 漢字") for source, target in pairs_of(40, 5)]
     write_pairs(tmp_path / "own", "z", SIDES, other)
@@ -93,7 +94,7 @@ def test_a_corpus_that_is_given_twice(tmp_path, own):
     assert "train 60, valid 25" in said.out
 
 
-def test_what_the_options_change(tmp_path, own):
+def test_text_is_normalised_and_filtered_only_if_asked(tmp_path, own):
     options = ("--normalise", "--drop-duplicates", "--max-ratio", 2)
     said = ran(*own, *options, "--out", tmp_path / "out")
     assert "155 pairs read, dropped: 1 empty, 1 duplicate\n" in said.out
@@ -113,7 +114,7 @@ def test_rare_characters_are_spelled_in_bytes(tmp_path, own):
     assert lines_of(tmp_path / "out/data-bin", "train", "xa")[-1] == "漢 ka"
 
 
-def test_lines_that_are_not_utf8(tmp_path, own):
+def test_invalid_utf8_is_refused_or_left_out_of_the_training_text(tmp_path, own):
     """In the training text they are left out if that was asked for; a held-out set is refused."""
     train, valid = tmp_path / "own" / "t.xb", tmp_path / "own" / "v.xb"
     lines = train.read_bytes().splitlines()
@@ -142,7 +143,7 @@ def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
     refused("made with subword_model = ", *own, "--out", out)
 
 
-def test_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):
+def test_data_are_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):
     ran(*own, "--out", tmp_path / "1")
     monkeypatch.setattr(corpora, "CHUNK_LINES", 20)
     monkeypatch.setattr(encoding, "BUFFER", 64)
@@ -150,25 +151,15 @@ def test_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):
     assert data(tmp_path / "1") == data(tmp_path / "3")
 
 
-# held-out lines: blank, unknown as a whole, in part, or by what fairseq takes for its own; long
-ODD = [
-    "",
-    "漢字",
-    "KA 漢 LO",
-    "</s>",
-    "KA </s> LO",
-    "<unk>",
-    "<s> MI",
-    "madeupword0000",
-    "KA " * 9999,
-]
+# held-out lines of characters that are known, unknown, or spell symbols of fairseq's; a long one
+ODD = [*hostile_lines.FIXED, "漢字", "KA 漢 LO", "KA </s> LO", "KA " * 9999]
 
 
 @pytest.mark.parametrize("case", ["new", "bytes", "given", "given with more types"])
 def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case):
     """Of our pieces as text. It counts unknown characters as types, we do not."""
     upper = [tuple(map(str.upper, pair)) for pair in pairs_of(150, 1)]  # none of fairseq's words
-    write_pairs(tmp_path / "own", "t", SIDES, upper + [("KA", "LO"), ("KA " * 300, "LO")])
+    write_pairs(tmp_path / "own", "t", SIDES, upper + [("KA " * 250, "LO"), ("KA " * 251, "LO")])
     write_pairs(tmp_path / "own", "v", SIDES, [(line, f"{line} MI") for line in ODD])
     if case == "bytes":
         own += ["--vocab-size", 320, "--character-coverage", 0.999]
@@ -201,7 +192,7 @@ def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case)
     assert len(both) == 2 + 4 * 2 * 2 and all(made[name] == expected[name] for name in both)
 
 
-def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
+def test_a_full_disk_loses_no_finished_step(tmp_path, own, monkeypatch):
     """The system's own limit on the size of files, in a step that has begun."""
     made = ["manifest.json"]
     for step, name, allowed, said in (
@@ -225,7 +216,7 @@ def test_a_disk_that_is_full_in_each_step(tmp_path, own, monkeypatch):
     assert data(tmp_path / "out") == data(tmp_path / "whole")
 
 
-def test_a_vocabulary_that_the_text_does_not_allow(tmp_path, own):
+def test_a_vocabulary_too_large_is_refused_and_the_default_shrinks(tmp_path, own):
     """One that was asked for is refused, and is no obstacle to another; the default shrinks."""
     size = own.index("--vocab-size")
     large, none = [*own[: size + 1], 9000, *own[size + 2 :]], own[:size]
@@ -268,7 +259,7 @@ def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):
     assert not (tmp_path / "out").exists() or there(tmp_path / "out") == ["manifest.json"]
 
 
-def test_text_that_is_refused(tmp_path, own):
+def test_damaged_uneven_and_ambiguous_files_are_refused(tmp_path, own):
     folder = tmp_path / "own"
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
     for name, content, said in (
@@ -289,7 +280,7 @@ def test_text_that_is_refused(tmp_path, own):
     refused("holds folders of something else", *own, "--out", folder)
 
 
-def test_languages(tmp_path):
+def test_languages_choose_the_coverage_and_name_the_files(tmp_path):
     """They choose the coverage of characters, and prefixes name files with them."""
     found = [PrepareOptions(source, "en").coverage for source in ("de", "zh", "ja", "zh_CN", "zha")]
     assert found == [1, 0.9995, 0.9995, 0.9995, 1]
