@@ -1,4 +1,4 @@
-"""Checkpoints: read as data and checked, written whole, averaged, looked into."""
+"""Checkpoints: read as data and checked, written whole or not at all, averaged."""
 
 import argparse
 import contextlib
@@ -11,28 +11,46 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
-from resmlp_mt.errors import UserError, in_one_line
+from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, whole_file
 
 # ---- what the weights-only loader lets pass -------------------------------------------------
 #
-# A checkpoint holds its options in a Namespace and, after --eval-bleu, counts of n-grams in NumPy
-# arrays of int64. If numpy.ndarray were allowed, a file could call it: ndarray((1,), "O",
-# b"AAAAAAAA") is an array of pointers of the file's choice. So the loader finds these classes
-# under NumPy's names. They can go when fairseq saves neither.
+# A checkpoint holds its options in a Namespace, perhaps its best loss in a scalar of NumPy and,
+# after --eval-bleu, counts of n-grams in NumPy arrays of int64. If numpy.ndarray were allowed, a
+# file could call it: ndarray((1,), "O", b"AAAAAAAA") is an array of pointers of the file's choice.
+# So the loader finds these classes under NumPy's names. They can go when fairseq saves none of
+# these.
 
 
-class _Int64:
-    """Stands for ``numpy.dtype``: little-endian int64, nothing else."""
+class _Type:
+    """Stands for ``numpy.dtype``: little-endian numbers, nothing else."""
 
     def __init__(self, name, *flags):
-        if name != "i8":
-            raise pickle.UnpicklingError(f"an array of {name}")
+        if name not in ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"):
+            raise pickle.UnpicklingError(f"NumPy's type {name}")
+        self.name = f"<{name}"
 
     def __setstate__(self, state):
-        if tuple(state[1:5]) != ("<", None, None, None):  # byte order, sub-array, names, fields
-            raise pickle.UnpicklingError("an array of another type than int64")
+        # byte order, sub-array, names, fields
+        if state[1] not in ("<", "|") or tuple(state[2:5]) != (None, None, None):
+            raise pickle.UnpicklingError("a type of NumPy that is not a plain number")
+
+
+def _scalar(kind, raw):
+    """Stands for NumPy's ``scalar``, such as a best loss: a number of Python."""
+    if type(kind) is not _Type or type(raw) is not bytes:
+        raise pickle.UnpicklingError("a scalar of NumPy that is not a number")
+    try:
+        (value,) = np.frombuffer(raw, kind.name)
+    except ValueError:
+        raise pickle.UnpicklingError("a scalar of NumPy with the bytes of another type") from None
+    return value.item()
 
 
 class _Array(np.ndarray):
@@ -43,10 +61,10 @@ class _Array(np.ndarray):
 
     def __setstate__(self, state):
         try:
-            _, shape, dtype, by_columns, raw = state
-            if type(dtype) is not _Int64 or type(raw) is not bytes:
+            _, shape, kind, by_columns, raw = state
+            if type(kind) is not _Type or kind.name != "<i8" or type(raw) is not bytes:
                 raise ValueError
-            # refuses shapes that are none, or that need more or fewer bytes
+            # refuses invalid shapes, and those that need more or fewer bytes
             array = np.frombuffer(raw, "<i8").reshape(shape, order="F" if by_columns else "C")
         except (ValueError, TypeError, OverflowError):
             raise pickle.UnpicklingError("an array of another type than int64") from None
@@ -68,11 +86,17 @@ torch.serialization.add_safe_globals(
     [
         argparse.Namespace,
         (_Array, "numpy.ndarray"),
-        (_Int64, "numpy.dtype"),
-        (_rebuild, "numpy.core.multiarray._reconstruct"),  # NumPy 1
+        (_Type, "numpy.dtype"),
+        # of NumPy 1, and of NumPy 2
+        (_rebuild, "numpy.core.multiarray._reconstruct"),
         (_rebuild, "numpy._core.multiarray._reconstruct"),
+        (_scalar, "numpy.core.multiarray.scalar"),
+        (_scalar, "numpy._core.multiarray.scalar"),
     ]
 )
+
+
+MOST, DEEPEST = 100_000, 20  # values of all options, and how deeply they are nested
 
 
 def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
@@ -89,13 +113,13 @@ def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
         raise UserError(f"{path}: {error.strerror}: check the path") from None
     except pickle.UnpicklingError as error:
         raise UserError(
-            f"{path} is no checkpoint, or one that carries more than data (such as code): "
+            f"{path} is not a checkpoint, or carries more than data (such as code): "
             "refused, and nothing in it was run"
         ) from error
-    except Exception as error:  # what a damaged file makes of its reader is beyond listing
-        said = " ".join(str(error).split("\n")[0].split())[:120]
+    except Exception as error:  # a corrupt file can raise anything
+        message = " ".join(str(error).split("\n")[0].split())[:120]
         raise UserError(
-            f"{path} is damaged, or no checkpoint of fairseq ({type(error).__name__}: {said}): "
+            f"{path} is damaged, or no checkpoint of fairseq ({type(error).__name__}: {message}): "
             "copy or make it again"
         ) from error
     if not isinstance(state, dict) or "model" not in state:
@@ -105,6 +129,7 @@ def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
         isinstance(name, str) and is_strided(weight) for name, weight in weights.items()
     ):
         raise UserError(f"{path} is not a fairseq checkpoint: its model is more than tensors")
+    check_options(state, path)
     check_finite(weights, path)
     return state
 
@@ -126,16 +151,39 @@ def check_records(path: str | Path) -> None:
                     raise zipfile.BadZipFile
         except OSError:
             raise
-        except Exception:  # what a damaged archive makes of zipfile is beyond listing
+        except Exception:  # a corrupt file can raise anything
             raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
 
 
+def check_options(state: dict, path: str | Path) -> None:
+    """Refuse a checkpoint whose options are more than numbers, booleans, None, strings, and lists
+    and dicts of these."""
+    options: list[tuple] = [(name, state.get(name), 0) for name in ("args", "cfg")]
+    for name, value, depth in options:  # it grows
+        if isinstance(value, argparse.Namespace):
+            value = vars(value)
+        inner: list[tuple] = []
+        if isinstance(value, dict):
+            inner = list(value.items())
+        elif isinstance(value, (list, tuple)) and depth:
+            inner = [(name, each) for each in value]
+        elif value is not None and not (depth and type(value) in (bool, int, float, str)):
+            raise UserError(f"{path}: its option {name} is not data, but {type(value).__name__}")
+        elif isinstance(value, str) and "${" in value:  # a variable of the shell, for example
+            raise UserError(f"{path}: its option {name}, {value!r:.60}, stands for another value")
+        if type(name) not in (str, int):
+            raise UserError(f"{path}: the name of an option is not text: {type(name).__name__}")
+        if depth > DEEPEST or len(options) + len(inner) > MOST:
+            raise UserError(f"{path}: its option {name} is nested too deeply or too long")
+        options += [(key, each, depth + 1) for key, each in inner]
+
+
 def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
-    """Refuse NaN, infinite and repeated values. Other things than tensors in memory pass."""
+    """Refuse NaN, infinite and repeated values. What is not a tensor in memory is not checked."""
     for name, weight in weights.items():
         if not is_strided(weight):
             continue
-        # repeated, as by Tensor.expand: a small file claims any size
+        # repeated, like by Tensor.expand: a small file claims any size
         if weight.numel() * weight.element_size() > weight.untyped_storage().nbytes():
             raise UserError(
                 f"{path}: {name} claims more values than there are in the file: give a checkpoint "
@@ -152,6 +200,30 @@ def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
             )
 
 
+@contextlib.contextmanager
+def not_larger_than(weights: dict[str, Tensor] | None) -> Iterator[None]:
+    """Refuse to build a model with many more parameters than *weights* in the block, before memory
+    is taken for them."""
+    if weights is None:
+        yield
+        return
+    # a model may share some, or have a few that are not stored
+    number = 2 * len(weights) + 100
+    values = 2 * sum(weight.numel() for weight in weights.values()) + (1 << 20)
+
+    def count(module, name, parameter) -> None:
+        nonlocal number, values
+        number, values = number - 1, values - (0 if parameter is None else parameter.numel())
+        if number < 0 or values < 0:
+            raise UserError("its options are of a larger model than its weights: it is damaged")
+
+    kinds = (register_module_parameter_registration_hook, register_module_buffer_registration_hook)
+    with contextlib.ExitStack() as stack:
+        for register in kinds:
+            stack.callback(register(count).remove)
+        yield
+
+
 def is_strided(value) -> bool:
     """Whether it is a tensor with values in memory."""
     return (
@@ -164,8 +236,8 @@ def is_strided(value) -> bool:
 
 @contextlib.contextmanager
 def naming(path, what: str) -> Iterator[None]:
-    """Errors about a checkpoint name it. Those that no user can mend keep their type and message
-    and get a note, *path* *what*, which fairseq's programs and ours print in one line."""
+    """Errors about a checkpoint name it. Those that no user can correct keep their type and
+    message and get a note, *path* *what*, which fairseq's programs and ours print in one line."""
     try:
         yield
     except UserError as error:
@@ -186,11 +258,13 @@ def naming(path, what: str) -> Iterator[None]:
         if "please ensure that the architectures match" in str(error) and error.__context__:
             error = error.__context__
         if "Error(s) in loading state_dict" in str(error):
+            first = str(error).split("\n")[1].strip()  # the line after the heading
+            first = first.split(", ")[0] if "key(s)" in first else first
             raise UserError(
                 f"{path} does not fit the model: it was trained with another architecture, other "
-                "options or another dictionary"
+                f"options or another dictionary: {first}"
             ) from error
-        if in_one_line(error) is None:
+        if "Size of sample #" not in str(error):  # about a sentence
             error.add_note(f"{path} {what}")
         raise error
 
@@ -217,14 +291,14 @@ def writing(path: Path, remedy: str) -> Iterator[Path]:
         raise UserError(f"{path} could not be written ({reason}): {remedy}") from error
 
 
-# one an epoch, and one every so many updates (--save-interval-updates)
+# one per epoch, and one per --save-interval-updates
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
 
 def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
     """The *count* newest checkpoints by "epoch" or "update", newest first, or all of a short
     training. fairseq numbers none where a training ends within an epoch, so ``checkpoint_last.pt``
-    counts where it's newer."""
+    counts if it is newer."""
     numbers = {}
     for path in Path(save_dir).glob("checkpoint*.pt"):
         match = re.fullmatch(_NUMBERED[by], path.name)

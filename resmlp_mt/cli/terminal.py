@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 
 from resmlp_mt.errors import in_one_line
@@ -52,6 +53,10 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
             signal.signal(each, _terminate)
     disabled = logging.root.manager.disable
     logging.disable(logging.INFO)  # fairseq's, which go to the terminal
+    # about fairseq's code, which no user can correct
+    warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
+    warnings.filterwarnings("ignore", ".*invalid escape", SyntaxWarning)
+    warnings.filterwarnings("ignore", "'pin_memory' argument", UserWarning)
     try:
         main()
         sys.stdout.flush()

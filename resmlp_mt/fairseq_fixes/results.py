@@ -1,5 +1,4 @@
-"""Without these, results are wrong: sentences get lost, searches go astray, text is split in
-another way than for the training."""
+"""Bugs of fairseq that change results: dropped sentences, n-gram blocking, tokenization."""
 
 from pathlib import Path
 
@@ -7,13 +6,14 @@ import numpy as np
 import torch
 from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
-from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.ngram_repeat_block import NGramRepeatBlock
+from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
 from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace
+from resmlp_mt.model_folder import TextSettings
 
 
 @replace(data_utils, "batch_by_size")
@@ -23,7 +23,10 @@ def batch_by_size(original, indices, *args, **kwargs):
     can go when the original passes ``test_every_sentence_is_in_a_batch_once``."""
     if not isinstance(indices, np.ndarray):
         indices = np.fromiter(indices, dtype=np.int64, count=-1)
-    batches = original(indices, *args, **kwargs) if len(indices) else []
+    try:
+        batches = original(indices, *args, **kwargs) if len(indices) else []
+    except AssertionError as error:  # "Sentences lengths should not exceed max_tokens=20"
+        raise UserError(f"{error}: raise --max-tokens (or --max-tokens-valid)") from None
     if kwargs.get("fixed_shapes") is not None:
         return batches  # this way drops nothing
     batched = sum(len(batch) for batch in batches)
@@ -44,11 +47,21 @@ def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
     return original(self, tokens, lprobs, bsz, beam_size, step)
 
 
+@replace(DiverseBeamSearch, "step")
+def diverse_step(original, self, step, lprobs, scores, tokens=None, original_batch_idxs=None):
+    """In fairseq-generate ``--diverse-beam-groups`` takes the numbers of sentences in the data set
+    for rows of its batch. It can go when the original passes ``test_diverse_beams``."""
+    if step == 0:
+        self.numbers = original_batch_idxs
+    rows = (original_batch_idxs[:, None] == self.numbers).nonzero()[:, 1]
+    return original(self, step, lprobs, scores, tokens, rows)
+
+
 @replace(data_utils, "post_process")
 def post_process(original, sentence: str, symbol):
-    """``--remove-bpe sentencepiece`` leaves pieces that spell bytes in the text. It can go when the
+    """``--remove-bpe sentencepiece`` leaves tokens that spell bytes in the text. It can go when the
     original passes test_subwords.py, ``test_characters_that_are_spelled_in_bytes``."""
-    from resmlp_mt.text.subwords import without_bytes
+    from resmlp_mt.text.subwords import without_bytes  # fairseq-train needs no SentencePiece
 
     return original(without_bytes(sentence) if symbol == "sentencepiece" else sentence, symbol)
 
@@ -59,18 +72,15 @@ def decode_pieces(original, self, pieces: str) -> str:
     return data_utils.post_process(pieces, "sentencepiece")
 
 
-# Without the next four, fairseq-interactive and the hub do not normalise text as ``prepare`` did,
+# Without the next three, fairseq-interactive and the hub do not normalise text as ``prepare`` did,
 # and let "</s>" through, a piece that ends the sentence. They can go when fairseq takes the
-# encoding of a line from the data (test_cli_interactive.py, test_text_...).
+# encoding of a line from the data (``test_text_is_made_as_it_was_prepared``).
 
 
 @replace(SentencepieceBPE, "__init__")
 def init_sentencepiece(original, self, cfg):
     if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
         raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
-    # imported here because fairseq-train needs no SentencePiece
-    from resmlp_mt.model_folder import TextSettings
-
     original(self, cfg)
     model = Path(cfg.sentencepiece_model)
     self.text_settings = TextSettings.load(model.parent, model)
@@ -87,30 +97,8 @@ def encode_pieces(original, self, line: str) -> str:
 
 @replace(FairseqTask, "build_bpe")
 def build_bpe(original, self, args):
-    return _from_source(original(self, args), self)
-
-
-@replace(GeneratorHubInterface, "__init__")
-def init_hub(original, self, cfg, task, models):
-    original(self, cfg, task, models)
-    _from_source(self.bpe, task)
-
-
-@replace(GeneratorHubInterface, "sample")
-def sample(original, self, sentences, *args, **kwargs):
-    """fairseq translates a blank sentence as ".", say. It can go when the original passes
-    test_cli_interactive.py, ``test_the_hub_leaves_blank_sentences_blank``."""
-    if isinstance(sentences, str):
-        return original(self, sentences, *args, **kwargs)
-    worded = [len(self.encode(sentence)) > 1 for sentence in sentences]  # the end counts
-    given = [sentence for sentence, has in zip(sentences, worded) if has]
-    found = iter(original(self, given, *args, **kwargs) if given else ())
-    return [next(found) if has else "" for has in worded]
-
-
-def _from_source(bpe, task):
     """A model may translate from what was the target language when the data were made."""
+    bpe = original(self, args)
     if getattr(bpe, "text_settings", None) is not None:
-        source_lang = getattr(task.cfg, "source_lang", None)
-        bpe.text_settings = bpe.text_settings.reading(source_lang)
+        bpe.text_settings = bpe.text_settings.reading(getattr(self.cfg, "source_lang", None))
     return bpe

@@ -1,127 +1,185 @@
-"""Errors take one line, options in a checkpoint are not run, memory stays flat.
+"""Files are data: nothing in a checkpoint, recipe or folder is run. Errors take one line."""
 
-Without this, the reason stands below forty lines of traceback, and a checkpoint can run code, hide
-a flipped bit or fetch files (test_one_line_errors.py, test_hostile_checkpoints.py).
-"""
-
-import argparse
 import ast
+import operator
 import os
+import struct
 import sys
-from collections.abc import Iterator
-from typing import Any, cast
+from contextlib import suppress
 
-from fairseq import checkpoint_utils, hub_utils
-from omegaconf import DictConfig, ListConfig, OmegaConf
+import fairseq_cli.eval_lm
+import fairseq_cli.validate  # noqa: F401 (the two programs that call eval)
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+from fairseq import options as fairseq_options
+from fairseq.data.fasta_dataset import FastaDataset
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 
-from resmlp_mt.checkpoints import naming, read_checkpoint
+from resmlp_mt.checkpoints import naming, not_larger_than, read_checkpoint
 from resmlp_mt.errors import UserError, in_one_line
 from resmlp_mt.fairseq_fixes import replace
 
-# ---- nothing in the options is run ----------------------------------------------------------
+# ---- eval -----------------------------------------------------------------------------------
 #
-# Some models of fairseq hand options such as "[(512, 3)] * 20" to eval when they are built. It can
-# go when fairseq calls eval on no option (test_hostile_checkpoints.py lists its calls).
+# fairseq hands options such as "[(512, 3)] * 20" to eval. This can go when it does not
+# (test_what_could_run_code lists its calls).
 
-EVALUATED = {
-    *("adaptive_input_cutoff", "adaptive_softmax_cutoff", "character_filters"),
-    *("conv_aggregator_layers", "conv_feature_layers", "feature_encoder_spec"),
-    *("encoder_layers", "decoder_layers", "encoder_attention", "decoder_attention"),
-    *("self_attention", "project_input", "gated_attention", "downsample", "pretrained"),
-    *("left_pad_source", "left_pad_target", "xformers_att_config"),
-    *("pipeline_balance", "pipeline_encoder_balance", "pipeline_decoder_balance"),
-    *("pipeline_devices", "pipeline_encoder_devices", "pipeline_decoder_devices"),
-}
-_PLAIN = (
-    *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Load),
-    *(ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult),
-)
+LARGEST = 10_000  # characters of such an option, and values that it stands for
+OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
 
 
-def check_options(options, path: str) -> None:
-    """Refuse nested options of which fairseq would evaluate more than numbers, words and lists."""
-    for name, value in _strings(options):
-        if name in EVALUATED and not _is_plain(value):
-            raise UserError(
-                f"{path}: its option {name} is {value[:60]!r}, which fairseq would run: it may "
-                "hold numbers, words, lists, sums and products: give a checkpoint that you trust"
-            )
-
-
-def _strings(options, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every string in *options* with the name of its option."""
-    if isinstance(options, (DictConfig, ListConfig)):
-        options = OmegaConf.to_container(options)
-    if isinstance(options, argparse.Namespace):
-        options = vars(options)
-    if isinstance(options, dict):
-        for key, value in options.items():
-            yield from _strings(value, str(key))
-    elif isinstance(options, (list, tuple)):
-        for value in options:
-            yield from _strings(value, name)
-    elif isinstance(options, str):
-        yield name, options
-
-
-def _is_plain(expression: str) -> bool:
+def literal(text, *_):
+    """Stands for ``eval``: the value of numbers, strings, lists, tuples, dicts, their sums and
+    products. Raises UserError for any other text; like ``eval``, TypeError for what is none."""
+    if not isinstance(text, (str, bytes)):
+        raise TypeError(f"{type(text).__name__} instead of text")
     try:
-        nodes = ast.walk(ast.parse(expression.strip(), mode="eval"))
-        return all(isinstance(node, _PLAIN) for node in nodes)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return False
+        if isinstance(text, bytes) or len(text) > LARGEST:
+            raise ValueError
+        return _bounded(_value(ast.parse(text.strip(), mode="eval").body))
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        raise UserError(
+            f"the option {text!r:.60} is refused, which fairseq would run: it may hold numbers, "
+            f"strings, lists, sums and products, at most {LARGEST:,} values"
+        ) from None
 
 
-# ---- checkpoints that cannot be used --------------------------------------------------------
+def _value(node: ast.expr | None):
+    match node:
+        case ast.Constant(bool() | int() | float() | str() | None as value):
+            return value
+        case ast.List(elements):
+            return list(map(_value, elements))
+        case ast.Tuple(elements):
+            return tuple(map(_value, elements))
+        case ast.Dict(keys, values):
+            return dict(zip(map(_value, keys), map(_value, values)))
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_value(operand)
+        case ast.BinOp(left, op, right) if type(op) in OPERATORS:
+            both = _value(left), _value(right)
+            for one, other in (both, both[::-1]):
+                if isinstance(op, ast.Mult) and isinstance(one, int):
+                    _bounded(other, times=one)
+            return _bounded(OPERATORS[type(op)](*both))
+    raise ValueError
+
+
+def _bounded(value, times: int = 1):
+    if not isinstance(value, (int, float)) and _size(value) * times > LARGEST:
+        raise ValueError
+    return value
+
+
+def _size(value) -> int:
+    if isinstance(value, dict):
+        return _size([*value, *value.values()])
+    if isinstance(value, (list, tuple)):
+        return 1 + sum(map(_size, value))
+    return len(value) if isinstance(value, str) else 1
+
+
+for name, module in [*sys.modules.items()]:
+    spec = getattr(module, "__spec__", None)  # python -m fairseq_cli.validate is __main__
+    if getattr(spec, "name", name).startswith(("fairseq.", "fairseq_cli.")):
+        module.eval = literal  # type: ignore[attr-defined]
+
+# ---- checkpoints and folders ----------------------------------------------------------------
 
 
 @replace(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
+    """Without this a checkpoint hides a flipped bit or NaN, and its options are not only data. It
+    can go when the original refuses the files of test_hostile_checkpoints.py."""
     with naming(path, "cannot be read"):
         if os.path.isfile(path):
             read_checkpoint(path, mapped=True)
-        state = original(path, *args, **kwargs)
-        check_options([state.get("args"), state.get("cfg")], path)
-        # for a training that resumes with another number of processes
-        if OmegaConf.is_config(state.get("cfg")) and isinstance(state.get("extra_state"), dict):
-            state["extra_state"]["processes"] = OmegaConf.select(
-                state["cfg"], "distributed_training.distributed_world_size"
-            )
-    return state
+        return original(path, *args, **kwargs)
 
 
 @replace(checkpoint_utils, "load_model_ensemble_and_task")
-def load_model_ensemble_and_task(original, filenames, arg_overrides=None, task=None, *args, **kw):
+def load_model_ensemble_and_task(
+    original,
+    filenames,
+    arg_overrides=None,
+    task=None,
+    strict=True,
+    suffix="",
+    num_shards=1,
+    state=None,
+):
+    """Without this ``encoder_layers = 10**7`` in a checkpoint hangs, and errors do not name the
+    file. It can go when the original passes ``test_sizes`` and test_one_line_errors.py."""
     models, cfg = [], None
     for filename in filenames:
         with naming(filename, "holds a model that cannot be built here"):
-            found, cfg, task = original([filename], arg_overrides, task, *args, **kw)
-        models += found
+            if state is None and os.path.isfile(filename):
+                state = checkpoint_utils.load_checkpoint_to_cpu(filename, arg_overrides)
+            with not_larger_than(state["model"] if state else None):
+                arguments = ([filename], arg_overrides, task, strict, suffix, num_shards, state)
+                found, cfg, task = original(*arguments)
+        models, state = [*models, *found], None
     return models, cfg, task
 
 
-@replace(hub_utils, "from_pretrained")
-def from_pretrained(original, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
-    """Without this, the hub downloads a tokenizer or BPE from any address that a checkpoint names.
-    It can go when ``GeneratorHubInterface`` takes neither from it (``test_nothing_is_fetched``)."""
-    loaded = original(model_name_or_path, checkpoint_file, *args, **kwargs)
-    for kind in ("bpe", "tokenizer"):
-        options = getattr(loaded["args"], kind, None)
-        # of a checkpoint with a kind of its own, fairseq ignores the kind that the caller gave
-        if not OmegaConf.is_config(options) or options.get("_name") == kwargs.get(kind):
-            continue
-        found = cast(dict[str, Any], OmegaConf.to_container(options, resolve=True))
-        for option, value in found.items():
-            if option not in kwargs and "://" in str(value):
-                path = os.path.join(str(model_name_or_path), checkpoint_file)
+@replace(FastaDataset, "_build_index")
+def build_index(original, self, path: str):
+    """fairseq reads FASTA by a shell command with the file's name in it, and takes any folder with
+    such names. It can go when the original passes ``test_a_folder_runs_no_shell``."""
+    raise UserError(f"{path}.fasta: FASTA is not read: make binary data with fairseq-preprocess")
+
+
+# ---- one line -------------------------------------------------------------------------------
+
+
+@replace(fairseq_options, "parse_args_and_arch")
+def parse_args_and_arch(original, parser, *args, **kwargs):
+    """Without this, each of these ends in a traceback, one of them after an epoch. It can go when
+    fairseq's programs refuse them (``test_options_that_are_refused``)."""
+    try:
+        parsed = original(parser, *args, **kwargs)
+    except KeyError as error:
+        if error.args != (None,):
+            raise
+        raise UserError("--task is missing: give --task translation") from None
+    get = vars(parsed[0] if isinstance(parsed, tuple) else parsed).get
+    if get("cpu") or not torch.cuda.is_available():
+        for option in ("fp16", "bf16"):
+            if get(option):
                 raise UserError(
-                    f"{path}: its option {option} is an address, {value}, and nothing is fetched "
-                    f"because a checkpoint says so: give {option}= or {kind}="
+                    f"--{option}: needs a GPU: leave it out (resmlp-mt train has --precision bf16 "
+                    "for a CPU)"
                 )
-    return loaded
+    literal(get("model_overrides", "{}"))
+    if get("constraints") and get("buffer_size") is None:
+        raise UserError("--constraints: fairseq-interactive reads them, after a tab: use that")
+    if get("best_checkpoint_metric") == "bleu" and not get("eval_bleu", True):
+        raise UserError("--best-checkpoint-metric bleu: add --eval-bleu, which computes it")
+    return parsed
 
 
-# ---- messages --------------------------------------------------------------------
+@replace(MMapIndexedDataset, "_do_init")
+def open_data(original, self, path: str) -> None:
+    """Without this a file that is cut off ends in a traceback that does not name it, perhaps after
+    hours. It can go when the original passes ``test_data_that_is_cut_off``."""
+    try:
+        original(self, path)
+        index = self._index
+        end = (index._pointers + index._sizes * np.int64(index._dtype_size)).max(initial=0)
+    except (ValueError, KeyError, AssertionError, struct.error) as error:
+        raise UserError(f"{path}.idx is damaged: prepare the data again") from error
+    if end > len(self._bin_buffer):
+        raise UserError(f"{path}.bin is cut off: prepare the data again")
+
+
+for kind in (MMapIndexedDataset, MMapIndexedDataset.Index):
+
+    @replace(kind, "__del__")
+    def close_data(original, self) -> None:
+        """Of a file that could not be opened there is nothing to close."""
+        with suppress(AttributeError):
+            original(self)
 
 
 def _shorten_errors() -> None:

@@ -1,5 +1,5 @@
-"""fairseq-train: a signal saves and stops, one that has ended stays so, a checkpoint every five
-minutes."""
+"""fairseq-train: it saves and stops on a signal, stays ended once it has ended, and saves a
+checkpoint at least every five minutes."""
 
 import logging
 import math
@@ -12,6 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace, running
 
 logger = logging.getLogger(__name__)
@@ -22,9 +23,9 @@ SAVE_EVERY = 300.0  # seconds, at most, between two checkpoints
 
 
 class _Stop:
-    """Whether this training should save and stop, and where it saved last."""
+    """Whether this training should save and stop, and the position of its last checkpoint."""
 
-    trainer, received, time = None, 0, math.inf  # nothing is due in a loop of a user's own
+    trainer, received, time = None, 0, math.inf  # nothing is due in a user's own loop
 
     def begin(self, trainer) -> None:
         if self.trainer is trainer:
@@ -37,8 +38,8 @@ class _Stop:
                 if signal.getsignal(number) != signal.SIG_IGN:
                     signal.signal(number, self.receive)
 
-    def saved(self, place) -> None:
-        self.place, self.time = place, time.monotonic()
+    def saved(self, position) -> None:
+        self.position, self.time = position, time.monotonic()
 
     def receive(self, number: int, frame) -> None:
         self.received = self.received or number
@@ -46,8 +47,8 @@ class _Stop:
         # data workers may end by the same signal, which PyTorch would make an error here
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
-    def wishes(self) -> tuple:
-        """Of this process: the signal to stop for, and whether a checkpoint is due."""
+    def requests(self) -> tuple[int, int]:
+        """Of this process: the signal to stop for (0: none), and whether a checkpoint is due."""
         return self.received, int(time.monotonic() - self.time > SAVE_EVERY)
 
 
@@ -56,8 +57,8 @@ stop = _Stop()
 
 @replace(program, "train")
 def train(original, cfg, trainer, *args):
-    """fairseq makes one more update whenever a finished training is started again, and trains on
-    after an early stop. It can go when the original passes test_stopping.py."""
+    """fairseq makes one more update whenever a finished training is started again, and continues
+    one that ended by an early stop. It can go when the original passes test_stopping.py."""
     runs, patience = getattr(program.should_stop_early, "num_runs", 0), cfg.checkpoint.patience
     updates, most = trainer.get_num_updates(), cfg.optimization.max_update
     hours, limit = trainer._previous_training_time / 3600, cfg.optimization.stop_time_hours
@@ -76,21 +77,23 @@ def train(original, cfg, trainer, *args):
 
 @replace(Trainer, "_aggregate_logging_outputs")
 def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=False):
-    """Processes that train together stop at the same update: their wishes are summed with its
-    statistics."""
-    outputs, sums = original(self, logging_outputs, *stats, *stop.wishes(), ignore=ignore)
+    """Without this, of several processes one stops and the others wait for it. The requests are
+    all-reduced with the statistics of an update, so that all stop at the same one. It can go with
+    :func:`validate_and_save` (test_workers.py)."""
+    outputs, sums = original(self, logging_outputs, *stats, *stop.requests(), ignore=ignore)
     *sums, stop.wanted, stop.due = sums
     return outputs, sums
 
 
 @replace(checkpoint_utils, "save_checkpoint")
 def save_checkpoints(original, cfg, trainer, epoch_itr, val_loss):
+    """For :func:`validate_and_save`, which need not save what fairseq has just saved."""
     path = original(cfg, trainer, epoch_itr, val_loss)
-    stop.saved(_place(trainer, epoch_itr))
+    stop.saved(_position(trainer, epoch_itr))
     return path
 
 
-def _place(trainer, epoch_itr) -> tuple:
+def _position(trainer, epoch_itr) -> tuple:
     return trainer.get_num_updates(), epoch_itr.epoch, epoch_itr.iterations_in_epoch
 
 
@@ -99,12 +102,22 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
     """Without this, a signal loses all updates since the last checkpoint. Here the update is
     finished and saved, and the exit status is 128 plus the signal's number. It can go when fairseq
     does so (test_stopping.py)."""
-    losses, ended = original(cfg, trainer, task, epoch_itr, *args)
+    try:
+        losses, ended = original(cfg, trainer, task, epoch_itr, *args)
+    except KeyError as error:
+        metric = cfg.checkpoint.best_checkpoint_metric
+        if error.args != (metric,):
+            raise
+        checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+        raise UserError(
+            f"--best-checkpoint-metric {metric}: a validation computes no such number: choose one "
+            "of those that it prints (the training is saved and can be resumed)"
+        ) from None
     if trainer.data_parallel_world_size == 1:
-        stop.wanted, stop.due = stop.wishes()
+        stop.wanted, stop.due = stop.requests()
     if ended or not (stop.wanted or stop.due):
         return losses, ended
-    if stop.place != _place(trainer, epoch_itr):
+    if stop.position != _position(trainer, epoch_itr):
         checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
     if not stop.wanted:
         return losses, ended
@@ -112,5 +125,5 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
     if trainer.is_data_parallel_master:
         logger.warning(f"stopped at update {trainer.get_num_updates()}")
     if trainer.data_parallel_world_size > 1:
-        torch.distributed.barrier()  # the first to end would end the one that saves
+        torch.distributed.barrier()  # torchrun ends all when the first ends
     raise SystemExit(128 + number)

@@ -1,6 +1,5 @@
 """The model: an encoder, a decoder, and how fairseq builds, prepares and loads them."""
 
-import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
+from resmlp_mt.model.hub import load
 from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.packing import pack_
-from resmlp_mt.model_folder import check_dictionaries, found_beside
 
 
 @register_model("resmlp_mt")
@@ -62,24 +61,6 @@ class ResMLPModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """fairseq's method, which also finds the subwords and the length penalty beside the model.
-        The folder of ``dict.*.txt`` is relative to the model's if it begins with a dot; several
-        checkpoints, joined by colons, are an ensemble."""
-        folder, data = Path(model_name_or_path), str(data_name_or_path)
-        names = checkpoint_file.split(os.pathsep)
-        for name in names:  # fairseq would look for a download
-            if not (folder / name).is_file():
-                raise UserError(
-                    f"{folder / name}: no such file: give the folder of a model, unpacked, and its "
-                    "checkpoint_file"
-                )
-        data_folder = folder / data if data.startswith(".") else Path(data)
-        beside = found_beside(folder, data_folder, kwargs.get("bpe", "sentencepiece"))
-        options = {**beside, **kwargs}
-        if "sentencepiece_model" in options:
-            options.setdefault("bpe", "sentencepiece")
-        hub = super().from_pretrained(str(folder), checkpoint_file, data, **options)
-        languages = (hub.task.cfg.source_lang, hub.task.cfg.target_lang)
-        for name in names:
-            check_dictionaries(folder / name, data_folder, languages)
-        return hub
+        """fairseq's method; see :func:`resmlp_mt.model.hub.load`."""
+        data_name = str(data_name_or_path)
+        return load(Path(model_name_or_path), checkpoint_file, data_name, **kwargs)

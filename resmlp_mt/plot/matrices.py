@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from resmlp_mt.checkpoints import model_options, naming, read_checkpoint
+from resmlp_mt.checkpoints import model_options, naming, not_larger_than, read_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
@@ -47,7 +47,11 @@ def rebuild(state: dict, path: Path) -> ResMLPModel:
     weights = dict(state["model"])
     # files of pretrained embeddings, which may no longer exist
     without = {"encoder_embed_path": None, "decoder_embed_path": None}
-    with naming(path, "does not fit its own options"), torch.device("meta"):
+    with (
+        naming(path, "does not fit its own options"),
+        torch.device("meta"),
+        not_larger_than(weights),
+    ):
         task = SimpleNamespace(
             source_dictionary=_dictionary_of(len(weights["encoder.embed_tokens.weight"])),
             target_dictionary=_dictionary_of(len(weights["decoder.embed_tokens.weight"])),

@@ -12,7 +12,7 @@ def save(path, seed, **more):
     generator = torch.Generator().manual_seed(seed)
     weight = 3 + torch.rand(50, 30, generator=generator)
     model = {"w": weight, "n": torch.tensor(seed), **more}
-    state = {"model": model, "last_optimizer_state": {"big": torch.zeros(9)}, "cfg": 1}
+    state = {"model": model, "last_optimizer_state": {"big": torch.zeros(9)}, "cfg": {"seed": 1}}
     torch.save({**state, "optimizer_history": [{"num_updates": seed}]}, path)
     return path
 
@@ -26,7 +26,7 @@ def test_mean_as_computed_in_float64(tmp_path):
     assert (averaged["model"]["w"] - mean).abs().max() <= 2**-23 * 2
     assert list(averaged["model"]) == ["w", "n"] and averaged["model"]["n"] == 1
     assert averaged["model"]["w"].dtype == torch.float32
-    assert "last_optimizer_state" not in averaged and averaged["cfg"] == 1
+    assert "last_optimizer_state" not in averaged and averaged["cfg"] == {"seed": 1}
 
 
 def test_which_checkpoints_are_averaged(tmp_path):

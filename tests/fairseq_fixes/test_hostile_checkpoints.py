@@ -1,115 +1,121 @@
-"""No code in a checkpoint is run: every loader reads it exactly or refuses it in one line."""
+"""A checkpoint is data: every way of loading reads it exactly, or refuses it in one line."""
 
 import copy
 import io
 import logging
+import os
 import pickle
-import re
+import random
 import shutil
-from argparse import Namespace
-from itertools import islice
-from pathlib import Path
+import zipfile
+from functools import partial
 
-import fairseq
-import hostile_checkpoint_cases as cases
 import numpy as np
 import pytest
 import torch
 from command import resmlp
 from fairseq import file_utils
-from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
 from fairseq_programs import call, differing, hypotheses, load, train, values
 from omegaconf import OmegaConf
-from trained_models import EPOCHS, World
+from trained_models import EPOCHS
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints import check_finite
 from resmlp_mt.errors import UserError, in_one_line
 from resmlp_mt.fairseq_fixes import logging_as_before
-from resmlp_mt.fairseq_fixes.errors_and_noise import EVALUATED, check_options
 from resmlp_mt.plot.matrices import mixing_matrices
 
-QUICK = ("hub", "average")
+# ---- ways of loading: each gives what can be compared ---------------------------------------
+
+
+def by_hub(path, data, out):
+    with logging_as_before():
+        hub = ResMLPModel.from_pretrained(str(path.parent), path.name, str(data))
+    return hub.translate(["▁ w 01", ""], beam=2), dict(hub.models[0].state_dict())
+
+
+def by_generate(path, data, out):
+    options = ("--path", path, "--beam", 2, "--cpu", "--num-workers", 0)
+    return hypotheses(call("generate", data, *options).out)
+
+
+def by_validate(path, data, out):
+    options = ("--path", path, "--task", "translation", "--cpu", "--batch-size", 8)
+    return call("validate", data, *options, "--num-workers", 0).out
+
+
+def one_update(option, number, path, data, out):
+    options = ("--batch-size", 8, "--no-save", "--disable-validation", "--share-all-embeddings")
+    logging.disable(logging.NOTSET)  # the loss is in the log, which run_main switches off
+    log = train(data, out / "save", *options, "--max-update", number, option, path).log
+    (loss,) = values(log, "loss")
+    return loss
+
+
+by_resuming = partial(one_update, "--restore-file", 8 * EPOCHS + 1)
+by_finetuning = partial(one_update, "--finetune-from-model", 1)
+
+
+def by_command(*words, stdin=b""):
+    said = resmlp(*words, stdin=stdin)
+    if said.status:
+        assert said.err.count("\n") == 1, said.err
+        raise UserError(said.err)
+    return said.out
+
+
+def by_average(path, data, out):
+    by_command("average", "--inputs", path, "--output", out / "out.pt")
+    return dict(load(out / "out.pt")["model"])
+
+
+def by_plot(path, data, out):
+    with logging_as_before():
+        return mixing_matrices(path, 8)
+
+
+def by_translate(path, data, out):
+    short = ("--beam", 2, "--max-len-b", 20, "--cpu", "--threads", 1)
+    return by_command(
+        "translate", "--path", path, "--data", data, *short, stdin=b"w01\n\nw30 w31\n"
+    )
+
+
+BUILDING = (by_hub, by_generate, by_translate, by_validate)  # the model, by the file's options
+ALL = (*BUILDING, by_average, by_plot, by_resuming, by_finetuning)
 
 
 class Loading:
-    """Loads files in place of the untouched checkpoint of *world*; *folder* is an empty one."""
+    """Loads files in place of the good checkpoint of *world*, in *folder*."""
 
-    def __init__(self, world: World, folder: Path):
-        self.world, self.out = world, folder / "out"
-        self.path = folder / "in" / "checkpoint1.pt"
+    def __init__(self, world, folder):
+        self.world, self.folder, self.path = world, folder, folder / "in" / "checkpoint1.pt"
+        self.good, self.content = load(world.checkpoint), world.checkpoint.read_bytes()
         self.path.parent.mkdir()
-        self.right: dict = {}  # what the untouched checkpoint gives
+        self.right: dict = {}  # what each way makes of the good checkpoint
 
-    def check(self, case: cases.Case, way: str):
-        """Load a case: it is what was saved, or one line names the file."""
-        if way not in self.right:
-            shutil.copy(self.world.checkpoint, self.path)
-            self.right[way] = self._load(way)
-        self.path.write_bytes(case.content)
-        where = f"{way}, {case.name}"
-        try:
-            found = self._load(way)
-        except Exception as error:
-            said = in_one_line(error)
-            assert said is not None, f"{where}: {error!r} instead of one line"
-            assert str(self.path) in said or str(self.world.data) in said, f"{where}: {said}"
-            assert case.expected != "loaded", f"{where}: {said}"
-            assert not [*self.out.rglob("*.pt*")], f"{where}: half-written"
-        else:
-            if way not in case.other:
-                assert case.expected != "refused", where
-                assert differing(found, self.right[way]) == [], where
+    def load(self, content, way):
+        out = self.folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        self.path.write_bytes(content)
+        return way(self.path, self.world.data, out)
 
-    def _load(self, way: str):
-        shutil.rmtree(self.out, ignore_errors=True)
-        self.out.mkdir()
-        return getattr(self, way)()
+    def loads(self, content, *ways):
+        for way in ways:
+            if way not in self.right:
+                self.right[way] = self.load(self.content, way)
+            assert differing(self.load(content, way), self.right[way]) == [], way
 
-    def generate(self):
-        options = ("--path", self.path, "--beam", 2, "--cpu", "--num-workers", 0)
-        return hypotheses(call("generate", self.world.data, *options).out)
-
-    def hub(self):
-        where = (str(self.path.parent), self.path.name, str(self.world.data))
-        with logging_as_before():
-            hub = ResMLPModel.from_pretrained(*where)
-        return hub.translate(["▁ w 01", ""], beam=2), dict(hub.models[0].state_dict())
-
-    def resume(self):
-        return self._loss("--restore-file", 8 * EPOCHS + 1)
-
-    def finetune(self):
-        return self._loss("--finetune-from-model", 1)
-
-    def _loss(self, option: str, updates: int):
-        """That of one update from the checkpoint."""
-        options = ("--batch-size", 8, "--no-save", "--disable-validation", "--share-all-embeddings")
-        more = ("--max-update", updates, option, self.path)
-        logging.disable(logging.NOTSET)  # the loss is in the log, which run_main switches off
-        losses = values(train(self.world.data, self.out / "save", *options, *more).log, "loss")
-        assert len(losses) == 1, losses
-        return losses
-
-    def average(self):
-        self._command("average", "--inputs", self.path, "--output", self.out / "out.pt")
-        return dict(load(self.out / "out.pt")["model"])
-
-    def plot(self):
-        with logging_as_before():
-            return mixing_matrices(self.path, 8)
-
-    def translate(self):
-        files = ("--path", self.path, "--data", self.world.data)
-        short = ("--beam", 2, "--max-len-b", 20, "--cpu", "--threads", 1)
-        return self._command("translate", *files, *short, stdin=b"w01 w02 w03\n\nw30 w31\n")
-
-    def _command(self, *words, **more) -> str:
-        said = resmlp(*words, **more)
-        if said.status:
-            assert said.err.count("\n") == 1, said.err
-            raise UserError(said.err)
-        return said.out
+    def refuses(self, content, *ways) -> str:
+        for way in ways:
+            with pytest.raises(Exception) as caught:
+                self.load(content, way)
+            line = in_one_line(caught.value)
+            named = str(self.path) in str(line) or way is by_validate  # may be of its data
+            assert line and named, f"{way}: {caught.value!r}"
+            assert not [*(self.folder / "out").rglob("*.pt*")], f"{way}: half-written"
+        return line
 
 
 @pytest.fixture(scope="module")
@@ -117,48 +123,96 @@ def loading(world, tmp_path_factory):
     return Loading(world, tmp_path_factory.mktemp("checkpoints"))
 
 
-@pytest.fixture
-def good(world, tmp_path):
-    content, state = world.checkpoint.read_bytes(), load(world.checkpoint)
-    return cases.Good(content, state, tmp_path / "marker", 4)
+def saved(state, **how) -> bytes:
+    file = io.BytesIO()
+    torch.save(state, file, **how)
+    return file.getvalue()
 
 
-# a group of files, every so many of them, and the ways of loading that try them
-@pytest.mark.parametrize(
-    "group, step, by",
-    [
-        (cases.same, 1, QUICK),
-        (cases.code, 1, ["average"]),
-        (cases.code, 99, cases.ANY),
-        (cases.arrays, 1, QUICK),
-        (cases.evaluated, 1, ["hub"]),
-        (cases.foreign, 1, QUICK),
-        (cases.weights, 2, ["hub"]),
-        (cases.weights, 6, ["plot", "average"]),
-        (cases.optimizers, 1, ["resume", "finetune"]),
-        (cases.misfits, 31, ["hub", "plot", "translate"]),
-        (cases.misfits, 120, ["resume"]),
-        (cases.damaged, 1, QUICK),
-        (cases.flipped, 1, ["generate", "resume", *QUICK]),
-        *(pytest.param(group, 1, cases.ANY, marks=pytest.mark.soak) for group in cases.GROUPS),
-    ],
-)
-def test_hostile_files(loading, good, tmp_path, group, step, by):
-    if by == cases.ANY and step == 1:
-        good = good._replace(files=50)
-    for case in islice(group(good), 0, None, step):
-        for way in by:
-            loading.check(case, way)
-        assert not list(tmp_path.iterdir()), f"{case.name}: was run"
+def altered(state: dict, **values) -> dict:
+    """A copy with ``cfg__model__dropout=0.1``, say, through dictionaries and namespaces."""
+    whole = copy.deepcopy(state)
+    for place, value in values.items():
+        *outer, last = place.split("__")
+        inner = whole
+        for name in outer:
+            inner = inner[name] if isinstance(inner, dict) else vars(inner)[name]
+        (inner if isinstance(inner, dict) else vars(inner))[last] = value
+    return whole
 
 
-def test_counts_of_ngrams_stay_plain_arrays():
-    for saved_array in (np.arange(4), np.asfortranarray(np.arange(6).reshape(2, 3)), np.array(7)):
-        array = torch.load(io.BytesIO(cases.saved({"a": saved_array})), weights_only=True)["a"]
-        assert np.array_equal(array, saved_array) and array.dtype == np.int64
-        again = pickle.loads(pickle.dumps(copy.deepcopy(array)))
-        assert type(again) is np.ndarray and np.array_equal(again, saved_array)
-        assert type(array + 0) is type(saved_array + 0) and type(array.sum()) is np.int64
+def repacked(archive: bytes, pickled, how=zipfile.ZIP_STORED) -> bytes:
+    """The archive with ``pickled(its data.pkl)`` and the checksums to go with it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(out, "w", how) as new:
+        for record in old.infolist():
+            content = old.read(record)
+            new.writestr(
+                record.filename, pickled(content) if "data.pkl" in record.filename else content
+            )
+    return out.getvalue()
+
+
+# ---- code -----------------------------------------------------------------------------------
+
+
+class Called:
+    """Pickled, it asks whoever loads it to call something, and to give the result a state."""
+
+    def __init__(self, *how):
+        self.how = how
+
+    def __reduce__(self):
+        return self.how
+
+
+OLD = {"_use_new_zipfile_serialization": False}  # PyTorch's format before 1.6
+FCONV = {"cfg__model___name": "fconv", "cfg__model__arch": "fconv"}
+FCONV |= {f"cfg__model__{name}_embed_dim": 16 for name in ("encoder", "decoder", "decoder_out")}
+FCONV |= {"cfg__model__decoder_layers": "[(16, 3)]", "cfg__model__decoder_attention": "True"}
+# for each way to smuggle a command: options around it and how it is written
+SMUGGLED = {
+    "text that fconv evaluates": (FCONV, "cfg__model__encoder_layers", str),
+    "bytes that fconv evaluates": (FCONV, "cfg__model__encoder_layers", str.encode),
+    "bytes in a list": ({}, "cfg__model__more", lambda command: [[command.encode()]]),
+    "arguments of ctc": ({"cfg__criterion": {"_name": "ctc"}}, "cfg__criterion__wer_args", str),
+    "the cutoffs of our own model": ({}, "cfg__model__adaptive_softmax_cutoff", str),
+    "options that are YAML": ({}, "cfg", lambda command: f"a: !!python/object/apply:{command}"),
+    "a pickled call in an option": ({}, "cfg__model__dropout", "call"),
+    "a pickled call in the old options": ({}, "args", "call"),
+    "a pickled call beside the weights": ({}, "model__surplus", "call"),
+    "a pickled call in the meters": ({}, "extra_state__best", "call"),
+}
+
+
+@pytest.mark.parametrize("name", SMUGGLED)
+def test_no_code_is_run(loading, tmp_path, name):
+    options, place, form = SMUGGLED[name]
+    shell = f"touch {tmp_path}/marker"
+    evaluated = f"__import__('os').system({shell!r}) or [(16, 3)]"
+    value = Called(os.system, (shell,)) if form == "call" else form(evaluated)
+    content = saved(altered(loading.good, **options, **{place: value}))
+    ways = (by_validate,) if "ctc" in name else BUILDING if form != "call" else (by_hub, by_average)
+    ways = ALL if name == "a pickled call in an option" else ways
+    loading.refuses(content, *ways)
+    if form == "call":
+        loading.refuses(saved(altered(loading.good, **{place: value}), **OLD), by_hub)
+        loading.refuses(pickle.dumps({"model": {}, "cfg": value}), by_hub)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_not_imported(loading, tmp_path):
+    """It can be written in a checkpoint, but only the command line names a ``--user-dir``."""
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil" / "__init__.py").write_text(f"open('{tmp_path}/marker', 'w')")
+    names = dict.fromkeys(("cfg__common__user_dir", "cfg__model__user_dir"), f"{tmp_path}/evil")
+    loading.loads(saved(altered(loading.good, **names)), *ALL)
+    assert not (tmp_path / "marker").exists()
+
+
+def test_options_are_not_looked_up(loading):
+    content = saved(altered(loading.good, cfg__common__log_file="${oc.env:HOME}"))
+    assert "stands for another value" in loading.refuses(content, by_hub, by_average)
 
 
 def test_nothing_is_fetched(world, monkeypatch, tmp_path):
@@ -171,19 +225,45 @@ def test_nothing_is_fetched(world, monkeypatch, tmp_path):
         raise OSError("no network")
 
     monkeypatch.setattr(file_utils, "cached_path", fetch)
-    address = "http://localhost:9/encoder.json"
-    options = {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}
+    address = "http://localhost:9/x"
     (tmp_path / "spm.model").symlink_to(world.spm)  # takes the place of none
-    for kind in ("bpe", "tokenizer"):
-        path = tmp_path / f"{kind}.pt"
-        torch.save({**state, "cfg": {**state["cfg"], kind: options}}, path)
-        with pytest.raises(UserError, match=f"^{path}: its option gpt2_encoder_json is an address"):
-            ResMLPModel.from_pretrained(tmp_path, path.name, world.data)
+    for kind, options in (
+        ("bpe", {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}),
+        ("bpe", {"_name": "bert"}),
+        ("tokenizer", {"_name": "byte_bpe", "sentencepiece_model_path": address}),
+    ):
+        torch.save(altered(state, **{f"cfg__{kind}": options}), tmp_path / "a.pt")
+        with pytest.raises(UserError, match=f"^{tmp_path}/a.pt: its .* nothing is fetched"):
+            ResMLPModel.from_pretrained(tmp_path, "a.pt", world.data)
         assert not fetched
     asked = {"bpe": "gpt2", "gpt2_encoder_json": address}  # by the caller
     with pytest.raises(OSError, match="no network"):
-        ResMLPModel.from_pretrained(tmp_path, "bpe.pt", world.data, **asked)
+        ResMLPModel.from_pretrained(tmp_path, "a.pt", world.data, **asked)
     assert fetched == [address]
+
+
+# ---- sizes ----------------------------------------------------------------------------------
+
+SIZES = {
+    "layers": {"cfg__model__encoder_layers": 10**7},
+    "layers of another model": {**FCONV, "cfg__model__encoder_layers": "[(16, 3)] * 9000"},
+    "a nested literal": {**FCONV, "cfg__model__encoder_layers": "[[[0] * 100000] * 100000] * 1"},
+    "channels": {
+        "cfg__model__encoder_embed_dim": 1 << 24,
+        "cfg__model__decoder_embed_dim": 1 << 24,
+    },
+    "hidden units": {"cfg__model__encoder_ffn_embed_dim": 1 << 40},
+    "positions": {"cfg__model__max_source_positions": 1 << 20},
+    "lists in lists": {"cfg__model__more": eval("[" * 50 + "]" * 50)},
+    "a long list": {"cfg__model__more": [0] * 200_000},
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes(loading, name):
+    """Refused before memory is taken, within the time of a good one."""
+    ways = BUILDING[:3] if "another" in name or "literal" in name else (*BUILDING[:3], by_plot)
+    loading.refuses(saved(altered(loading.good, **SIZES[name])), *ways)
 
 
 def test_tensors_that_claim_more_than_they_hold(tmp_path):
@@ -198,32 +278,191 @@ def test_tensors_that_claim_more_than_they_hold(tmp_path):
             check_finite({"w": one.expand(1 << 40)}, "file")
 
 
-PLAIN = [
-    *("[(512, 3)] * 20", "True", "(0.9, 0.98)", " 1e-4", "-1 + 2 * 3", "10,20", "'a' * 3 + 'b'"),
-    *("[1] * 2 + 2 * [3]", '{"name": [1], 2: None}', Wav2Vec2Config.conv_feature_layers),
-]
-WOULD_BE_RUN = [
-    *("__import__('os').system('true')", "[x for x in (1,)]", "(lambda: 1)()", "open", "f'{1}'"),
-    *("1 if True else 2", "2 ** 99999", "1 / 0", "[" * 500 + "]" * 500, "1 +", "\0", ""),
-]
+# ---- NumPy ----------------------------------------------------------------------------------
+
+REBUILD, EMPTY = np.empty(0).__reduce__()[:2]
+SCALAR, I8 = np.float64().__reduce__()[0], np.dtype("i8")
+FAR_FIELD = Called(
+    np.dtype, ("i8", False, True), (4, "<", None, ("a",), {"a": (I8, 1 << 40)}, 8, 1, 0)
+)
 
 
-def test_options_that_would_be_run():
-    for expression in PLAIN:
-        nested = {"w2v_args": [Namespace(encoder_layers=expression, dropout=0.1)]}
-        check_options(Namespace(model=nested), "file")
-    for expression in WOULD_BE_RUN:
-        check_options({"an_option_that_fairseq_does_not_evaluate": expression}, "file")
-        options = {"model": Namespace(_name="fconv", decoder_attention=expression)}
-        for form in (options, OmegaConf.create(options, flags={"allow_objects": True})):
-            with pytest.raises(UserError, match="^file: its option decoder_attention is ['\"]"):
-                check_options(form, "file")
+def array(shape, kind=I8, raw=b"AAAAAAAA"):
+    return Called(REBUILD, EMPTY, (1, shape, kind, False, raw))
 
 
-def test_every_option_that_fairseq_evaluates_is_known():
-    call = r"\beval(?:_str_list|_str_dict|_bool)?\(\s*(?:self\.)?(?:cfg|args)\.(\w+)"
-    found = set()
-    for room in ("models", "modules", "tasks", "model_parallel"):
-        for path in (Path(fairseq.__file__).parent / room).rglob("*.py"):
-            found.update(re.findall(call, path.read_text()))
-    assert len(found) > 10 and found <= EVALUATED
+ARRAYS = {  # calls of NumPy's functions that read memory of the file's choice, or claim some
+    "pointers": Called(np.ndarray, ((1,), "O", b"AAAAAAAA")),
+    "pointers by a state": array((1,), np.dtype("O")),
+    "a pointer": Called(SCALAR, (np.dtype("O"), b"AAAAAAAA")),
+    "records of pointers": Called(np.ndarray, ((1,), [("a", "O")], b"AAAAAAAA")),
+    "a far field": FAR_FIELD,
+    "an array of it": array((1,), FAR_FIELD),
+    "a scalar of it": Called(SCALAR, (FAR_FIELD, b"AAAAAAAA")),
+    "no bytes": Called(np.ndarray, ((1 << 30,), "i8")),
+    "too few bytes": array((1 << 40,)),
+    "a scalar of too many bytes": Called(SCALAR, (I8, bytes(16))),
+    "a negative shape": array((-1, -1)),
+    "a call for bytes": array((1,), raw=[Called(np.ndarray, ((1,), "O", b"AAAAAAAA"))]),
+    "floats": np.ones(2),
+    "another byte order": np.ones(2, ">i8"),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_no_other_arrays_of_numpy(loading, name):
+    loading.refuses(
+        saved(altered(loading.good, extra_state__best=ARRAYS[name])), by_hub, by_average
+    )
+
+
+@pytest.mark.parametrize("value", [np.float64(3.5), np.float32(2), np.int64(-7), np.bool_(True)])
+def test_scalars_of_numpy(loading, value):
+    """fairseq stores a best loss as one. It is read as a number of Python."""
+    content = saved(altered(loading.good, extra_state__best=value))
+    read = torch.load(io.BytesIO(content), weights_only=True)["extra_state"]["best"]
+    assert read == value and type(read) is type(value.item())
+    loading.loads(content, by_hub, by_average, by_resuming)
+
+
+def test_counts_of_ngrams_stay_plain_arrays():
+    for saved_array in (np.arange(4), np.asfortranarray(np.arange(6).reshape(2, 3)), np.array(7)):
+        read = torch.load(io.BytesIO(saved({"a": saved_array})), weights_only=True)["a"]
+        assert np.array_equal(read, saved_array) and read.dtype == np.int64
+        again = pickle.loads(pickle.dumps(copy.deepcopy(read)))
+        assert type(again) is np.ndarray and np.array_equal(again, saved_array)
+        assert type(read + 0) is type(saved_array + 0) and type(read.sum()) is np.int64
+
+
+# ---- other forms of the same checkpoint, and other files ------------------------------------
+
+
+def by_numpy(number, state):
+    """With counts of n-grams, as NumPy 1 or 2 wrote them."""
+    content = saved(altered(state, extra_state__counts=np.arange(4)))
+    names = (b"cnumpy.core.multiarray\n", b"cnumpy._core.multiarray\n")
+    (here,) = (each for each in names if each in content)
+    return repacked(content, lambda pickled: pickled.replace(here, names[number - 1]))
+
+
+def without_checksums(state):
+    torch.serialization.set_crc32_options(False)
+    try:
+        return saved(state)
+    finally:
+        torch.serialization.set_crc32_options(True)
+
+
+SAME = {
+    "as it is": saved,
+    "in PyTorch's format before 1.6": partial(saved, **OLD),
+    "without checksums": without_checksums,
+    "options saved by hydra": lambda state: saved(
+        altered(
+            state,
+            cfg__model=OmegaConf.to_container(OmegaConf.create(vars(state["cfg"]["model"]))),
+        )
+    ),
+    "an unknown option": lambda state: saved(altered(state, cfg__model__new=[1, {"y": 2}])),
+    "counts by NumPy 1": partial(by_numpy, 1),
+    "counts by NumPy 2": partial(by_numpy, 2),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_other_forms_of_the_same(loading, name):
+    loading.loads(SAME[name](loading.good), by_hub, by_average)
+
+
+def broken(state, name, value):
+    weight = state["model"][name].clone()
+    weight.view(-1)[5] = value
+    return {**state, "model": {**state["model"], name: weight}}
+
+
+VECTOR, MATRIX = (
+    "decoder.layers.0.feed_forward.post.alpha",
+    "encoder.layers.1.token_mixing.mixing.weight",
+)
+WRONG = {  # the change of the state, and what the line names
+    "NaN": (lambda s: broken(s, VECTOR, float("nan")), f"{VECTOR} has NaN or infinite"),
+    "infinite": (lambda s: broken(s, MATRIX, -float("inf")), f"{MATRIX} has NaN or infinite"),
+    "repeated": (lambda s: altered(s, model__w=torch.ones(1).expand(16)), "w claims more values"),
+    "a list as a weight": (lambda s: altered(s, model__w=[1.0]), "its model is more than tensors"),
+    "a sparse weight": (lambda s: altered(s, model__w=torch.ones(2).to_sparse()), "more than tens"),
+    "on no device": (lambda s: altered(s, model__w=torch.ones(2, device="meta")), "more than tens"),
+    "a number as a name": (lambda s: {**s, "model": {7: torch.ones(2)}}, "more than tensors"),
+    "no model": (lambda s: {"cfg": s["cfg"]}, "has no model in it"),
+    "a list": (lambda s: [1, 2], "has no model in it"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_weights(loading, name):
+    change, said = WRONG[name]
+    assert said in loading.refuses(saved(change(loading.good)), by_hub, by_average, by_plot)
+
+
+MISFITS = {
+    "a surplus weight": ({"model__w": torch.ones(2)}, 'Unexpected key(s) in state_dict: "w"'),
+    "a shorter vector": ({f"model__{VECTOR}": torch.ones(17)}, f"size mismatch for {VECTOR}: "),
+    "no model options": ({"cfg__model": None}, ""),
+    "another architecture": ({"cfg__model___name": "lstm", "cfg__model__arch": "lstm"}, ""),
+    "a number as text": ({"cfg__model__encoder_layers": "x"}, ""),
+    "another task": ({"cfg__task___name": "language_modeling"}, ""),
+    "no options": ({"cfg": None}, ""),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_options_that_do_not_fit(loading, name):
+    changes, said = MISFITS[name]
+    content = saved(altered(loading.good, **changes))
+    assert said in loading.refuses(content, by_translate, by_hub)
+
+
+def test_the_optimizer_has_nan(loading):
+    """The weights are finite, and load."""
+    sums = loading.good["last_optimizer_state"]["state"][2]["sum"] * float("nan")
+    state = copy.deepcopy(loading.good)
+    state["last_optimizer_state"]["state"][2]["sum"] = sums
+    assert "optimizer state 2.sum has NaN" in loading.refuses(saved(state), by_resuming)
+    loading.loads(saved(state), by_finetuning)
+
+
+def test_files_that_are_something_else(loading):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("archive/readme.txt", "no checkpoint")
+    compressed = repacked(loading.content, bytes, zipfile.ZIP_DEFLATED)
+    for content in (archive.getvalue(), compressed, b"", b"H-0\t-0.1\tno\n" * 50, bytes(5000)):
+        loading.refuses(content, by_hub, by_average)
+
+
+def test_a_flipped_bit(loading):
+    """PyTorch loads it, and the model translates: only the checksum can tell."""
+    content = bytearray(loading.content)
+    content[content.index(loading.good["model"][MATRIX].numpy().tobytes()) + 2] ^= 1
+    assert "damaged" in loading.refuses(
+        bytes(content), by_hub, by_average, by_generate, by_resuming
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_files(loading, seed):
+    draw = random.Random(seed)
+
+    def damage(content: bytes, number: int) -> bytes:
+        new = bytearray(content)
+        for offset in draw.sample(range(len(content)), number):
+            new[offset] ^= draw.randrange(1, 256)
+        return bytes(new)
+
+    content = loading.content
+    cut = content[: draw.randrange(len(content))]
+    loading.refuses(cut, by_hub, by_average)
+    loading.refuses(damage(content, 200), by_hub, by_average)
+    try:  # a wrong pickle with right checksums is read as data, whatever it is then
+        loading.load(repacked(content, lambda pickled: damage(pickled, 3)), by_hub)
+    except Exception as error:
+        assert in_one_line(error) is not None

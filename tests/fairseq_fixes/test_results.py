@@ -1,14 +1,13 @@
-"""What fairseq does wrong without our repairs: lost sentences, memory that grows, a loud start."""
+"""Results that fairseq gets wrong without our repairs."""
 
 import gc
-import shlex
 
 import numpy as np
 import pytest
 import torch
-from command import shell
 from fairseq.data import data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
+from fairseq_programs import assert_same_hypotheses, call, generate, hypotheses
 from helpers import build_model, pad_batch, random_sentences
 
 from resmlp_mt.search.beam_search import ResMLPGenerator
@@ -29,7 +28,7 @@ def test_every_sentence_is_in_a_batch_once(count, max_sentences):
 
 @pytest.mark.parametrize("size, banned", [(1, [5, 6]), (2, [6]), (3, [])])
 def test_repeated_ngrams_are_blocked_on_a_cpu(size, banned):
-    """The hypothesis is 5 6 5 so far, in a buffer of ten words; 2 begins it and may end it."""
+    """The hypothesis is 5 6 5 so far, in a buffer of ten tokens; 2 begins it and may end it."""
     tokens = torch.ones(1, 10, dtype=torch.long)
     tokens[0, :4] = torch.tensor([2, 5, 6, 5])
     blocked = NGramRepeatBlock(size, use_extension=False)(tokens, torch.zeros(1, 9), 1, 1, 3)
@@ -52,20 +51,11 @@ def test_no_tensor_outlives_its_batch():
     assert max(held) <= held[0]
 
 
-CODE = """
-import logging, sys
-import resmlp_mt.{first}
-assert not {{"sklearn", "sklearn.metrics", "scipy.stats"}} & set(sys.modules)
-root = logging.getLogger()
-assert root.level == logging.WARNING and not root.handlers, (root.level, root.handlers)
-from fairseq.criterions import sentence_prediction
-print(sentence_prediction.f1_score([1, 0], [1, 0]), "sklearn" in sys.modules)
-"""
-
-
-@pytest.mark.parametrize("first", ["model.model", "train.training"])
-def test_quiet_start(first, tmp_path):
-    """On a fresh machine, where matplotlib would log each font that it finds."""
-    fresh = {"HOME": str(tmp_path), "MPLCONFIGDIR": str(tmp_path)}
-    done = shell(shlex.join(["python", "-c", CODE.format(first=first)]), tmp_path, **fresh)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1.0 True\n", "")
+def test_diverse_beams(trained, corpus):
+    """By fairseq-generate, whose batches hold any sentences, the same as by fairseq-interactive."""
+    words = ("--beam", 4, "--diverse-beam-groups", 2, "--nbest", 4)
+    found = hypotheses(generate(trained.data, trained.path, *words, "--batch-size", 3))
+    text = (corpus.text / "test.xx").read_text()
+    options = ("--path", trained.path, "--cpu", *words)
+    alone = hypotheses(call("interactive", trained.data, *options, stdin=text).out)
+    assert_same_hypotheses(found, alone)

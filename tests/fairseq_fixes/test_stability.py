@@ -1,11 +1,9 @@
 """Trainings that diverge, what their users read, and the types that trainings compute with."""
 
-import logging
 from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.nan_detector import NanDetector
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq_programs import refusal, training
 from helpers import SMALL, build_model, pad_batch, random_sentences, shift
@@ -61,28 +59,6 @@ def test_what_is_explained(text, said):
     with pytest.raises(UserError if said else FloatingPointError) as caught:
         trainings.train_step(fail, trainer)
     assert (said or text) in str(caught.value)
-
-
-def test_detector_watches_gradients_of_the_encoders_output(caplog):
-    """It names the broken module, on the way up or down (the root's slope at 0, times 0)."""
-    model, dictionary = build_model()
-    source = pad_batch(random_sentences(dictionary, (3, 5)), dictionary, left=True)
-    broken = model.encoder.layers[1].feed_forward.fc1
-
-    def detect(finish):
-        caplog.clear()
-        with caplog.at_level(logging.WARNING), NanDetector(model):
-            finish(model.encoder(source)["encoder_out"][0]).backward()
-        assert not any(m._forward_hooks or m._backward_hooks for m in model.modules())
-        return [r.getMessage() for r in caplog.records if r.name == "fairseq.nan_detector"]
-
-    (line,) = detect(lambda out: (out * 0).sum().sqrt())
-    assert "NaN detected in output of encoder, " in line and line.endswith("backward")
-    with torch.no_grad():
-        broken.bias[0] = torch.inf
-    found = [line.split(", shape")[0] for line in detect(torch.sum)]
-    place = "detected in output of encoder.layers.1.feed_forward.fc1"
-    assert found == [f"Inf {place}", f"NaN {place}"]
 
 
 @pytest.mark.parametrize("kind", ["linear", "gated", "conv"])

@@ -94,10 +94,10 @@ def test_a_second_ctrl_c_ends_at_once():
         stop.begin(object())
         assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
         signal.raise_signal(signal.SIGINT)
-        assert stop.wishes() == (signal.SIGINT, 0)
+        assert stop.requests() == (signal.SIGINT, 0)
         assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
         signal.raise_signal(signal.SIGTERM)  # from a batch system: it is ending already
-        assert stop.wishes() == (signal.SIGINT, 0)
+        assert stop.requests() == (signal.SIGINT, 0)
 
 
 def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def save_count(ended, folder, count):
 
 
 @pytest.mark.parametrize("count", ["x", {"best": "x", "num_runs": 1}, {"best": 1.0}])
-def test_a_count_that_is_none(corpus, ended, tmp_path, count):
+def test_an_invalid_count(corpus, ended, tmp_path, count):
     save_count(ended, tmp_path, count)
     said = refusal("train", *training(corpus.data, tmp_path, *PATIENT))
     assert said.startswith(f"{tmp_path / LAST} has an invalid count for --patience")

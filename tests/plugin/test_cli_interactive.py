@@ -80,6 +80,21 @@ def test_the_hub_leaves_blank_sentences_blank(hub):
     assert hub.translate([]) == []
 
 
+def test_the_hub_takes_any_iterable(hub, tmp_path):
+    """One result per sentence; too long ones have an empty one if they are to be skipped."""
+    lines = ["w01 w02", "", "w03"]
+    expected, long = hub.translate(lines), " ".join(["w01"] * 99)
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
+    with open(tmp_path / "text") as file:
+        assert hub.translate(file) == expected
+    assert hub.translate(line for line in lines) == expected == hub.translate(map(str, lines))
+    assert list(map(hub.translate, (iter([line]) for line in lines))) == [[e] for e in expected]
+    skipped = hub.translate([long, *lines, long], skip_invalid_size_inputs=True)
+    assert skipped == ["", *expected, ""]
+    with pytest.raises(Exception, match="Size of sample #1 is invalid"):
+        hub.translate(["w01", long])
+
+
 def test_the_hub_refuses_other_dictionaries(world, tmp_path):
     for folder in ("model", "other"):
         shutil.copytree(world.data, tmp_path / folder)

@@ -6,7 +6,10 @@ from fairseq_programs import PACKAGE, assert_same_hypotheses, generate, hypothes
 
 IMPORTED_FIRST = """
 import sys
+hooks, modules = list(sys.meta_path), set(sys.modules)
 import resmlp_mt
+assert sys.meta_path == hooks
+assert not {name for name in set(sys.modules) - modules if name.startswith("sklearn")}
 heavy = {"torch", "fairseq", "numpy", "sentencepiece", "matplotlib", "resmlp_mt.text"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 
@@ -41,6 +44,9 @@ def test_imported_before_fairseq(trained, tmp_path):
     user_dir = tmp_path / "resmlp_mt"  # away from the checkout
     shutil.copytree(PACKAGE, user_dir, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "site").mkdir()
+    code = "from resmlp_mt import ResMLPModel; import logging; print(logging.root)"
+    quiet = process("-W", "default", "-c", code)
+    assert quiet.stdout == "<RootLogger root (WARNING)>\n" and not quiet.stderr
     result = process(
         *("-c", IMPORTED_FIRST, f"{user_dir}:{user_dir}/:{tmp_path}/site/../resmlp_mt"),
         *(trained.data, "--path", trained.path, "--beam", 4, "--cpu", "--user-dir", user_dir),

@@ -17,6 +17,14 @@ Options = dict[str, list[str]]  # a command line: the values of each option, non
 Value = str | int | float | bool
 _LITERALS = (ast.Expression, ast.Constant, ast.Name, ast.Tuple, ast.List, ast.Dict)
 _LITERALS += (ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context)
+# options whose values are text; with others a recipe could name files to write or a program to run
+_TEXTS = "activation-fn adam-betas adafactor-eps adaptive-softmax-cutoff best-checkpoint-metric "
+_TEXTS += "criterion ddp-backend decoder-attention decoder-conv-type decoder-kernel-size-list "
+_TEXTS += "decoder-layers decoder-layers-to-keep encoder-attention encoder-conv-type "
+_TEXTS += "encoder-kernel-size-list encoder-layers encoder-layers-to-keep eval-bleu-args "
+_TEXTS += "eval-bleu-detok eval-bleu-detok-args eval-bleu-remove-bpe left-pad-source "
+_TEXTS += "left-pad-target log-format lr lr-scheduler normalization optimizer task token-mixing "
+_TEXTS += "update-epoch-batch-itr"
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,8 @@ def _is_option(name: str, value) -> bool:
     Python, and "--user-dir" anywhere would import a module."""
     if not re.fullmatch(r"[A-Za-z][\w-]*", name) or not isinstance(value, Value):
         return False
+    if isinstance(value, str) and value != "max-update" and name not in _TEXTS.split():
+        return False
     text = str(value).strip()
     if re.match(r"-[^\d.]", text):
         return False
@@ -130,8 +140,8 @@ def load_recipe(name: str | Path) -> Recipe:
     for place, option, value in _flat(values["options"]):
         if not _is_option(option, value):
             raise UserError(
-                f"{path}: {place} = {value!r:.60}: it must be a number, true, false, or text that "
-                "is neither an option nor code"
+                f"{path}: {place} = {value!r:.60}: it must be a number, true, false, or a word or "
+                "literal where fairseq-train expects one (give other options after --)"
             )
     return Recipe(name=str(name), **{key.replace("-", "_"): v for key, v in values.items()})
 

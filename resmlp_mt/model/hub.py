@@ -1,0 +1,94 @@
+"""What ``ResMLPModel.from_pretrained`` gives: a model that translates text."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairseq import hub_utils
+from omegaconf import OmegaConf
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.model_folder import check_dictionaries, found_beside
+
+# kinds of bpe and tokenizer that read files of this machine alone; others fetch what they need
+LOCAL = (None, "sentencepiece", "subword_nmt", "fastbpe", "byte_bpe", "bytes", "characters")
+LOCAL = (*LOCAL, "moses", "nltk", "space")
+
+
+class Hub(hub_utils.GeneratorHubInterface):
+    """fairseq's interface to a model, its subwords and its search."""
+
+    def __init__(self, cfg, task, models):
+        super().__init__(cfg, task, models)
+        self.bpe = task.build_bpe(cfg.bpe)  # a task knows the direction
+
+    def sample(
+        self,
+        sentences: str | Iterable[str],
+        beam: int = 1,
+        verbose: bool = False,
+        skip_invalid_size_inputs: bool = False,
+        **kwargs,
+    ) -> str | list[str]:
+        """A translation per sentence, in order: "" for blank ones and, if they are to be skipped,
+        for those that are too long. ``translate`` is this with beam 5."""
+        if isinstance(sentences, str):
+            return self.sample([sentences], beam, verbose, skip_invalid_size_inputs, **kwargs)[0]
+        sources = [self.encode(sentence) for sentence in sentences]
+        results, longest = [""] * len(sources), self.max_positions[0]
+        given = [
+            number
+            for number, source in enumerate(sources)
+            if len(source) > 1  # its end counts
+            and not (skip_invalid_size_inputs and len(source) > longest)
+        ]
+        if given:
+            found = self.generate([sources[i] for i in given], beam, verbose, **kwargs)
+            for number, hypotheses in zip(given, found, strict=True):
+                results[number] = self.decode(hypotheses[0]["tokens"])
+        return results
+
+
+def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
+    """The model of *folder*, with the subwords and the length penalty beside it. The folder of
+    ``dict.*.txt`` is relative to the model's if *data_name* begins with a dot; several checkpoints,
+    joined by colons, are an ensemble."""
+    names = checkpoint_file.split(os.pathsep)
+    for name in names:  # fairseq would look for a download
+        if not (folder / name).is_file():
+            raise UserError(
+                f"{folder / name}: no such file: give the folder of a model, unpacked, and its "
+                "checkpoint_file"
+            )
+    data = folder / data_name if data_name.startswith(".") else Path(data_name)
+    options = {**found_beside(folder, data, options.get("bpe", "sentencepiece")), **options}
+    if "sentencepiece_model" in options:
+        options.setdefault("bpe", "sentencepiece")
+    loaded = hub_utils.from_pretrained(str(folder), checkpoint_file, data_name, **options)
+    for kind in ("bpe", "tokenizer"):
+        _check_local(loaded["args"], kind, options, folder / checkpoint_file)
+    hub = Hub(loaded["args"], loaded["task"], loaded["models"])
+    languages = (hub.task.cfg.source_lang, hub.task.cfg.target_lang)
+    for name in names:
+        check_dictionaries(folder / name, data, languages)
+    return hub
+
+
+def _check_local(cfg, kind: str, given: dict, path: Path) -> None:
+    """Refuse a tokenizer or BPE that a checkpoint chose, not the caller, and that fetches files."""
+    chosen = OmegaConf.to_container(cfg).get(kind)  # type: ignore[union-attr]
+    chosen = chosen if isinstance(chosen, dict) else {"_name": chosen}
+    # fairseq ignores the caller's kind if the checkpoint has one
+    if chosen.get("_name") == given.get(kind) is not None:
+        return
+    if chosen.get("_name") not in LOCAL:
+        raise UserError(
+            f"{path}: its {kind}, {chosen.get('_name')!r:.60}, may fetch files, and nothing is "
+            f"fetched because a checkpoint says so: give {kind}="
+        )
+    for option, value in chosen.items():
+        if option not in given and "://" in str(value):
+            raise UserError(
+                f"{path}: its option {option} is an address, {value}, and nothing is fetched "
+                f"because a checkpoint says so: give {option}= or {kind}="
+            )

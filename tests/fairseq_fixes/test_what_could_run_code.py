@@ -1,0 +1,130 @@
+"""fairseq's sources, read: what could run text from a file is guarded, or cannot get such text."""
+
+import ast
+import importlib
+import time
+from pathlib import Path
+
+import fairseq
+import fairseq_cli
+import pytest
+from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
+from fairseq_programs import process, refusal
+
+from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.safety import literal
+
+# calls, by the last two names, that run code, start a program or read a format that can
+RUN = {"eval", "exec", "compile", "__import__", "importlib.import_module", "os.system", "os.popen"}
+RUN |= {f"subprocess.{name}" for name in ("call", "check_call", "check_output", "run", "Popen")}
+RUN |= {"pickle.load", "pickle.loads", "yaml.load", "joblib.load", "hub.load", "dill.load"}
+OPENED = {"torch.load": "weights_only", "np.load": "allow_pickle", "numpy.load": "allow_pickle"}
+
+# what is left besides eval, and why no file reaches it
+HARMLESS = {
+    "names of fairseq's own files": {
+        *("criterions", "data.audio", "data.encoders", "model_parallel.criterions"),
+        *("model_parallel.models", "models", "models.ema", "models.huggingface", "optim"),
+        *("optim.lr_scheduler", "scoring", "tasks"),
+    },
+    "--user-dir of the command line": {"utils"},
+    "a module of apex": {"optim.fused_adam"},
+    "replaced: see test_a_folder_runs_no_shell": {"data.fasta_dataset"},
+    "a program of the environment, with a path of the command line": {"data.plasma_utils"},
+    "what other processes of the training and Slurm say": {"distributed.utils"},
+    "--post-save-script of the command line, for audio": {"tasks.audio_pretraining"},
+    "PyYAML's FullLoader, which makes no objects": {"data.audio.data_cfg"},
+    "a vocoder of fairseq's own repository": {"models.speech_to_text.hub_interface"},
+}
+
+
+def calls(path):
+    """The names of the dangerous calls in a file."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call):
+            name = ".".join(ast.unparse(node.func).split(".")[-2:])
+            words = [word.arg for word in node.keywords]
+            if (
+                name in RUN
+                or OPENED.get(name, "") in words
+                or name == "np.load"
+                and len(node.args) > 2
+            ):
+                yield name
+
+
+def test_every_call_is_known():
+    evaluating, others = set(), set()
+    for package in (fairseq, fairseq_cli):
+        (root,) = map(Path, package.__path__)
+        for path in sorted(root.rglob("*.py")):
+            name = ".".join(path.relative_to(root.parent).with_suffix("").parts)
+            if name.startswith("fairseq.examples"):  # imported by --user-dir alone
+                continue
+            found = set(calls(path))
+            if "eval" in found:
+                evaluating.add(name)
+            if found - {"eval"}:
+                others.add(name.removeprefix("fairseq.").removesuffix(".__init__"))
+    assert others == set().union(*HARMLESS.values())
+    assert len(evaluating) > 15
+    for name in evaluating:
+        assert importlib.import_module(name).eval is literal, name
+
+
+LITERALS = [
+    *("[(512, 3)] * 20", "True", "(0.9, 0.98)", " 1e-4", "-1 + 2 * 3", "10,20", "'a' * 3 + 'b'"),
+    *("[1] * 2 + 2 * [3]", '{"name": [1], 2: None}', Wav2Vec2Config.conv_feature_layers),
+]
+CODE = [
+    *("__import__('os').system('true')", "[x for x in (1,)]", "(lambda: 1)()", "open", "f'{1}'"),
+    *("1 if True else 2", "2 ** 99999", "1 / 0", "a.b", "{**{}}", "(x := 1)", "'%s' % 1", b"1"),
+    *("1 +", "\0", "", "[1] + (1,)", "{[]: 1}", "[" * 500 + "]" * 500, "-" * 9000 + "1"),
+    *("[[[0] * 100000] * 100000] * 1", "'a' * 10 ** 9", "'a' * 1000000000", "[0] * 5000 * 5000"),
+    *("[[0] * 9000, [0] * 9000]", "[0] * 9000 + [0] * 9000", "9" * 5000, "[" + "0, " * 9000 + "]"),
+]
+
+
+@pytest.mark.parametrize("text", LITERALS)
+def test_literals(text):
+    assert literal(text) == eval(text.strip())
+
+
+@pytest.mark.parametrize("text", CODE, ids=lambda text: f"{text[:30]!r}")
+def test_code_and_large_literals(text):
+    before = time.process_time()
+    with pytest.raises(UserError, match="is refused, which fairseq would run"):
+        literal(text)
+    assert time.process_time() - before < 1
+
+
+def test_what_is_no_text():
+    with pytest.raises(TypeError):  # as eval does: fairseq relies on it
+        literal(True)
+
+
+def test_overrides_run_no_code(trained, tmp_path):
+    for name in ("validate", "generate"):
+        words = (trained.data, "--path", trained.path, "--cpu", "--task", "translation")
+        code = f"__import__('os').system('touch {tmp_path}/marker')"
+        for overrides in (code, f"{{'adaptive_softmax_cutoff': {code!r}}}"):
+            refusal(
+                name, *words[: None if name == "validate" else 4], "--model-overrides", overrides
+            )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_runs_no_shell(corpus, tmp_path):
+    """fairseq would hand names of files to a shell; the languages come from such names, too."""
+    language = "x;touch marker;"
+    for kind in ("xx", "yy"):
+        (tmp_path / f"dict.{kind}.txt").write_bytes((corpus.data / f"dict.{kind}.txt").read_bytes())
+    (tmp_path / f"dict.{language}.txt").write_bytes((corpus.data / "dict.xx.txt").read_bytes())
+    for side in (language, "yy"):
+        for kind in ("fasta", "idx", "bin"):
+            (tmp_path / f"valid.{language}-yy.{side}.{kind}").write_text("> a\nw01\n")
+    words = (tmp_path, "--arch", "resmlp_mt_tiny", "--cpu", "--batch-size", 8, "--max-update", 1)
+    words += ("--dataset-impl", "fasta")  # a checkpoint may say so
+    done = process("-m", "fairseq_cli.train", *words, "--user-dir", "resmlp_mt", cwd=Path.cwd())
+    assert "FASTA is not read" in done.stderr, done.stderr[-500:]
+    assert not (Path.cwd() / "marker").exists()
