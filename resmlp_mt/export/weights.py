@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.affine import Affine, activation_function
 from resmlp_mt.model.inference import (
     FoldedConvTokenMixing,
     FoldedTokenMixing,
@@ -21,7 +21,6 @@ from resmlp_mt.model.inference import (
     before,
     fold_layer,
 )
-from resmlp_mt.model.lean import activation_function
 from resmlp_mt.model.mixing import (
     ConvTokenMixing,
     GatedTokenMixing,

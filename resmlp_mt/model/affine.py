@@ -1,7 +1,11 @@
-"""The per-channel affine map that stands where a Transformer has LayerNorm."""
+"""The maps of single numbers: Aff, which stands where a Transformer has LayerNorm, and GELU."""
+
+from collections.abc import Callable
 
 import torch
+from fairseq import utils
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class Affine(nn.Module):
@@ -16,3 +20,9 @@ class Affine(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.addcmul(self.beta, self.alpha, x)
+
+
+def activation_function(name: str) -> Callable[[Tensor], Tensor]:
+    """fairseq's function of that name, but for its ``gelu``, which computes in float32 whatever the
+    type of the states."""
+    return F.gelu if name == "gelu" else utils.get_activation_fn(name)

@@ -9,13 +9,12 @@ from functools import partial
 
 import torch
 from fairseq.distributed import fsdp_wrap
-from fairseq.modules import LayerNorm, MultiheadAttention
+from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.lean import Dropout, activation_function, compose
+from resmlp_mt.model.affine import Affine, activation_function
 from resmlp_mt.model.memory import BeamHistory, DecodingMemory, SourceMemory
 from resmlp_mt.model.mixing import TOKEN_MIXING, NoTokenMixing
 from resmlp_mt.model.padding import zero_padding
@@ -33,7 +32,7 @@ class Branch(nn.Module):
         super().__init__()
         self.pre = build_norm(cfg, channels)
         self.post = Affine(channels, cfg.layerscale_init)
-        self.dropout = Dropout(cfg.dropout, module_name=self.__class__.__name__)
+        self.dropout = FairseqDropout(cfg.dropout, module_name=self.__class__.__name__)
 
 
 class TokenMixingBranch(Branch):
@@ -62,18 +61,14 @@ class FeedForwardBranch(Branch):
         self.fc2 = nn.Linear(hidden, channels)
         self.activation_fn = activation_function(str(cfg.activation_fn))
         share = float(cfg.activation_dropout or cfg.relu_dropout or 0)
-        self.activation_dropout = Dropout(share, module_name=self.__class__.__name__)
+        self.activation_dropout = FairseqDropout(share, module_name=self.__class__.__name__)
         for linear in (self.fc1, self.fc2):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        h = compose(self.fc1, self.pre, x)
-        y = compose(self._dropped_fc2, self.activation_fn, h)
+        y = self.fc2(self.activation_dropout(self.activation_fn(self.fc1(self.pre(x)))))
         return x + self.dropout(self.post(y))
-
-    def _dropped_fc2(self, h: Tensor) -> Tensor:
-        return self.fc2(self.activation_dropout(h))
 
 
 class CrossAttentionBranch(Branch):
@@ -101,7 +96,7 @@ class CrossAttentionBranch(Branch):
     ) -> tuple[Tensor, Tensor | None]:
         """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with *source*,
         which stands for both, x is R x C. The weights are H x B x T x S."""
-        query, heads = compose(self.attn.q_proj, self.pre, x), self.attn.num_heads
+        query, heads = self.attn.q_proj(self.pre(x)), self.attn.num_heads
         drop = self.attn.dropout_module
         share = drop.p if drop.training or drop.apply_during_inference else 0.0
         if source is None:

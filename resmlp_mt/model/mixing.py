@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.lean import activation_function
+from resmlp_mt.model.affine import activation_function
 from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.padding import zero_padding
 
@@ -28,9 +28,6 @@ def register_mixing(name: str, cls: type[nn.Module] | None = None):
     if TOKEN_MIXING.setdefault(name, cls) is not cls:
         raise UserError(f"register_mixing: there is another {name} already: choose another name")
     return cls
-
-
-# ---- linear: the paper's ------------------------------------------------------------------------
 
 
 @register_mixing("linear")
@@ -110,9 +107,6 @@ class TokenMixing(nn.Module):
         return history.rows[id(self)][history.position]
 
 
-# ---- toeplitz -----------------------------------------------------------------------------------
-
-
 @register_mixing("toeplitz")
 class ToeplitzTokenMixing(TokenMixing):
     """A whose entries depend on the distance alone: ``A[t, s] = w[t - s]``.
@@ -132,9 +126,6 @@ class ToeplitzTokenMixing(TokenMixing):
             w = self.weight[:, centre - length + 1 : centre + length]
         # w holds distances 1 - T .. T - 1; row t reads w[t], w[t - 1], ... counted from T - 1
         return w.flip(-1).unfold(-1, length, 1).flip(-2)
-
-
-# ---- gated --------------------------------------------------------------------------------------
 
 
 @register_mixing("gated")
@@ -169,9 +160,6 @@ class GatedTokenMixing(nn.Module):
         # the bias of W_v would reach every position
         value = zero_padding(value, padding_mask)
         return self.output(self.toeplitz(value, history) * self.activation(gate))
-
-
-# ---- conv ---------------------------------------------------------------------------------------
 
 
 @register_mixing("conv")
@@ -213,9 +201,6 @@ class ConvTokenMixing(nn.Module):
         left = reach if self.causal else reach // 2
         padded = F.pad(x, (0, 0, 0, 0, left, reach - left))
         return padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
-
-
-# ---- none ---------------------------------------------------------------------------------------
 
 
 @register_mixing("none")

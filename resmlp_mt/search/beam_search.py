@@ -2,7 +2,8 @@
 
 At each step fairseq's generator copies the encoder's output and every hypothesis, and passes over
 the scores of the whole vocabulary some eight times. This one stores tokens and the parent of each
-hypothesis, and puts the hypotheses together at the end.
+hypothesis, and puts the hypotheses together at the end. Worth 1.1x to 1.3x on a CPU with AVX-512:
+results.jsonl, worth/search.
 """
 
 import textwrap

@@ -63,6 +63,29 @@ def test_layerdrop_drops_layers_in_training_only():
     assert len({round(loss_of(dropping, dictionary).item(), 5) for _ in range(12)}) > 1
 
 
+def test_dropout_comes_last_in_a_branch():
+    """Behind the affine map, whose output is 1 here."""
+    model, _ = build_model(dropout=0.1)
+    branch = model.encoder.layers[0].feed_forward.train()
+    torch.nn.init.zeros_(branch.post.alpha)
+    torch.nn.init.ones_(branch.post.beta)
+    y = branch(torch.full((50, 40, 16), 9.0))
+    assert gap(y.unique(), torch.tensor([9.0, 9 + 1 / 0.9])) < 1e-6
+    assert abs((y == 9).float().mean() - 0.1) < 0.02
+
+
+@torch.no_grad()
+def test_retained_dropout_drops_in_generation():
+    """fairseq's --retain-dropout, for all modules or those that it names."""
+    for names, drops in ((None, True), (["FeedForwardBranch"], True), (["Other"], False)):
+        model, dictionary = build_model(dropout=0.5)
+        source = pad_batch(random_sentences(dictionary, (4, 4)), dictionary)
+        prev = torch.full((2, 3), 5)
+        model.make_generation_fast_(retain_dropout=True, retain_dropout_modules=names)
+        first, second = (model(source, None, prev)[0] for _ in range(2))
+        assert (gap(first, second) > 1e-3) == drops
+
+
 @pytest.mark.parametrize("offload", [False, True])
 def test_checkpointed_activations_change_no_loss_and_no_gradient(offload):
     """Layers are recomputed for the backward pass."""
@@ -80,6 +103,24 @@ def test_checkpointed_activations_change_no_loss_and_no_gradient(offload):
     assert gap(loss, other_loss) < 1e-6
     for a, b in zip(gradients, other_gradients):
         assert gap(a, b) < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["linear", "toeplitz", "gated", "conv"])
+def test_training_and_the_encoder_compile_to_one_graph_each(kind):
+    options = dict(decoder_layers=1, encoder_layers=1, dropout=0.1, token_mixing=kind)
+    model, dictionary = build_model(token_positional_embeddings=kind == "conv", **options)
+    source = pad_batch(random_sentences(dictionary, (3, 7, 5)), dictionary, left=True)
+    prev = pad_batch(random_sentences(dictionary, (4, 2, 6), 1), dictionary)
+    torch._dynamo.reset()
+    compiled = torch.compile(model.train(), fullgraph=True, backend="eager")
+    loss = compiled(source, None, prev)[0].float().log_softmax(-1).sum()
+    loss.backward()
+    assert all(p.grad is not None for p in model.parameters())
+    model.eval()
+    encode = torch.compile(model.encoder, fullgraph=True, backend="eager")
+    with torch.no_grad():
+        (expected,), (found,) = (f(source)["encoder_out"] for f in (model.encoder, encode))
+    torch.testing.assert_close(found, expected)
 
 
 def test_layers_to_keep_prune_a_model_as_it_is_loaded():

@@ -1,0 +1,62 @@
+"""The label-smoothed loss that reads its scores once equals fairseq's."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    label_smoothed_nll_loss,
+)
+from helpers import build_model, gap
+from torch.nn import functional as F
+
+from resmlp_mt import fairseq_fixes
+from resmlp_mt.loss import CACHED, SmoothedLoss
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("types", [7, 1000, CACHED + 1])
+def test_smoothed_loss_is_that_of_fairseq(types, smoothing):
+    """In several pieces, with padding and with a gradient that is not 1; nothing is changed."""
+    scores = (5 * torch.randn(2 * CACHED // types + 3, types)).requires_grad_()
+    targets = torch.randint(types, (len(scores),))
+    targets[::2] = 1
+    before = scores.detach().clone()
+
+    def found(loss, plain):
+        (gradient,) = torch.autograd.grad(loss * 0.3, scores)
+        return loss, plain, gradient
+
+    logs = F.log_softmax(scores, -1, torch.float64)
+    theirs = found(*label_smoothed_nll_loss(logs, targets, smoothing, ignore_index=1))
+    ours = found(*SmoothedLoss.apply(scores, targets, smoothing, 1))
+    for mine, other in zip(ours, theirs):
+        assert gap(mine, other.view(mine.shape).float()) < 1e-4
+    assert torch.equal(scores, before)
+    half = scores.detach().bfloat16().requires_grad_()
+    loss, _ = SmoothedLoss.apply(half, targets, smoothing, 1)
+    loss.backward()
+    assert half.grad.dtype == torch.bfloat16 and abs(loss / theirs[0] - 1) < 0.01
+
+
+def test_a_model_with_probabilities_of_its_own():
+    """It keeps fairseq's loss, as with the decoder of fairseq's pointer generator."""
+    fairseq_fixes.apply()
+    model, _ = build_model()
+    criterion = LabelSmoothedCrossEntropyCriterion(SimpleNamespace(target_dictionary=None), True, 0)
+    criterion.padding_idx = 1
+    scores, sample = torch.randn(1, 2, 50), {"target": torch.tensor([[7, 8]])}
+
+    def loss():
+        return criterion.compute_loss(model, (scores, None), sample)[0]
+
+    assert gap(loss(), F.cross_entropy(scores[0], sample["target"][0], reduction="sum")) < 1e-5
+
+    class Uniform(type(model.decoder)):
+        def get_normalized_probs(self, net_output, log_probs, sample=None):
+            return torch.full_like(net_output[0], 1 / 50).log()
+
+    model.decoder.__class__ = Uniform
+    assert gap(loss(), torch.tensor(2 * math.log(50))) < 1e-5
