@@ -24,7 +24,8 @@ from resmlp_mt.text.lines import (
 )
 from resmlp_mt.text.subwords import SPACE
 
-CHUNK = 512  # lines read and sorted by length together
+# lines that are read and sorted by length together: few at first, so that some are written soon
+CHUNK, LARGEST_CHUNK = 128, 2048
 STDOUT = STDIN
 # where a line that is longer than the model reads is cut
 ENDS = (".", "!", "?", "…")  # of a sentence, where a space follows
@@ -109,12 +110,16 @@ def _is_file(source: Path) -> bool:
 
 
 def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
-    """At most CHUNK lines; fewer where no further line has arrived, which a None says."""
+    """CHUNK lines, then twice as many each time, up to LARGEST_CHUNK; fewer where no further line
+    has arrived, which a None says."""
     chunk: list[str] = []
+    size = CHUNK
     for line in lines:
         if line is not None:
             chunk.append(line)
-        if chunk and (line is None or len(chunk) == CHUNK):
+        if chunk and (line is None or len(chunk) == size):
+            if line is not None:
+                size = min(2 * size, LARGEST_CHUNK)
             yield chunk
             chunk = []
     if chunk:
