@@ -73,6 +73,8 @@ def parse_args() -> Namespace:
     add("--quick", action="store_true", help="small sizes, to see that it runs")
     add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
     add("--threads", **WHOLE, default=torch.get_num_threads(), help="(default: PyTorch's)")
+    help = "wall: on an idle machine (default); cpu: CPU time, for one thread beside other work"
+    add("--clock", choices=("wall", "cpu"), default="wall", help=help)
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--seed", type=int, default=1, metavar="N", help="of weights and tokens (default: 1)")
     add("--result", metavar="NAME", help="add a line of that name to docs/results/results.jsonl")
@@ -82,6 +84,8 @@ def parse_args() -> Namespace:
             setattr(args, name, values[args.quick])
     if args.device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch finds no GPU here")
+    if args.clock == "cpu" and (args.threads > 1 or args.device == "cuda"):
+        raise UserError("--clock cpu: times of several threads add up: give --threads 1")
     if args.mode == "text" and args.ctranslate2 and not (args.transformer and args.data):
         raise UserError("--ctranslate2: give --transformer and --data, too")
     return args
@@ -102,7 +106,8 @@ def main() -> None:
     print(f"PyTorch uses {cpu['pytorch']}", *map("=".join, cpu["limits"].items()))
     found = known[args.mode](args)
     if args.result:
-        numbers = {"threads": args.threads, "cpu": results.cpu(), args.mode: found}
+        setting = {"threads": args.threads, "clock": args.clock, "cpu": results.cpu()}
+        numbers = {**setting, args.mode: found}
         results.append(args.result, numbers, args.seed)
 
 

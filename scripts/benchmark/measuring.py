@@ -8,21 +8,25 @@ import torch
 from results import number, spread
 
 
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
 def alternate(
-    runs: dict[str, Callable[[], object]], repeats: int, warm: bool = False
+    runs: dict[str, Callable[[], object]], repeats: int, clock: str, warm: bool = False
 ) -> dict[str, list[float]]:
-    """Seconds per run, by system: A B A B ..., after a first round that does not count,
-    unless they are *warm*."""
+    """Seconds per run, by system: A B A B ..., after a first round that does not count, unless they
+    are *warm*."""
+    now = CLOCKS[clock]
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     for repeat in range(warm, 1 + repeats):
         for name, run in runs.items():
             wait()
-            start = time.perf_counter()
+            start = now()
             run()
             wait()
             if repeat:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(now() - start)
     return seconds
 
 
@@ -39,7 +43,7 @@ def timed(
     The speed-up is the ratio of times taken right after each other, so that a slow phase of the
     machine slows both.
     """
-    seconds = alternate(runs, args.repeats, warm)
+    seconds = alternate(runs, args.repeats, args.clock, warm)
     found, rows = {}, []
     for name, taken in seconds.items():
         of = found[name] = {
