@@ -36,7 +36,7 @@ resmlp-mt prepare -s en -t "$target" --trainpref "$FROM/train" --validpref "$FRO
     --out "$OUT/data"
 
 # 300,000 updates of 32,768 tokens, on all GPUs of this machine. For several machines see
-# scripts/slurm.
+# docs/training.md.
 resmlp-mt train "$OUT/data/data-bin" --recipe paper --arch "$ARCH" --out "$RUN" \
     ${MAX_UPDATE:+--max-update "$MAX_UPDATE"} -- "$@"
 

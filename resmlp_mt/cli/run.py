@@ -18,7 +18,7 @@ import shlex
 
 from resmlp_mt.cli.arguments import LENPEN, OUT_FOLDER, SEED, WHOLE
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
-from resmlp_mt.cli.train import add_training_options
+from resmlp_mt.cli.train import add_training_options, training_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,20 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from resmlp_mt.pipeline.train.recipe import load_recipe
-
-    recipe = load_recipe(args.recipe)
+    training = training_options(args)
+    recipe = training.recipe
+    if args.cpu:
+        training.fairseq_options.append("--cpu")
     # without --seed: the data are the same whatever the seed of the training
     size = recipe.vocab_size
     preparation = preparation_of(args, args.out / "data", default_vocab_size=size)
     from resmlp_mt.pipeline.run import Run
-    from resmlp_mt.pipeline.train.command import Devices
 
-    same = ("precision", "tokens", "max_tokens", "seed", "threads", "arch", "max_update", "beam")
-    options = {name: getattr(args, name) for name in (*same, "lenpen", "cpu", "fairseq_options")}
-    for name in ("max_update", "tokens", "beam", "lenpen"):
-        options[name] = options[name] or getattr(recipe, name)
-    work = Run(args.out, recipe, preparation, devices=Devices(args.gpus), **options)
+    search = (args.beam or recipe.beam, args.lenpen or recipe.lenpen)
+    work = Run(args.out, preparation, training, *search, args.cpu)
     result, model = work.run(), args.out / "model"
     layers = f"{result['encoder_layers']} + {result['decoder_layers']} layers"
     channels = f"{result['encoder_embed_dim']} channels, {result['parameters']:,} parameters"

@@ -1,10 +1,8 @@
-"""Train with a recipe: on a CPU, one GPU, several, or several machines.
+"""Train with a recipe: on a CPU, one GPU or several.
 
   resmlp-mt train DATA --out DIR                               what this machine has
   resmlp-mt train DATA --out DIR --recipe paper --arch transformer_wmt_en_de
   resmlp-mt train DATA --out DIR -- --dropout 0.2              more options of fairseq-train
-  resmlp-mt train DATA --out DIR --nodes 2 --gpus 8 --node-rank 0 --master-addr HOST
-                                                               on each machine, with its rank
 
 prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
 folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and
@@ -16,15 +14,13 @@ paper.toml (WMT14, millions) give their reasons. TensorBoard: -- --tensorboard-l
 which needs pip install ".[tensorboard]".
 """
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE
 from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.train.command import MAX_TOKENS, PORT, PRECISIONS, Devices, quoted
+from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions, quoted
 from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 
 
@@ -41,49 +37,45 @@ def add_training_options(parser: ArgumentParser) -> None:
     add("--tokens", **WHOLE, help=help)
     help = f"per batch on one GPU; lower it if memory is too small (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
-    add("--gpus", **WHOLE, help="GPUs on each machine (default: all, or the CPU)")
+    add("--gpus", **WHOLE, help="number of GPUs (default: all, or the CPU)")
     help = "fp32, bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"
     add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
     add("--threads", **WHOLE, help="CPU threads")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add, number = parser.add_argument, dict[str, Any](type=int, metavar="N")
+    add = parser.add_argument
     add("data", type=Path, metavar="DATA", help="folder of binary data")
     add("--out", **OUT_FOLDER, help="folder for checkpoints")
     add_training_options(parser)
     add("--seed", **SEED, help="seed (default: 1)")
     for flag in (("--source-lang", "-s"), ("--target-lang", "-t")):
         add(*flag, metavar="LANG", help="needed if DATA has several pairs")
-    add("--nodes", **WHOLE, default=1, help="number of machines (default: 1)")
-    add("--node-rank", **number, default=0, help="number of this one (default: 0)")
-    help = "host name of the first machine (default: the variable MASTER_ADDR)"
-    add("--master-addr", default=os.environ.get("MASTER_ADDR"), metavar="HOST", help=help)
-    add("--master-port", **number, default=PORT, help=f"port there (default: {PORT})")
+
+
+def training_options(args: Namespace) -> TrainingOptions:
+    recipe = load_recipe(args.recipe)
+    return TrainingOptions(
+        recipe,
+        args.arch,
+        args.max_update or recipe.max_update,
+        args.tokens or recipe.tokens,
+        args.max_tokens,
+        args.gpus,
+        args.precision,
+        args.seed,
+        args.threads,
+        args.fairseq_options,
+    )
 
 
 def run(args: Namespace) -> None:
-    recipe = load_recipe(args.recipe)
+    options = training_options(args)
     if not args.data.is_dir():  # before what takes seconds to import
         raise UserError(f"{args.data}: no such folder: give one of resmlp-mt prepare")
     from resmlp_mt.pipeline.train.training import Training
 
-    training = Training(
-        args.data,
-        args.out,
-        args.arch,
-        recipe,
-        max_update=args.max_update,
-        devices=Devices(args.gpus, args.nodes, args.node_rank, args.master_addr, args.master_port),
-        precision=args.precision,
-        tokens=args.tokens,
-        max_tokens=args.max_tokens,
-        seed=args.seed,
-        threads=args.threads,
-        source_lang=args.source_lang,
-        target_lang=args.target_lang,
-        fairseq_options=args.fairseq_options,
-    )
+    training = Training(args.data, args.out, options, args.source_lang, args.target_lang)
     training.check_data()
     print(f"    {quoted(training.command(), training.environment())}", file=sys.stderr, flush=True)
     training.run()

@@ -22,8 +22,7 @@ from resmlp_mt.pipeline.prepare.preparation import Preparation
 from resmlp_mt.pipeline.score.sacre import score
 from resmlp_mt.pipeline.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.pipeline.steps import Steps
-from resmlp_mt.pipeline.train.command import Devices
-from resmlp_mt.pipeline.train.recipe import Recipe
+from resmlp_mt.pipeline.train.command import TrainingOptions
 from resmlp_mt.pipeline.train.training import Training
 from resmlp_mt.pipeline.translate.driver import translate, with_text
 from resmlp_mt.pipeline.translate.options import SearchOptions
@@ -33,25 +32,17 @@ from resmlp_mt.text.lines import read_text, sha256_of, without_region
 
 @dataclass
 class Run:
-    """One run in a folder. The options of the training are those of :class:`Training`."""
+    """One run in a folder."""
 
     out: Path
-    recipe: Recipe
     preparation: Preparation  # makes OUT/data
-    arch: str
-    max_update: int
-    tokens: int
-    max_tokens: int | None
-    precision: str
-    seed: int
-    devices: Devices
-    threads: int | None
-    cpu: bool
-    fairseq_options: list[str]
+    training: TrainingOptions
     beam: int
     lenpen: list[float]  # the validation set chooses one
+    cpu: bool  # translate on it
 
     def __post_init__(self):
+        self.recipe = self.training.recipe
         self.data = self.out / "data"
         self.data_bin = self.data / "data-bin"
         self.source_lang, self.target_lang = self.preparation.languages
@@ -65,7 +56,7 @@ class Run:
         self.checkpoints, self.model = self.out / "checkpoints", self.out / "model"
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
         if not self.model.exists():  # a bad option is refused before hours of preparing
-            batch = int(self._training().options["--max-tokens"][0])
+            batch = int(self._training().arguments["--max-tokens"][0])
             longest = self.preparation.options.max_pieces + 1
             if batch < longest:
                 raise UserError(
@@ -78,12 +69,13 @@ class Run:
         averaged = f"the last {self.recipe.average_count} checkpoints by {self.recipe.average_by}"
         if self.recipe.average_count == 1:
             averaged = "the last checkpoint"
+        arch, updates = self.training.arch, self.training.max_update
         options, free = self._options(), ("beam", "lenpen")
         with Steps(self.out, options, 5, free=free, grows="max_update") as steps:
             steps.announce("prepare")
             self.preparation.run(indent="    ")
             done = ": done before" if self._is_trained() else ""
-            steps.announce(f"train {self.arch} for {self.max_update:,} updates{done}")
+            steps.announce(f"train {arch} for {updates:,} updates{done}")
             if not done:
                 self._training().run()
             steps.step("model", f"average {averaged}", self._average, self._model_source())
@@ -107,48 +99,24 @@ class Run:
 
     def _options(self) -> dict:
         """Everything that the results depend on."""
-        recipe = {name: value for name, value in asdict(self.recipe).items() if name != "name"}
-        names = [
-            "arch",
-            "max_update",
-            "tokens",
-            "max_tokens",
-            "precision",
-            "seed",
-            "beam",
-            "lenpen",
-        ]
-        return {
-            **{f"data {name}": value for name, value in self.preparation.identity.items()},
-            **{name: getattr(self, name) for name in names},
-            "recipe": recipe,
-            "fairseq_options": [word for word in self.fairseq_options if word != "--cpu"],
-        }
+        data = {f"data {name}": value for name, value in self.preparation.identity.items()}
+        training = asdict(self.training)
+        for name in ("gpus", "threads"):
+            del training[name]
+        del training["recipe"]["name"]
+        training["fairseq_options"] = [w for w in training["fairseq_options"] if w != "--cpu"]
+        return {**data, **training, "beam": self.beam, "lenpen": self.lenpen}
 
     def _training(self) -> Training:
-        return Training(
-            self.data_bin,
-            self.checkpoints,
-            self.arch,
-            self.recipe,
-            max_update=self.max_update,
-            devices=self.devices,
-            precision=self.precision,
-            tokens=self.tokens,
-            max_tokens=self.max_tokens,
-            seed=self.seed,
-            threads=self.threads,
-            source_lang=self.source_lang,
-            target_lang=self.target_lang,
-            fairseq_options=[*(["--cpu"] if self.cpu else []), *self.fairseq_options],
-        )
+        languages = self.source_lang, self.target_lang
+        return Training(self.data_bin, self.checkpoints, self.training, *languages)
 
     def _model_source(self) -> dict:
         """What OUT/model is made from. Without the last checkpoint, that of the record counts."""
         last, recorded = self.checkpoints / "checkpoint_last.pt", source_of(self.model) or {}
         digest = sha256_of(last) if last.is_file() else recorded.get("checkpoint")
         average = [self.recipe.average_by, self.recipe.average_count]
-        return {"max_update": self.max_update, "checkpoint": digest, "average": average}
+        return {"max_update": self.training.max_update, "checkpoint": digest, "average": average}
 
     def _is_trained(self) -> bool:
         if not self.model.exists():
@@ -195,7 +163,7 @@ class Run:
             beam=self.beam,
             lenpen=lenpen,
             cpu=self.cpu,
-            threads=self.threads,
+            threads=self.training.threads,
         )
         made_from = with_text(source, options.source())
         if source_of(output) != made_from:

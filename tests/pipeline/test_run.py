@@ -204,13 +204,13 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
     "words, said",
     [
         ("--arch perceptron", "there is no such architecture"),
-        ("--gpus 3 --tokens 1000", "1000 tokens per update are no multiple of 3 processes"),
+        ("--gpus 99", "--gpus 99: this machine has "),
         ("--max-tokens 1", "a batch of 1 tokens cannot hold a sentence of 251, its end included"),
         ("--tokens 100", "a batch of 100 tokens cannot hold a sentence of 251"),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         ("-- --token-mixing conv --token-mixing-kernel-size 4", "kernel-size 4: must be odd"),
         ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),
-        ("--recipe smal", "--recipe smal: no such recipe or file: choose trial, small, conv"),
+        ("--recipe smal", "--recipe smal: No such file or directory: choose trial, small, conv"),
     ],
 )
 def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_path, monkeypatch):

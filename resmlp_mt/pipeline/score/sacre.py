@@ -44,7 +44,3 @@ def bleu_metric(target_lang: str | None = None, tokenize: str | None = None) -> 
         install = str(error).split("\n\n")[-1].strip()
         named = f"-tok {tokenize}" if tokenize else f"target language {language}"
         raise UserError(f"{named}: its tokenizer is not installed: {install}") from None
-    except OSError as error:
-        raise UserError(
-            f"-tok {tokenize}: its model could not be fetched ({error}): choose another tokenizer"
-        ) from None

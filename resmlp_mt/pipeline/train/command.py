@@ -13,17 +13,16 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import resmlp_mt
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_own, write_json
-from resmlp_mt.pipeline.train.recipe import Options, command_line
+from resmlp_mt.pipeline.train.recipe import Options, Recipe, command_line
 
 USER_DIR = Path(resmlp_mt.__file__).parent
 MAX_TOKENS = 4096  # per batch, unless each GPU's share is smaller
-PORT = 29500  # torchrun's default
 
 # bf16 is torch.autocast. fp16 keeps weights in 16 bits: --fp16 alone makes one flat copy of all
 # weights, which Adagrad cannot work on.
@@ -36,67 +35,52 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
-class Devices:
-    """The machines of a training, and which of them this is."""
+class TrainingOptions:
+    """What ``resmlp-mt train`` and ``resmlp-mt run`` train with."""
 
-    gpus: int | None = None  # processes per node; None: one per GPU, or one on the CPU
-    nodes: int = 1
-    node_rank: int = 0
-    master_addr: str | None = None  # host name of the first node
-    master_port: int = PORT
+    recipe: Recipe
+    arch: str
+    max_update: int
+    tokens: int  # per update, on all GPUs together
+    max_tokens: int | None = None  # per batch; None: as before in this folder
+    gpus: int | None = None  # None: all, or the CPU
+    precision: str = "fp32"
+    seed: int = 1
+    threads: int | None = None
+    fairseq_options: list[str] = field(default_factory=list)  # override the recipe
 
-    @property
-    def processes(self) -> int:
-        return (self.gpus or 1) * self.nodes
 
-
-def share_tokens(tokens: int, devices: Devices, max_tokens: int | None) -> tuple[int, int]:
-    """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of processes.
+def share_tokens(tokens: int, gpus: int, max_tokens: int | None) -> tuple[int, int]:
+    """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of GPUs.
 
     With the same *max_tokens* every update sees the same batches, whatever the number of GPUs.
     None means 4,096, or the share of a GPU if that is less.
     """
-    count = devices.processes
-    processes = f"{count} process{'es' * (count > 1)}"
-    if tokens % count:
+    max_tokens = max_tokens or min(MAX_TOKENS, max(1, tokens // gpus))
+    update_freq, rest = divmod(tokens, gpus * max_tokens)
+    if rest:
         raise UserError(
-            f"{tokens} tokens per update are no multiple of {processes}: take another number of "
-            "GPUs, or in a new folder other --tokens"
+            f"{tokens} tokens per update are not a multiple of {gpus} x {max_tokens} (GPUs x "
+            "tokens per batch): take another number of GPUs, or in a new folder other --tokens or "
+            "--max-tokens"
         )
-    share = tokens // count
-    max_tokens = max_tokens or min(MAX_TOKENS, share)
-    if share % max_tokens:
-        raise UserError(
-            f"{share} tokens per update on each of {processes} are no multiple of the {max_tokens} "
-            "per batch: take another number of GPUs, or in a new folder other --max-tokens"
-        )
-    return max_tokens, share // max_tokens
+    return max_tokens, update_freq
 
 
-def training_command(data: Path, options: Options, devices: Devices) -> list[str]:
+def training_command(data: Path, options: Options, gpus: int) -> list[str]:
     """``fairseq-train ...`` for one process, ``torchrun ... -m fairseq_cli.train ...`` for more."""
-    arguments = [
-        *(str(data), "--user-dir", str(USER_DIR), *command_line(options)),
-        *("--distributed-world-size", str(devices.processes)),
-    ]
-    if devices.processes == 1:
+    arguments = [str(data), "--user-dir", str(USER_DIR), *command_line(options)]
+    arguments += ["--distributed-world-size", str(gpus)]
+    if gpus == 1:
         return [program("fairseq-train"), *arguments]
-    if devices.nodes == 1:
-        nodes = ["--standalone"]  # finds a free port
-    else:
-        nodes = ["--nnodes", str(devices.nodes), "--node_rank", str(devices.node_rank)]
-        nodes += ["--master_addr", str(devices.master_addr)]
-        nodes += ["--master_port", str(devices.master_port)]
-    return [
-        *(program("torchrun"), *nodes, "--nproc_per_node", str(devices.gpus)),
-        *("-m", "fairseq_cli.train", *arguments),
-    ]
+    processes = ["--standalone", "--nproc_per_node", str(gpus)]  # standalone finds a free port
+    return [program("torchrun"), *processes, "-m", "fairseq_cli.train", *arguments]
 
 
 def program(name: str) -> str:
     """A program that is installed with this Python."""
-    beside = Path(sys.executable).with_name(name)
-    path = str(beside) if beside.is_file() else shutil.which(name)
+    folders = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    path = shutil.which(name, path=os.pathsep.join(folders))
     if path is None:
         raise UserError(f"{name} is not installed for {sys.executable}: install this package there")
     return path

@@ -52,12 +52,11 @@ def read_curve(log: Path) -> dict[str, list[tuple]]:
 
 
 class TrainingProgress(Progress):
-    """Counts the updates in a log. The model's size (its *shape* and parameters), validations,
-    warnings, a resume and an early end get lines."""
+    """Counts the updates in a log. The model's size, validations, warnings, a resume and an early
+    end get lines."""
 
-    def __init__(self, updates: int, shape: str = ""):
+    def __init__(self, updates: int):
         super().__init__("    train", updates, "updates")
-        self.shape = shape
         self.messages: set[str] = set()
 
     def show(self, line: str) -> None:
@@ -65,8 +64,7 @@ class TrainingProgress(Progress):
         if message := _MESSAGE.search(line):
             self._say_once(message[1] or message[2])
         if parameters := _PARAMETERS.search(line):
-            size = f"{parameters[1]} parameters"
-            self._say_once(f"model: {self.shape}, {size}" if self.shape else f"model: {size}")
+            self._say_once(f"model: {parameters[1]} parameters")
         kind, values = parse_record(line)
         with suppress(KeyError):  # an incomplete record
             if kind == "train_inner":

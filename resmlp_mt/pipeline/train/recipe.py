@@ -121,12 +121,8 @@ def load_recipe(name: str | Path) -> Recipe:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        reason = "no such recipe or file" if missing else error.strerror
-        choices = ", ".join(NAMES)
-        raise UserError(
-            f"--recipe {name}: {reason}: choose {choices}, or give a TOML file"
-        ) from None
+        choices = f"choose {', '.join(NAMES)}, or give a TOML file"
+        raise UserError(f"--recipe {name}: {error.strerror}: {choices}") from None
     except ValueError as error:  # tomllib names the line
         raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None
     for key in {**values, **_KEYS}:

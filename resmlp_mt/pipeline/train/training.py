@@ -4,7 +4,7 @@ import contextlib
 import io
 from argparse import Namespace
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,14 +22,14 @@ from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
     PRECISIONS,
-    Devices,
+    TrainingOptions,
     cost_added_to,
     run_command,
     share_tokens,
     training_command,
 )
 from resmlp_mt.pipeline.train.log import TrainingProgress
-from resmlp_mt.pipeline.train.recipe import Options, Recipe, command_line, parse_options
+from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
 
 fairseq_fixes.apply()  # our models are registered
 
@@ -40,7 +40,7 @@ _OURS |= {name: name for name in ["--source-lang", "--target-lang"]}
 _OURS |= dict.fromkeys(["--save-dir", "--restore-file", "--log-file"], "--out")
 _OURS |= dict.fromkeys(["--batch-size", "--max-sentences"], "--max-tokens")
 _OURS |= {"--update-freq": "--tokens", "--user-dir": "itself"}
-_OURS |= {"--distributed-world-size": "--gpus", "--distributed-rank": "--node-rank"}
+_OURS |= {"--distributed-world-size": "--gpus"}
 _OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
 _STARTS = ("--continue-once", "--finetune-from-model")
 
@@ -51,100 +51,85 @@ class Training:
 
     data: Path  # folder of binary data
     out: Path  # folder for checkpoints, train.log, train.json and cost.json
-    arch: str
-    recipe: Recipe
-    max_update: int | None = None  # None: the recipe's
-    devices: Devices = Devices()
-    precision: str = "fp32"
-    tokens: int | None = None  # per update; None: the recipe's
-    max_tokens: int | None = None  # per batch; None: as before in this folder
-    seed: int = 1
-    threads: int | None = None
+    options: TrainingOptions
     source_lang: str | None = None  # None: the data's
     target_lang: str | None = None
-    fairseq_options: list[str] = field(default_factory=list)  # override the recipe
 
     def __post_init__(self):
-        self.data, self.out = Path(self.data), Path(self.out)
-        self.updates = self.max_update or self.recipe.max_update
-        self.tokens = self.tokens or self.recipe.tokens
         if self.source_lang and self.target_lang:
             self.languages = self.source_lang, self.target_lang
         else:
             self.languages = find_languages(self.data, self.source_lang, self.target_lang)
-        self.options = self._options()
-        self._find_devices()
+        self.arguments = self._arguments()
+        self.gpus = self._find_gpus()
         self.begun: dict = {}  # train.json of a training that has a checkpoint
         if (self.out / "checkpoint_last.pt").exists():
             self.begun = read_own(self.out / TRAINING, "settings")
-        if self.max_tokens is None and self.begun:
-            self.max_tokens = int(self.begun["settings"]["--max-tokens"][0])
-        share = share_tokens(self.tokens, self.devices, self.max_tokens)
+        max_tokens = self.options.max_tokens
+        if max_tokens is None and self.begun:
+            max_tokens = int(self.begun["settings"]["--max-tokens"][0])
+        share = share_tokens(self.options.tokens, self.gpus, max_tokens)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
-            self.options[name] = [str(value)]
+            self.arguments[name] = [str(value)]
         self.args = self._parsed()
         self._build_model()
-        for name in _STARTS:
-            for start in self.options.get(name, []):
-                if not Path(start).is_file():  # fairseq would begin with random weights
-                    raise UserError(f"{name} {start}: no such file: give a checkpoint")
-        if "--cpu" not in self.options and torch.cuda.device_count() < self.devices.gpus:
-            raise UserError(
-                f"--gpus {self.devices.gpus}: this machine has {torch.cuda.device_count()} that "
-                "PyTorch can use: leave out --gpus to take what there is"
-            )
-        if self.devices.nodes > 1 and self.devices.master_addr is None:
-            raise UserError("--nodes: give --master-addr, the host name of the first node")
+        self.starts = [Path(start) for name in _STARTS for start in self.arguments.get(name, [])]
+        for start in self.starts:
+            if not start.is_file():  # fairseq would begin with random weights
+                raise UserError(f"{start}: no such file: give a checkpoint to start from")
 
-    def _options(self) -> Options:
-        """The recipe's and the user's, before the devices are known."""
-        model = ARCH_MODEL_NAME_REGISTRY.get(self.arch)
+    def _arguments(self) -> Options:
+        """The recipe's options and the user's, before the GPUs are known."""
+        arch, recipe = self.options.arch, self.options.recipe
+        model = ARCH_MODEL_NAME_REGISTRY.get(arch)
         if model is None:
             ours = [name for name, m in ARCH_MODEL_NAME_REGISTRY.items() if m == "resmlp_mt"]
             raise UserError(
-                f"--arch {self.arch}: there is no such architecture: choose {', '.join(ours)}, or "
-                "one of fairseq"
+                f"--arch {arch}: there is no such architecture: choose {', '.join(ours)}, or one "
+                "of fairseq"
             )
-        for name in self.recipe.options:
+        for name in recipe.options:
             if name not in (*MODEL_REGISTRY, "all", "other"):
-                raise UserError(f"recipe {self.recipe.name}: options.{name}: no such model")
-        recipe = self.recipe.options_for(model, "-".join(self.languages), self.updates)
-        extra = parse_options(self.fairseq_options)
-        for where, options in ((f"recipe {self.recipe.name}", recipe), ("after --", extra)):
+                raise UserError(f"recipe {recipe.name}: options.{name}: no such model")
+        by_recipe = recipe.options_for(model, "-".join(self.languages), self.options.max_update)
+        extra = parse_options(self.options.fairseq_options)
+        for where, options in ((f"recipe {recipe.name}", by_recipe), ("after --", extra)):
             for name in options:
                 if name in _OURS:
                     raise UserError(f"{name} {where}: resmlp-mt sets it by {_OURS[name]}")
         return {
-            "--arch": [self.arch],
-            "--seed": [str(self.seed)],
+            "--arch": [arch],
+            "--seed": [str(self.options.seed)],
             "--source-lang": [self.languages[0]],
             "--target-lang": [self.languages[1]],
-            **recipe,
-            **PRECISIONS[self.precision],
-            "--max-update": [str(self.updates)],
+            **by_recipe,
+            **PRECISIONS[self.options.precision],
+            "--max-update": [str(self.options.max_update)],
             "--save-dir": [str(self.out)],
             **extra,
         }
 
-    def _find_devices(self) -> None:
-        nodes, rank = self.devices.nodes, self.devices.node_rank
-        if not 0 <= rank < nodes:
+    def _find_gpus(self) -> int:
+        """How many processes train: one per GPU, or one on the CPU."""
+        gpus, there = self.options.gpus, torch.cuda.device_count()
+        if gpus is None and there == 0:
+            self.arguments["--cpu"] = []
+        if "--cpu" in self.arguments:
+            if gpus is not None and gpus > 1:
+                raise UserError("on a CPU training takes one process: leave out --gpus")
+            if self.options.precision == "fp16":
+                raise UserError("--precision fp16: training in 16 bits needs a GPU")
+            return 1
+        if gpus is not None and gpus > there:
             raise UserError(
-                f"--node-rank {rank}: with --nodes {nodes} they are numbered from 0 to {nodes - 1}"
+                f"--gpus {gpus}: this machine has {there} that PyTorch can use: leave out --gpus "
+                "to take what there is"
             )
-        if self.devices.gpus is None:
-            gpus = 0 if "--cpu" in self.options else torch.cuda.device_count()
-            if gpus == 0:
-                self.options["--cpu"] = []
-            self.devices = replace(self.devices, gpus=max(1, gpus))
-        if "--cpu" in self.options and self.devices.processes > 1:
-            raise UserError("on a CPU training takes one process: leave out --gpus and --nodes")
-        if "--cpu" in self.options and self.precision == "fp16":
-            raise UserError("--precision fp16: training in 16 bits needs a GPU")
+        return gpus or there
 
     def _parsed(self) -> Namespace:
         """The options with the defaults of fairseq-train's parser."""
-        words, output = [str(self.data), *command_line(self.options)], io.StringIO()
+        words, output = [str(self.data), *command_line(self.arguments)], io.StringIO()
         try:
             with contextlib.redirect_stderr(output):
                 parser = fairseq_options.get_training_parser()
@@ -155,37 +140,35 @@ class Training:
 
     def _build_model(self) -> None:
         """Raise what building our model would raise after hours of preparing text."""
-        if ARCH_MODEL_NAME_REGISTRY[self.arch] == "resmlp_mt":
+        if ARCH_MODEL_NAME_REGISTRY[self.options.arch] == "resmlp_mt":
             task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
             try:
                 with torch.device("meta"):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
             except (AssertionError, ValueError) as error:
-                raise UserError(f"--arch {self.arch}: {error}") from None
-
-    @property
-    def shape(self) -> str:
-        """Such as "3 + 3 layers, 256 channels, 512 hidden units", the encoder's before the
-        decoder's where they differ; "" if the model has no such options."""
-        names = ("layers", "embed_dim", "ffn_embed_dim")
-        sides = ("encoder", "decoder")
-        sizes = [[getattr(self.args, f"{side}_{name}", None) for side in sides] for name in names]
-        if not all(isinstance(size, int) for pair in sizes for size in pair):
-            return ""
-        channels, hidden = ("/".join(map(str, dict.fromkeys(pair))) for pair in sizes[1:])
-        return "{} + {} layers".format(*sizes[0]) + f", {channels} channels, {hidden} hidden units"
+                raise UserError(f"--arch {self.options.arch}: {error}") from None
 
     def check_data(self) -> None:
         """Refuse data that do not fit the options or the checkpoint to start from."""
         find_languages(self.data, *self.languages)
         self.dictionary = dictionary_digest(self.data, self.languages)
-        self._check_start()
+        if self.begun:
+            same_arch = self.begun["settings"]["--arch"] == [self.options.arch]
+            if not same_arch or self.begun["data"]["dictionary"] != self.dictionary:
+                other = "dictionary" if same_arch else "--arch"
+                raise UserError(
+                    f"{self.out} holds a training with another {other}: choose another folder for "
+                    "--out"
+                )
+        else:
+            for start in self.starts:
+                check_dictionaries(start, self.data, self.languages)
         self._check_lengths()
 
     def _check_lengths(self) -> None:
         """fairseq leaves out sentences of more than --max-tokens in training, and ends at the first
         validation. Those beyond --max-source-positions or --max-target-positions do not count."""
-        most = int(self.options["--max-tokens"][0])
+        most = int(self.arguments["--max-tokens"][0])
         for split in ("train", "valid"):
             prefix = self.data / f"{split}.{'-'.join(self.languages)}"
             paths = [f"{prefix}.{language}" for language in self.languages]
@@ -202,48 +185,29 @@ class Training:
                     "--max-target-positions"
                 )
 
-    def _check_start(self) -> None:
-        """Refuse a checkpoint of another architecture or dictionary, here or as a start."""
-        if self.begun:
-            other = "--arch" if self.begun["settings"]["--arch"] != [self.arch] else None
-            if self.begun["data"]["dictionary"] != self.dictionary:
-                other = other or "dictionary"
-            if other:
-                raise UserError(
-                    f"{self.out} holds a training with another {other}: choose another folder for "
-                    "--out"
-                )
-            return
-        for start in (start for name in _STARTS for start in self.options.get(name, [])):
-            check_dictionaries(Path(start), self.data, self.languages)
-
     def command(self) -> list[str]:
-        """What to run on this node."""
-        return training_command(self.data, self.options, self.devices)
+        return training_command(self.data, self.arguments, self.gpus)
 
     def environment(self) -> dict[str, str]:
         """The variables that the command needs."""
-        variables: dict[str, str] = {AUTOCAST: "bfloat16"} if self.precision == "bf16" else {}
-        return {**variables, "OMP_NUM_THREADS": str(self.threads)} if self.threads else variables
+        variables = {AUTOCAST: "bfloat16"} if self.options.precision == "bf16" else {}
+        if self.options.threads:
+            variables["OMP_NUM_THREADS"] = str(self.options.threads)
+        return variables
 
     def run(self) -> None:
         """Train, or resume from the last checkpoint, to the end."""
         self.check_data()
         make_folder(self.out)
-        words, environment = self.command(), self.environment()
-        if self.devices.node_rank > 0:  # the first node locks the folder
-            log = self.out / f"train.node-{self.devices.node_rank}.log"
-            run_command("fairseq-train", words, log, environment=environment)
-            return
-        with lock(self.out), TrainingProgress(self.updates, self.shape) as progress:
+        with lock(self.out), TrainingProgress(self.options.max_update) as progress:
             read_own(self.out / TRAINING, "settings")  # refuses a file of another program
-            settings = {**self.options, "--tokens": [str(self.tokens)]}
-            settings["--precision"] = [self.precision]
+            settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
+            settings["--precision"] = [self.options.precision]
             made_of = {"settings": settings, "data": {"dictionary": self.dictionary}}
             write_json(self.out / TRAINING, made_of)
             with cost_added_to(self.out / "cost.json"):
-                log = self.out / "train.log"
-                run_command("fairseq-train", words, log, progress.show, environment)
+                words, log = self.command(), self.out / "train.log"
+                run_command("fairseq-train", words, log, progress.show, self.environment())
 
 
 def find_languages(data: Path, source_lang: str | None, target_lang: str | None) -> tuple[str, str]:

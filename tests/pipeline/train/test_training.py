@@ -11,7 +11,7 @@ from trained_models import write_other_dictionaries
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
-from resmlp_mt.pipeline.train.command import Devices, quoted
+from resmlp_mt.pipeline.train.command import TrainingOptions, quoted
 from resmlp_mt.pipeline.train.log import TrainingProgress, read_curve
 from resmlp_mt.pipeline.train.recipe import load_recipe
 from resmlp_mt.pipeline.train.training import Training
@@ -26,15 +26,9 @@ UPDATES = 22
 def training(corpus, out, *more, **options):
     """A run of 61 pairs, with nine updates per epoch or so."""
     options = {"tokens": 64, "max_tokens": 16, "threads": 1, "max_update": UPDATES, **options}
-    return Training(
-        corpus.data,
-        out,
-        "resmlp_mt_tiny",
-        load_recipe("paper"),
-        devices=Devices(1),
-        fairseq_options=[*SMALL.split(), *map(str, more)],
-        **options,
-    )
+    options = {"arch": "resmlp_mt_tiny", "recipe": load_recipe("paper"), **options}
+    more = [*SMALL.split(), *map(str, more)]
+    return Training(corpus.data, out, TrainingOptions(fairseq_options=more, **options))
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +53,13 @@ def test_files_of_a_run(whole):
 def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     """The count reaches the end, validations and warnings get lines, each warning once."""
     lines = (whole.out / "train.log").read_text().splitlines()
-    with TrainingProgress(UPDATES, whole.shape) as progress:
+    with TrainingProgress(UPDATES) as progress:
         for line in ["| WARNING | fairseq.trainer | a warning", *lines] * 2:
             progress.show(line)
         assert progress.n == UPDATES
     shown = capsys.readouterr().err
     assert shown.count("    a warning\n") == 1
-    size = r"    model: 1 \+ 1 layers, 16 channels, 32 hidden units, [\d,]{5} parameters\n"
-    assert len(re.findall(size, shown)) == 1
+    assert len(re.findall(r"    model: [\d,]{5} parameters\n", shown)) == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
 
     train, _ = last_records(whole)
@@ -147,11 +140,10 @@ def test_a_line_that_two_processes_wrote(whole, tmp_path, capsys, damage):
 def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     """The architecture and the dictionary may not; batches stay as they were."""
     before = (whole.out / "train.json").read_bytes()
-    longer = training(corpus, whole.out, "--lr", 0.1, max_update=30, max_tokens=None)
-    assert (longer.options["--max-tokens"], longer.options["--update-freq"]) == (["16"], ["4"])
-    recipe, more = load_recipe("paper"), ["--cpu"]
+    longer = training(corpus, whole.out, "--lr", 0.1, max_update=30, max_tokens=None).arguments
+    assert (longer["--max-tokens"], longer["--update-freq"]) == (["16"], ["4"])
     with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
-        Training(corpus.data, whole.out, "transformer", recipe, fairseq_options=more).check_data()
+        training(corpus, whole.out, arch="resmlp_mt_conv_6").check_data()
     other = copy(corpus, tmp_path)
     with open(other.data / "dict.xx.txt", "a") as file:
         file.write("more 1\n")
