@@ -7,7 +7,6 @@ from statistics import median
 import torch
 from results import number, spread
 
-
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
