@@ -10,6 +10,7 @@ from command import ran, refused
 
 @pytest.fixture
 def many(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
 
 
