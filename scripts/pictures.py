@@ -14,7 +14,6 @@ LOOKS = {
     "toeplitz, ffn 896": ("ResMLP, Toeplitz A", "#0B61A4"),
 }
 WIDTH, HEIGHT = 11 * CM, 6 * CM
-LENGTHS = "speed/avx512/lengths/16x4"  # decoding steps by the length of the translation
 Points = list[tuple[float, float]]
 
 
@@ -48,24 +47,10 @@ def curves(results: dict[str, dict]) -> Figure:
     return lines(title, "updates", "validation loss, bits per token", points, 2)
 
 
-def decoding(results: dict[str, dict]) -> Figure:
-    """Time of a step by the length of the translation."""
-    found = results[LENGTHS]["numbers"]["decode"]
-    points: dict[str, Points] = {"transformer": [], "toeplitz, ffn 896": []}
-    for line in found["lines"]:
-        theirs, ours = (line["columns"][name] for name in found["models"])
-        for some, column in zip(points.values(), (theirs, ours)):
-            some.append((line["target_tokens"], column["ms_per_step"]["median"]))
-    title = "A ResMLP's decoding step hardly slows down in long sentences"
-    return lines(title, "tokens of the translation", "ms per step, 16 x 4 hypotheses", points)
-
-
 PICTURES: dict[str, Callable[[dict[str, dict]], Figure]] = {"curves": curves}
 
 
 def draw(results: dict[str, dict], folder: Path) -> list[Path]:
-    """Write each picture that the results have the numbers for."""
-    pictures = {**PICTURES, **({"decoding": decoding} if LENGTHS in results else {})}
-    for name, picture in pictures.items():
+    for name, picture in PICTURES.items():
         save(picture(results), folder / f"{name}.png")
-    return [folder / f"{name}.png" for name in pictures]
+    return [folder / f"{name}.png" for name in PICTURES]

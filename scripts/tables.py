@@ -205,24 +205,17 @@ def front_speed(results: Results) -> str:
     return markdown(["ms per step (speed-up)", "Transformer", *head], rows)
 
 
-def training(results: Results) -> str:
+def exported(results: Results) -> str:
+    """Exports in int8 beside the Transformer in CTranslate2, milliseconds per step."""
     rows = []
-    for heading, found, columns in measured(results, "train"):
-        for arch in ours_in(found):
-            rates = [number(columns[n]["tokens_per_second"]) for n in ("transformer", arch)]
-            rows.append([heading, label_of(arch), *rates, spread(columns[arch]["speed"])])
-    return markdown(["CPU", "model", "Transformer, tokens/s", "ours", "speed-up"], rows)
-
-
-def text_to_text(results: Results) -> str:
-    """From text to text, the published shape."""
-    shown = ("p50", "p95", "tokens_per_second", "start_seconds", "model_mb")
-    rows = [
-        [f"{heading}: {name}", *(number(n[key]) for key in shown)]
-        for heading, found, _ in measured(results, "text")
-        for name, n in found.items()
-    ]
-    return markdown(["", "ms per sentence", "95%", "tokens/s in batches", "start, s", "MB"], rows)
+    for heading, found, columns in measured(results, "decode"):
+        ms = {name: column["ms_per_step"]["median"] for name, column in columns.items()}
+        for arch in ours_in(found) if "CTranslate2 int8" in ms else ():
+            names = ("CTranslate2 int8", f"{arch}, graph int8", f"{arch}, native int8")
+            times = [ms[name] for name in names]
+            rows.append([heading, label_of(arch), *map(number, (*times, times[0] / times[2]))])
+    head = ["CPU, sentences x beam", "model", "CTranslate2", "ours, graph", "ours, native"]
+    return markdown([*head, "speed-up"], rows)
 
 
 # ------------------------------------------------------------------------- published models
@@ -256,8 +249,7 @@ TABLES = {
     "kinds": kinds,
     "decoding": decoding,
     "front speed": front_speed,
-    "training": training,
-    "text to text": text_to_text,
+    "exported": exported,
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in PAIRS},
     **{f"model {pair} training": partial(model_training, pair=pair) for pair in PAIRS},
     **{f"model {pair} sentences": partial(model_sentences, pair=pair) for pair in PAIRS},
