@@ -45,7 +45,7 @@ class Progress(tqdm):
     def display(self, msg=None, pos=None):
         if self.on_terminal:
             return super().display(msg, pos)
-        if msg is None:
+        if msg is None and self.total is not None:  # a filter's log stays empty
             print(self, file=sys.stderr, flush=True)
 
     def resume(self, done: int) -> None:
