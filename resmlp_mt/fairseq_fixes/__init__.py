@@ -22,6 +22,8 @@ def apply() -> None:
             importlib.import_module(f"resmlp_mt.{name}")
         for name in ("safety", "results", "trainings", "stopping"):
             importlib.import_module(f"{__name__}.{name}")
+    # fairseq pins memory without a GPU too
+    warnings.filterwarnings("ignore", "'pin_memory' argument is set as true")
 
 
 @contextlib.contextmanager

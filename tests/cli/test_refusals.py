@@ -1,5 +1,6 @@
 """Bad input: one line that says what is wrong, and nothing is written."""
 
+import argparse
 import gzip
 import shutil
 
@@ -8,7 +9,6 @@ import torch
 from command import refused
 from fairseq_programs import load
 from helpers import save_model
-from hostile_checkpoint_cases import GONE, MATRIX, VECTOR, altered
 from score_text import sentences
 from trained_models import write_other_dictionaries
 
@@ -45,17 +45,20 @@ def folder(world, tmp_path_factory):
 def write_checkpoints(folder, world):
     (folder / "cut.pt").write_bytes(world.checkpoint.read_bytes()[:5000])
     state = load(world.checkpoint)
-    diverged = state["model"][MATRIX].clone()
-    diverged[0, 3, 3] = float("nan")
-    for name, place, value in (
-        ("zz", "cfg/task", {**state["cfg"]["task"], "source_lang": "xx", "target_lang": "zz"}),
-        ("lm", "cfg/task/_name", "language_modeling"),
-        ("no_task", "cfg/task", []),
-        ("size", "cfg/model/max_source_positions", 12),
-        ("nan", f"model/{MATRIX}", diverged),
-        ("unfit", f"model/{VECTOR}", GONE),
-    ):
-        torch.save(altered(state, place, value), folder / f"{name}.pt")
+    cfg, weights = state["cfg"], state["model"]
+    task, model = cfg["task"], argparse.Namespace(**vars(cfg["model"]))
+    model.max_source_positions = 12
+    matrix = "encoder.layers.1.token_mixing.mixing.weight"
+    diverged = torch.full_like(weights[matrix], float("nan"))
+    for name, changed in {
+        "zz": {"cfg": {**cfg, "task": {**task, "source_lang": "xx", "target_lang": "zz"}}},
+        "lm": {"cfg": {**cfg, "task": {**task, "_name": "language_modeling"}}},
+        "no_task": {"cfg": {**cfg, "task": []}},
+        "size": {"cfg": {**cfg, "model": model}},
+        "nan": {"model": {**weights, matrix: diverged}},
+        "unfit": {"model": {name: w for name, w in weights.items() if name != matrix}},
+    }.items():
+        torch.save({**state, **changed}, folder / f"{name}.pt")
     torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, folder / "other.pt")
     (folder / "other").mkdir()
     write_other_dictionaries(world.data, folder / "other")
