@@ -6,6 +6,7 @@ import os
 import struct
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import fairseq_cli.eval_lm
 import fairseq_cli.validate  # noqa: F401 (the two programs that call eval)
@@ -167,8 +168,10 @@ def open_data(original, self, path: str) -> None:
         original(self, path)
         index = self._index
         end = (index._pointers + index._sizes * np.int64(index._dtype_size)).max(initial=0)
-    except (ValueError, KeyError, AssertionError, struct.error) as error:
-        raise UserError(f"{path}.idx is damaged: prepare the data again") from error
+    except (ValueError, KeyError, AssertionError, OverflowError, struct.error) as error:
+        # an empty file cannot be mapped
+        kind = "idx" if Path(f"{path}.bin").stat().st_size else "bin"
+        raise UserError(f"{path}.{kind} is damaged: prepare the data again") from error
     if end > len(self._bin_buffer):
         raise UserError(f"{path}.bin is cut off: prepare the data again")
 

@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import random
+import re
 import shutil
 import zipfile
 from functools import partial
@@ -41,7 +42,10 @@ def by_generate(path, data, out):
 
 def by_validate(path, data, out):
     options = ("--path", path, "--task", "translation", "--cpu", "--batch-size", 8)
-    return call("validate", data, *options, "--num-workers", 0).out
+    printed = call("validate", data, *options, "--num-workers", 0).out
+    losses = re.findall(r"loss\W+([\d.]+)", printed)
+    assert losses
+    return losses
 
 
 def one_update(option, number, path, data, out):
@@ -228,9 +232,9 @@ def test_nothing_is_fetched(world, monkeypatch, tmp_path):
     address = "http://localhost:9/x"
     (tmp_path / "spm.model").symlink_to(world.spm)  # takes the place of none
     for kind, options in (
-        ("bpe", {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}),
-        ("bpe", {"_name": "bert"}),
         ("tokenizer", {"_name": "byte_bpe", "sentencepiece_model_path": address}),
+        ("bpe", {"_name": "bert"}),
+        ("bpe", {"_name": "gpt2", "gpt2_encoder_json": address, "gpt2_vocab_bpe": address}),
     ):
         torch.save(altered(state, **{f"cfg__{kind}": options}), tmp_path / "a.pt")
         with pytest.raises(UserError, match=f"^{tmp_path}/a.pt: its .* nothing is fetched"):

@@ -103,7 +103,7 @@ def test_a_metric_that_no_validation_computes(corpus, tmp_path):
     assert load(tmp_path / LAST)["optimizer_history"][-1]["num_updates"] == 8
 
 
-def test_data_that_is_cut_off(corpus, tmp_path, capsys):
+def test_data_that_is_cut_off(corpus, trained, tmp_path, capsys):
     """Or altered: the type of its numbers, the number of its sentences."""
     data = shutil.copytree(corpus.data, tmp_path / "data")
     for name, damage in (
@@ -115,7 +115,7 @@ def test_data_that_is_cut_off(corpus, tmp_path, capsys):
         ("test.xx-yy.xx.idx", lambda content: content[:18] + b"\xff" * 8 + content[26:]),
     ):
         (data / name).write_bytes(damage((corpus.data / name).read_bytes()))
-        line = refusal("generate", data, "--path", tmp_path / "none.pt", "--cpu")
+        line = refusal("generate", data, "--path", trained.path, "--cpu")
         stem, kind = name.rsplit(".", 1)
         assert line.startswith(f"{data}/{stem}.{kind} is "), line
         assert "prepare the data again" in line
