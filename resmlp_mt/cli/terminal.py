@@ -56,7 +56,6 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     # about fairseq's code, which no user can correct
     warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
     warnings.filterwarnings("ignore", ".*invalid escape", SyntaxWarning)
-    warnings.filterwarnings("ignore", "'pin_memory' argument", UserWarning)
     try:
         main()
         sys.stdout.flush()

@@ -1,7 +1,6 @@
 """What ``ResMLPModel.from_pretrained`` gives: a model that translates text."""
 
 import os
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -44,9 +43,7 @@ class Hub(hub_utils.GeneratorHubInterface):
             and not (skip_invalid_size_inputs and len(source) > longest)
         ]
         if given:
-            with warnings.catch_warnings():  # fairseq pins memory on a CPU, too
-                warnings.filterwarnings("ignore", "'pin_memory' argument")
-                found = self.generate([sources[i] for i in given], beam, verbose, **kwargs)
+            found = self.generate([sources[i] for i in given], beam, verbose, **kwargs)
             for number, hypotheses in zip(given, found, strict=True):
                 results[number] = self.decode(hypotheses[0]["tokens"])
         return results
