@@ -99,7 +99,8 @@ def check_config(cfg: ResMLPConfig) -> None:
         value = str(getattr(cfg, name))
         if value not in choices:
             flag = name.replace("_", "-")
-            raise UserError(f"--{flag} {value}: choose one of {', '.join(choices)}")
+            own = ", or give the --user-dir that registers it" if choices is TOKEN_MIXING else ""
+            raise UserError(f"--{flag} {value}: choose one of {', '.join(choices)}{own}")
     heads = cfg.token_mixing_heads
     if heads != 1 and not getattr(TOKEN_MIXING[str(cfg.token_mixing)], "has_heads", False):
         raise UserError(

@@ -147,7 +147,7 @@ SHARED, TIED = {"share_all_embeddings": True}, {"share_decoder_input_output_embe
         ),
         ({"adaptive_softmax_cutoff": "8", **SHARED}, "--adaptive-softmax-cutoff: an adaptive"),
         ({"adaptive_softmax_cutoff": "8", **TIED}, "--adaptive-softmax-cutoff: an adaptive"),
-        ({"token_mixing": "none-such"}, "--token-mixing none-such: choose one of linear"),
+        ({"token_mixing": "none-such"}, "conv, none, or give the --user-dir that registers it"),
         ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
         ({"token_mixing_heads": 5}, "--token-mixing-heads 5 does not divide the 16 channels"),
         ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
