@@ -10,6 +10,9 @@ import torch
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+from resmlp_mt import fairseq_fixes
+
+fairseq_fixes.apply()  # our models are registered, whichever test comes first
 pytest_plugins = ["trained_models"]
 os.environ["no_proxy"] = "*"  # servers of tests are on this machine
 # at once, because fixtures of a module or a session are made before those of a test
