@@ -253,10 +253,11 @@ class BeamSearch:
         memory = Memory(self._encode(sources), self.config, beam)
         finished: list[list] = [[] for _ in sources]
         # the sentences that are not dropped yet, and which of them are done
-        active, done = np.arange(count), np.zeros(count, bool)
-        newest = np.full((count, 1), EOS, np.int32)
-        totals = np.zeros((count, 1), np.float32)
-        past = np.zeros((count, 1, 0), np.int32)
+        active = np.arange(count)
+        done: np.ndarray = np.zeros(count, bool)
+        newest: np.ndarray = np.full((count, 1), EOS, np.int32)
+        totals: np.ndarray = np.zeros((count, 1), np.float32)
+        past: np.ndarray = np.zeros((count, 1, 0), np.int32)
         for step in range(limit + 1):
             out = self.run_step(newest, memory, step, 2 * beam + 2)
             ends = totals + out["end_scores"].reshape(totals.shape)
@@ -339,7 +340,7 @@ class Embedding:
     def __init__(self, arrays: dict[str, np.ndarray], name: str, factor: float):
         # V x C: a column is a thousand cache lines
         self.values = np.array(arrays[f"{name}.weight"].T, order="C")
-        self.scale = np.full((len(self.values), 1), factor, np.float32)
+        self.scale: np.ndarray = np.full((len(self.values), 1), factor, np.float32)
         if f"{name}.scale" in arrays:
             self.scale *= arrays[f"{name}.scale"][:, None]
 

@@ -112,7 +112,8 @@ def load_model_ensemble_and_task(
 ):
     """Without this ``encoder_layers = 10**7`` in a checkpoint hangs, and errors do not name the
     file. It can go when the original passes ``test_sizes`` and test_one_line_errors.py."""
-    models, cfg = [], None
+    models: list = []
+    cfg = None
     for filename in filenames:
         with naming(filename, "holds a model that cannot be built here"):
             if state is None and os.path.isfile(filename):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from fairseq.data import Dictionary
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
@@ -122,6 +123,7 @@ def draw_matrices(rows: list[list[Panel]], title: str | None = None) -> Figure:
     figure = new_figure(width, len(rows) * side + (headings * 0.28 + 1.8) * CM, title)
     figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.01)  # type: ignore
     grid = figure.subplots(len(rows), columns, squeeze=False)
+    axes: Axes
     for axes in grid.flat:
         axes.set_visible(False)
     for row, below, grid_row in zip(rows, [*rows[1:], []], grid):
@@ -140,7 +142,7 @@ def draw_matrices(rows: list[list[Panel]], title: str | None = None) -> Figure:
     return figure
 
 
-def _show(axes, panel: Panel):
+def _show(axes: Axes, panel: Panel):
     shown = panel.matrix / (np.abs(panel.matrix).max() or 1.0)
     if panel.causal:
         shown = np.ma.masked_array(shown, np.triu(np.ones_like(shown, dtype=bool), 1))

@@ -116,7 +116,7 @@ def plain_pieces(
 ) -> list[str]:
     """*pieces* with a literal ``</s>`` of the text split into characters, since fairseq would read
     it as the end of the sentence, and likewise its other symbols."""
-    plain = []
+    plain: list[str] = []
     for piece in pieces:
         unknown = piece in SPECIAL and processor.piece_to_id(piece) == processor.unk_id()
         plain.extend(piece if unknown else [piece])

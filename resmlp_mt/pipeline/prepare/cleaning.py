@@ -48,7 +48,8 @@ class Cleaner:
 
     def chunk(self, chunk: Chunk) -> tuple[list[tuple[bytes, bytes, bytes]], Counter]:
         """The clean pairs, each with its digest, and how many others are left out and why."""
-        pairs, dropped = [], Counter()
+        pairs: list[tuple[bytes, bytes, bytes]] = []
+        dropped: Counter[str] = Counter()
         for pair in chunk:
             clean = self(*pair)
             if isinstance(clean, str):

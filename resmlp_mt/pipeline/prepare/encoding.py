@@ -86,7 +86,8 @@ class Encoder:
             texts = (line.decode("utf-8") for line in lines)
             # the training text is clean
             sides.append(self._encode(texts if split == "train" else map(plain, texts)))
-        fit, dropped = [], Counter()
+        fit: list[tuple] = []
+        dropped: Counter[str] = Counter()
         for pair in zip(*sides):
             reason = self._unfit(*map(len, pair)) if split == "train" else ""
             if reason:
@@ -130,8 +131,9 @@ def encode(
 ) -> dict:
     """Write the binary data of all splits, *pairs* together, and their dictionary: the encoder's,
     or that of the training text. Returns what there is and was left out."""
-    counts = np.zeros(encoder.end + 1, np.int64)
-    fit, dropped = Counter(), Counter()
+    counts: np.ndarray = np.zeros(encoder.end + 1, np.int64)
+    fit: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
     numbers = folder / "numbers"
     numbers.mkdir()
     with (

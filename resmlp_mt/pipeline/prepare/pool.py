@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 
 from resmlp_mt.errors import UserError
 
@@ -23,7 +24,8 @@ SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
 @contextlib.contextmanager
 def workers(count: int, work: Callable) -> Iterator[Callable[[Iterable], Iterator]]:
     """*count* forked processes; yields a function that maps *work* over items, in their order."""
-    fork, processes = multiprocessing.get_context("fork"), {}
+    fork = multiprocessing.get_context("fork")
+    processes: dict[Connection, BaseProcess] = {}
     # a worker that is stopped while it starts must not run the handlers of this process
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
