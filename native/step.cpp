@@ -40,14 +40,13 @@ struct Layer {
   // Encoder: A (scale x + shift) + offset. Decoder, whose rows begin with the newest token:
   // own x + scale (A past) + offset. Offset and, of a matrix, own are for each position.
   const float *weights, *own, *scale, *shift, *offset;
-  const float* inside_bias;  // of convolutions, for each tap (encoder) or first position (decoder)
 };
 
-enum Mixing : int32_t { NO_MIXING, MATRIX, GATED, CONVOLUTION };
+enum Mixing : int32_t { NO_MIXING, MATRIX, GATED };
 
 struct Stack {                    // encoder or decoder
   int32_t tokens, channels, width;  // width: padded channels
-  int32_t mixing, heads, positions, distances, is_matrix, window;  // of the mixing
+  int32_t mixing, heads, positions, distances, is_matrix;  // of the mixing
   int32_t activation, layer_count;
   float factor;  // of embeddings
   Linear embedding;
@@ -390,20 +389,7 @@ struct Step {
     const int count = int(s.rows.size()), width = m.width;
     const float* put = h;  // what the next tokens read
     int stride = width;
-    if (m.mixing == CONVOLUTION) {
-      float* taps = &s.wide[0];
-      for (int row = 0; row < count; ++row) {
-        const auto& slots = s.rows[row].hypothesis->slots;
-        for (int place = int(slots.size()) - m.window; place < int(slots.size()); ++place)
-          taps = place < 0 ? std::fill_n(taps, width, 0.f)
-                           : std::copy_n(s.past(s.rows[row], slots[place], number), width, taps);
-        taps = std::copy_n(h + size_t(row) * width, width, taps);
-      }
-      s.product(layer.mixing_in, &s.wide[0], count, &s.y[0]);
-      const size_t first = size_t(std::min(s.step, m.window)) * width;
-      for (int row = 0; layer.inside_bias && row < count; ++row)
-        add(&s.y[size_t(row) * width], layer.inside_bias + first, width);
-    } else if (m.mixing == GATED) {
+    if (m.mixing == GATED) {
       put = &s.wide[0], stride = 2 * width;
       s.product(layer.mixing_in, h, count, &s.wide[0]);
       for (int row = 0; row < count; ++row) {
@@ -426,41 +412,28 @@ struct Step {
   // ``A x`` for all positions of a sentence.
   static INLINE void mix_sentence(Search& s, const Layer& layer, int count) {
     const Stack& m = s.encoder;
-    const int width = m.width, reach = m.window / 2;
+    const int width = m.width;
     const float* h = normed(s, layer.mixing_norm, count, width);
-    if (m.mixing == CONVOLUTION) {
-      float* taps = &s.wide[0];
-      for (int row = 0; row < count; ++row)
-        for (int place = row - reach; place <= row + reach; ++place)
-          taps = place < 0 || place >= count ? std::fill_n(taps, width, 0.f)
-                                             : std::copy_n(h + size_t(place) * width, width, taps);
-      s.product(layer.mixing_in, &s.wide[0], count, &s.y[0]);
-      for (int row = 0; layer.inside_bias && row < count; ++row)
-        for (int place = std::max(0, row - reach); place <= std::min(count - 1, row + reach); ++place)
-          add(&s.y[size_t(row) * width], layer.inside_bias + size_t(place - row + reach) * width,
-              width);
-    } else {
-      const bool gated = m.mixing == GATED;
-      const size_t stride = gated ? 2 * width : width;
-      if (gated) s.product(layer.mixing_in, h, count, &s.wide[0]);
-      for (int row = 0; !gated && row < count; ++row)
-        for (int i = 0; i < width; i += LANES)
-          store(&s.wide[row * stride + i],
-                load<Floats>(h + row * stride + i) * load<Floats>(layer.scale + i) +
-                    load<Floats>(layer.shift + i));
-      for (int row = 0; row < count; ++row) {
-        const float* weights =
-            layer.weights + (m.is_matrix ? size_t(row) * m.positions : m.distances / 2 + row);
-        const int next = m.is_matrix ? 1 : -1;
-        float* y = gated ? &s.mixed[size_t(row) * width] : &s.y[size_t(row) * width];
-        weighted_sum(
-            m, count, m.distances, [&](int i) { return weights + i * next; },
-            [&](int i) { return &s.wide[i * stride]; }, y);
-        add(y, layer.offset + size_t(row) * width, width);
-        if (gated) gate(m, &s.wide[row * stride + width], y);
-      }
-      if (gated) s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
+    const bool gated = m.mixing == GATED;
+    const size_t stride = gated ? 2 * width : width;
+    if (gated) s.product(layer.mixing_in, h, count, &s.wide[0]);
+    for (int row = 0; !gated && row < count; ++row)
+      for (int i = 0; i < width; i += LANES)
+        store(&s.wide[row * stride + i],
+              load<Floats>(h + row * stride + i) * load<Floats>(layer.scale + i) +
+                  load<Floats>(layer.shift + i));
+    for (int row = 0; row < count; ++row) {
+      const float* weights =
+          layer.weights + (m.is_matrix ? size_t(row) * m.positions : m.distances / 2 + row);
+      const int next = m.is_matrix ? 1 : -1;
+      float* y = gated ? &s.mixed[size_t(row) * width] : &s.y[size_t(row) * width];
+      weighted_sum(
+          m, count, m.distances, [&](int i) { return weights + i * next; },
+          [&](int i) { return &s.wide[i * stride]; }, y);
+      add(y, layer.offset + size_t(row) * width, width);
+      if (gated) gate(m, &s.wide[row * stride + width], y);
     }
+    if (gated) s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
     add(&s.x[0], &s.y[0], size_t(count) * width);
   }
 
@@ -604,7 +577,7 @@ void Search::run(int first, int last) {
   }
   most = std::max(most, longest);
   for (const Stack* stack : {&encoder, &model}) {
-    wider = std::max<size_t>(wider, std::max(2, stack->window + 1) * stack->width);
+    wider = std::max<size_t>(wider, 2 * stack->width);  // values and gates
     for (int i = 0; i < stack->layer_count; ++i)
       wider = std::max<size_t>(wider, stack->layers[i].first.outputs);
   }
@@ -677,8 +650,6 @@ void Search::advance(Sentence& sentence, int first) {
     hypothesis.total = candidates[rank].score, hypothesis.newest = candidates[rank].token;
     hypothesis.tokens.push_back(hypothesis.newest);
     hypothesis.slots.push_back(hypothesis.slot);
-    if (model.window && int(hypothesis.slots.size()) > model.window)
-      hypothesis.slots.erase(hypothesis.slots.begin());
     next.push_back(std::move(hypothesis));
   }
   sentence.rows = std::move(next);

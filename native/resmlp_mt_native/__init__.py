@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 ACTIVATIONS = ("relu", "gelu", "gelu_accurate", "tanh")
-# of step.cpp: no mixing, a matrix, a matrix under a gate, a convolution
-MIXINGS = {"none": 0, "linear": 1, "toeplitz": 1, "gated": 2, "conv": 3}
+# of step.cpp: no mixing, a matrix, a matrix under a gate
+MIXINGS = {"none": 0, "linear": 1, "toeplitz": 1, "gated": 2}
 WIDTH, PANEL, EOS = 32, 16, 2
 
 
@@ -37,14 +37,14 @@ class Layer(ctypes.Structure):
     _fields_ = [
         *_fields(Norm, "mixing_norm attention_norm feed_forward_norm"),
         *_fields(Linear, "mixing_in mixing_out query attended first second"),
-        *_fields(c_void_p, "weights own scale shift offset inside_bias"),
+        *_fields(c_void_p, "weights own scale shift offset"),
     ]
 
 
 class Stack(ctypes.Structure):
     _fields_ = [
         *_fields(c_int32, "tokens channels width"),
-        *_fields(c_int32, "mixing heads positions distances is_matrix window"),
+        *_fields(c_int32, "mixing heads positions distances is_matrix"),
         *_fields(c_int32, "activation layer_count"),
         ("factor", c_float),
         ("embedding", Linear),
@@ -126,13 +126,13 @@ class Layout:
         """The encoder, 0, or the decoder, 1."""
         names = ("vocabulary", "channels", "layers", "positions")
         tokens, channels, layers, positions = (self._config[name][side] for name in names)
-        heads, window, readers = (self._config[name] for name in ("heads", "window", "layers"))
-        for size in (channels, layers, tokens - EOS, positions, heads, window + 1):
+        heads, readers = self._config["heads"], self._config["layers"]
+        for size in (channels, layers, tokens - EOS, positions, heads):
             _check(type(size) is int and 0 < size < 1 << 24, "config.json")
         _check(self._config["channels"][1] % heads == 0, "heads")
         stack, name = Stack(tokens, channels, _padded(channels)), ("encoder", "decoder")[side]
         self._kind = self._config["mixing"]
-        stack.mixing, stack.window = MIXINGS[self._kind], window
+        stack.mixing = MIXINGS[self._kind]
         stack.activation = ACTIVATIONS.index(self._config["activation"])
         if f"{name}.positions" in self._arrays:
             table = self._take(f"{name}.positions", None, channels)
@@ -145,7 +145,7 @@ class Layout:
         if side == 0:
             parts = 2 * readers[1]
             outputs = parts * self._config["channels"][1]
-            stack.last = self._linear("encoder.keys_values", channels, outputs, (1, parts))
+            stack.last = self._linear("encoder.keys_values", channels, outputs, parts)
         else:
             if "decoder.output_scale" in self._arrays:
                 stack.alpha = self._store(widened(self._take("decoder.output_scale", channels)))
@@ -163,17 +163,11 @@ class Layout:
         layer, channels = Layer(), stack.channels
         if self._kind != "none":
             layer.mixing_norm = self._norm(f"{name}.mixing_norm", channels)
+            self._mixing(stack, layer, f"{name}.mixing", positions, causal)
         if self._kind == "gated":
             gate = f"{name}.value_gate"
-            layer.mixing_in = self._linear(gate, channels, 2 * channels, (1, 2))
+            layer.mixing_in = self._linear(gate, channels, 2 * channels, 2)
             layer.mixing_out = self._linear(f"{name}.output", channels, channels)
-        if self._kind == "conv":
-            taps, bias = stack.window + 1, f"{name}.inside_bias"
-            layer.mixing_in = self._linear(f"{name}.taps", taps * channels, channels, (taps, 1))
-            if bias in self._arrays:
-                layer.inside_bias = self._store(widened(self._take(bias, taps, channels)))
-        elif self._kind != "none":
-            self._mixing(stack, layer, f"{name}.mixing", positions, causal)
         if causal:
             layer.attention_norm = self._norm(f"{name}.attention_norm", channels)
             layer.query = self._linear(f"{name}.query", channels, channels)
@@ -218,11 +212,12 @@ class Layout:
             layer.own = self._store(widened(self._take(f"{name}.own", channels)))
 
     def _linear(
-        self, name: str, inputs: int, outputs: int, parts=(1, 1), filler: float = 0
+        self, name: str, inputs: int, outputs: int, parts: int = 1, filler: float = 0
     ) -> Linear:
-        """Panels of 16 columns, with the bytes of four inputs side by side."""
+        """Panels of 16 columns, with the bytes of four inputs side by side. The outputs are *parts*
+        of equal size, each padded."""
         weight = self._take(f"{name}.weight", inputs, outputs)
-        weight = widened(widened(weight, parts[1]).T, parts[0]).T
+        weight = widened(widened(weight, parts).T).T
         layer = Linear(*weight.shape)
         panels = weight.reshape(-1, weight.shape[1] // PANEL, PANEL)
         if weight.dtype == np.int8:
@@ -230,13 +225,13 @@ class Layout:
             layer.integers = self._store(panels.transpose(2, 0, 3, 1), np.int8)
             layer.sums = self._store(weight.sum(axis=0, dtype=np.int32), np.int32)
             scale = self._take(f"{name}.scale", outputs)
-            layer.scale = self._store(widened(scale, parts[1]))
+            layer.scale = self._store(widened(scale, parts))
         else:
             layer.floats = self._store(panels.transpose(1, 0, 2))
         bias = np.zeros(outputs, np.float32)
         if f"{name}.bias" in self._arrays:
             bias = self._take(f"{name}.bias", outputs)
-        layer.bias = self._store(widened(bias, parts[1], filler))
+        layer.bias = self._store(widened(bias, parts, filler))
         return layer
 
     def _norm(self, name: str, size: int) -> Norm:

@@ -7,8 +7,8 @@
 
 The folder needs numpy, onnxruntime and sentencepiece. It holds two ONNX graphs, their weights, the
 subwords, a description with checksums, a model card and the runtime, which is one file. Its
-translations of real sentences are compared with PyTorch's: of --verify, or of the validation set
-in the folder of the data or of resmlp-mt run.
+translations of the validation set, in the folder of the data or of resmlp-mt run, are compared with
+PyTorch's.
 
 It needs onnx and onnxruntime: pip install ".[export]".
 """
@@ -40,8 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--beam", **WHOLE, default=4, help="default of the folder: 4")
     help = "default of the folder: what resmlp-mt run chose, or 0.6"
     add("--lenpen", **LENPEN, help=help)
-    help = "compare the translations of these lines, and their BLEU if there are references"
-    add("--verify", nargs="+", type=Path, metavar=("FILE", "REFERENCES"), help=help)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -56,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
         checkpoint_paths,
         published_model,
     )
-    from resmlp_mt.text.lines import read_text
+    from resmlp_mt.pipeline.translate.translator import Translator
 
     paths = checkpoint_paths(args.checkpoint or published_model())
     options = SearchOptions(
@@ -67,9 +65,6 @@ def run(args: argparse.Namespace) -> None:
         lenpen=length_penalty(args.lenpen, paths[0].parent),
         cpu=True,
     )
-    texts = [read_text(path) for path in args.verify or ()]
-    if len(texts) > 2 or len(set(map(len, texts))) > 1:
-        raise UserError("--verify: give a text, or a text and its translation line by line")
-    same = export(options, args.out, args.precision, texts)
+    same = export(Translator(options), args.out, args.precision)
     size = sum(path.stat().st_size for path in args.out.iterdir()) / 1e6
     print(f"{args.out}: {size:.1f} MB, {args.precision}\n{same}")

@@ -4,16 +4,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.export.runtime import ExportedModel, TranslationError
 
 
 class ExportEngine:
     """The runtime with its *search*: beam, lenpen, nbest and so on."""
 
     def __init__(self, folder: Path, threads: int | None = None, graph: bool = False, **search):
-        try:
-            from resmlp_mt.export.runtime import ExportedModel, TranslationError
-        except ModuleNotFoundError as error:
-            raise UserError(f'{error}: pip install ".[export]"') from None
         for name in ("data", "spm", "no_repeat_ngram_size", "fp16"):
             if name in search:
                 name = name.replace("_", "-")
@@ -31,8 +28,6 @@ class ExportEngine:
 
     def translations(self, sources: Sequence[list[str]]) -> Iterator[dict[int, list]]:
         """The n best of each source by its index; none where the scores are not finite."""
-        from resmlp_mt.export.runtime import TranslationError
-
         try:
             yield from self._model.batches(sources, **self._search)
         except TranslationError as error:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import regex
@@ -16,35 +15,26 @@ from resmlp_mt.export.graphs import exported
 from resmlp_mt.export.verification import verify
 from resmlp_mt.files import whole_folder
 from resmlp_mt.model.model import ResMLPModel
-from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import sha256_of, without_region
 
 
-def export(options: SearchOptions, out: Path, precision: str, lines: Sequence[list[str]]) -> str:
-    """Write the model that *options* name, atomically; returns what :func:`verify` says.
+def export(translator: Translator, out: Path, precision: str) -> str:
+    """Write the model and the search of *translator*, atomically; returns what :func:`verify` says.
 
-    *precision* is ``float32``, ``float16`` or ``int8``. Translations of *lines* are compared: a
-    text and, perhaps, its translation. The search of *options* is the default of the folder.
+    *precision* is ``float32``, ``float16`` or ``int8``.
     """
     if out.exists() or not out.absolute().parent.is_dir():
         raise UserError(f"{out}: choose a new folder in an existing one")
-    if len(options.paths) > 1:
+    if len(translator.models) > 1:
         raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
-    return export_model(Translator(options), out, precision, lines)
-
-
-def export_model(
-    translator: Translator, out: Path, precision: str, lines: Sequence[list[str]] = ()
-) -> str:
-    """:func:`export` of a model that is loaded."""
     model, path = translator.models[0].float(), translator.options.paths[0]
     if not isinstance(model, ResMLPModel):
         raise UserError(f"{path} is a checkpoint of another model: give one of a resmlp_mt model")
     try:
         with whole_folder(out) as folder:
             config = write_model(translator, model, folder, precision)
-            same = verify(translator, folder, precision, lines)
+            same = verify(translator, folder, precision)
             source, target = config["languages"]
             size = sum(file["bytes"] for file in config["files"].values()) / 1e6
             names = {"source": source, "target": target, "name": out.name, "megabytes": size}

@@ -6,7 +6,6 @@ ExportedModel("MODEL").translate(["A sentence."]). The search is fairseq's beam 
 """
 
 import argparse
-import gzip
 import hashlib
 import itertools
 import json
@@ -15,9 +14,7 @@ import mmap
 import os
 import re
 import select
-import signal
 import sys
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,13 +96,8 @@ class ExportedModel:
         """The tokens of a line; none if it is blank."""
         for pattern, replacement in self._normalisation:
             line = pattern.sub(replacement, line)
-        line = one_line(line)
-        try:
-            line.encode()
-        except UnicodeEncodeError:
-            raise TranslationError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
         pieces: list[str] = []
-        for piece in self._subwords.encode(line, out_type=str):
+        for piece in self._subwords.encode(one_line(line), out_type=str):
             # text that looks like one of fairseq's symbols is not that symbol
             index = self._subwords.piece_to_id(piece) if piece in SPECIAL else None
             pieces.extend(piece if index == self._subwords.unk_id() else [piece])
@@ -233,8 +225,6 @@ class BeamSearch:
                 [output.name for output in session.get_outputs()]
                 for session in (self.encoder, self.step)
             )
-        if isinstance(files[WEIGHTS], mmap.mmap):  # what is read again comes from the file
-            files[WEIGHTS].madvise(mmap.MADV_DONTNEED)
 
     def search(
         self,
@@ -318,7 +308,8 @@ class BeamSearch:
             **memory.feed,
         }
         out = dict(zip(self._outputs, self.step.run(self._outputs, feed)))
-        memory.write(step, out.get("new"), newest.shape[1])
+        if "past" in memory.feed:
+            memory.write(out["new"], newest.shape[1])
         return out
 
 
@@ -358,31 +349,24 @@ class Memory:
     """
 
     def __init__(self, encoded: dict, config: dict, beam: int):
-        self.feed, self.beam, self.window = encoded, beam, config["window"]
-        self._groups, self.used = config["memory"], 0
-        if self._groups:
-            sentences, slots = len(encoded["lengths"]), (self.window or ROOM) * beam
-            groups, channels = self._groups
+        self.feed, self.beam, self.used = encoded, beam, 0
+        if config["memory"]:
+            groups, channels = config["memory"]
+            sentences, slots = len(encoded["lengths"]), ROOM * beam
             self.feed["past"] = np.zeros((groups, sentences, slots, channels), np.float32)
             self.feed["ages"] = np.zeros((sentences, 1, slots), np.int32)
 
-    def write(self, step: int, new: np.ndarray | None, rows: int) -> None:
+    def write(self, new: np.ndarray, rows: int) -> None:
         """Store the inputs of the mixing sublayers at the newest tokens of J hypotheses."""
-        if new is None:
-            return
-        if self.window:  # the oldest position makes room
-            first = step % self.window * self.beam
-            self.feed["ages"][:, :, first : first + self.beam] = 0
-        else:
-            if self.used + rows > self.feed["ages"].shape[2]:
-                self._make_room()
-            first, self.used = self.used, self.used + rows
+        if self.used + rows > self.feed["ages"].shape[2]:
+            self._make_room()
+        first, self.used = self.used, self.used + rows
         past, ages = self.feed["past"], self.feed["ages"]
         groups, sentences, _, channels = past.shape
         new = new.reshape(sentences, rows, groups, channels)
-        past[:, :, first : first + rows] = new.transpose(2, 0, 1, 3)
+        past[:, :, first : self.used] = new.transpose(2, 0, 1, 3)
         ages += ages > 0
-        ages[:, :, first : first + rows] = np.eye(rows, dtype=np.int32)
+        ages[:, :, first : self.used] = np.eye(rows, dtype=np.int32)
 
     def _make_room(self) -> None:
         """Keep the slots that a hypothesis reads, with free ones behind them."""
@@ -405,7 +389,7 @@ class Memory:
 
     def follow(self, parents: np.ndarray) -> None:
         """Let hypothesis j of each sentence continue hypothesis ``parents[j]``."""
-        if self._groups:
+        if "ages" in self.feed:
             self.feed["ages"] = self.feed["ages"][np.arange(len(parents))[:, None], parents]
 
 
@@ -513,19 +497,13 @@ def _native(arrays: dict[str, np.ndarray], config: dict):
 
 
 def _arriving(path: str | None) -> Iterator[str | None]:
-    """The lines of a text, plain or gzip, with a None wherever the next has not arrived yet."""
-    if not path and sys.stdin is None:
-        raise TranslationError("standard input is closed: give --input")
+    """The lines of a text, with a None wherever the next has not arrived yet."""
     name, number, rest, block = path or "standard input", 0, b"", b"-"
-    with open(path or sys.stdin.fileno(), "rb") as raw, gzip.GzipFile(fileobj=raw) as unpacked:
-        file: Any = unpacked if raw.peek(2)[:2] == b"\x1f\x8b" else raw
+    with open(path or os.dup(0), "rb") as file:
         while block:
-            if not select.select([raw], [], [], PATIENCE)[0]:
+            if not select.select([file], [], [], PATIENCE)[0]:
                 yield None
-            try:
-                block = file.read1(1 << 16)
-            except (EOFError, OSError, zlib.error):
-                raise TranslationError(f"{name}: cut off or damaged: copy it again") from None
+            block = file.read1(1 << 16)
             *lines, rest = (rest + (block or b"\n" * bool(rest))).split(b"\n")
             for line in lines:
                 number += 1
@@ -538,26 +516,20 @@ def _arriving(path: str | None) -> Iterator[str | None]:
 
 
 def _main(args) -> None:
-    if args.output is None and sys.stdout is None:
-        raise TranslationError("standard output is closed: give --output")
     if args.output and os.path.exists(args.output):
         if not os.path.isfile(args.output):
             raise TranslationError(f"{args.output} is not a regular file: name another")
         if args.input and os.path.samefile(args.output, args.input):
             raise TranslationError(f"{args.output} is the input: choose another file to write")
     model = ExportedModel(Path(__file__).parent, args.threads, args.graph)
-    used = {"input", "output", "threads", "graph", "scores"}
-    options = {name: value for name, value in vars(args).items() if name not in used}
+    options = {name: getattr(args, name) for name in ("beam", "lenpen", "truncate")}
     temporary = f"{args.output}.{os.getpid()}.tmp" if args.output else None
     try:
         # by lines: what is there can be read at once
         with open(temporary or os.dup(1), "w", 1, encoding="utf-8", newline="\n") as output:
             for translations in model.stream(_arriving(args.input), **options):
-                for i in range(args.nbest):
-                    text, score = "", ""
-                    if i < len(translations):
-                        text, score = translations[i].text, f"{translations[i].score:.4f}"
-                    output.write(f"{score}\t{text}\n" if args.scores else f"{text}\n")
+                text = translations[0].text if translations else ""
+                output.write(f"{text}\n")
         if temporary:
             os.replace(temporary, args.output)
     finally:
@@ -568,23 +540,14 @@ def _main(args) -> None:
 def main() -> int:
     """The program; returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    file: dict = {"type": lambda path: None if path == "-" else path, "metavar": "FILE"}
-    parser.add_argument("--input", **file, help="text, plain or .gz, or - (default: stdin)")
-    parser.add_argument("--output", **file, help="file to write, or - (default: stdout)")
+    parser.add_argument("--input", metavar="FILE", help="text (default: standard input)")
+    parser.add_argument("--output", metavar="FILE", help="to write (default: standard output)")
     parser.add_argument("--beam", type=int, metavar="N")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
-    parser.add_argument("--nbest", type=int, default=1, metavar="N", help="best of each line")
-    help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
-    parser.add_argument("--scores", action="store_true", help=help)
-    parser.add_argument("--max-len-a", type=float, metavar="A", help="A x source + B tokens ...")
-    parser.add_argument("--max-len-b", type=int, metavar="B", help="... are in a translation")
-    parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="of a batch")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
     help = "translate by the graph where the native step is installed, too"
     parser.add_argument("--graph", action="store_true", help=help)
     parser.add_argument("--truncate", action="store_true", help="cut lines that are too long")
-    if sys.stderr is None:  # print() would write messages to standard output
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
         _main(parser.parse_args())
     except TranslationError as error:
@@ -604,8 +567,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # what is half-written is removed when the time of a batch job or the terminal ends
-    for each in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(each) != signal.SIG_IGN:  # nohup
-            signal.signal(each, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

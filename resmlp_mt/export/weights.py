@@ -14,15 +14,8 @@ from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import Affine, activation_function
-from resmlp_mt.model.inference import (
-    FoldedConvTokenMixing,
-    FoldedTokenMixing,
-    absorb,
-    before,
-    fold_layer,
-)
+from resmlp_mt.model.inference import absorb, before, fold_layer
 from resmlp_mt.model.mixing import (
-    ConvTokenMixing,
     GatedTokenMixing,
     NoTokenMixing,
     ToeplitzTokenMixing,
@@ -31,10 +24,9 @@ from resmlp_mt.model.mixing import (
 
 ACTIVATIONS = {activation_function(n): n for n in ("relu", "gelu", "gelu_accurate", "tanh")}
 TYPES = {"float32": "F32", "float16": "F16", "int8": "I8"}  # their names in the file
-Arrays = dict[str, np.ndarray]
 
 
-class Weights(Arrays):
+class Weights(dict[str, np.ndarray]):
     """Arrays by name. Linear layers are stored in *precision*: ``float32``, ``float16`` or
     ``int8``, where other matrices are float16."""
 
@@ -50,15 +42,15 @@ class Weights(Arrays):
         type_ = "float32" if self.precision == "float32" else "float16"
         self[name] = np.ascontiguousarray(array(value), type_)
 
-    def linear(self, name: str, layer: nn.Linear, parts: int = 1) -> None:
-        """``x W' + b``. The inputs are *parts* of equal size."""
-        self.columns(name, layer.weight, layer.bias, parts)
+    def linear(self, name: str, layer: nn.Linear) -> None:
+        """``x W' + b``."""
+        self.columns(name, layer.weight, layer.bias)
 
-    def columns(self, name: str, weight: Tensor, bias: Tensor | None, parts: int = 1) -> None:
+    def columns(self, name: str, weight: Tensor, bias: Tensor | None) -> None:
         """:meth:`linear` of a weight that is outputs x inputs."""
         columns = np.ascontiguousarray(array(weight).T)
         if self.precision == "int8":
-            self[f"{name}.weight"], self[f"{name}.scale"] = quantize(columns, parts)
+            self[f"{name}.weight"], self[f"{name}.scale"] = quantize(columns)
         else:
             self[f"{name}.weight"] = columns.astype(self.precision)
         if bias is not None:
@@ -99,7 +91,6 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
         "mixing": _kind(decoder.layers[0].token_mixing),
         "activation": ACTIVATIONS[decoder.layers[0].feed_forward.activation_fn],
         "memory": None,  # G and D of what the step reads of past tokens
-        "window": 0,  # past tokens that a convolution reads; 0: all of them
     }
     for side, stack in ("encoder", encoder), ("decoder", decoder):
         if stack.embed_positions is not None:
@@ -113,13 +104,9 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
             weights.norm(f"{name}.feed_forward_norm", branch.pre)
             weights.linear(f"{name}.first", branch.fc1)
             weights.linear(f"{name}.second", branch.fc2)
-    count, width = len(decoder.layers), decoder.embed_dim
-    if sizes["mixing"] == "conv":
-        sizes["window"] = decoder.layers[0].token_mixing.mixing.kernel_size - 1
-        sizes["memory"] = [count, width] if sizes["window"] else None
-    elif sizes["mixing"] != "none":
+    if sizes["mixing"] != "none":
         heads = len(weights["decoder.0.mixing.weights"])
-        sizes["memory"] = [count * heads, width // heads]
+        sizes["memory"] = [len(decoder.layers) * heads, decoder.embed_dim // heads]
     _keys_values(weights, encoder.layer_norm, attentions)
     sizes["embeddings"] = _vocabulary(weights, model)
     return weights, sizes
@@ -141,19 +128,18 @@ def _kind(branch: nn.Module) -> str:
     """The token mixing of a branch by its name. A subclass computes something else."""
     if isinstance(branch, NoTokenMixing):
         return "none"
-    kinds = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz"}
-    kinds |= {GatedTokenMixing: "gated", ConvTokenMixing: "conv"}
+    kinds = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz", GatedTokenMixing: "gated"}
     kind = type(branch.mixing)
     if kind not in kinds:
         raise UserError(
             f"the token mixing {kind.__name__} cannot be exported, only linear, toeplitz, "
-            "gated, conv and none: translate with resmlp-mt translate"
+            "gated and none: translate with resmlp-mt translate"
         )
     return kinds[kind]
 
 
 def _token_mixing(weights: Weights, name: str, branch: nn.Module) -> None:
-    """``A (scale x + shift) + offset`` with H heads over N positions, or a convolution.
+    """``A (scale x + shift) + offset`` with H heads over N positions.
 
     ``weights`` of A: H x N x N, or of Toeplitz matrices H x (2 N - 1). In the decoder those of past
     tokens by their distance, H x N; of triangular matrices the rows of all positions, one after the
@@ -163,16 +149,7 @@ def _token_mixing(weights: Weights, name: str, branch: nn.Module) -> None:
     if isinstance(branch, NoTokenMixing):
         return
     weights.norm(f"{name}.mixing_norm", branch.pre)
-    mixing = inner = branch.mixing
-    if isinstance(mixing, (FoldedTokenMixing, FoldedConvTokenMixing)):
-        inner = mixing.mixing
-    if isinstance(inner, ConvTokenMixing):
-        weights.linear(f"{name}.taps", inner.taps, parts=inner.kernel_size)
-        if inner is not mixing:
-            bias = array(mixing.inside_bias)
-            # the newest token of a sentence reads the last taps: sums, by how many they are
-            weights.vector(f"{name}.inside_bias", bias[::-1].cumsum(0) if inner.causal else bias)
-        return
+    mixing = branch.mixing
     scale: np.ndarray | float = 1
     if isinstance(mixing, GatedTokenMixing):
         weights.linear(f"{name}.value_gate", mixing.value_gate)
@@ -181,7 +158,7 @@ def _token_mixing(weights: Weights, name: str, branch: nn.Module) -> None:
         bias = torch.zeros(inner.heads, inner.positions) if inner.bias is None else inner.bias
         offset = array(bias).T
     else:
-        offset, scale = array(mixing.offset), array(mixing.scale)
+        inner, offset, scale = mixing.mixing, array(mixing.offset), array(mixing.scale)
         weights.vector(f"{name}.mixing.scale", scale)
         if mixing.shift is not None:
             weights.vector(f"{name}.mixing.shift", mixing.shift)
@@ -201,8 +178,7 @@ def _attention(weights: Weights, name: str, branch: nn.Module) -> None:
     """Queries come out scaled."""
     attn, layer = branch.attn, branch.attn.q_proj
     weights.norm(f"{name}.attention_norm", branch.pre)
-    bias = None if layer.bias is None else layer.bias * attn.scaling
-    weights.columns(f"{name}.query", layer.weight * attn.scaling, bias)
+    weights.columns(f"{name}.query", layer.weight * attn.scaling, layer.bias * attn.scaling)
     weights.linear(f"{name}.attended", attn.out_proj)
 
 
@@ -210,10 +186,9 @@ def _keys_values(weights: Weights, norm: nn.Module | None, attentions: list[nn.M
     """Those of all layers of the decoder, by one product with the encoder's output."""
     layers = [layer for attn in attentions for layer in (attn.k_proj, attn.v_proj)]
     layers = [absorb(norm, layer)[1] for layer in layers]
-    zeros = layers[0].weight.new_zeros(len(layers[0].weight))
-    biases = [zeros if layer.bias is None else layer.bias for layer in layers]
+    weight, bias = (torch.cat([getattr(x, part) for x in layers]) for part in ("weight", "bias"))
     weights.norm("encoder.last_norm", norm)
-    weights.columns("encoder.keys_values", torch.cat([x.weight for x in layers]), torch.cat(biases))
+    weights.columns("encoder.keys_values", weight, bias)
 
 
 def _vocabulary(weights: Weights, model: nn.Module) -> list:
@@ -248,15 +223,13 @@ def array(value: Tensor | np.ndarray) -> np.ndarray:
     return value.detach().float().numpy() if isinstance(value, Tensor) else value
 
 
-def quantize(weight: np.ndarray, parts: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def quantize(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Symmetric int8 of a matrix and the float32 scale of each column.
 
     A CPU without VNNI adds the products of two neighbouring rows in 16 bits. An input is at most
-    255: the sum saturates unless two neighbours sum to at most 128. The native step pads each of
-    the *parts* of the rows, so that an odd one has other neighbours there.
+    255: the sum saturates unless two neighbours sum to at most 128.
     """
-    step = 1 if parts > 1 and len(weight) // parts % 2 else 2
     rows = np.pad(weight, ((0, len(weight) % 2), (0, 0)))
-    neighbours = np.abs(rows[:-1:step] + rows[1::step]).max(axis=0)
+    neighbours = np.abs(rows[::2] + rows[1::2]).max(axis=0)
     scale = np.maximum(np.maximum(np.abs(weight).max(axis=0), neighbours), 1e-30) / 127
     return np.round(weight / scale).astype(np.int8), scale.astype(np.float32)

@@ -91,7 +91,7 @@ const engine = {
     return { ...out, new: Float32Array.from(out.new) };
   },
 };
-const CONFIG = { positions: [40, 40], vocabulary: [WORDS, WORDS], window: 0, memory: [2, 2] };
+const CONFIG = { positions: [40, 40], vocabulary: [WORDS, WORDS], memory: [2, 2] };
 
 for (const [beam, lenpen, most] of [[1, 1, 30], [3, 0.6, 30], [4, 0, 39], [4, 2, 3], [2, 1, 99]]) {
   test(`beam search: beam ${beam}, length penalty ${lenpen}, ${most} tokens`, async () => {

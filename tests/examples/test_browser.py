@@ -1,14 +1,12 @@
 """The page of examples/browser. What needs node or Chromium is skipped where they are not there."""
 
 import hashlib
-import io
 import json
 import random
 import re
 import shutil
 import subprocess
 import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import hostile_lines
@@ -16,9 +14,9 @@ import pytest
 import sentencepiece
 from exported_models import LINES, saved_model
 
-from resmlp_mt.cli.main import main
-from resmlp_mt.export.folder import substitutions
+from resmlp_mt.export.folder import export, substitutions
 from resmlp_mt.export.runtime import FILES
+from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.subwords import plain_pieces, train_subwords
 
@@ -49,15 +47,6 @@ def byte_model(folder):
     return train_subwords(LINES, folder / "bytes", 320, 0.9999)
 
 
-def unigram_model(folder):
-    """A kind of subwords that `resmlp-mt prepare` does not make, but --spm takes."""
-    prefix = folder / "unigram"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_prefix=str(prefix), vocab_size=60, minloglevel=2
-    )
-    return Path(f"{prefix}.model")
-
-
 def mixed_lines():
     """Hostile ones, and every character of the first planes that some rule may change."""
     draw = random.Random(1)
@@ -68,7 +57,7 @@ def mixed_lines():
 
 
 @need_node
-@pytest.mark.parametrize("make", [bpe_model, byte_model, unigram_model])
+@pytest.mark.parametrize("make", [bpe_model, byte_model])
 def test_subwords_are_those_of_sentencepiece(make, tmp_path):
     model = make(tmp_path)
     lines = mixed_lines()
@@ -86,7 +75,7 @@ def test_subwords_are_those_of_sentencepiece(make, tmp_path):
 
 
 @need_node
-@pytest.mark.parametrize("damage", [lambda data: data[:-99], lambda _: b"\0" * 99, lambda _: b""])
+@pytest.mark.parametrize("damage", [lambda data: data[:-99], lambda _: b"\0" * 99])
 def test_damaged_subwords(damage, tmp_path):
     model = bpe_model(tmp_path)
     model.write_bytes(damage(model.read_bytes()))
@@ -107,31 +96,20 @@ def test_the_build_publishes_nothing_but_the_model(tmp_path):
     secret = tmp_path / ".netrc"
     secret.write_text("secret")
     model.mkdir()
-    names = FILES
-    for name in (*names, "README.md"):
+    for name in (*FILES, "README.md"):
         (model / name).write_text(name)
-    listed = {name: {"sha256": hashlib.sha256(name.encode()).hexdigest()} for name in names}
-    config = {
-        "files": {**listed, "../.netrc": {}, "../browser/page/page.js": {}, "/etc/passwd": {}}
-    }
-    (model / "config.json").write_text(json.dumps(config))
-
-    def build():
-        return node(page / "build.mjs", model, dist)
-
-    assert build().returncode == 0
+    listed = {name: {"sha256": hashlib.sha256(name.encode()).hexdigest()} for name in FILES}
+    (model / "config.json").write_text(json.dumps({"files": {**listed, "../.netrc": {}}}))
+    assert node(page / "build.mjs", model, dist).returncode == 0
     published = {path.name for path in (dist / "model").iterdir()}
-    assert published == {*names, "README.md", "config.json"}
+    assert published == {*FILES, "README.md", "config.json"}
     assert not list(dist.rglob(".netrc"))
-    for name in ("spm.model", "README.md"):
-        before = (model / name).read_text()
+    for name in ("README.md", "spm.model"):  # which is read first
         (model / name).unlink()
         (model / name).symlink_to(secret)
-        done = build()
+        done = node(page / "build.mjs", model, dist)
         assert done.returncode == 1 and done.stderr.count("\n") == 1 and name in done.stderr
         assert "secret" not in "".join(p.read_text() for p in (dist / "model").iterdir())
-        (model / name).unlink()
-        (model / name).write_text(before)
 
 
 @pytest.mark.skipif(
@@ -143,9 +121,7 @@ def test_the_page(tmp_path):
     options = saved_model(tmp_path)
     lines = tmp_path / "lines"
     lines.write_text("".join(f"{line}\n" for line in LINES))
-    words = ["export", options.paths[0], "--data", options.data, "--out", tmp_path / "out"]
-    with redirect_stdout(io.StringIO()):
-        assert main([*map(str, words), "--verify", str(lines)]) == 0
+    export(Translator(options), tmp_path / "out", "float32")
     given = ["--model", tmp_path / "out", "--input", lines, "--python", sys.executable]
     done = node(PAGE / "check.mjs", *given)
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from exported_models import LINES, SHARED, apart, random_model, saved_model, sen
 from fairseq.data.indexed_dataset import make_builder
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.folder import export, export_model, substitutions
+from resmlp_mt.export.folder import export, substitutions
 from resmlp_mt.export.graphs import exported
 from resmlp_mt.export.runtime import WEIGHTS, ExportedModel, read_arrays
 from resmlp_mt.export.verification import verify
@@ -31,13 +31,8 @@ TYPOGRAPHY = ["„Ja“ – sagt ‚er‘ …", "12 %", "5\u00a0000\u00a0; « ou
 TYPOGRAPHY += ['Er sagte: "Ja."', "„Ja.“ Dann", "«\u00a0Oui\u00a0»"]
 
 
-@pytest.fixture(scope="module")
-def data(plain):
-    return plain.options.data
-
-
 # the norm, and whether embeddings are shared, alternate over the kinds of mixing
-KINDS = [("linear", 1), ("linear", 4), ("toeplitz", 1), ("gated", 4), ("conv", 1), ("none", 1)]
+KINDS = [("linear", 1), ("linear", 4), ("toeplitz", 1), ("gated", 4), ("none", 1)]
 CASES = [
     (kind, heads, ("affine", "layernorm")[(i + j) % 2], bool(j))
     for i, (kind, heads) in enumerate(KINDS)
@@ -46,20 +41,19 @@ CASES = [
 
 
 @pytest.mark.parametrize("kind, heads, norm, tied", CASES)
-def test_same_translations(data, plain, tmp_path, kind, heads, norm, tied):
+def test_same_translations(plain, tmp_path, kind, heads, norm, tied):
     model, _ = random_model(
-        data,
+        plain.options.data,
         token_mixing=kind,
         token_mixing_heads=heads,
-        token_mixing_kernel_size=5,
         normalization=norm,
         **(SHARED if tied else {}),
-        token_positional_embeddings=kind in ("conv", "none"),
+        token_positional_embeddings=kind == "none",
         decoder_learned_pos=tied,
     )
     theirs = with_model(plain.translator, model, beam=4)
     sources = sentences(theirs)
-    export_model(theirs, tmp_path / "out", "float32", [LINES])
+    export(theirs, tmp_path / "out", "float32")
     exported, lengths = ExportedModel(tmp_path / "out", threads=1, graph=True), []
     for beam, lenpen in ((1, 0.6), (4, 0.6), (8, 1.4)):
         expected = with_model(plain.translator, model, beam, lenpen).nbest(sources)
@@ -76,7 +70,7 @@ def plain(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
     options = saved_model(folder, token_mixing_heads=2)
     translator = Translator(options)
-    export_model(translator, folder / "out", "float32", [LINES])
+    export(translator, folder / "out", "float32")
     return SimpleNamespace(options=options, translator=translator, out=folder / "out")
 
 
@@ -91,24 +85,24 @@ def test_any_batch(plain):
     assert list(exported.stream(iter(lines)))[5][0].text == together[5]
 
 
-def test_a_model_that_differs_is_not_written(data, plain, tmp_path, monkeypatch):
+def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
     """float32 is compared for rounding, less for whether it is another model."""
     for limit, precision in (("ROUNDING", "float32"), ("OTHER", "int8"), ("OTHER", "float16")):
         with monkeypatch.context() as patch, pytest.raises(UserError, match="differs from PyTorch"):
             patch.setattr(f"resmlp_mt.export.verification.{limit}", 0)
-            export_model(plain.translator, tmp_path / "out", precision, [LINES])
+            export(plain.translator, tmp_path / "out", precision)
     assert not list(tmp_path.iterdir())
-    export_model(plain.translator, tmp_path / "out", "int8")
-    model, _ = random_model(data, normalization="layernorm")
+    export(plain.translator, tmp_path / "out", "int8")
+    model, _ = random_model(plain.options.data, normalization="layernorm")
     other = with_model(plain.translator, model, beam=4)
     with pytest.raises(UserError, match="differs from PyTorch .*: float32 may help"):
-        verify(other, tmp_path / "out", "int8", [LINES])
+        verify(other, tmp_path / "out", "int8")
 
 
 @pytest.mark.parametrize("precision", ["int8", "float16"])
 def test_smaller(plain, tmp_path, precision):
     """Rounding to 8 or 11 bits: neither nothing nor another model."""
-    export_model(plain.translator, tmp_path / "out", precision)
+    export(plain.translator, tmp_path / "out", precision)
     sources = sentences(plain.translator)
     smaller, whole = (
         ExportedModel(folder, 1, graph=True).search(sources)
@@ -132,20 +126,10 @@ def test_int8_does_not_saturate_without_vnni():
     assert np.abs(rounded).max() > 90
 
 
-def test_odd_parts_do_not_saturate_without_vnni():
-    """The native step pads each of the 3 x 15 rows of a convolution: they have other neighbours."""
-    weight = np.ones((45, 2), np.float32)
-    weight[::2] = 0.01  # the largest are neighbours of small ones, or of row 0 of the next part
-    weight[[15, 16]] = 1
-    rounded, _ = quantize(weight, parts=3)
-    parts = np.pad(rounded.astype(int).reshape(3, 15, 2), ((0, 0), (0, 1), (0, 0)))
-    assert 255 * np.abs(parts[:, ::2] + parts[:, 1::2]).max() < 2**15
-
-
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_a_step_is_lean(data, precision):
+def test_a_step_is_lean(plain, precision):
     """The published model has as many layers; what reads arrays alone is done at loading."""
-    model, _ = random_model(data, token_mixing="gated", decoder_layers=3, **SHARED)
+    model, _ = random_model(plain.options.data, token_mixing="gated", decoder_layers=3, **SHARED)
     files, sizes = exported(model, precision)
     step = onnx.load_from_string(files["step.onnx"])
     known = {array.name for array in step.graph.initializer}
@@ -179,8 +163,8 @@ def test_the_file_of_the_weights(plain):
 @pytest.mark.parametrize("where", ["beside", "of a run"])
 def test_compared_with_the_validation_set(plain, tmp_path, where):
     """Its translations and their BLEU are told; without one nothing is said of other text."""
-    said = export_model(plain.translator, tmp_path / "none", "float32")
-    assert "No text to compare" in said
+    said = export(plain.translator, tmp_path / "none", "float32")
+    assert "No validation set" in said
     folder = tmp_path / "model" if where == "beside" else tmp_path / "data" / "data-bin"
     shutil.copytree(plain.options.data, tmp_path / "model")
     folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +177,7 @@ def test_compared_with_the_validation_set(plain, tmp_path, where):
         builder.finalize(f"{folder}/valid.en-de.{language}.idx")
     other = copy.copy(plain.translator)
     other.options = replace(other.options, data=tmp_path / "model")
-    said = export_model(other, tmp_path / "out", "int8")
+    said = export(other, tmp_path / "out", "int8")
     found = re.fullmatch(
         r"[0-4] of 4 validation sentences .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said
     )
@@ -209,14 +193,14 @@ def test_what_a_killed_export_has_left_is_removed(plain, tmp_path):
             (folder / "encoder.onnx").touch()
             raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == [folder]
-    export_model(plain.translator, tmp_path / "out", "float32")
+    export(plain.translator, tmp_path / "out", "float32")
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
 def test_normalised_text(tmp_path):
     """Lines with what the normaliser changes are split as `resmlp-mt translate` splits them."""
     options = saved_model(tmp_path, normalise=True)
-    export(options, tmp_path / "out", "float32", [])
+    export(Translator(options), tmp_path / "out", "float32")
     exported, settings = ExportedModel(tmp_path / "out"), options.text
     lines = [*TYPOGRAPHY, *hostile_lines.FIXED]
     for line in lines:
@@ -230,27 +214,27 @@ def test_normalised_text(tmp_path):
             assert one_line(text) == normaliser(line), ascii(line)
 
 
-def test_what_cannot_be_exported(data, plain, tmp_path):
+def test_what_cannot_be_exported(plain, tmp_path):
     """One line says why, and nothing is left of a folder."""
 
-    def refused(message, what, write=export_model, lines=()):
+    def refused(message, what):
         before = sorted(tmp_path.iterdir())
         with pytest.raises(UserError, match=message) as error:
-            write(what, tmp_path / "out", "float32", lines)
+            export(what, tmp_path / "out", "float32")
         assert "\n" not in str(error.value) and sorted(tmp_path.iterdir()) == before
 
     for message, options in (
         ("--adaptive-softmax-cutoff cannot", {"adaptive_softmax_cutoff": "20,40"}),
         ("--activation-fn", {"activation_fn": "relu_squared"}),
         ("--no-cross-attention", {"no_cross_attention": True}),
+        ("the token mixing ConvTokenMixing cannot be exported", {"token_mixing": "conv"}),
     ):
-        model, _ = random_model(data, **options)
+        model, _ = random_model(plain.options.data, **options)
         refused(message, with_model(plain.translator, model, 4))
-    refused("--verify: every line is blank", plain.translator, lines=[["", " "]])
     other = copy.copy(plain.translator)
     other.models = [torch.nn.Linear(2, 2)]
     refused("model.pt is a checkpoint of another model", other)
-    two = replace(plain.options, paths=plain.options.paths * 2)
-    refused("an ensemble cannot be exported", two, export)
+    other.models = plain.translator.models * 2
+    refused("an ensemble cannot be exported", other)
     (tmp_path / "out").mkdir()
-    refused("choose a new folder", plain.options, export)
+    refused("choose a new folder", plain.translator)

@@ -1,6 +1,8 @@
 """Small models with random weights, and the folder of data that `resmlp-mt export` reads."""
 
 import copy
+import hashlib
+import json
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +69,34 @@ def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptio
     state = {"args": args, "model": model.state_dict(), "extra_state": {"epoch": 1}}
     torch.save({**state, "optimizer_history": [{**history, "num_updates": 1}]}, path)
     return SearchOptions(paths=(path,), data=data, max_len_b=20, cpu=True)
+
+
+def change_file(folder: Path, name: str, change):
+    """Change the bytes of a file in an exported folder, and what config.json lists of it."""
+    data = change((folder / name).read_bytes())
+    (folder / name).write_bytes(data)
+    if name != "config.json":
+        config = json.loads((folder / "config.json").read_text())
+        config["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        (folder / "config.json").write_text(json.dumps(config))
+
+
+def changed_config(**values):
+    return lambda data: json.dumps({**json.loads(data), **values}).encode()
+
+
+def changed_weights(change):
+    """A change of the description of arrays that begins the file of the weights."""
+
+    def changed(data):
+        begin = 8 + int.from_bytes(data[:8], "little")
+        arrays = json.loads(data[8:begin])
+        change(arrays)
+        header = json.dumps(arrays).encode()
+        header += b" " * (-(8 + len(header)) % 64)
+        return len(header).to_bytes(8, "little") + header + data[begin:]
+
+    return changed
 
 
 def sentences(model):

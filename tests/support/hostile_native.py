@@ -4,11 +4,12 @@ Run under AddressSanitizer by test_native.py. Each array and each number is chan
 native step refuses it, or translates.
 """
 
+import json
 import sys
-from unittest import mock
+from pathlib import Path
 
 import numpy as np
-import resmlp_mt_native as native
+from resmlp_mt_native import NativeSearch
 
 SOURCES = [[7, 9, 8, 4, 11, 2], [5, 2], [6, 4, 2]]
 
@@ -41,36 +42,22 @@ def variants(value):
             yield from ({**value, name: other} for other in variants(entry))
 
 
-class Recorder(native.NativeSearch):
-    """Stores what it is given."""
-
-    calls: list[tuple] = []
-
-    def __init__(self, *given):
-        self.calls.append(given)
-        super().__init__(*given)
-
-    def search(self, *given):
-        self.calls.append(given)
-        return super().search(*given)
-
-
 def main(folders):
     refused = translated = 0
     for folder in folders:
         sys.path.insert(0, folder)
-        from runtime import ExportedModel
+        from runtime import WEIGHTS, read_arrays
 
-        with mock.patch.object(native, "NativeSearch", Recorder):
-            ExportedModel(folder, 1).search_engine.search(SOURCES, 4, 1.0, 0, 9)
-        made, asked = Recorder.calls[-2:]
-        right = native.NativeSearch(*made)
+        config = json.loads(Path(folder, "config.json").read_text())
+        made = read_arrays(Path(folder, WEIGHTS).read_bytes()), config
+        asked = SOURCES, 4, 1.0, 9, 1
+        right = NativeSearch(*made)
         for given, wanted in [
             *((given, asked) for given in variants(made)),
             *((None, wanted) for wanted in variants(asked)),
         ]:
             try:
-                engine = native.NativeSearch(*given) if given else right
+                engine = NativeSearch(*given) if given else right
                 found = engine.search(*wanted)
             except Exception:
                 refused += 1

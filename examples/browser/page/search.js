@@ -65,9 +65,9 @@ function ends(rows, { end_scores: scores }) {
  */
 class Memory {
   constructor(engine, config, beam, encoded) {
-    Object.assign(this, { engine, config, beam, encoded, window: config.window });
+    Object.assign(this, { engine, config, beam, encoded });
     [this.groups, this.channels] = config.memory ?? [0, 0];
-    this.room = this.window || ROOM; // positions that there are slots for
+    this.room = ROOM; // positions that there are slots for
     this.past = new Float32Array(this.groups * this.slots * this.channels);
     this.ages = [new Int32Array(this.slots)]; // of each row
   }
@@ -78,7 +78,7 @@ class Memory {
 
   /** The outputs of one step, whose tokens are stored. */
   async step(step, rows) {
-    if (this.groups && !this.window && step === this.room) this.grow();
+    if (this.groups && step === this.room) this.grow();
     const { tensor } = this.engine;
     const tokens = rows.map(({ token }) => token);
     const most = Math.min(2 * this.beam + 2, this.config.vocabulary[1]);
@@ -101,7 +101,7 @@ class Memory {
 
   write(step, rows, newest) {
     const { groups, channels, slots } = this;
-    const first = (step % this.room) * this.beam;
+    const first = step * this.beam;
     for (let row = 0; row < rows; row++) {
       for (let group = 0; group < groups; group++) {
         const at = (row * groups + group) * channels;
@@ -111,7 +111,6 @@ class Memory {
     }
     this.ages.forEach((ages, row) => {
       ages.forEach((age, slot) => (ages[slot] = age && age + 1));
-      ages.fill(0, first, first + this.beam);
       ages[first + row] = 1;
     });
   }

@@ -7,11 +7,10 @@ export const SPACE = "\u2581"; // begins a word
 const SPECIAL = new Set(["<s>", "<pad>", "</s>", "<unk>"]); // the symbols of fairseq
 const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6; // kinds of pieces
 const BYTES = /(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)/g; // spell a rare character
-const UNKNOWN_PENALTY = 10; // as in SentencePiece
 
 export class Subwords {
   /**
-   * @param {Uint8Array} file of SentencePiece, BPE or unigram.
+   * @param {Uint8Array} file of SentencePiece, byte-pair encoding.
    * @throws {Error} in one line, if it is no such model, or has what this page does not know.
    */
   constructor(file) {
@@ -28,9 +27,8 @@ export class Subwords {
         throw new Error(`spm.model has pieces of kind ${type}, which this page does not know`);
       }
     }
-    const makeCutter = { unigram: byLikelihood, bpe: byMerging }[model.type];
-    if (!makeCutter) throw new Error("spm.model is neither BPE nor unigram, which this page needs");
-    this.cut = makeCutter(this.scores);
+    if (model.type !== "bpe") throw new Error("spm.model is not BPE, which this page needs");
+    this.cut = byMerging(this.scores);
   }
 
   /** The pieces of a line, as fairseq reads them. */
@@ -90,31 +88,5 @@ function byMerging(scores) {
       joint[best] = jointScore(pieces, best);
       if (best > 0) joint[best - 1] = jointScore(pieces, best - 1);
     }
-  };
-}
-
-/** The most likely pieces of a unigram model (Viterbi), in float32 as in SentencePiece. */
-function byLikelihood(scores) {
-  const longest = [...scores.keys()].reduce((most, piece) => Math.max(most, piece.length), 1);
-  const least = [...scores.values()].reduce((low, score) => Math.min(low, score), Infinity);
-  return (characters) => {
-    const best = [{ score: 0, start: 0 }]; // of the pieces that end before each character
-    const offer = (end, start, score) => {
-      const total = Math.fround(score + best[start].score);
-      if (!best[end] || total > best[end].score) best[end] = { score: total, start };
-    };
-    for (let start = 0; start < characters.length; start++) {
-      let piece = "";
-      for (let end = start + 1; end <= Math.min(start + longest, characters.length); end++) {
-        piece += characters[end - 1];
-        if (scores.has(piece)) offer(end, start, scores.get(piece));
-      }
-      if (!scores.has(characters[start])) offer(start + 1, start, least - UNKNOWN_PENALTY);
-    }
-    const pieces = [];
-    for (let end = characters.length; end > 0; end = best[end].start) {
-      pieces.unshift(characters.slice(best[end].start, end).join(""));
-    }
-    return pieces;
   };
 }

@@ -307,7 +307,7 @@ def test_a_clone_translates_with_the_published_model(tmp_path):
     assert french.status == 0 and len(french.out) > 5 and french.out != tea.out and not french.err
     with mock.patch("resmlp_mt.export.folder.export", side_effect=UserError("so far")) as export:
         refused("so far", "export", "--out", tmp_path / "out")
-    assert export.call_args[0][0].paths == (path / "model.pt",)
+    assert export.call_args[0][0].options.paths == (path / "model.pt",)
     with mock.patch("resmlp_mt.__file__", str(tmp_path / "a" / "b.py")):
         for command in (("translate",), ("export", "--out", tmp_path / "out")):
             refused("no model is given", *command, stdin=b"I like tea.\n")
