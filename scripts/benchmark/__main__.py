@@ -4,7 +4,7 @@
   python scripts/benchmark decode --quick       # small sizes, to see that it runs
   python scripts/benchmark decode --arch resmlp_mt_6 'resmlp_mt_6 --token-mixing toeplitz' --parts
   python scripts/benchmark decode --exported int8 --ctranslate2 int8
-  python scripts/benchmark train
+  python scripts/benchmark train --optimizer muon
   python scripts/benchmark memory --target-length 25 50 100 200
   python scripts/benchmark text --folder exported --input test.en
   python scripts/benchmark gpu --device cuda    # before a large training
@@ -64,6 +64,8 @@ def parse_args() -> Namespace:
     add("--source-length", **WHOLE, help="tokens (default: 25)")
     add("--target-length", type=count, nargs="+", metavar="N", help="tokens (default: 25)")
     add("--tokens", **WHOLE, help="target tokens of a training step (default: 4096)")
+    help = "train: (default: adagrad, the paper's)"
+    add("--optimizer", choices=("adagrad", "muon"), default="adagrad", help=help)
     add("--updates", **WHOLE, help="gpu: updates of each training (default: 200)")
     add("--folder", type=Path, nargs="+", metavar="DIR", help="text: exported models")
     add("--input", type=Path, metavar="FILE", help="text: lines to translate")

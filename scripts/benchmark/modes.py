@@ -11,6 +11,7 @@ from results import number
 from systems import engines, exported, in_ctranslate2, in_fairseq, parts
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.muon import Muon, mark_matrices
 
 
 def decode(args) -> dict:
@@ -46,12 +47,11 @@ def decode(args) -> dict:
 
 
 def train(args) -> dict:
-    """A step is the forward pass with label-smoothed loss, the backward pass and Adagrad."""
+    """A step is the forward pass with label-smoothed loss, the backward pass and the optimizer's:
+    Adagrad, as in the paper, or Muon, as in our recipe."""
     models = Models(args)
     built = {name: models.build(name).train() for name in models.options}
-    optimizers = {
-        name: torch.optim.Adagrad(model.parameters(), lr=1e-4) for name, model in built.items()
-    }
+    optimizers = {name: optimizer_of(model, args.optimizer) for name, model in built.items()}
 
     def step(name: str, batch: dict) -> None:
         loss_of(built[name], models.task, batch).backward()
@@ -66,7 +66,19 @@ def train(args) -> dict:
         columns = timed(title, runs, args, batch["ntokens"], 1)
         setting = {"tokens_per_step": batch["ntokens"], "target_tokens": length}
         lines.append({**setting, "columns": columns})
-    return {"source_tokens": args.source_length, "models": models.sizes(), "lines": lines}
+    return {
+        "source_tokens": args.source_length,
+        "optimizer": args.optimizer,
+        "models": models.sizes(),
+        "lines": lines,
+    }
+
+
+def optimizer_of(model, name: str) -> torch.optim.Optimizer:
+    if name == "adagrad":
+        return torch.optim.Adagrad(model.parameters(), lr=1e-4)
+    mark_matrices(model)
+    return Muon(model.parameters(), lr=1e-4, weight_decay=0.0)
 
 
 def memory(args) -> dict[str, dict]:
