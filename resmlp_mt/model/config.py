@@ -1,6 +1,5 @@
 """Options of the model: fairseq's own for its Transformer, and ours."""
 
-import math
 from argparse import Namespace
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
@@ -16,9 +15,12 @@ from resmlp_mt.model.mixing import TOKEN_MIXING
 # options of fairseq's Transformer that this model lacks
 NOT_OURS = [
     "cross_self_attention",
+    "no_cross_attention",
     "base_layers",
+    "merge_src_tgt_embed",
     "char_inputs",
     "adaptive_input",
+    "adaptive_softmax_cutoff",
     "layernorm_embedding",
     "encoder.normalize_before",
     "decoder.normalize_before",
@@ -88,13 +90,6 @@ def check_config(cfg: ResMLPConfig) -> None:
     for name in lacking:
         flag = name.replace(".", "-").replace("_", "-")
         raise UserError(f"--{flag}: resmlp_mt does not have it: leave it off")
-    if cfg.adaptive_softmax_cutoff and (
-        cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
-    ):
-        raise UserError(
-            "--adaptive-softmax-cutoff: an adaptive softmax shares no weights with the embedding: "
-            "leave off --share-all-embeddings and --share-decoder-input-output-embed"
-        )
     for name, choices in (("token_mixing", TOKEN_MIXING), ("normalization", NORMALIZATIONS)):
         value = str(getattr(cfg, name))
         if value not in choices:
@@ -107,14 +102,3 @@ def check_config(cfg: ResMLPConfig) -> None:
             f"--token-mixing-heads {heads}: --token-mixing {cfg.token_mixing} has no heads: "
             "leave it off"
         )
-    for prefix, part in (("", cfg), ("encoder-", cfg.encoder), ("decoder-", cfg.decoder)):
-        for known in fields(part):
-            value = getattr(part, known.name)
-            number = type(value) in (int, float) and math.isfinite(value)
-            if known.type is float and not number:
-                name = prefix + known.name.replace("_", "-")
-                raise UserError(f"--{name} {value!r}: must be a number")
-    for side in ("source", "target"):
-        positions = getattr(cfg, f"max_{side}_positions")
-        if positions < 1:
-            raise UserError(f"--max-{side}-positions {positions}: must be at least 1")

@@ -17,19 +17,19 @@ class ResMLPDecoder(TransformerDecoderBase):
 
     folded: FoldedLayers | None = None  # in inference
 
-    def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False):
-        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn)
+    def __init__(self, cfg, dictionary, embed_tokens):
+        super().__init__(cfg, dictionary, embed_tokens)
         if not cfg.no_decoder_final_norm:
             # under the name of the Transformer's final LayerNorm
             self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return wrap_layer(cfg, ResMLPDecoderLayer(cfg, no_encoder_attn))
+        return wrap_layer(cfg, ResMLPDecoderLayer(cfg))
 
     def extract_features(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: dict[str, list[Tensor]] | None = None,
+        encoder_out: dict[str, list[Tensor]],
         incremental_state: dict | None = None,
         full_context_alignment: bool = False,
         alignment_layer: int | None = None,
@@ -38,20 +38,18 @@ class ResMLPDecoder(TransformerDecoderBase):
         """Features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
 
         The tokens, B x T, are padded on either side; with *incremental_state* only the last is new.
+        *full_context_alignment* changes nothing: a triangular A sees no future token.
         """
-        if full_context_alignment:
-            raise ValueError(
-                "full_context_alignment: a triangular A sees no future token: leave the option off"
-            )
         length = prev_output_tokens.size(1)
-        check_length(prev_output_tokens, self.padding_idx, self.max_target_positions, "target")
+        check_length(prev_output_tokens, self.max_target_positions, "target")
         attention = alignment_layer, alignment_heads
         if incremental_state is not None:
             memory = DecodingMemory.of(incremental_state)
-            if len(memory.history) != length - 1:
+            stored = memory.history.length
+            if stored != length - 1:
                 raise ValueError(
-                    f"incremental_state holds {len(memory.history)} tokens, but prev_output_tokens "
-                    f"has {length - 1} before the newest: feed one token at a time"
+                    f"incremental_state holds {stored} tokens, but prev_output_tokens has "
+                    f"{length - 1} before the newest: feed one token at a time"
                 )
             newest = prev_output_tokens[:, -1]
             features, extra = self._features(newest, encoder_out, memory, *attention)
@@ -62,7 +60,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         if order is None:
             return features, extra
         (weights,), states = extra["attn"], extra["inner_states"]
-        if weights is not None:
+        if weights is not None:  # with layerdrop, its layer may have been dropped
             weights = turn_back(weights, order, batch_first=True)
         states = [turn_back(x, order, batch_first=False) for x in states]
         features = turn_back(features, order, batch_first=True)
@@ -75,7 +73,7 @@ class ResMLPDecoder(TransformerDecoderBase):
     def _features(
         self,
         tokens: Tensor,
-        encoder_out: dict | None,
+        encoder_out: dict,
         memory: DecodingMemory | None,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
@@ -87,8 +85,8 @@ class ResMLPDecoder(TransformerDecoderBase):
             source, mask = self._source(encoder_out)
             layers, need_attention = self._running_layers(), True
         else:
-            if not len(memory.history):
-                self._begin(memory, encoder_out or {})
+            if not memory.history.length:
+                self._begin(memory, encoder_out)
             memory.history.advance(len(tokens), self.max_target_positions, tokens.device)
             layers, need_attention = memory.layers, memory.need_attention
         if alignment_layer is None:
@@ -113,19 +111,16 @@ class ResMLPDecoder(TransformerDecoderBase):
         """Choose the layers of a search and store its source, before the first token."""
         memory.layers = self._running_layers()
         states, mask = self._source(encoder_out.get("sentences", encoder_out))
-        if states is not None:
-            memory.remember(SourceMemory(states, mask, encoder_out.get("sentence_of_row")))
+        memory.source = SourceMemory(states, mask, encoder_out.get("sentence_of_row"))
+        memory.history.beam = memory.source.beam
 
     def _running_layers(self) -> Iterable[nn.Module]:
         return self.layers if self.folded is None else self.folded()
 
     @staticmethod
-    def _source(encoder_out: dict | None) -> tuple[Tensor | None, Tensor | None]:
+    def _source(encoder_out: dict) -> tuple[Tensor, Tensor | None]:
         """The states, S x B x C, and the mask that hides their padding, B x 1 x 1 x S, or None."""
-        if not encoder_out or not encoder_out["encoder_out"]:
-            return None, None
-        states = encoder_out["encoder_out"][0]
-        padding = next(iter(encoder_out["encoder_padding_mask"]), None)
+        (states,), (padding,) = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
         return states, hide_padding(padding, states.dtype)
 
     def _embed(self, tokens: Tensor, memory: DecodingMemory | None) -> Tensor:

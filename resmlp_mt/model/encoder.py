@@ -33,17 +33,12 @@ class ResMLPEncoder(TransformerEncoderBase):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
-        token_embeddings: Tensor | None = None,
     ) -> dict:
-        """fairseq's encoder output for B x T tokens, padded on either side. *token_embeddings*,
-        B x T x C, replace theirs. Outputs are padded like *src_tokens*. encoder_states: the
-        embeddings, then the output of each layer, T x B x C."""
-        check_length(src_tokens, self.padding_idx, self.max_source_positions, "source")
+        """fairseq's encoder output for B x T tokens, padded on either side; the states are padded
+        like them. encoder_states: the embeddings, then the output of each layer, T x B x C."""
+        check_length(src_tokens, self.max_source_positions, "source")
         tokens, order = turn_right(src_tokens, self.padding_idx)
-        if token_embeddings is not None and order is not None:
-            # `order` undoes the turn, so its inverse permutation is the turn
-            token_embeddings = turn_back(token_embeddings, order.argsort(dim=1), batch_first=True)
-        x, embedding = self.forward_embedding(tokens, token_embeddings)
+        x, _ = self.forward_embedding(tokens)
         x = x.transpose(0, 1).contiguous()
         padding = tokens.eq(self.padding_idx)
         if is_known_empty(padding):
@@ -56,13 +51,12 @@ class ResMLPEncoder(TransformerEncoderBase):
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         if order is not None:
-            embedding = turn_back(embedding, order, batch_first=True)
             x, *states = (turn_back(h, order, batch_first=False) for h in [x, *states])
         own = src_tokens.ne(self.padding_idx)
         return {
             "encoder_out": [x],
             "encoder_padding_mask": [~own],
-            "encoder_embedding": [embedding],
+            "encoder_embedding": [],
             "encoder_states": states if return_all_hiddens else [],
             "fc_results": [],
             "src_tokens": [],

@@ -27,21 +27,15 @@ class Hub(hub_utils.GeneratorHubInterface):
         sentences: str | Iterable[str],
         beam: int = 1,
         verbose: bool = False,
-        skip_invalid_size_inputs: bool = False,
         **kwargs,
     ) -> str | list[str]:
-        """A translation per sentence, in order: "" for blank ones and, if they are to be skipped,
-        for those that are too long. ``translate`` is this with beam 5."""
+        """A translation per sentence, in order, "" for blank ones. ``translate`` is this with
+        beam 5."""
         if isinstance(sentences, str):
-            return self.sample([sentences], beam, verbose, skip_invalid_size_inputs, **kwargs)[0]
+            return self.sample([sentences], beam, verbose, **kwargs)[0]
         sources = [self.encode(sentence) for sentence in sentences]
-        results, longest = [""] * len(sources), self.max_positions[0]
-        given = [
-            number
-            for number, source in enumerate(sources)
-            if len(source) > 1  # its end counts
-            and not (skip_invalid_size_inputs and len(source) > longest)
-        ]
+        given = [i for i, source in enumerate(sources) if len(source) > 1]  # its end counts
+        results = [""] * len(sources)
         if given:
             found = self.generate([sources[i] for i in given], beam, verbose, **kwargs)
             for number, hypotheses in zip(given, found, strict=True):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.layers import CrossAttentionBranch, FeedForwardBranch, TokenMixingBranch
-from resmlp_mt.model.mixing import ConvTokenMixing, GatedTokenMixing, TokenMixing
+from resmlp_mt.model.mixing import GatedTokenMixing, TokenMixing
 from resmlp_mt.model.packing import pack_
 from resmlp_mt.model.padding import zero_padding
 
@@ -132,13 +132,6 @@ def _(mixing: GatedTokenMixing, pre: Affine | None, post: Affine) -> nn.Module:
     return with_parts(mixing, value_gate=value_gate, output=after(mixing.output, post))
 
 
-@fold_mixing.register
-def _(mixing: ConvTokenMixing, pre: Affine | None, post: Affine) -> nn.Module:
-    if pre is None:
-        return with_parts(mixing, taps=after(mixing.taps, post))
-    return FoldedConvTokenMixing(mixing, pre, post)
-
-
 def with_parts(module: nn.Module, **parts) -> nn.Module:
     """A copy of *module* with other *parts*, which shares everything else."""
     new = copy(module)
@@ -227,35 +220,3 @@ class FoldedTokenMixing(nn.Module):
 def _by_channel(x: Tensor, mixing: nn.Module) -> Tensor:
     """N x 1 x H, a number per group of channels, to N x C."""
     return x.squeeze(1).repeat_interleave(mixing.channels // mixing.heads, dim=1)
-
-
-class FoldedConvTokenMixing(nn.Module):
-    """Both affine maps are in the weights of the taps. The first beta adds a term per tap that is
-    inside the sentence: ``inside_bias``, K x C."""
-
-    @torch.no_grad()
-    def __init__(self, mixing: ConvTokenMixing, pre: Affine, post: Affine):
-        super().__init__()
-        taps, dtype = after(mixing.taps, post), mixing.taps.weight.dtype
-        weight = post.alpha.double().unsqueeze(1) * mixing.taps.weight.double()
-        weight = weight.view(mixing.channels, mixing.kernel_size, mixing.channels)
-        inside_bias = torch.einsum("okc,c->ko", weight, pre.beta.double())
-        self.register_buffer("inside_bias", inside_bias.to(dtype))
-        weight = (weight * pre.alpha.double()).flatten(1)
-        taps.weight = nn.Parameter(weight.to(dtype), False)
-        self.mixing = with_parts(mixing, taps=taps)
-
-    def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
-        inside = self._inside(x, history, padding_mask)
-        return self.mixing(x, history) + inside @ self.inside_bias
-
-    def _inside(self, x, history, padding_mask) -> Tensor:
-        """1 where a tap is inside the sentence, else 0: T x B x K, T x 1 x K without a mask, 1 x K
-        with a *history*."""
-        if history is not None:
-            return history.inside(self.mixing.kernel_size).to(x.dtype).unsqueeze(0)
-        if padding_mask is not None:
-            inside = (~padding_mask).t().unsqueeze(-1).to(x.dtype)
-        else:
-            inside = x.new_ones(len(x), 1, 1)
-        return self.mixing.window(inside).squeeze(-1)

@@ -8,7 +8,6 @@ of R hypotheses.
 from functools import partial
 
 import torch
-from fairseq.distributed import fsdp_wrap
 from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
@@ -169,11 +168,11 @@ class ResMLPEncoderLayer(nn.Module):
 class ResMLPDecoderLayer(nn.Module):
     """Mix positions with a triangular matrix, attend to the source, mix channels."""
 
-    def __init__(self, cfg, no_encoder_attn: bool = False):
+    def __init__(self, cfg):
         super().__init__()
         channels, positions = cfg.decoder.embed_dim, cfg.max_target_positions
         self.token_mixing = build_token_mixing_branch(cfg, channels, positions, causal=True)
-        self.cross_attention = None if no_encoder_attn else CrossAttentionBranch(cfg)
+        self.cross_attention = CrossAttentionBranch(cfg)
         self.feed_forward = FeedForwardBranch(cfg, channels, cfg.decoder.ffn_embed_dim)
 
     def forward(
@@ -188,9 +187,8 @@ class ResMLPDecoderLayer(nn.Module):
         *memory*, which stands for both, x is R x C. The weights are H x B x T x S."""
         history, source = (None, None) if memory is None else (memory.history, memory.source)
         # no padding mask: A is triangular, and the padding is to the right of every token
-        x, weights = self.token_mixing(x, history=history), None
-        if self.cross_attention is not None and (encoder_out is not None or source is not None):
-            x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
+        x = self.token_mixing(x, history=history)
+        x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
         return self.feed_forward(x), weights
 
 
@@ -202,9 +200,7 @@ def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) 
 
 
 def wrap_layer(cfg, layer: nn.Module) -> nn.Module:
-    """Activation checkpointing and FSDP, as fairseq's Transformer wraps its layers."""
-    if cfg.checkpoint_activations:
-        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    # a checkpointed layer is always wrapped, whatever its size
-    least = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-    return fsdp_wrap(layer, min_num_params=least)
+    """*layer*, with activation checkpointing if *cfg* asks for it."""
+    if not cfg.checkpoint_activations:
+        return layer
+    return checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)

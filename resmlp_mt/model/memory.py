@@ -39,10 +39,6 @@ class DecodingMemory:
             incremental_state[_KEY] = DecodingMemory()
         return incremental_state[_KEY]
 
-    def remember(self, source: "SourceMemory") -> None:
-        """Store the source, before the first token."""
-        self.source, self.history.beam = source, source.beam
-
     def reorder(self, new_order: Tensor) -> None:
         """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
         self.history.reorder(new_order)
@@ -52,16 +48,12 @@ class DecodingMemory:
 
     def follow(self, parents: Tensor, kept: Tensor | None, beam: int) -> None:
         """Like :meth:`reorder`, for beams that stay within their sentence: never waits for the
-        device. Each sentence has *beam* hypotheses from now on; those not in *kept* (None: all) are
-        dropped."""
+        device. Each sentence has *beam* hypotheses from now on. *kept*: the places of those active
+        sentences that stay active; None: all."""
         self.history.reorder(parents)
         self.history.beam = beam
-        if self.source is None:
-            return
-        if self.source.beam != beam:
-            self.source.spread(beam)
-        if kept is not None:
-            self.source.keep(kept)
+        if self.source is not None:
+            self.source.follow(kept, beam)
 
 
 class Bags(NamedTuple):
@@ -78,30 +70,27 @@ class BeamHistory:
     Attributes:
         index: R x room; the buffer row with each hypothesis's input at each position. Future
             positions point to row 0, which is zero.
+        length: how many positions have begun.
         beam: how many neighbouring rows belong to one sentence; 1 if unknown.
         rows: by layer, the rows of A, H x room each, which the mixing puts there; emptied when the
             room grows.
     """
 
     def __init__(self) -> None:
+        self.length = 0
         self.beam = 1
         self.index = torch.zeros(0, 0, dtype=torch.long)
         self.rows: dict[int, tuple[Tensor, ...]] = {}
-        self._length = 0
         self._rows = 1  # written so far, row 0 included
         self._capacity = 0  # rows of each buffer
         self._buffers: dict[int, Tensor] = {}  # by layer, capacity x C
         self._bags: list[Bags] | None = None  # of the newest position
         self._layout: tuple[torch.Size, Tensor, Tensor] | None = None
 
-    def __len__(self) -> int:
-        """How many positions have begun."""
-        return self._length
-
     @property
     def position(self) -> int:
         """The newest position, counted from 0."""
-        return self._length - 1
+        return self.length - 1
 
     @property
     def room(self) -> int:
@@ -115,23 +104,28 @@ class BeamHistory:
 
     def advance(self, hypotheses: int, limit: int, device: torch.device) -> None:
         """Begin the next position, of at most *limit*: a new row for each of R hypotheses."""
-        if not self._length:
+        if not self.length:
             self.index = torch.zeros(hypotheses, 0, dtype=torch.long, device=device)
         room = self.index.size(1)
-        if self._length == room:
+        if self.length == room:
             room = min(max(BUCKET, 2 * room), limit)
-            self.index = F.pad(self.index, (0, room - self._length))
+            self.index = F.pad(self.index, (0, room - self.length))
             self.rows = {}
-        self._reserve(self._rows + (room - self._length) * hypotheses)
+        needed = self._rows + (room - self.length) * hypotheses
+        if needed > self._capacity:
+            self._capacity = needed
+            for layer, old in self._buffers.items():
+                buffer = self._buffers[layer] = old.new_empty(needed, old.size(1))
+                buffer[: self._rows] = old[: self._rows]
         rows = torch.arange(self._rows, self._rows + hypotheses, device=device)
-        self.index[:, self._length] = rows
-        self._length += 1
+        self.index[:, self.length] = rows
+        self.length += 1
         self._rows += hypotheses
         self._bags = None
 
     def reorder(self, new_order: Tensor) -> None:
         """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
-        if self._length:
+        if self.length:
             self.index = self.index.index_select(0, new_order)
 
     def weighted_sum(self, layer: int, x: Tensor, row: Tensor) -> Tensor:
@@ -149,22 +143,9 @@ class BeamHistory:
         """Store a layer's newest inputs, R x C, and look up its last *count*: R x count x C, the
         oldest first, zero before the first position."""
         past = self._write(layer, x)
-        rows = self.index[:, max(0, self._length - count) : self._length]
+        rows = self.index[:, max(0, self.length - count) : self.length]
         rows = F.pad(rows, (count - rows.size(1), 0))
         return past.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
-
-    def inside(self, count: int) -> Tensor:
-        """Which of the last *count* positions, the newest included, are in the sentence."""
-        return torch.arange(count, device=self.index.device) >= count - self._length
-
-    def _reserve(self, rows: int) -> None:
-        """Make room for that many rows in each buffer."""
-        if rows <= self._capacity:
-            return
-        self._capacity = rows
-        for layer, old in self._buffers.items():
-            buffer = self._buffers[layer] = old.new_empty(rows, old.size(1))
-            buffer[: self._rows] = old[: self._rows]
 
     def _write(self, layer: int, x: Tensor) -> Tensor:
         """Store R x C; returns the layer's buffer, which :attr:`index` points into."""
@@ -178,7 +159,7 @@ class BeamHistory:
     def _collect(self) -> list[Bags]:
         """Bags to sum for the newest position: per hypothesis, plus per sentence for the prefix
         that its beams share."""
-        index = self.index if self.launch_bound else self.index[:, : self._length]
+        index = self.index if self.launch_bound else self.index[:, : self.length]
         hypotheses, width = index.shape
         if self.launch_bound or self.beam == 1 or index.numel() < SHARE_FROM:
             if self._layout is None or self._layout[0] != index.shape:
@@ -270,15 +251,15 @@ class SourceMemory:
         if not torch.equal(sentence, self.sentence):
             self._assign(sentence)
 
-    def spread(self, beam: int) -> None:
-        """Give each sentence *beam* hypotheses."""
-        self.sentence = self.sentence.view(-1, self.beam)[:, 0].repeat_interleave(beam)
-        self.beam = beam
-
-    def keep(self, sentences: Tensor) -> None:
-        """Drop all but these of the active sentences, given by their places."""
-        kept = self.sentence.view(-1, self.beam).index_select(0, sentences)
-        self._set_active(kept[:, 0], kept.view(-1))
+    def follow(self, kept: Tensor | None, beam: int) -> None:
+        """Give each sentence *beam* hypotheses, and drop all sentences but *kept*, places among the
+        active ones; None: drop none."""
+        if self.beam != beam:
+            self.sentence = self.sentence.view(-1, self.beam)[:, 0].repeat_interleave(beam)
+            self.beam = beam
+        if kept is not None:
+            sentence = self.sentence.view(-1, beam).index_select(0, kept)
+            self._set_active(sentence[:, 0], sentence.view(-1))
 
     def _assign(self, sentence: Tensor) -> None:
         """Set the stored sentence of each hypothesis, R; waits for the device."""

@@ -7,8 +7,6 @@ hypotheses, R x C, and reads their earlier inputs from a :class:`BeamHistory`.
 A kind of your own: docs/options.md.
 """
 
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -18,19 +16,7 @@ from resmlp_mt.model.affine import activation_function
 from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.padding import zero_padding
 
-TOKEN_MIXING: dict[str, type[nn.Module]] = {}
 
-
-def register_mixing(name: str, cls: type[nn.Module] | None = None):
-    """Make *cls* a choice of ``--token-mixing``. Without *cls*: a decorator for a class."""
-    if cls is None:
-        return partial(register_mixing, name)
-    if TOKEN_MIXING.setdefault(name, cls) is not cls:
-        raise UserError(f"register_mixing: there is another {name} already: choose another name")
-    return cls
-
-
-@register_mixing("linear")
 class TokenMixing(nn.Module):
     """``y[t] = sum_s A[t, s] x[s] + b[t]``, the linear layer over positions of eq. 2.
 
@@ -107,7 +93,6 @@ class TokenMixing(nn.Module):
         return history.rows[id(self)][history.position]
 
 
-@register_mixing("toeplitz")
 class ToeplitzTokenMixing(TokenMixing):
     """A whose entries depend on the distance alone: ``A[t, s] = w[t - s]``.
 
@@ -128,7 +113,6 @@ class ToeplitzTokenMixing(TokenMixing):
         return w.flip(-1).unfold(-1, length, 1).flip(-2)
 
 
-@register_mixing("gated")
 class GatedTokenMixing(nn.Module):
     """``y = W_o ((A (W_v x) + b) * f(W_g x))``: W are C x C with a bias, f is --activation-fn.
 
@@ -162,7 +146,6 @@ class GatedTokenMixing(nn.Module):
         return self.output(self.toeplitz(value, history) * self.activation(gate))
 
 
-@register_mixing("conv")
 class ConvTokenMixing(nn.Module):
     """``y[t] = sum_k W[k] x[t + k] + b``, K matrices of C x C: mixes the channels, too.
 
@@ -178,7 +161,7 @@ class ConvTokenMixing(nn.Module):
                 f"--token-mixing-kernel-size {kernel_size}: must be odd, to have a centre: "
                 "choose 1, 3, 5 ..."
             )
-        self.channels, self.causal, self.kernel_size = channels, causal, kernel_size
+        self.causal, self.kernel_size = causal, kernel_size
         # C x (K C): one product over the joined channels of all taps
         self.taps = nn.Linear(kernel_size * channels, channels, bias=bias)
         nn.init.normal_(self.taps.weight, std=cfg.token_mixing_init_std)
@@ -189,21 +172,17 @@ class ConvTokenMixing(nn.Module):
         self, x: Tensor, history: BeamHistory | None = None, padding_mask: Tensor | None = None
     ) -> Tensor:
         """Shapes as in :meth:`TokenMixing.forward`."""
-        if history is None:
-            inputs = self.window(x)
-        else:
+        if history is not None:
             inputs = history.recent(id(self), x, self.kernel_size)
+        else:
+            reach = self.kernel_size - 1
+            left = reach if self.causal else reach // 2
+            padded = F.pad(x, (0, 0, 0, 0, left, reach - left))
+            # T x B x K x C: the K inputs of each position, the leftmost first
+            inputs = padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
         return self.taps(inputs.flatten(-2))
 
-    def window(self, x: Tensor) -> Tensor:
-        """T x B x C to T x B x K x C: the K inputs of each position, the leftmost first."""
-        reach = self.kernel_size - 1
-        left = reach if self.causal else reach // 2
-        padded = F.pad(x, (0, 0, 0, 0, left, reach - left))
-        return padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
 
-
-@register_mixing("none")
 class NoTokenMixing(nn.Module):
     """For ablations: stands for the whole branch, adds nothing and has no weights."""
 
@@ -214,3 +193,18 @@ class NoTokenMixing(nn.Module):
         self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
     ) -> Tensor:
         return x
+
+
+TOKEN_MIXING: dict[str, type[nn.Module]] = {
+    "linear": TokenMixing,
+    "toeplitz": ToeplitzTokenMixing,
+    "gated": GatedTokenMixing,
+    "conv": ConvTokenMixing,
+    "none": NoTokenMixing,
+}
+
+
+def register_mixing(name: str, cls: type[nn.Module]) -> None:
+    """Make *cls* a choice of ``--token-mixing``. Raises a UserError if another has the name."""
+    if TOKEN_MIXING.setdefault(name, cls) is not cls:
+        raise UserError(f"register_mixing: there is another {name} already: choose another name")

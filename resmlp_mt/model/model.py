@@ -8,7 +8,6 @@ from fairseq.models import register_model
 from fairseq.models.transformer import TransformerModelBase
 from omegaconf import OmegaConf
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
@@ -36,11 +35,6 @@ class ResMLPModel(TransformerModelBase):
         args.no_token_positional_embeddings = not args.token_positional_embeddings
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
-        if cfg.merge_src_tgt_embed and task.source_dictionary != task.target_dictionary:
-            raise UserError(
-                "--merge-src-tgt-embed: fairseq takes another dictionary for the target then: "
-                "prepare a joint one, and give --share-all-embeddings"
-            )
         return super().build_model(cfg, task)
 
     @classmethod
@@ -49,7 +43,7 @@ class ResMLPModel(TransformerModelBase):
 
     @classmethod
     def build_decoder(cls, cfg, tgt_dict, embed_tokens):
-        return ResMLPDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+        return ResMLPDecoder(cfg, tgt_dict, embed_tokens)
 
     def prepare_for_inference_(self, cfg):
         """Called by fairseq's programs: fold the affine maps, and pack the weights if faster."""

@@ -22,10 +22,10 @@ def is_known_empty(mask: Tensor) -> bool:
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 
-def hide_padding(padding_mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+def hide_padding(padding_mask: Tensor, dtype: torch.dtype) -> Tensor | None:
     """B x S, True at padding, to the mask that attention adds to its scores, B x 1 x 1 x S, -inf at
     padding; None if nothing is padded."""
-    if padding_mask is None or is_known_empty(padding_mask):
+    if is_known_empty(padding_mask):
         return None
     batch, length = padding_mask.shape
     width = -(-length // 8) * 8  # a GPU's attention kernels need multiples of 8
@@ -33,22 +33,15 @@ def hide_padding(padding_mask: Tensor | None, dtype: torch.dtype) -> Tensor | No
     return mask.masked_fill_(padding_mask.bool(), float("-inf"))[:, None, None]
 
 
-def check_length(tokens: Tensor, padding_idx: int, positions: int, side: str) -> None:
+def check_length(tokens: Tensor, positions: int, side: str) -> None:
     """Raise a UserError if a batch, B x T, is longer than the mixing matrix."""
-    width = tokens.size(1)
-    if width <= positions:
-        return
-    if (tokens.ne(padding_idx).sum(dim=1) <= positions).all():
-        message = (
-            f"{side} sentences are padded to {width} tokens, but this model has {positions} "
-            "positions: lower --required-seq-len-multiple"
+    length = tokens.size(1)
+    if length > positions:
+        raise UserError(
+            f"a {side} sentence of {length} tokens (end of sentence and padding included) is "
+            f"longer than the {positions} positions that this model has: shorten or leave out the "
+            f"sentence, or train with --max-{side}-positions {length} or more"
         )
-    else:
-        message = (
-            f"a {side} sentence of {width} tokens (end of sentence included) is longer than the "
-            f"{positions} positions that this model has: shorten or leave out the sentence"
-        )
-    raise UserError(f"{message}, or train with --max-{side}-positions {width} or more")
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> tuple[Tensor, Tensor | None]:

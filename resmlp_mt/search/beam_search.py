@@ -74,8 +74,8 @@ class ResMLPGenerator(SequenceGenerator):
             and self.lm_model is None
             and self.token_indices_to_suppress is None
             and not self.match_source_len
+            and self.temperature == 1.0
             and self.vocab_size > 2 * self.beam_size + 1
-            and self.model.single_model.decoder.adaptive_softmax is None
         )
 
     def _beam_search(self, net_input: dict[str, Tensor], first_token: int) -> Hypotheses:
@@ -140,8 +140,7 @@ class ResMLPGenerator(SequenceGenerator):
         """R x C to R x V scores in float32; on a CPU in *buffer*, the same memory at each step,
         because getting new memory takes a quarter of the time of the product."""
         if not in_chunks(features):
-            logits = layer(features).float()
-            return logits if self.temperature == 1.0 else logits / self.temperature
+            return layer(features).float()
         out = buffer[: len(features)]
         if _is_plain_product(layer, features):
             torch.ops.aten.linear.out(features, layer.weight, layer.bias, out=out)
@@ -149,7 +148,7 @@ class ResMLPGenerator(SequenceGenerator):
             rows = max(1, CHUNK * 4 // out.size(1))
             for part, target in zip(features.split(rows), out.split(rows), strict=True):
                 target.copy_(layer(part))
-        return out if self.temperature == 1.0 else out.div_(self.temperature)
+        return out
 
 
 def _is_plain_product(layer: nn.Module, x: Tensor) -> bool:

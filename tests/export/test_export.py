@@ -224,9 +224,7 @@ def test_what_cannot_be_exported(plain, tmp_path):
         assert "\n" not in str(error.value) and sorted(tmp_path.iterdir()) == before
 
     for message, options in (
-        ("--adaptive-softmax-cutoff cannot", {"adaptive_softmax_cutoff": "20,40"}),
         ("--activation-fn", {"activation_fn": "relu_squared"}),
-        ("--no-cross-attention", {"no_cross_attention": True}),
         ("the token mixing ConvTokenMixing cannot be exported", {"token_mixing": "conv"}),
     ):
         model, _ = random_model(plain.options.data, **options)

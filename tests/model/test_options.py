@@ -1,7 +1,7 @@
 """Options: defaults, the effect of fairseq's own options, refusals."""
 
 import re
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser
 from types import SimpleNamespace
 
 import pytest
@@ -123,21 +123,6 @@ def test_training_and_the_encoder_compile_to_one_graph_each(kind):
     torch.testing.assert_close(found, expected)
 
 
-def test_layers_to_keep_prune_a_model_as_it_is_loaded():
-    whole, _ = build_model(encoder_layers=4, decoder_layers=4)
-    keep = {"encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": "1,2,3"}
-    model, dictionary = build_model(encoder_layers=4, decoder_layers=4, seed=1, **keep)
-    model.load_state_dict(whole.state_dict(), model_cfg=Namespace(arch="resmlp_mt_tiny", **keep))
-    assert len(model.encoder.layers) == 2 and len(model.decoder.layers) == 3
-    whole.encoder.layers = whole.encoder.layers[::2]
-    whole.decoder.layers = whole.decoder.layers[1:]
-    whole.decoder.num_layers = 3
-    assert torch.equal(loss_of(model, dictionary), loss_of(whole, dictionary))
-
-
-SHARED, TIED = {"share_all_embeddings": True}, {"share_decoder_input_output_embed": True}
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -145,19 +130,12 @@ SHARED, TIED = {"share_all_embeddings": True}, {"share_decoder_input_output_embe
             ({name.replace(".", "_"): "1"}, "--" + re.sub("[._]", "-", name) + ": resmlp_mt does")
             for name in [*NOT_OURS, *REMOVED, "decoder.output_dim"]
         ),
-        ({"adaptive_softmax_cutoff": "8", **SHARED}, "--adaptive-softmax-cutoff: an adaptive"),
-        ({"adaptive_softmax_cutoff": "8", **TIED}, "--adaptive-softmax-cutoff: an adaptive"),
         ({"token_mixing": "none-such"}, "conv, none, or give the --user-dir that registers it"),
         ({"normalization": "batchnorm"}, "--normalization batchnorm: choose one of affine"),
         ({"token_mixing_heads": 5}, "--token-mixing-heads 5 does not divide the 16 channels"),
         ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
-        ({"token_mixing_heads": 0}, "--token-mixing-heads 0"),
-        ({"token_mixing": "none", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
         ({"token_mixing": "conv", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
         ({"token_mixing": "conv", "token_mixing_kernel_size": 4}, "--token-mixing-kernel-size 4"),
-        ({"token_mixing": "conv", "token_mixing_kernel_size": -1}, "--token-mixing-kernel-size -1"),
-        ({"max_source_positions": 0}, "--max-source-positions 0"),
-        ({"max_target_positions": -5}, "--max-target-positions -5"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -167,22 +145,11 @@ def test_options_that_are_refused_with_one_line(options, message):
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_merged_embeddings_of_two_dictionaries_are_refused():
-    one, other = synthetic_dictionary(50), synthetic_dictionary(51)
-    args = model_options(merge_src_tgt_embed=True, share_all_embeddings=False)
-    task = SimpleNamespace(source_dictionary=one, target_dictionary=one)
-    assert ResMLPModel.build_model(args, task)
-    task.target_dictionary = other
-    with pytest.raises(UserError, match="--merge-src-tgt-embed: fairseq takes another"):
-        ResMLPModel.build_model(args, task)
-
-
 def test_more_tokens_than_positions_are_refused():
-    """In one pass, step by step, and padded as by --required-seq-len-multiple."""
+    """In one pass and step by step."""
     model, dictionary = build_model(max_source_positions=4, max_target_positions=3)
     (tokens,) = random_sentences(dictionary, (4,))
     fits, state = model.encoder(tokens[None]), {}
-    padded = torch.nn.functional.pad(tokens[None], (0, 8), value=dictionary.pad())
     for length in (1, 2, 3):
         model.decoder(torch.full((1, length), 5), fits, state)
     encode, decode = model.encoder, model.decoder
@@ -190,15 +157,12 @@ def test_more_tokens_than_positions_are_refused():
         (encode, torch.full((1, 7), 5), (), "a source sentence of 7 tokens .* the 4 pos"),
         (decode, torch.full((1, 5), 5), (fits,), "a target sentence of 5 tokens .*the 3"),
         (decode, torch.full((1, 4), 5), (fits, state), ".*--max-target-positions 4 or"),
-        (encode, padded, (), "source sentences are padded to 12 .* 4 positions: lower --r"),
-        (decode, padded[:, 2:], (fits,), "target sentences are padded to 10 tokens"),
     ):
         with pytest.raises(UserError, match=f"^{message}[^\\n]*$"):
             run(batch, *more)
 
 
 def test_decoding_takes_one_new_token_per_step():
-    """A triangular A sees no future one."""
     model, dictionary = build_model()
     encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4,)), dictionary))
     prev = torch.randint(4, len(dictionary), (1, 4))
@@ -208,8 +172,6 @@ def test_decoding_takes_one_new_token_per_step():
     model.decoder(prev[:, :1], encoder_out, state)
     with pytest.raises(ValueError, match="holds 1 tokens, .* has 2 before the newest"):
         model.decoder(prev[:, :3], encoder_out, state)
-    with pytest.raises(ValueError, match="full_context_alignment"):
-        model.decoder(prev, encoder_out, full_context_alignment=True)
 
 
 @pytest.mark.parametrize(

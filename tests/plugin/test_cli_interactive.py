@@ -81,7 +81,7 @@ def test_the_hub_leaves_blank_sentences_blank(hub):
 
 
 def test_the_hub_takes_any_iterable(hub, tmp_path):
-    """One result per sentence; too long ones have an empty one if they are to be skipped."""
+    """One result per sentence; those that are too long are refused."""
     lines = ["w01 w02", "", "w03"]
     expected, long = hub.translate(lines), " ".join(["w01"] * 99)
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
@@ -89,8 +89,6 @@ def test_the_hub_takes_any_iterable(hub, tmp_path):
         assert hub.translate(file) == expected
     assert hub.translate(line for line in lines) == expected == hub.translate(map(str, lines))
     assert list(map(hub.translate, (iter([line]) for line in lines))) == [[e] for e in expected]
-    skipped = hub.translate([long, *lines, long], skip_invalid_size_inputs=True)
-    assert skipped == ["", *expected, ""]
     with pytest.raises(Exception, match="Size of sample #1 is invalid"):
         hub.translate(["w01", long])
 

@@ -65,15 +65,6 @@ def test_shared_embeddings(world):
     assert_scores_are(world.data, world.checkpoint)
 
 
-def test_adaptive_softmax(corpus, tmp_path):
-    options = ("--batch-size", 8, "--max-epoch", 8, "--adaptive-softmax-cutoff", "10,20")
-    criterion = ("--criterion", "adaptive_loss", "--ddp-backend", "legacy_ddp")
-    losses = values(train(corpus.data, tmp_path, *options, criterion=criterion).log, "train_loss")
-    assert losses[-1] < 0.8 * losses[0]
-    assert_scores_are(corpus.data, tmp_path / LAST)
-    assert len(lines(generate(corpus.data, tmp_path / LAST), "H")) == corpus.sizes["test"]
-
-
 def test_trained_by_hydra(corpus, tmp_path):
     result = process(
         *("-m", "fairseq_cli.hydra_train"),

@@ -16,7 +16,7 @@ from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentence
 from resmlp_mt.errors import UserError
 from resmlp_mt.model import memory
 from resmlp_mt.model.inference import fold_
-from resmlp_mt.model.memory import DecodingMemory, SourceMemory
+from resmlp_mt.model.memory import SourceMemory
 from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import NotFinite, ResMLPGenerator
 from resmlp_mt.search.hypotheses import Hypotheses
@@ -25,11 +25,11 @@ SEARCHES = {
     "greedy": dict(beam_size=1, max_len_b=10),
     "max-len-a": dict(beam_size=2, max_len_a=1.2, max_len_b=3, min_len=3, len_penalty=0.6),
     "unk-penalty": dict(beam_size=4, max_len_b=15, min_len=0, unk_penalty=0.5),
-    "temperature": dict(beam_size=5, max_len_a=0.5, max_len_b=6, temperature=1.3, len_penalty=1.4),
+    "large penalty": dict(beam_size=5, max_len_a=0.5, max_len_b=6, len_penalty=1.4),
     "unnormalized": dict(
         beam_size=8, max_len_a=1, max_len_b=1, normalize_scores=False, unk_penalty=-3.0
     ),
-    "up to the positions": dict(beam_size=5, max_len_b=200, min_len=3, temperature=0.7),
+    "up to the positions": dict(beam_size=5, max_len_b=200, min_len=3),
     "max-len": dict(beam_size=2, max_len=6, min_len=5),
     "EOS alone": dict(beam_size=3, max_len_b=0, min_len=0),
     "other EOS and BOS": dict(beam_size=3, max_len_b=9, eos=6, call={"bos_token": 7}),
@@ -41,7 +41,6 @@ MODELS = {
         for kind, heads in MIXINGS
         if kind != "none"
     },
-    "no cross-attention": {"no_cross_attention": True},
     "a wider decoder": {"encoder_embed_dim": 12, "decoder_embed_dim": 16},
     "layernorm": {"normalization": "layernorm"},
     "sinusoidal positions": {"token_positional_embeddings": True},
@@ -117,18 +116,18 @@ def test_every_model_translates_as_with_fairseqs_search(name, way):
 def test_finished_sentences_give_up_rows_and_memory(way, monkeypatch):
     """On a GPU half of the rows at once."""
     rows, stored = [], []
-    keep_rows, keep_sources = Hypotheses.keep, SourceMemory.keep
+    keep_rows, follow = Hypotheses.keep, SourceMemory.follow
 
     def watched_rows(self, sentences):
         rows.append((len(self.active), len(sentences)))
         return keep_rows(self, sentences)
 
-    def watched_sources(self, sentences):
-        keep_sources(self, sentences)
+    def watched_sources(self, kept, beam):
+        follow(self, kept, beam)
         stored.append(self.stored)
 
     monkeypatch.setattr(Hypotheses, "keep", watched_rows)
-    monkeypatch.setattr(SourceMemory, "keep", watched_sources)
+    monkeypatch.setattr(SourceMemory, "follow", watched_sources)
     model, dictionary = build_model(seed=1, vocabulary=20)
     batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7, 3, 8))
     assert_same(both([model], dictionary, batch, beam_size=4, max_len_b=20))
@@ -193,7 +192,7 @@ LEFT_TO_FAIRSEQ = {
         strategy=lambda types: fairseq_search.LexicallyConstrainedBeamSearch(types, "ordered"),
     ),
     "an ensemble": dict(seeds=(0, 1)),
-    "adaptive softmax": dict(model={"adaptive_softmax_cutoff": "10,20"}),
+    "temperature": dict(temperature=1.3),
     "more beams than tokens": dict(model={"vocabulary": 8}, beam_size=6),
 }
 
@@ -228,19 +227,6 @@ def test_tasks_build_our_generator_for_one_model_of_ours():
         (SequenceScorer, [model], Namespace(score_reference=True)),
     ):
         assert type(task.build_generator(models, *how)) is kind
-
-
-def test_features_are_the_same_without_attention():
-    model, dictionary = build_model()
-    encoder_out = model.encoder(pad_batch(random_sentences(dictionary, (4, 6)), dictionary))
-    prev = torch.full((2, 1), dictionary.eos())
-    state = {}
-    features, extra = model.decoder(prev, encoder_out, state)
-    assert extra["attn"][0].shape == (2, 1, 6)
-    state = {}
-    DecodingMemory.of(state).need_attention = False
-    same, extra = model.decoder(prev, encoder_out, state)
-    assert extra["attn"] == [None] and gap(same, features) < 1e-5
 
 
 def test_encoder_output_is_not_copied_if_beams_stay_within_their_sentence():

@@ -99,10 +99,8 @@ def options_of_a_model(draw) -> dict[str, object]:
         options["share_decoder_input_output_embed"] = True
     elif share == "all":
         options["share_all_embeddings"] = True
-    elif draw(st.booleans()):
-        options["adaptive_softmax_cutoff"] = _choose(draw, "10", "8,20")
     switches = ["no_token_mixing_bias", "no_decoder_final_norm", "checkpoint_activations"]
-    switches += ["no_cross_attention", "no_scale_embedding"]
+    switches += ["no_scale_embedding"]
     switches += ["token_positional_embeddings", "encoder_learned_pos", "decoder_learned_pos"]
     for switch in draw(st.lists(st.sampled_from(switches), unique=True, max_size=4)):
         options[switch] = True

@@ -40,11 +40,9 @@ def matrix(a, length, causal):
 
 
 def mix(weights, x, causal):
-    """``A x + b`` with a matrix for each group of channels, or the same under a gate; or taps."""
+    """``A x + b`` with a matrix for each group of channels, or the same under a gate."""
     if "value_gate.weight" in weights:
         return gate(weights, x, causal)
-    if "taps.weight" in weights:
-        return convolve(below(weights, "taps"), x, causal)
     groups = x.chunk(len(weights["weight"]), dim=1)
     parts = zip(weights["weight"], weights["bias"], groups, strict=True)
     mixed = [matrix(a, len(x), causal) @ group + b[: len(x), None] for a, b, group in parts]
@@ -56,19 +54,6 @@ def gate(weights, x, causal):
     value, reads = linear(below(weights, "value_gate"), x).chunk(2, dim=1)
     mixed = mix(below(weights, "toeplitz"), value, causal)
     return linear(below(weights, "output"), mixed * gelu(reads))
-
-
-def convolve(weights, x, causal):
-    """``y[t] = sum_k W[k] x[t + k - left] + b``; x is zero outside the sentence."""
-    length, channels = x.shape
-    taps = weights["weight"].view(channels, -1, channels)  # output, tap, input
-    left = taps.size(1) - 1 if causal else taps.size(1) // 2
-    y = weights["bias"].expand(length, channels)
-    for t in range(length):
-        for k in range(taps.size(1)):
-            if 0 <= t + k - left < length:
-                y = y.index_add(0, torch.tensor([t]), (taps[:, k] @ x[t + k - left])[None])
-    return y
 
 
 def feed_forward(weights, x):
@@ -106,35 +91,25 @@ def decoder_layer(weights, x, memory, heads):
     return residual(ffn, z, lambda h: feed_forward(ffn, h)), attention
 
 
-def embed(weights, tokens, positions):
-    """T tokens to T x C, with fairseq's sinusoidal positions added where *positions* is True."""
+def embed(weights, tokens):
+    """T tokens to T x C."""
     table = weights["embed_tokens.weight"]
-    x = math.sqrt(table.size(1)) * table[tokens]
-    return x + sinusoids(len(tokens), table.size(1)) if positions else x
+    return math.sqrt(table.size(1)) * table[tokens]
 
 
-def sinusoids(length, channels):
-    """The first token stands at position 2; in float32, as fairseq computes them."""
-    frequencies = torch.exp(
-        torch.arange(channels // 2).float() * -(math.log(10000) / (channels // 2 - 1))
-    )
-    angles = torch.arange(2, length + 2).float()[:, None] * frequencies
-    return torch.cat([angles.sin(), angles.cos()], dim=1).double()
-
-
-def encode(weights, tokens, positions=False):
+def encode(weights, tokens):
     """The states before and after each layer, and behind the final affine map."""
     encoder = below(weights, "encoder")
-    states = [embed(encoder, tokens, positions)]
+    states = [embed(encoder, tokens)]
     while layer := below(encoder, f"layers.{len(states) - 1}"):
         states.append(encoder_layer(layer, states[-1]))
     return [*states, affine(below(encoder, "layer_norm"), states[-1])]
 
 
-def decode(weights, tokens, memory, heads, positions=False):
+def decode(weights, tokens, memory, heads):
     """The states of all layers, the last attention as mean of the heads (T x S), logits (T x V)."""
     decoder = below(weights, "decoder")
-    states = [embed(decoder, tokens, positions)]
+    states = [embed(decoder, tokens)]
     while layer := below(decoder, f"layers.{len(states) - 1}"):
         state, attention = decoder_layer(layer, states[-1], memory, heads)
         states.append(state)
