@@ -1,8 +1,7 @@
 # make demo   train, translate and score on the quickstart example (no download of data)
 # make test   lint and run all tests
 # make coverage  the tests, and which lines and branches no test runs
-# make soak   the tests with more examples, those that take minutes, and the gate
-# make gate   do the tests still catch each mutant that they once caught? (an hour)
+# make soak   the tests with more examples, and those that take minutes
 # make lint   ruff, mypy, and the contract on imports of pyproject.toml
 # make tables rebuild every table, number and picture in the pages from docs/results/results.jsonl
 # All of them make the environment $(VENV) first; PYTHON=python3.12 chooses its Python.
@@ -10,7 +9,7 @@ PYTHON ?=
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test coverage soak gate lint tables env clean
+.PHONY: demo test coverage soak lint tables env clean
 
 demo: env
 	$(RUN) examples/quickstart/run.py
@@ -23,11 +22,8 @@ test: env lint
 coverage: env
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
-soak: env gate
+soak: env
 	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak
-
-gate: env
-	$(RUN) tests/mutants/gate.py
 
 lint: env
 	$(RUN) -m ruff check .
