@@ -75,8 +75,6 @@ def read_json(path: Path):
     """The value in a JSON file."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: check the path") from None
     except ValueError as error:
         raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
 
@@ -109,14 +107,6 @@ def record_source(path: Path, source: dict) -> None:
     write_json(_record(path), {"made_from": source})
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and its parents."""
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: choose a folder that can be written") from None
-
-
 def check_output(path: Path, *inputs: Path) -> None:
     """Refuse an output that cannot be written or is one of the *inputs*, before any work."""
     path = Path(path)
@@ -137,7 +127,7 @@ def check_output(path: Path, *inputs: Path) -> None:
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[None]:
     """Create a folder and lock it against other processes."""
-    make_folder(folder)
+    Path(folder).mkdir(parents=True, exist_ok=True)
     with _locked(Path(folder) / ".lock", f"another process is working in {folder}"):
         yield
 
@@ -158,10 +148,7 @@ def lock_file(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(path: Path, busy: str) -> Iterator[None]:
-    try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: choose one that can be written") from None
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
     end = time.monotonic() + GRACE
     try:
         while True:

@@ -98,7 +98,7 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str])
     if trained_on is None:
         try:
             trained_on = read_json(folder / TRAINING)["data"]["dictionary"]
-        except (UserError, KeyError, TypeError):
+        except (OSError, UserError, KeyError, TypeError):
             return  # no such file, or another program's
     if given is not None and trained_on != given:
         raise UserError(

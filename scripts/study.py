@@ -34,7 +34,7 @@ from resmlp_mt.checkpoints import model_options, read_checkpoint, write_checkpoi
 from resmlp_mt.cli.arguments import SEED, WHOLE, Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import make_folder, read_json, write_json
+from resmlp_mt.files import read_json, write_json
 from resmlp_mt.pipeline.train.log import read_curve
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines
 
@@ -92,7 +92,7 @@ class Study:
 
     def corpus(self, folders: list[Path], shares: dict[str, float]) -> None:
         """Held-out text by name, training text sampled by origin, and the binary data."""
-        make_folder(self.text)
+        self.text.mkdir(parents=True, exist_ok=True)
         names: dict[str, dict[str, Path]] = {"valid": {}, "test": {}}
         for split, homes in names.items():
             for path in sorted(path for folder in folders for path in folder.glob(f"{split}.*.*")):
@@ -198,7 +198,7 @@ class Study:
 
     def translate(self, model: Path, prefix: Path, lenpen: float) -> list[str]:
         folder = model.parent / "translations"
-        make_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         output = folder / f"{prefix.name}.{lenpen:g}.{self.target}"
         resmlp_mt(
             *("translate", "--path", model, "--data", self.data, "--cpu", "--threads", 1),
@@ -287,7 +287,7 @@ class Study:
         if scored is None:
             raise UserError(f"results.jsonl has no {name}: score it first")
         out, lenpen = self.args.model, scored["numbers"]["lenpen"]
-        make_folder(out)
+        out.mkdir(parents=True, exist_ok=True)
         weights = ("--inputs", self.folder(system) / "model.pt", "--output", out / "model.pt")
         resmlp_mt("average", *weights, "--float16")
         forget_folders(out / "model.pt")
@@ -374,7 +374,7 @@ def repeats(line: str) -> bool:
 def store_translations(name: str, lines: dict[str, list[str]]) -> None:
     """TEST<TAB>TRANSLATION lines, for other metrics and for tests against later systems."""
     path = results.FILE.parent / "translations" / f"{name.replace('/', '_').replace(', ', '-')}.gz"
-    make_folder(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{test}\t{line}\n" for test, some in lines.items() for line in some)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 

@@ -19,7 +19,7 @@ from resmlp_mt.cli.arguments import Parser, count
 from resmlp_mt.cli.main import main as resmlp_mt
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import make_folder, read_json
+from resmlp_mt.files import read_json
 from resmlp_mt.text.lines import read_text, write_lines
 
 HERE = Path(__file__).resolve().parent
@@ -44,7 +44,7 @@ def translate() -> None:
 
 
 def write_corpus(folder: Path, sentences: int) -> None:
-    make_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     sizes = {"test": HELD_OUT, "valid": HELD_OUT, "train": sentences}
     for split, pairs in grammar.generate(1, sizes).items():
         for language, side in zip(("en", "de"), zip(*pairs)):

@@ -16,7 +16,7 @@ import torch
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints, read_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import make_folder, read_json, record_source, source_of, write_json
+from resmlp_mt.files import read_json, record_source, source_of, write_json
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.prepare.preparation import Preparation
 from resmlp_mt.pipeline.score.sacre import score
@@ -80,7 +80,7 @@ class Run:
                 self._training().run()
             steps.step("model", f"average {averaged}", self._average, self._model_source())
             steps.announce("translate")
-            make_folder(self.translations)
+            self.translations.mkdir(exist_ok=True)
             bleu = self._validated()
             best = max(self.lenpen, key=lambda lenpen: bleu.get(f"{lenpen:g}", 0))
             write_json(self.model / SEARCH, {"lenpen": best})

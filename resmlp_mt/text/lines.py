@@ -33,13 +33,11 @@ def name_of(path: Path) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors of reading a file into one line that names it."""
+    """Turn errors of a damaged file into one line that names it."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: damaged gzip file ({error}): fetch it again") from None
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}: check the path") from None
 
 
 def existing(path: Path) -> Path:
@@ -52,8 +50,6 @@ def existing(path: Path) -> Path:
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The bytes of an :func:`existing` file or of standard input (``-``), uncompressed: whether
     they are compressed is decided by the content."""
-    if str(path) == STDIN and sys.stdin is None:  # closed by <&- in a shell
-        raise UserError("standard input is closed: give a file, or pipe the text in")
     stdin = str(path) == STDIN
     with nullcontext(sys.stdin.buffer) if stdin else open(existing(path), "rb") as file:
         if cast(io.BufferedReader, file).peek(2)[:2] == GZIP:
@@ -65,7 +61,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file as stored, in hexadecimal."""
-    with reading(path), open(path, "rb") as file:
+    with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

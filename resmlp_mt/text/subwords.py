@@ -88,7 +88,7 @@ class Subwords:
 
     def encode(self, line: str) -> str:
         """Pieces separated by spaces, as fairseq reads them."""
-        pieces = self.processor.encode(one_line_of_text(line), out_type=str)
+        pieces = self.processor.encode(one_line(line), out_type=str)
         return " ".join(plain_pieces(pieces, self.processor))
 
 
@@ -99,16 +99,6 @@ def without_bytes(pieces: str) -> str:
         lambda run: one_line(bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="replace")),
         pieces,
     )
-
-
-def one_line_of_text(line: str) -> str:
-    """*line* with single spaces. Refuses what is not UTF-8, which SentencePiece cannot read."""
-    line = one_line(line)
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:  # lone surrogates: bytes of a command line that are not UTF-8
-        raise UserError(f"{line[:60]!a}: invalid UTF-8: give text in UTF-8") from None
-    return line
 
 
 def plain_pieces(

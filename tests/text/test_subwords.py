@@ -10,7 +10,7 @@ from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.runtime import BYTES, _spelled
 from resmlp_mt.model_folder import TextSettings
-from resmlp_mt.text.subwords import Subwords, one_line_of_text, train_subwords, without_bytes
+from resmlp_mt.text.subwords import Subwords, train_subwords, without_bytes
 
 LINE = "\N{LEFT DOUBLE QUOTATION MARK}a man\N{RIGHT DOUBLE QUOTATION MARK}, a dog"
 
@@ -77,11 +77,6 @@ def test_a_vocabulary_that_does_not_fit_the_text_is_refused(tmp_path, lines, voc
     with pytest.raises(UserError) as error:
         train_subwords(lines, tmp_path / "spm", vocab_size)
     assert said in str(error.value) and not list(tmp_path.iterdir())
-
-
-def test_a_line_that_is_not_utf8_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"'w01 \\udcff': invalid UTF-8"):
-        one_line_of_text("w01\n\udcff")
 
 
 @pytest.mark.parametrize("line", ["a cat 😀 sees Ω", "😀👍🏽", "<0xE2> <0x41>x", "é<0x0A>"])

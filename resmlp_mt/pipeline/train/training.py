@@ -17,7 +17,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import lock, make_folder, read_own, write_json
+from resmlp_mt.files import lock, read_own, write_json
 from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
@@ -198,7 +198,6 @@ class Training:
     def run(self) -> None:
         """Train, or resume from the last checkpoint, to the end."""
         self.check_data()
-        make_folder(self.out)
         with lock(self.out), TrainingProgress(self.options.max_update) as progress:
             read_own(self.out / TRAINING, "settings")  # refuses a file of another program
             settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
