@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 import torch
 from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq.search import DiverseBeamSearch
 from fairseq.tasks import FairseqTask
 from omegaconf import OmegaConf
 
@@ -21,14 +19,10 @@ def batch_by_size(original, indices, *args, **kwargs):
     """fairseq-fixed 0.12.3.1 drops a last batch whose size is no multiple of
     ``--required-batch-size-multiple`` (8): up to 7 sentences of a test set are not translated. It
     can go when the original passes ``test_every_sentence_is_in_a_batch_once``."""
-    if not isinstance(indices, np.ndarray):
-        indices = np.fromiter(indices, dtype=np.int64, count=-1)
     try:
         batches = original(indices, *args, **kwargs) if len(indices) else []
     except AssertionError as error:  # "Sentences lengths should not exceed max_tokens=20"
         raise UserError(f"{error}: raise --max-tokens (or --max-tokens-valid)") from None
-    if kwargs.get("fixed_shapes") is not None:
-        return batches  # this way drops nothing
     batched = sum(len(batch) for batch in batches)
     # the batches are consecutive pieces of indices
     return batches if batched == len(indices) else [*batches, indices[batched:]]
@@ -45,16 +39,6 @@ def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
     if self.no_repeat_ngram_size == 1:  # the first column is the symbol that begins a sentence
         return lprobs.scatter_(1, tokens[:, 1:], -torch.inf)
     return original(self, tokens, lprobs, bsz, beam_size, step)
-
-
-@replace(DiverseBeamSearch, "step")
-def diverse_step(original, self, step, lprobs, scores, tokens=None, original_batch_idxs=None):
-    """In fairseq-generate ``--diverse-beam-groups`` takes the numbers of sentences in the data set
-    for rows of its batch. It can go when the original passes ``test_diverse_beams``."""
-    if step == 0:
-        self.numbers = original_batch_idxs
-    rows = (original_batch_idxs[:, None] == self.numbers).nonzero()[:, 1]
-    return original(self, step, lprobs, scores, tokens, rows)
 
 
 @replace(data_utils, "post_process")
@@ -88,11 +72,12 @@ def init_sentencepiece(original, self, cfg):
 
 @replace(SentencepieceBPE, "encode")
 def encode_pieces(original, self, line: str) -> str:
-    from resmlp_mt.text.subwords import one_line_of_text, plain_pieces
+    from resmlp_mt.text.lines import one_line
+    from resmlp_mt.text.subwords import plain_pieces
 
     if self.text_settings is not None:
         return self.text_settings.encode_source(line)
-    return " ".join(plain_pieces(original(self, one_line_of_text(line)).split(" "), self.sp))
+    return " ".join(plain_pieces(original(self, one_line(line)).split(" "), self.sp))
 
 
 @replace(FairseqTask, "build_bpe")

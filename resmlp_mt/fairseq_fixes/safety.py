@@ -46,25 +46,15 @@ def literal(text, *_):
         ) from None
 
 
-def _value(node: ast.expr | None):
-    match node:
-        case ast.Constant(bool() | int() | float() | str() | None as value):
-            return value
-        case ast.List(elements):
-            return list(map(_value, elements))
-        case ast.Tuple(elements):
-            return tuple(map(_value, elements))
-        case ast.Dict(keys, values):
-            return dict(zip(map(_value, keys), map(_value, values)))
-        case ast.UnaryOp(ast.USub(), operand):
-            return -_value(operand)
-        case ast.BinOp(left, op, right) if type(op) in OPERATORS:
-            both = _value(left), _value(right)
-            for one, other in (both, both[::-1]):
-                if isinstance(op, ast.Mult) and isinstance(one, int):
-                    _bounded(other, times=one)
-            return _bounded(OPERATORS[type(op)](*both))
-    raise ValueError
+def _value(node: ast.expr):
+    if not isinstance(node, ast.BinOp) or type(node.op) not in OPERATORS:
+        return ast.literal_eval(node)
+    left, right = _value(node.left), _value(node.right)
+    if isinstance(node.op, ast.Mult):
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, int):
+                _bounded(other, times=one)
+    return _bounded(OPERATORS[type(node.op)](left, right))
 
 
 def _bounded(value, times: int = 1):
@@ -78,7 +68,7 @@ def _size(value) -> int:
         return _size([*value, *value.values()])
     if isinstance(value, (list, tuple)):
         return 1 + sum(map(_size, value))
-    return len(value) if isinstance(value, str) else 1
+    return len(value) if isinstance(value, (str, bytes)) else 1
 
 
 for name, module in [*sys.modules.items()]:
@@ -139,23 +129,15 @@ def build_index(original, self, path: str):
 def parse_args_and_arch(original, parser, *args, **kwargs):
     """Without this, each of these ends in a traceback, one of them after an epoch. It can go when
     fairseq's programs refuse them (``test_options_that_are_refused``)."""
-    try:
-        parsed = original(parser, *args, **kwargs)
-    except KeyError as error:
-        if error.args != (None,):
-            raise
-        raise UserError("--task is missing: give --task translation") from None
+    parsed = original(parser, *args, **kwargs)
     get = vars(parsed[0] if isinstance(parsed, tuple) else parsed).get
-    if get("cpu") or not torch.cuda.is_available():
-        for option in ("fp16", "bf16"):
-            if get(option):
-                raise UserError(
-                    f"--{option}: needs a GPU: leave it out (resmlp-mt train has --precision bf16 "
-                    "for a CPU)"
-                )
+    for option in ("fp16", "bf16"):
+        if get(option) and (get("cpu") or not torch.cuda.is_available()):
+            raise UserError(
+                f"--{option}: needs a GPU: leave it out (resmlp-mt train has --precision bf16 for "
+                "a CPU)"
+            )
     literal(get("model_overrides", "{}"))
-    if get("constraints") and get("buffer_size") is None:
-        raise UserError("--constraints: fairseq-interactive reads them, after a tab: use that")
     if get("best_checkpoint_metric") == "bleu" and not get("eval_bleu", True):
         raise UserError("--best-checkpoint-metric bleu: add --eval-bleu, which computes it")
     return parsed

@@ -12,7 +12,6 @@ from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace, running
 
 logger = logging.getLogger(__name__)
@@ -61,13 +60,10 @@ def train(original, cfg, trainer, *args):
     one that ended by an early stop. It can go when the original passes test_stopping.py."""
     runs, patience = getattr(program.should_stop_early, "num_runs", 0), cfg.checkpoint.patience
     updates, most = trainer.get_num_updates(), cfg.optimization.max_update
-    hours, limit = trainer._previous_training_time / 3600, cfg.optimization.stop_time_hours
     if 0 < patience <= runs:
         why = f"early stop since the last {runs} validations of this training were no better"
     elif 0 < most <= updates:
         why = f"no update is left: {updates} were made, --max-update is {most}"
-    elif 0 < limit < hours:
-        why = f"no time is left: {hours:.1f} hours were used, --stop-time-hours is {limit:g}"
     else:
         stop.begin(trainer)
         return original(cfg, trainer, *args)
@@ -102,17 +98,7 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
     """Without this, a signal loses all updates since the last checkpoint. Here the update is
     finished and saved, and the exit status is 128 plus the signal's number. It can go when fairseq
     does so (test_stopping.py)."""
-    try:
-        losses, ended = original(cfg, trainer, task, epoch_itr, *args)
-    except KeyError as error:
-        metric = cfg.checkpoint.best_checkpoint_metric
-        if error.args != (metric,):
-            raise
-        checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-        raise UserError(
-            f"--best-checkpoint-metric {metric}: a validation computes no such number: choose one "
-            "of those that it prints (the training is saved and can be resumed)"
-        ) from None
+    losses, ended = original(cfg, trainer, task, epoch_itr, *args)
     if trainer.data_parallel_world_size == 1:
         stop.wanted, stop.due = stop.requests()
     if ended or not (stop.wanted or stop.due):

@@ -1,8 +1,6 @@
 """fairseq-train: resumes exactly, keeps whole checkpoints, says in one line why it diverged."""
 
-import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -13,7 +11,7 @@ from fairseq.nan_detector import NanDetector
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
 
-from resmlp_mt.checkpoints import check_finite, naming, read_checkpoint, write_checkpoint, writing
+from resmlp_mt.checkpoints import check_finite, naming, write_checkpoint, writing
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import replace, running
 
@@ -32,17 +30,9 @@ def load_checkpoint(
     ``test_another_number_of_processes`` and ``test_counts_from_0``."""
     kwargs["reset_meters"] = reset_meters
     with naming(filename, "cannot be resumed from"):
-        try:
-            extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
-        except UserError as error:
-            raise UserError(f"{error}{_undamaged(Path(filename))}") from error
+        extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
         if extra_state is None:
             return None
-        position = extra_state["train_iterator"]
-        for name, least in (("epoch", 1), ("iterations_in_epoch", 0)):
-            number = position.get(name, least)
-            if not isinstance(number, int) or number < least:
-                raise UserError(f"it is damaged: its {name} is {number!r:.60}")
         if not reset_optimizer:
             if self.get_num_updates() != self._optim_history[-1]["num_updates"]:
                 raise UserError(
@@ -54,30 +44,17 @@ def load_checkpoint(
             for number, values in enumerate(states.values()):
                 named = {f"optimizer state {number}.{name}": v for name, v in values.items()}
                 check_finite(named, filename)
-    before, now = extra_state.pop("processes", None), self.data_parallel_world_size
-    if isinstance(before, int) and before != now:  # the position counts batches of each process
-        position["iterations_in_epoch"] = position.get("iterations_in_epoch", 0) * before // now
-    # reset the count where fairseq resets its best score, or when resuming from another folder
-    another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
-    if "patience" in extra_state and not (reset_optimizer or reset_meters or another):
-        with naming(filename, "has an invalid count for --patience"):
+        before, now = extra_state.pop("processes", None), self.data_parallel_world_size
+        if isinstance(before, int) and before != now:  # the position counts batches of each process
+            position = extra_state["train_iterator"]
+            position["iterations_in_epoch"] = position.get("iterations_in_epoch", 0) * before // now
+        # reset the count where fairseq resets its best score, or when resuming from another folder
+        another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
+        if "patience" in extra_state and not (reset_optimizer or reset_meters or another):
             count = extra_state["patience"]
-            count = {"best": float(count["best"]), "num_runs": int(count["num_runs"])}
-        vars(program.should_stop_early).update(count)
+            numbers = {"best": float(count["best"]), "num_runs": int(count["num_runs"])}
+            vars(program.should_stop_early).update(numbers)
     return extra_state
-
-
-def _undamaged(path: Path) -> str:
-    """The newest other checkpoint beside one that cannot be read, as the end of a message."""
-    beside = [other for other in path.parent.glob("checkpoint*.pt") if other.name != path.name]
-    for other in sorted(beside, key=os.path.getmtime, reverse=True):
-        with suppress(UserError):
-            read_checkpoint(path, mapped=True)
-            return ""  # it can be read, and does not fit
-        with suppress(UserError):
-            read_checkpoint(other, mapped=True)
-            return f"; {other} is not damaged: copy it to {path.name} to resume from there"
-    return ""
 
 
 @replace(distributed_utils, "_broadcast_object_slow")

@@ -17,7 +17,6 @@ import torch
 from command import resmlp
 from fairseq import file_utils
 from fairseq_programs import call, differing, hypotheses, load, train, values
-from omegaconf import OmegaConf
 from trained_models import EPOCHS
 
 from resmlp_mt import ResMLPModel
@@ -177,15 +176,11 @@ FCONV |= {"cfg__model__decoder_layers": "[(16, 3)]", "cfg__model__decoder_attent
 # for each way to smuggle a command: options around it and how it is written
 SMUGGLED = {
     "text that fconv evaluates": (FCONV, "cfg__model__encoder_layers", str),
-    "bytes that fconv evaluates": (FCONV, "cfg__model__encoder_layers", str.encode),
     "bytes in a list": ({}, "cfg__model__more", lambda command: [[command.encode()]]),
     "arguments of ctc": ({"cfg__criterion": {"_name": "ctc"}}, "cfg__criterion__wer_args", str),
     "the cutoffs of our own model": ({}, "cfg__model__adaptive_softmax_cutoff", str),
     "options that are YAML": ({}, "cfg", lambda command: f"a: !!python/object/apply:{command}"),
-    "a pickled call in an option": ({}, "cfg__model__dropout", "call"),
-    "a pickled call in the old options": ({}, "args", "call"),
-    "a pickled call beside the weights": ({}, "model__surplus", "call"),
-    "a pickled call in the meters": ({}, "extra_state__best", "call"),
+    "a pickled call": ({}, "cfg__model__dropout", "call"),
 }
 
 
@@ -195,12 +190,11 @@ def test_no_code_is_run(loading, tmp_path, name):
     shell = f"touch {tmp_path}/marker"
     evaluated = f"__import__('os').system({shell!r}) or [(16, 3)]"
     value = Called(os.system, (shell,)) if form == "call" else form(evaluated)
-    content = saved(altered(loading.good, **options, **{place: value}))
-    ways = (by_validate,) if "ctc" in name else BUILDING if form != "call" else (by_hub, by_average)
-    ways = ALL if name == "a pickled call in an option" else ways
-    loading.refuses(content, *ways)
+    state = altered(loading.good, **options, **{place: value})
+    ways = {"arguments of ctc": (by_validate,), "a pickled call": ALL}.get(name, BUILDING)
+    loading.refuses(saved(state), *ways)
     if form == "call":
-        loading.refuses(saved(altered(loading.good, **{place: value}), **OLD), by_hub)
+        loading.refuses(saved(state, **OLD), by_hub)
         loading.refuses(pickle.dumps({"model": {}, "cfg": value}), by_hub)
     assert not list(tmp_path.iterdir())
 
@@ -251,13 +245,7 @@ def test_nothing_is_fetched(world, monkeypatch, tmp_path):
 SIZES = {
     "layers": {"cfg__model__encoder_layers": 10**7},
     "layers of another model": {**FCONV, "cfg__model__encoder_layers": "[(16, 3)] * 9000"},
-    "a nested literal": {**FCONV, "cfg__model__encoder_layers": "[[[0] * 100000] * 100000] * 1"},
-    "channels": {
-        "cfg__model__encoder_embed_dim": 1 << 24,
-        "cfg__model__decoder_embed_dim": 1 << 24,
-    },
     "hidden units": {"cfg__model__encoder_ffn_embed_dim": 1 << 40},
-    "positions": {"cfg__model__max_source_positions": 1 << 20},
     "lists in lists": {"cfg__model__more": eval("[" * 50 + "]" * 50)},
     "a long list": {"cfg__model__more": [0] * 200_000},
 }
@@ -266,7 +254,7 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes(loading, name):
     """Refused before memory is taken, within the time of a good one."""
-    ways = BUILDING[:3] if "another" in name or "literal" in name else (*BUILDING[:3], by_plot)
+    ways = (by_hub, by_generate, by_translate) + ((by_plot,) if "another" not in name else ())
     loading.refuses(saved(altered(loading.good, **SIZES[name])), *ways)
 
 
@@ -299,15 +287,10 @@ ARRAYS = {  # calls of NumPy's functions that read memory of the file's choice, 
     "pointers": Called(np.ndarray, ((1,), "O", b"AAAAAAAA")),
     "pointers by a state": array((1,), np.dtype("O")),
     "a pointer": Called(SCALAR, (np.dtype("O"), b"AAAAAAAA")),
-    "records of pointers": Called(np.ndarray, ((1,), [("a", "O")], b"AAAAAAAA")),
     "a far field": FAR_FIELD,
-    "an array of it": array((1,), FAR_FIELD),
-    "a scalar of it": Called(SCALAR, (FAR_FIELD, b"AAAAAAAA")),
-    "no bytes": Called(np.ndarray, ((1 << 30,), "i8")),
     "too few bytes": array((1 << 40,)),
     "a scalar of too many bytes": Called(SCALAR, (I8, bytes(16))),
-    "a negative shape": array((-1, -1)),
-    "a call for bytes": array((1,), raw=[Called(np.ndarray, ((1,), "O", b"AAAAAAAA"))]),
+    "a list of bytes": array((1,), raw=[b"AAAAAAAA"]),
     "floats": np.ones(2),
     "another byte order": np.ones(2, ">i8"),
 }
@@ -320,12 +303,12 @@ def test_no_other_arrays_of_numpy(loading, name):
     )
 
 
-@pytest.mark.parametrize("value", [np.float64(3.5), np.float32(2), np.int64(-7), np.bool_(True)])
-def test_scalars_of_numpy(loading, value):
+def test_scalars_of_numpy(loading):
     """fairseq stores a best loss as one. It is read as a number of Python."""
-    content = saved(altered(loading.good, extra_state__best=value))
-    read = torch.load(io.BytesIO(content), weights_only=True)["extra_state"]["best"]
-    assert read == value and type(read) is type(value.item())
+    for value in (np.float32(2), np.int64(-7), np.bool_(True), np.float64(3.5)):
+        content = saved(altered(loading.good, extra_state__best=value))
+        read = torch.load(io.BytesIO(content), weights_only=True)["extra_state"]["best"]
+        assert read == value and type(read) is type(value.item())
     loading.loads(content, by_hub, by_average, by_resuming)
 
 
@@ -358,14 +341,10 @@ def without_checksums(state):
 
 
 SAME = {
-    "as it is": saved,
     "in PyTorch's format before 1.6": partial(saved, **OLD),
     "without checksums": without_checksums,
     "options saved by hydra": lambda state: saved(
-        altered(
-            state,
-            cfg__model=OmegaConf.to_container(OmegaConf.create(vars(state["cfg"]["model"]))),
-        )
+        altered(state, cfg__model=vars(state["cfg"]["model"]))
     ),
     "an unknown option": lambda state: saved(altered(state, cfg__model__new=[1, {"y": 2}])),
     "counts by NumPy 1": partial(by_numpy, 1),
@@ -410,9 +389,7 @@ def test_wrong_weights(loading, name):
 MISFITS = {
     "a surplus weight": ({"model__w": torch.ones(2)}, 'Unexpected key(s) in state_dict: "w"'),
     "a shorter vector": ({f"model__{VECTOR}": torch.ones(17)}, f"size mismatch for {VECTOR}: "),
-    "no model options": ({"cfg__model": None}, ""),
     "another architecture": ({"cfg__model___name": "lstm", "cfg__model__arch": "lstm"}, ""),
-    "a number as text": ({"cfg__model__encoder_layers": "x"}, ""),
     "another task": ({"cfg__task___name": "language_modeling"}, ""),
     "no options": ({"cfg": None}, ""),
 }
@@ -452,9 +429,8 @@ def test_a_flipped_bit(loading):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_damaged_files(loading, seed):
-    draw = random.Random(seed)
+def test_damaged_files(loading):
+    draw = random.Random(1)
 
     def damage(content: bytes, number: int) -> bytes:
         new = bytearray(content)
@@ -463,10 +439,11 @@ def test_damaged_files(loading, seed):
         return bytes(new)
 
     content = loading.content
-    cut = content[: draw.randrange(len(content))]
-    loading.refuses(cut, by_hub, by_average)
-    loading.refuses(damage(content, 200), by_hub, by_average)
-    try:  # a wrong pickle with right checksums is read as data, whatever it is then
-        loading.load(repacked(content, lambda pickled: damage(pickled, 3)), by_hub)
-    except Exception as error:
-        assert in_one_line(error) is not None
+    for _ in range(4):
+        cut = content[: draw.randrange(len(content))]
+        loading.refuses(cut, by_hub, by_average)
+        loading.refuses(damage(content, 200), by_hub, by_average)
+        try:  # a wrong pickle with right checksums is read as data, whatever it is then
+            loading.load(repacked(content, lambda pickled: damage(pickled, 3)), by_hub)
+        except Exception as error:
+            assert in_one_line(error) is not None

@@ -7,7 +7,6 @@ import pytest
 import torch
 from fairseq.data import data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq_programs import assert_same_hypotheses, call, generate, hypotheses
 from helpers import build_model, pad_batch, random_sentences
 
 from resmlp_mt.search.beam_search import ResMLPGenerator
@@ -49,13 +48,3 @@ def test_no_tensor_outlives_its_batch():
         held.append(sum(torch.is_tensor(thing) for thing in gc.get_objects()))
     gc.unfreeze()
     assert max(held) <= held[0]
-
-
-def test_diverse_beams(trained, corpus):
-    """By fairseq-generate, whose batches hold any sentences, the same as by fairseq-interactive."""
-    words = ("--beam", 4, "--diverse-beam-groups", 2, "--nbest", 4)
-    found = hypotheses(generate(trained.data, trained.path, *words, "--batch-size", 3))
-    text = (corpus.text / "test.xx").read_text()
-    options = ("--path", trained.path, "--cpu", *words)
-    alone = hypotheses(call("interactive", trained.data, *options, stdin=text).out)
-    assert_same_hypotheses(found, alone)
