@@ -46,10 +46,7 @@ def _scalar(kind, raw):
     """Stands for NumPy's ``scalar``, such as a best loss: a number of Python."""
     if type(kind) is not _Type or type(raw) is not bytes:
         raise pickle.UnpicklingError("a scalar of NumPy that is not a number")
-    try:
-        (value,) = np.frombuffer(raw, kind.name)
-    except ValueError:
-        raise pickle.UnpicklingError("a scalar of NumPy with the bytes of another type") from None
+    (value,) = np.frombuffer(raw, kind.name)
     return value.item()
 
 
@@ -60,14 +57,11 @@ class _Array(np.ndarray):
         raise pickle.UnpicklingError("an array in a form that NumPy does not pickle")
 
     def __setstate__(self, state):
-        try:
-            _, shape, kind, by_columns, raw = state
-            if type(kind) is not _Type or kind.name != "<i8" or type(raw) is not bytes:
-                raise ValueError
-            # refuses invalid shapes, and those that need more or fewer bytes
-            array = np.frombuffer(raw, "<i8").reshape(shape, order="F" if by_columns else "C")
-        except (ValueError, TypeError, OverflowError):
-            raise pickle.UnpicklingError("an array of another type than int64") from None
+        _, shape, kind, by_columns, raw = state
+        if type(kind) is not _Type or kind.name != "<i8" or type(raw) is not bytes:
+            raise pickle.UnpicklingError("an array of another type than int64")
+        # refuses invalid shapes, and those that need more or fewer bytes
+        array = np.frombuffer(raw, "<i8").reshape(shape, order="F" if by_columns else "C")
         super().__setstate__((1, array.shape, np.dtype(np.int64), False, array.tobytes()))  # type: ignore
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
@@ -107,10 +101,8 @@ def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
         # files of PyTorch before 1.6 are no zip archives and cannot be mapped
         mapped = mapped and zipfile.is_zipfile(path)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except (UserError, MemoryError):
+    except (UserError, MemoryError, OSError):
         raise
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}: check the path") from None
     except pickle.UnpicklingError as error:
         raise UserError(
             f"{path} is not a checkpoint, or carries more than data (such as code): "
@@ -245,8 +237,6 @@ def naming(path, what: str) -> Iterator[None]:
             raise
         raise UserError(f"{path}: {error}") from error
     except OSError as error:
-        if str(error).startswith("Model file not found"):
-            raise UserError(f"{error}: check the path") from error
         if not error.strerror or error.filename in (None, path, str(path)):
             raise
         raise UserError(
@@ -315,12 +305,8 @@ def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
 
 def _updates(path: Path) -> int:
     state = read_checkpoint(path, mapped=True)
-    try:
+    with naming(path, "does not say how many updates it has"):
         return int(state["optimizer_history"][-1]["num_updates"])
-    except (LookupError, TypeError, ValueError):
-        raise UserError(
-            f"{path} does not say how many updates it has: name the checkpoints to average"
-        ) from None
 
 
 def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
@@ -361,8 +347,6 @@ def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) 
         if mean.is_floating_point():
             dtype = torch.promote_types(first[name].dtype, torch.float32)
             means[name] = (mean / len(paths)).to(torch.float16 if float16 else dtype)
-            if means[name].isinf().any():
-                raise UserError(f"{paths[0]}: {name} overflows float16: leave out --float16")
     result["model"] = {name: means[owner] for name, owner in owners.items()}
     write_checkpoint(result, output)
 

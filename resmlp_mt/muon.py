@@ -72,10 +72,6 @@ class FairseqMuon(FairseqOptimizer):
         """Overrides the options in a checkpoint."""
         return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
-    @property
-    def supports_flat_params(self) -> bool:
-        return False
-
 
 class Muon(torch.optim.AdamW):
     """Marked matrices step by the learning rate times the orthogonalized Nesterov momentum, scaled
@@ -88,13 +84,6 @@ class Muon(torch.optim.AdamW):
         if not self.matrices:
             raise UserError("--optimizer muon: no weight is a matrix (--fp16-no-flatten-grads?)")
         super().__init__(params, **options)
-
-    def load_state_dict(self, state_dict) -> None:
-        super().load_state_dict(state_dict)
-        matrices = set(self.matrices)
-        for w, state in self.state.items():
-            if ("momentum" in state) != (w in matrices):  # 0.2.0 chose matrices by their shape
-                state.clear()
 
     @torch.no_grad()
     def step(self, closure=None):

@@ -67,10 +67,6 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
     assert small["embed"].dtype == torch.float16 and torch.equal(small["embed"], mean.half())
     assert small["out"].data_ptr() == small["embed"].data_ptr()
 
-    torch.save({"model": {"embed": torch.tensor([70000.0])}}, tmp_path / "large.pt")
-    with pytest.raises(UserError, match="large.pt: embed overflows float16"):
-        average_checkpoints([tmp_path / "large.pt"], tmp_path / "no.pt", float16=True)
-
     apart = {"embed": shared, "version": torch.ones(1), "out": shared.clone()}
     torch.save({"model": apart}, paths[3])
     with pytest.raises(UserError, match="checkpoint3.pt and .*different parameters"):

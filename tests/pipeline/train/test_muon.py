@@ -117,16 +117,3 @@ def test_a_resumed_training_is_the_same(corpus, tmp_path):
     assert unlike(tmp_path / "whole" / LAST, tmp_path / "parts" / LAST) == []
     (group,) = load(tmp_path / "whole" / LAST)["last_optimizer_state"]["param_groups"]
     assert group["weight_decay"] == 0.1
-
-
-def test_a_state_of_an_earlier_split_starts_anew():
-    """0.2.0 took an embedding of few types for a matrix, and AdamW has no use for its state."""
-    ours = matrices_and_vectors()
-    muon = Muon(ours, lr=0.1)
-    for w in ours:
-        w.grad = torch.ones_like(w)
-    muon.step()
-    state = muon.state_dict()
-    state["state"][1], state["state"][5] = state["state"][5], state["state"][1]
-    muon.load_state_dict(state)
-    assert not muon.state[ours[1]] and not muon.state[ours[5]] and muon.state[ours[2]]
