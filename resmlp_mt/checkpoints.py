@@ -193,12 +193,9 @@ def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
 
 
 @contextlib.contextmanager
-def not_larger_than(weights: dict[str, Tensor] | None) -> Iterator[None]:
+def not_larger_than(weights: dict[str, Tensor]) -> Iterator[None]:
     """Refuse to build a model with many more parameters than *weights* in the block, before memory
     is taken for them."""
-    if weights is None:
-        yield
-        return
     # a model may share some, or have a few that are not stored
     number = 2 * len(weights) + 100
     values = 2 * sum(weight.numel() for weight in weights.values()) + (1 << 20)

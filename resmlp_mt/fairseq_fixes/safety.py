@@ -108,7 +108,7 @@ def load_model_ensemble_and_task(
         with naming(filename, "holds a model that cannot be built here"):
             if state is None and os.path.isfile(filename):
                 state = checkpoint_utils.load_checkpoint_to_cpu(filename, arg_overrides)
-            with not_larger_than(state["model"] if state else None):
+            with not_larger_than(state["model"] if state else {}):
                 arguments = ([filename], arg_overrides, task, strict, suffix, num_shards, state)
                 found, cfg, task = original(*arguments)
         models, state = [*models, *found], None

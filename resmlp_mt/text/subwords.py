@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import sentencepiece
@@ -27,18 +27,10 @@ def train_subwords(
     *character_coverage*, the rarest, are spelled in bytes like those that the text lacks; with a
     share of 1 no character of the text is rare, and others are unknown tokens.
     """
-    failed, model, path = [], io.BytesIO(), Path(f"{prefix}.model")
-
-    def readable() -> Iterator[str]:
-        try:
-            yield from filter(None, map(one_line, lines))
-        except Exception as error:
-            failed.append(error)
-            raise
-
+    model, path = io.BytesIO(), Path(f"{prefix}.model")
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=readable(),
+            sentence_iterator=filter(None, map(one_line, lines)),
             model_writer=model,  # SentencePiece may leave half a file
             vocab_size=vocab_size,
             model_type="bpe",
@@ -51,8 +43,6 @@ def train_subwords(
             minloglevel=2,
         )
     except RuntimeError as error:
-        if failed:  # SentencePiece has wrapped it in its own
-            raise failed[0] from None
         raise (_explained(str(error), vocab_size) or error) from None
     path.write_bytes(model.getvalue())
     return path
