@@ -35,7 +35,7 @@ from resmlp_mt.cli.arguments import SEED, WHOLE, Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
-from resmlp_mt.pipeline.train.log import read_curve
+from resmlp_mt.pipeline.train.log import parse_record
 from resmlp_mt.text.lines import read_text, sha256_of, write_lines
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
@@ -189,7 +189,7 @@ class Study:
             "updates": self.args.updates,
             "cpu_minutes": read_json(folder / "cost.json")["cpu_minutes"],
             "precision": read_json(folder / "train.json")["settings"]["--precision"][0],
-            "valid_curve": read_curve(folder / "train.log")["valid"],
+            "valid_curve": valid_curve(folder / "train.log"),
             **scores,
         }
         results.append(name, numbers, self.args.seed)
@@ -340,6 +340,16 @@ class Study:
             "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
         }
         results.append(f"model/{self.args.pair}", numbers, published["seed"])
+
+
+def valid_curve(log: Path) -> list[tuple[int, float]]:
+    """(update, validation nll in bits per token); after a resume the later record counts."""
+    curve: dict[int, float] = {}
+    for line in log.read_text(encoding="utf-8").split("\n"):
+        kind, values = parse_record(line)
+        if kind == "valid":
+            curve[int(values["valid_num_updates"])] = values["valid_nll_loss"]
+    return sorted(curve.items())
 
 
 def joined(lines: list[str]) -> Iterator[str]:

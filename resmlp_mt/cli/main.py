@@ -20,7 +20,7 @@ SUBCOMMANDS = {
     "average": "average the last checkpoints of a training",
     "translate": "translate a text line by line",
     "score": "compute BLEU and chrF of translations, with signatures",
-    "plot": "draw the matrices of a checkpoint, or learning curves",
+    "plot": "draw the matrices of a checkpoint",
     "export": "write a folder that translates without fairseq and PyTorch",
 }
 USER_DIR = Path(__file__).resolve().parent.parent

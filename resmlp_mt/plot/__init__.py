@@ -1,1 +1,1 @@
-"""Matrices and learning curves, drawn at their printed size with matplotlib."""
+"""Mixing matrices, drawn at their printed size with matplotlib."""

@@ -21,7 +21,6 @@ from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 
 SIDES = ("encoder", "decoder")
 Layer = tuple[str, int]  # (side, index)
-ROWS = 16  # rows of panels at most in the width of a column
 
 
 def mixing_matrices(path: Path, length: int) -> dict[Layer, Tensor]:
@@ -46,8 +45,6 @@ def rebuild(state: dict, path: Path) -> ResMLPModel:
     """The model of a checkpoint, *state* of *path*, without its dictionaries: to look at weights.
     Tensors that no checkpoint stores, such as sinusoidal positions, stay on the meta device."""
     weights = dict(state["model"])
-    # files of pretrained embeddings, which may no longer exist
-    without = {"encoder_embed_path": None, "decoder_embed_path": None}
     with (
         naming(path, "does not fit its own options"),
         torch.device("meta"),
@@ -57,8 +54,7 @@ def rebuild(state: dict, path: Path) -> ResMLPModel:
             source_dictionary=_dictionary_of(len(weights["encoder.embed_tokens.weight"])),
             target_dictionary=_dictionary_of(len(weights["decoder.embed_tokens.weight"])),
         )
-        options = Namespace(**{**model_options(state), **without})
-        model = ResMLPModel.build_model(options, task)
+        model = ResMLPModel.build_model(Namespace(**model_options(state)), task)
         model.upgrade_state_dict(weights)
         # assign: no second copy in memory; fairseq's own method does not have it
         torch.nn.Module.load_state_dict(model, weights, assign=True)
@@ -87,11 +83,9 @@ def arrange(matrices: dict[Layer, Tensor], heads: Sequence[int]) -> list[list[Pa
 
     The decoder stands beside the encoder if there are several heads and few layers, else below.
     """
-    blocks = _blocks(matrices, 6)
+    blocks = [[layer for layer in matrices if layer[0] == side] for side in SIDES]
     if len(heads) > 1 and len(matrices) <= 6:
         blocks = [sum(blocks, [])]
-    elif len(blocks) * len(heads) > ROWS:
-        blocks = _blocks(matrices, 12)
     rows = []
     for block in blocks:
         for head in heads:
@@ -105,12 +99,6 @@ def arrange(matrices: dict[Layer, Tensor], heads: Sequence[int]) -> list[list[Pa
                 row.append(Panel(matrix, side == "decoder", heading, "" if row else label))
             rows.append(row)
     return rows
-
-
-def _blocks(matrices: dict[Layer, Tensor], columns: int) -> list[list[Layer]]:
-    """The layers of the encoder, then those of the decoder, in rows of at most *columns*."""
-    sides = [[layer for layer in matrices if layer[0] == side] for side in SIDES]
-    return [layers[i : i + columns] for layers in sides for i in range(0, len(layers), columns)]
 
 
 @in_style

@@ -1,13 +1,10 @@
 """The style of the pictures, and atomic writing.
 
 Pictures have their printed width, a column of 8 cm or a page of 17, and fonts of 6 points or more.
-Lines differ in colour (Okabe and Ito's palette) and in marker or dash, for colour-blind readers
-and prints in grey.
 """
 
 import logging
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib import style
@@ -21,10 +18,6 @@ logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", "--", "-.", ":")
-GREY = "#777777"
 UNUSED = "#E4E4E4"  # the upper triangle of a causal matrix
 in_style = style.context(Path(__file__).with_name("resmlp_mt.mplstyle"))  # a decorator
 
@@ -38,27 +31,16 @@ def new_figure(width: float, height: float, title: str | None = None) -> Figure:
     return figure
 
 
-def look(number: int) -> dict:
-    """Colour, marker and dash of line *number*, from 0; the dash changes where colours repeat."""
-    return {
-        "color": COLORS[number % len(COLORS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": DASHES[number // len(COLORS) % len(DASHES)],
-    }
-
-
-def check_pictures(paths: Sequence[Path]) -> None:
+def check_picture(path: Path) -> None:
     """Raise UserError for a path that cannot be written, before anything is computed."""
-    for path in paths:
-        if path.suffix not in (".png", ".svg"):
-            raise UserError(f"{path}: name a .png or .svg file")
-        check_output(path)
+    if path.suffix not in (".png", ".svg"):
+        raise UserError(f"{path}: name a .png or .svg file")
+    check_output(path)
 
 
 @in_style
-def save(figure: Figure, *paths: Path) -> None:
-    """Write a figure to each path, atomically, in the format of its suffix."""
-    for path in paths:
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        with whole_file(path) as temporary:
-            figure.savefig(temporary, format=path.suffix[1:], dpi=300, metadata=metadata)
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure atomically, in the format of the suffix."""
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], dpi=300, metadata=metadata)

@@ -7,7 +7,6 @@ from fairseq_programs import ROOT, process
 
 from resmlp_mt import __version__
 from resmlp_mt.cli.main import SUBCOMMANDS, main
-from resmlp_mt.cli.plot import KINDS
 
 OURS = ROOT / "resmlp_mt"
 HEAVY = {"torch", "fairseq", "sacrebleu", "matplotlib"}
@@ -30,7 +29,7 @@ def python(program, folder, *words):
 
 
 def test_help_of_each_subcommand_imports_nothing_heavy():
-    commands = [[], *([name] for name in SUBCOMMANDS), *(["plot", kind] for kind in KINDS)]
+    commands = [[], *([name] for name in SUBCOMMANDS)]
     done = python(PROGRAM, ROOT, json.dumps(commands))
     helps, modules = json.loads(done.stdout)
     assert "argparse" in modules and not HEAVY & set(modules)
@@ -41,21 +40,19 @@ def test_help_of_each_subcommand_imports_nothing_heavy():
 
 
 def test_commands_without_a_model_load_neither_pytorch_nor_fairseq(tmp_path):
-    """Scores, curves, empty and missing files."""
+    """Scores, empty and missing files."""
     (tmp_path / "text").write_text("a line of words\n")
-    record = '{"epoch": 1, "valid_nll_loss": "2.5", "valid_num_updates": "1"}'
-    (tmp_path / "train.log").write_text(f"| INFO | valid | {record}\n")
     program = "import json, sys\nfrom resmlp_mt.cli.main import main\n"
     program += "status = [main(words.split()) for words in json.loads(sys.argv[1])]\n"
     program += "print(status, *({'torch', 'fairseq'} & set(sys.modules)), file=sys.stderr)"
-    commands = ["score -i text --references text", "plot curves train.log -o curves.png"]
+    commands = ["score -i text --references text"]
     (tmp_path / "empty").touch()
     commands.append("translate --input empty --output out")
     commands += ["translate --input gone", "translate --input text --output no/out"]
     commands += ["translate --input text --path gone.pt", "translate --input text --output text"]
     done = python(program, tmp_path, json.dumps(commands))
-    assert done.stderr.splitlines()[-1] == "[0, 0, 0, 1, 1, 1, 1]", done.stderr
-    assert (tmp_path / "curves.png").exists() and not (tmp_path / "out").read_text()
+    assert done.stderr.splitlines()[-1] == "[0, 0, 1, 1, 1, 1]", done.stderr
+    assert not (tmp_path / "out").read_text()
 
 
 def test_command_lines_without_a_subcommand(capsys):
@@ -77,7 +74,7 @@ from resmlp_mt.cli.main import main
 
 for name in ("matplotlib", "onnx", "onnxruntime"):
     sys.modules[name] = None  # importing it fails
-sys.exit(10 * main("plot curves log -o a.png".split()) + main("export model --out out".split()))
+sys.exit(10 * main("plot matrices a.pt -o a.png".split()) + main("export model --out out".split()))
 """
 
 

@@ -1,59 +1,41 @@
-"""The log of fairseq-train: its records, learning curves, progress."""
+"""The log of fairseq-train: its records, and progress by them."""
 
 import json
 import re
 from contextlib import suppress
-from pathlib import Path
 
 from resmlp_mt.progress import Progress
 
-_RECORD = re.compile(r"\| (train_inner|train|valid) \| (.*)$")
-_PAIR = re.compile(r"(\w+)[= ]([^ ,|]+)(?=,| \||$)")  # "loss=9.1, " or "loss 9.1 | "
+_RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")
 _SHOWN = r"early stop since|no update is left|no time is left|Loaded checkpoint"
 _MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_SHOWN}).*)$")
 
 
 def parse_record(line: str) -> tuple[str, dict[str, float]]:
-    """The kind and the values of a statistics line of fairseq-train in the format ``json`` or
-    ``simple``; empty if the line is none, or two that processes wrote into each other."""
+    """The kind (``train_inner`` or ``valid``) and the values of a line of statistics, which
+    fairseq-train writes with ``--log-format json``; empty if the line is none, or two that
+    processes wrote into each other."""
     match = _RECORD.search(line)
-    kind, text = match.groups() if match else ("", "")
     try:
-        record = json.loads(text)
+        kind, record = (match[1], json.loads(match[2])) if match else ("", {})
     except ValueError:
-        prefix = "valid_" if kind == "valid" else ""
-        record = {prefix + name: value for name, value in _PAIR.findall(text)}
-    if not isinstance(record, dict):
         return "", {}
     values = {}
     for name, value in record.items():
         with suppress(TypeError, ValueError):  # not a number
             values[name] = float(value)
-    for name in ("loss", "valid_loss"):
-        if name in values:
-            # cross_entropy without label smoothing logs the nll only once, as the loss
-            values.setdefault(name.replace("loss", "nll_loss"), values[name])
+    if "valid_loss" in values:
+        # cross_entropy without label smoothing logs the nll only once, as the loss
+        values.setdefault("valid_nll_loss", values["valid_loss"])
     return kind, values
-
-
-def read_curve(log: Path) -> dict[str, list[tuple]]:
-    """Learning curves ``train`` and ``valid``: lists of (update, nll in bits per token). After
-    a resume the later record of an update counts."""
-    curves: dict[str, dict] = {"train": {}, "valid": {}}
-    for line in Path(log).read_text(encoding="utf-8").split("\n"):
-        kind, values = parse_record(line)
-        with suppress(KeyError):  # an incomplete record
-            if kind == "train_inner":
-                curves["train"][int(values["num_updates"])] = values["nll_loss"]
-            elif kind == "valid":
-                curves["valid"][int(values["valid_num_updates"])] = values["valid_nll_loss"]
-    return {kind: sorted(points.items()) for kind, points in curves.items()}
 
 
 class TrainingProgress(Progress):
     """Counts the updates in a log. The model's size, validations, warnings, a resume and an early
     end get lines."""
+
+    n: int  # tqdm's: how many are done
 
     def __init__(self, updates: int):
         super().__init__("    train", updates, "updates")
@@ -87,7 +69,8 @@ class TrainingProgress(Progress):
             self.say(f"    {message}")
 
     def _advance(self, update: int) -> None:
-        if self.n:
+        if not self.n:  # the first record, perhaps of a resumed training: start the clock
+            self.n = self.initial = self.last_print_n = update
+            self.start_t = self.last_print_t = self._time()
+        else:
             self.update(update - self.n)
-        else:  # the first record: no rate yet
-            self.resume(update)

@@ -1,6 +1,5 @@
 """Trainings that are stopped and resumed, and a folder that holds one training."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from trained_models import write_other_dictionaries
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
 from resmlp_mt.pipeline.train.command import TrainingOptions, quoted
-from resmlp_mt.pipeline.train.log import TrainingProgress, read_curve
+from resmlp_mt.pipeline.train.log import TrainingProgress, parse_record
 from resmlp_mt.pipeline.train.recipe import load_recipe
 from resmlp_mt.pipeline.train.training import Training
 
@@ -44,13 +43,10 @@ def test_files_of_a_run(whole):
         *("train.log", "train.json", "cost.json")
     }
     assert len(values((whole.out / "train.log").read_text(), "loss")) == UPDATES
-    curve = read_curve(whole.out / "train.log")
-    assert [update for update, _ in curve["train"]] == list(range(1, UPDATES + 1))
-    assert curve["valid"][-1][0] == UPDATES
     assert read_json(whole.out / "cost.json")["cpu_minutes"] > 0
 
 
-def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
+def test_what_a_user_sees(whole, capsys):
     """The count reaches the end, validations and warnings get lines, each warning once."""
     lines = (whole.out / "train.log").read_text().splitlines()
     with TrainingProgress(UPDATES) as progress:
@@ -66,16 +62,6 @@ def test_what_a_user_sees(whole, corpus, tmp_path, monkeypatch, capsys):
     with TrainingProgress(UPDATES) as progress:  # a resumed training: how fast, is not known yet
         progress.show(train)
         assert progress.n == UPDATES and ", ? left, epoch 3, loss " in str(progress)
-
-
-def test_the_loss_fits_into_80_columns(monkeypatch, capsys):
-    for name, value in {"COLUMNS": "80", "LINES": "24"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    record = {"epoch": 12, "loss": 10.123, "nll_loss": 9.1, "num_updates": 299_990}
-    with TrainingProgress(300_000) as progress:
-        progress.show(f"| INFO | train_inner | {json.dumps(record)}")
-        assert str(progress).endswith("epoch 12, loss 10.12") and len(str(progress)) < 80
 
 
 @pytest.mark.soak
@@ -95,46 +81,38 @@ def test_the_printed_command_is_resumed(whole, corpus, tmp_path):
 
 
 def last_records(run):
-    """The last two lines of a log that a curve is read from."""
+    """The last record of an update and of a validation in the log."""
     lines = (run.out / "train.log").read_text().splitlines()
     return [
         [line for line in lines if f"| {kind} |" in line][-1] for kind in ("train_inner", "valid")
     ]
 
 
-def test_a_criterion_without_label_smoothing(whole, tmp_path):
+def test_a_criterion_without_label_smoothing(whole):
     """The loss of --criterion cross_entropy is the nll: it is logged once."""
-    log = tmp_path / "train.log"
-    lines = [re.sub(r'"(valid_)?nll_loss": "[^"]*", ', "", line) for line in last_records(whole)]
-    log.write_text("\n".join(lines))
-    losses = [float(re.search(r'loss": "([^"]*)"', line)[1]) for line in lines]
-    assert read_curve(log) == {"train": [(UPDATES, losses[0])], "valid": [(UPDATES, losses[1])]}
+    line = re.sub(r'"valid_nll_loss": "[^"]*", ', "", last_records(whole)[1])
+    kind, found = parse_record(line)
+    assert kind == "valid" and found["valid_num_updates"] == UPDATES
+    assert found["valid_nll_loss"] == found["valid_loss"] > 0
 
 
 @pytest.mark.parametrize(
     "damage",
     [
         lambda train, _: train + train,
-        lambda train, valid: valid + train,
-        lambda train, _: train[:-20] + "}",
         lambda train, _: train.replace('"num_updates": "', '"num_updates": "2 of '),
-        lambda _, valid: valid.replace("valid_num_updates", "updates"),
         lambda _, valid: valid.replace("valid_loss", "l").replace("valid_nll_loss", "l"),
     ],
-    ids=range(6),
+    ids=range(3),
 )
-def test_a_line_that_two_processes_wrote(whole, tmp_path, capsys, damage):
-    """It is no record: neither the bar nor a curve ends by it."""
+def test_a_line_that_two_processes_wrote(whole, capsys, damage):
+    """It is no record."""
     train, valid = last_records(whole)
-    log, line = tmp_path / "train.log", damage(train, valid)
     with TrainingProgress(UPDATES) as progress:
-        for text, done in ((line, 0), (valid, UPDATES)):
+        for text, done in ((damage(train, valid), 0), (valid, UPDATES)):
             progress.show(text)
             assert progress.n == done
     assert capsys.readouterr().err.count("validation nll") == 1
-    log.write_text(f"{line}\n{train}\n{valid}\n")
-    curve = read_curve(log)
-    assert [[update for update, _ in curve[kind]] for kind in ("train", "valid")] == [[UPDATES]] * 2
 
 
 def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
