@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
-from resmlp_mt.pipeline.prepare.pool import workers
+from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt.progress import Progress
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.normalise import Normaliser
@@ -73,14 +73,14 @@ def clean(
     report: dict[str, dict[str, int]] = {}
     seen: set[bytes] = set()
     with (
-        workers(processes, cleaner.chunk) as clean_all,
         Progress("    clean", sum(sizes), "pairs") as progress,
         open(outputs[0], "wb") as source_file,
         open(outputs[1], "wb") as target_file,
     ):
         for corpus, size in zip(corpora, sizes):
             dropped: Counter = Counter()
-            for pairs, reasons in clean_all(chunks(islice(corpus.pairs(), size))):
+            tasks = chunks(islice(corpus.pairs(), size))
+            for pairs, reasons in in_processes(processes, cleaner.chunk, tasks):
                 dropped += reasons
                 for source, target, digest in pairs:
                     if drop_duplicates:

@@ -18,7 +18,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from resmlp_mt.errors import OptionError
 from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
-from resmlp_mt.pipeline.prepare.pool import workers
+from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt.progress import Progress
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.subwords import train_subwords
@@ -37,23 +37,21 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
         train_subwords(lines, prefix, size, options.coverage)
 
     # a process of its own gives the memory back, which is more than all else takes
-    with workers(1, learn) as learn_all:
-        size = options.vocab_size or options.default_vocab_size
-        try:
-            list(learn_all([size]))
-        except OptionError as error:
-            if options.vocab_size or not error.most:
-                raise
-            print(f"    note: only {error.most} subwords, all of this text", file=sys.stderr)
-            list(learn_all([error.most]))
+    size = options.vocab_size or options.default_vocab_size
+    try:
+        list(in_processes(1, learn, [size]))
+    except OptionError as error:
+        if options.vocab_size or not error.most:
+            raise
+        print(f"    note: only {error.most} subwords, all of this text", file=sys.stderr)
+        list(in_processes(1, learn, [error.most]))
 
 
 class Encoder:
     """Encodes the pairs of a chunk, in a worker.
 
     A token has the number that SentencePiece gives it; those of fairseq are known only when all
-    training text is counted. *symbols* are the tokens by number: SentencePiece's, then those that
-    only the dictionary has, which unknown characters may spell. *end* is the number after them.
+    training text is counted. *end* is the number after the last.
     """
 
     def __init__(
@@ -67,19 +65,13 @@ class Encoder:
         self.languages = settings.source_lang, settings.target_lang
         self.plain = [settings.plain(language) for language in self.languages]
         self.max_pieces, self.max_ratio = max_pieces, max_ratio
-        # fairseq fills a new dictionary up to a multiple of 8
-        others, self.dictionary = [f"madeupword{n:04d}" for n in range(7)], None
-        if dictionary is not None:
-            self.dictionary = Dictionary.load(str(dictionary))
-            others = self.dictionary.symbols
-        self.symbols = list(dict.fromkeys([*self.subwords.pieces, *others]))
-        self.numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
-        self.unknown, self.end = self.subwords.processor.unk_id(), len(self.symbols)
+        self.dictionary = Dictionary.load(str(dictionary)) if dictionary is not None else None
+        self.end = len(self.subwords.pieces)
         self.dtype = np.min_scalar_type(self.end)
 
-    def __call__(self, task: tuple[str, Chunk]) -> tuple[int, list[np.ndarray], Counter]:
-        """How many pairs stay, the tokens of both sides with *end* after each line, and why other
-        pairs are left out."""
+    def __call__(self, task: tuple[str, Chunk]) -> tuple[str, int, list[np.ndarray], Counter]:
+        """The split, how many pairs stay, the tokens of both sides with *end* after each line, and
+        why other pairs are left out."""
         split, chunk = task
         sides = []
         for plain, lines in zip(self.plain, zip(*chunk)):
@@ -95,16 +87,11 @@ class Encoder:
             else:
                 fit.append(pair)
         ended = (chain.from_iterable((*line, self.end) for line in side) for side in zip(*fit))
-        return len(fit), [np.fromiter(side, self.dtype) for side in ended], dropped
+        return split, len(fit), [np.fromiter(side, self.dtype) for side in ended], dropped
 
     def _encode(self, texts: Iterable[str]) -> list[list[int]]:
         lines = list(map(one_line, texts))
-        encoded = self.subwords.processor.encode(lines, out_type=int, num_threads=1)
-        for index, tokens in enumerate(encoded):
-            if self.unknown in tokens:
-                pieces = self.subwords.encode(lines[index]).split()
-                encoded[index] = [self.numbers.get(piece, self.unknown) for piece in pieces]
-        return encoded
+        return self.subwords.processor.encode(lines, out_type=int, num_threads=1)
 
     def _unfit(self, *lengths: int) -> str:
         """Why a pair is left out; nothing if it is not."""
@@ -120,7 +107,7 @@ class Encoder:
         dictionary, processor = Dictionary(), self.subwords.processor
         for number, piece in enumerate(self.subwords.pieces):
             # the text may lack some bytes
-            if number != self.unknown and (counts[number] or processor.is_byte(number)):
+            if number != processor.unk_id() and (counts[number] or processor.is_byte(number)):
                 dictionary.add_symbol(piece, n=int(counts[number]))
         dictionary.finalize()
         return dictionary
@@ -136,22 +123,17 @@ def encode(
     dropped: Counter[str] = Counter()
     numbers = folder / "numbers"
     numbers.mkdir()
-    with (
-        workers(processes, encoder) as encode_all,
-        Progress("    encode", pairs, "pairs") as progress,
-    ):
-        for split, corpus in splits.items():
-            tasks = ((split, chunk) for chunk in chunks(corpus.pairs()))
-            paths = [numbers / f"{split}.{language}" for language in encoder.languages]
-            with open(paths[0], "wb") as source, open(paths[1], "wb") as target:
-                for number, sides, reasons in encode_all(tasks):
-                    for file, tokens in zip((source, target), sides):
-                        file.write(tokens)
-                        if split == "train":
-                            counts += np.bincount(tokens, minlength=len(counts))
-                    fit[split] += number
-                    dropped += reasons
-                    progress.update(number + reasons.total())
+    tasks = ((split, each) for split in splits for each in chunks(splits[split].pairs()))
+    with Progress("    encode", pairs, "pairs") as progress:
+        for split, number, sides, reasons in in_processes(processes, encoder, tasks):
+            for language, tokens in zip(encoder.languages, sides):
+                with open(numbers / f"{split}.{language}", "ab") as file:
+                    file.write(tokens)
+                if split == "train":
+                    counts += np.bincount(tokens, minlength=len(counts))
+            fit[split] += number
+            dropped += reasons
+            progress.update(number + reasons.total())
     if not fit["train"]:
         raise OptionError(
             f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
@@ -174,7 +156,7 @@ def _write(encoder: Encoder, dictionary: Dictionary, numbers: Path, prefix: Path
     """What fairseq's MMapIndexedDatasetBuilder writes, without a call per line; yields how many
     lines are done."""
     dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
-    indices = [*map(dictionary.index, encoder.symbols), dictionary.eos()]
+    indices = [*map(dictionary.index, encoder.subwords.pieces), dictionary.eos()]
     table, ends, position = np.array(indices, dtype), [np.array([-1])], 0
     data_file = indexed_dataset.data_file_path(str(prefix))
     with open(numbers, "rb") as file, open(data_file, "wb") as data:
