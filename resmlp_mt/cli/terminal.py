@@ -4,7 +4,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 
@@ -40,14 +39,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     """Call *main*, the work of the subcommand *name*. Returns the exit status: 1 after an error,
     130 after Ctrl-C, 128 + N after signal N, 141 if the reader of standard output has ended."""
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
-    if sys.stderr is None:  # print() would use standard output instead
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
-    if sys.stdout is None:  # closed by >&- in a shell
-        print(f"{program}: error: standard output is closed: redirect it", file=sys.stderr)
-        return 1
-    before = {}
-    if threading.current_thread() is threading.main_thread():  # Python's rule
-        before = {each: signal.getsignal(each) for each in ENDING}
+    before = {each: signal.getsignal(each) for each in ENDING}
     for each, handler in before.items():
         if handler != signal.SIG_IGN:  # as by nohup
             signal.signal(each, _terminate)

@@ -45,8 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help = "a translation has at most A x source + B tokens (default: 200)"
     add("--max-len-b", type=count, metavar="B", help=help)
     add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
-    help = "let no N tokens in a row occur twice in a translation (default: they may)"
-    add("--no-repeat-ngram-size", type=int, metavar="N", help=help)
     add("--max-tokens", **WHOLE, default=4096, help="source tokens per batch (default: 4096)")
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")
@@ -95,7 +93,7 @@ def run(args: argparse.Namespace) -> None:
 
     to_file, (load, source) = str(args.output) != "-", engine_of(args)
     made_from = with_text(args.input, {**source, "scores": args.scores}) if to_file else None
-    done = translate(
+    lines = translate(
         load,
         args.input,
         args.output,
@@ -105,5 +103,4 @@ def run(args: argparse.Namespace) -> None:
         made_from=made_from,
     )
     if to_file:
-        counts = f"{done['lines']} lines ({done['blank']} blank)"
-        print(f"{args.output}: {counts} in {done['seconds']:.1f} s", file=sys.stderr)
+        print(f"{args.output}: {lines} lines", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice, zip_longest
@@ -70,14 +69,14 @@ def translate(
     title: str = "translate",
     scores: bool = False,
     made_from: dict | None = None,
-) -> dict:
+) -> int:
     """Write *nbest* lines for each line of a text; ``-`` is a standard stream.
 
     A stream is translated whenever no further line has arrived; a file in chunks. *load* is called
     once the files are known to be good. A blank line gives empty lines, as does an n-th translation
     that the search does not have. With *scores* a line is ``SCORE<TAB>TEXT``. With *resume* the
     output continues after its last whole line, unless another source than *made_from* is recorded.
-    Returns ``lines`` of the text, ``blank`` ones, and ``seconds``.
+    Returns how many lines the text has.
     """
     if str(output) != STDOUT:
         check_output(output, source)
@@ -85,8 +84,7 @@ def translate(
             raise UserError(f"{output}: plain text is written: leave off .gz, or pipe it to gzip")
     elif resume:
         raise UserError("--resume: name the file to continue with --output")
-    text, start = _Text(source), time.monotonic()
-    out = _Output(Path(output), nbest, scores, made_from)
+    text, out = _Text(source), _Output(Path(output), nbest, scores, made_from)
     with lock_file(output) if str(output) != STDOUT else nullcontext():
         done = out.resume() if resume else 0
         lines, engine = arriving_lines(source), None
@@ -94,15 +92,14 @@ def translate(
             raise UserError(
                 f"--resume: {output} has more lines than {text.name}: it is of another text"
             )
-        with Progress(title, None, "tokens") as progress:
+        with Progress(title, text.left, "lines") as progress:
             for chunk in _chunks(lines):
                 engine = engine or load()
                 for translated in filter(None, text.translated(engine, chunk, progress)):
                     out.write(translated)
         out.write([])  # makes the file where the text is empty
     text.warn()
-    seconds = round(time.monotonic() - start, 3)
-    return {"lines": text.lines, "blank": text.blank, "seconds": seconds}
+    return text.lines
 
 
 def _is_file(source: Path) -> bool:
@@ -130,22 +127,18 @@ class _Text:
     """A text under translation: counts its lines and collects the warnings."""
 
     def __init__(self, source: Path):
-        self.name, self.lines, self.blank, self.limit = name_of(source), 0, 0, 0
+        self.name, self.lines, self.limit = name_of(source), 0, 0
         self.long: list[int] = []  # numbers of lines that were translated in parts
         self.unknown: dict[int, str] = {}  # characters that the subwords do not know, by line
-        self.characters = self.tokens = 0  # read so far
-        self.size: int | None = None  # characters to read, if they can be counted
+        self.left: int | None = None  # lines to translate, if they can be counted
         if _is_file(source):  # a bad line is refused before hours of work
-            self.size = sum(len(line) + 1 for line in read_lines(source))
+            self.left = sum(1 for _ in read_lines(source))
 
     def skip(self, lines: Iterator[str | None], count: int) -> int:
         """Leave out the first *count* lines; returns how many there were."""
-        for line in islice((line for line in lines if line is not None), count):
-            self.lines += 1
-            self.characters += len(line) + 1
-        if self.size is not None:
-            self.size -= self.characters
-        self.characters = 0
+        self.lines = sum(1 for _ in islice((line for line in lines if line is not None), count))
+        if self.left is not None:
+            self.left -= self.lines
         return self.lines
 
     def translated(
@@ -165,14 +158,11 @@ class _Text:
             of_line = split(pieces, engine.limit)
             if len(of_line) > 1:
                 self.long.append(self.lines)
-            self.blank += not of_line
             parts.append(range(len(sources), len(sources) + len(of_line)))
             sources += of_line
             numbers += [self.lines] * len(of_line)
-            self.characters += len(line) + 1
-            self.tokens += len(pieces)
-        if self.size is not None:  # as many tokens per character as so far
-            progress.expect(round(self.tokens * self.size / self.characters))
+        first_parts = {part.start for part in parts if part}
+        progress.update(sum(not part for part in parts))
         done: dict[int, list[Hypothesis]] = {}
         written = 0
         for batch in chain([{}], engine.translations(sources)):  # {}: blank lines come first
@@ -184,7 +174,7 @@ class _Text:
                     "earlier checkpoint"
                 )
             done.update(batch)
-            progress.update(sum(len(sources[i]) for i in batch))
+            progress.update(sum(i in first_parts for i in batch))
             begin = written
             while written < len(parts) and all(i in done for i in parts[written]):
                 written += 1
