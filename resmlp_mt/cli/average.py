@@ -32,9 +32,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     check_output(args.output, *args.inputs)
-    for path in args.inputs:
-        if not path.exists():
-            raise UserError(f"{path}: No such file or directory: give a checkpoint or a folder")
     last = args.num_epoch_checkpoints or args.num_update_checkpoints
     by = None if last is None else "epoch" if args.num_epoch_checkpoints else "update"
     folders = [path for path in args.inputs if path.is_dir()]

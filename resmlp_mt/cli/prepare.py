@@ -12,15 +12,13 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE, number
+from resmlp_mt.cli.arguments import OUT_FOLDER, WHOLE, number
 from resmlp_mt.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
     add_text_arguments(parser, "8000, or what the text allows")
-    add("--seed", **SEED, help="seed of the sample that subwords are learnt from (default: 1)")
-    add("--out", **OUT_FOLDER, help="folder for all results")
+    parser.add_argument("--out", **OUT_FOLDER, help="folder for all results")
 
 
 def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None:
@@ -53,9 +51,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--workers", **WHOLE, help="number of processes (default: all cores)")
 
 
-def preparation_of(
-    args: argparse.Namespace, out: Path, seed: int = 1, default_vocab_size: int | None = None
-):
+def preparation_of(args: argparse.Namespace, out: Path, default_vocab_size: int | None = None):
     """The preparation that the options of :func:`add_text_arguments` ask for."""
     if args.max_ratio and args.max_ratio < 1:
         raise UserError(f"--max-ratio {args.max_ratio:g}: must be 0 or at least 1")
@@ -74,12 +70,12 @@ def preparation_of(
     from resmlp_mt.pipeline.prepare.preparation import Preparation, PrepareOptions
 
     given = {each.name: getattr(args, each.name, None) for each in fields(PrepareOptions)}
-    given.update(seed=seed, default_vocab_size=default_vocab_size)
+    given.update(seed=None, default_vocab_size=default_vocab_size)  # a run's is of its training
     options = PrepareOptions(**{k: v for k, v in given.items() if v is not None})
     return Preparation(corpora, options, out, args.subword_model, args.workers)
 
 
 def run(args: argparse.Namespace) -> None:
-    work = preparation_of(args, args.out, args.seed)
+    work = preparation_of(args, args.out)
     work.run()
     print(*work.summary(), sep="\n")

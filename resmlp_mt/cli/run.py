@@ -38,20 +38,14 @@ def run(args: argparse.Namespace) -> None:
     recipe = training.recipe
     if args.cpu:
         training.fairseq_options.append("--cpu")
-    # without --seed: the data are the same whatever the seed of the training
-    size = recipe.vocab_size
-    preparation = preparation_of(args, args.out / "data", default_vocab_size=size)
+    preparation = preparation_of(args, args.out / "data", recipe.vocab_size)
     from resmlp_mt.pipeline.run import Run
 
     search = (args.beam or recipe.beam, args.lenpen or recipe.lenpen)
     work = Run(args.out, preparation, training, *search, args.cpu)
     result, model = work.run(), args.out / "model"
-    layers = f"{result['encoder_layers']} + {result['decoder_layers']} layers"
-    channels = f"{result['encoder_embed_dim']} channels, {result['parameters']:,} parameters"
-    print(f"model: {model}, {layers}, {channels}, length penalty {result['lenpen']['chosen']:g}")
+    print(f"model: {model}, length penalty {result['lenpen']['chosen']:g}")
     for split, scores in result["scores"].items():
         print(f"{work.names[split]}: BLEU {scores['bleu']:.2f} {scores['bleu_signature']}")
         print(f"{work.names[split]}: chrF {scores['chrf']:.2f} {scores['chrf_signature']}")
-    if example := work.example():
-        print("example: {}\n      -> {}".format(*example))
     print(f"next: resmlp-mt translate --path {shlex.quote(str(model))} --input TEXT")

@@ -26,10 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--references", "-r", **FILE, required=True, help=help)
     help = "translations (default: standard input)"
     add("--input", "-i", **FILE, default=STDIN, help=help)
-    help = "such as de-en. The target language chooses the tokenizer"
+    help = "such as de-en. The target language chooses the tokenizer: zh, ja-mecab, ko-mecab or 13a"
     add("--language-pair", "-l", type=language_pair, metavar="SRC-TGT", help=help)
-    help = "tokenizer of sacreBLEU (default: zh, ja-mecab, ko-mecab by language, or 13a)"
-    add("--tokenize", "-tok", metavar="NAME", help=help)
     help = "add tokenized BLEU as in the papers, for German also with compounds split"
     add("--tokenized", action="store_true", help=help)
 
@@ -54,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     references = read_text(args.references)
     hypotheses = read_system(args.input, len(references))
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
-    scores = score(hypotheses, references, target, tokenize=args.tokenize)
+    scores = score(hypotheses, references, target)
     if args.tokenized:
         scores.update(tokenized_scores(hypotheses, references, without_region(target)))
     for key, name in NAMES.items():

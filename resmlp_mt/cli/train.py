@@ -16,10 +16,10 @@ which needs pip install ".[tensorboard]".
 
 import sys
 from argparse import ArgumentParser, Namespace
+from dataclasses import fields
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE
-from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions, quoted
 from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 
@@ -55,24 +55,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def training_options(args: Namespace) -> TrainingOptions:
     recipe = load_recipe(args.recipe)
-    return TrainingOptions(
-        recipe,
-        args.arch,
-        args.max_update or recipe.max_update,
-        args.tokens or recipe.tokens,
-        args.max_tokens,
-        args.gpus,
-        args.precision,
-        args.seed,
-        args.threads,
-        args.fairseq_options,
-    )
+    given = {each.name: getattr(args, each.name) for each in fields(TrainingOptions)}
+    for name in ("max_update", "tokens"):
+        given[name] = given[name] or getattr(recipe, name)
+    return TrainingOptions(**{**given, "recipe": recipe})
 
 
 def run(args: Namespace) -> None:
     options = training_options(args)
-    if not args.data.is_dir():  # before what takes seconds to import
-        raise UserError(f"{args.data}: no such folder: give one of resmlp-mt prepare")
     from resmlp_mt.pipeline.train.training import Training
 
     training = Training(args.data, args.out, options, args.source_lang, args.target_lang)

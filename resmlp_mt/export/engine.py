@@ -11,9 +11,8 @@ class ExportEngine:
     """The runtime with its *search*: beam, lenpen, nbest and so on."""
 
     def __init__(self, folder: Path, threads: int | None = None, graph: bool = False, **search):
-        for name in ("data", "spm", "no_repeat_ngram_size", "fp16"):
+        for name in ("data", "spm", "fp16"):
             if name in search:
-                name = name.replace("_", "-")
                 raise UserError(f"--{name}: is for checkpoints, and {folder} is an export")
         try:
             self._model, self._search = ExportedModel(folder, threads, graph), search

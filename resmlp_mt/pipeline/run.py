@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from resmlp_mt import __version__
-from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints, read_checkpoint
+from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, record_source, source_of, write_json
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
@@ -56,13 +56,7 @@ class Run:
         self.checkpoints, self.model = self.out / "checkpoints", self.out / "model"
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
         if not self.model.exists():  # a bad option is refused before hours of preparing
-            batch = int(self._training().arguments["--max-tokens"][0])
-            longest = self.preparation.options.max_pieces + 1
-            if batch < longest:
-                raise UserError(
-                    f"--max-tokens: a batch of {batch} tokens cannot hold a sentence of {longest}, "
-                    "its end included: raise it (and --tokens), or lower --max-pieces"
-                )
+            self._training()
 
     def run(self) -> dict:
         """Make what is missing or made from something else; returns what OUT/scores.json has."""
@@ -89,13 +83,6 @@ class Run:
             steps.announce("score")
             self._scored(best, bleu)
         return read_json(self.scores)
-
-    def example(self) -> tuple[str, str] | None:
-        """A line of the first set that was translated, and its translation."""
-        for test in self.tests[:1]:
-            sides = (self._text(test, self.source_lang), self._translation(test))
-            return next((pair for pair in zip(*map(read_text, sides)) if all(pair)), None)
-        return None
 
     def _options(self) -> dict:
         """Everything that the results depend on."""
@@ -182,8 +169,15 @@ class Run:
         source = {"model": self._model_source(), "lenpen": lenpen}
         source.update((split, [sha256_of(path) for path in pair]) for split, pair in files.items())
         if source_of(self.scores) != source:
-            scores = {split: self._score(*map(read_text, pair)) for split, pair in files.items()}
-            write_json(self.scores, {"scores": scores, **self._result(lenpen, bleu)})
+            result = {
+                "scores": {
+                    each: self._score(*map(read_text, pair)) for each, pair in files.items()
+                },
+                "lenpen": {"chosen": lenpen, **({"valid_bleu": bleu} if bleu else {})},
+                "versions": {"resmlp_mt": __version__, "torch": torch.__version__},
+                "made_with": {"recipe_name": self.recipe.name, **self._options()},
+            }
+            write_json(self.scores, result)
             record_source(self.scores, source)
 
     def _score(self, hypotheses: list[str], references: list[str]) -> dict[str, object]:
@@ -192,21 +186,3 @@ class Run:
         if language in LANGUAGES:
             scores.update(tokenized_scores(hypotheses, references, language))
         return scores
-
-    def _result(self, lenpen: float, bleu: dict[str, float]) -> dict:
-        """What was run, beside the scores."""
-        state = read_checkpoint(self.model / "model.pt")
-        options = state["cfg"]["model"]
-        options = options if isinstance(options, dict) else vars(options)
-        sizes = ("encoder_layers", "decoder_layers", "encoder_embed_dim")
-        # a shared matrix counts once
-        weights = {
-            w.data_ptr(): w.numel() for name, w in state["model"].items() if name[-7:] != "version"
-        }
-        return {
-            "lenpen": {"chosen": lenpen, **({"valid_bleu": bleu} if bleu else {})},
-            "parameters": sum(weights.values()),
-            **{name: options[name] for name in sizes},
-            "versions": {"resmlp_mt": __version__, "torch": torch.__version__},
-            "made_with": {"recipe_name": self.recipe.name, **self._options()},
-        }

@@ -97,9 +97,7 @@ class Steps:
         start = time.monotonic()
         try:
             make(partial)
-        except BaseException as error:
-            if isinstance(error, OSError) and error.filename is None:
-                error.filename = str(partial)
+        except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         shutil.rmtree(final, ignore_errors=True)

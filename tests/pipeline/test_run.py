@@ -73,8 +73,7 @@ def german(tmp_path_factory):
     assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in said.out
     translated = (folder / "run" / "translations" / "test.en").read_text(encoding="utf-8")
     assert len(translated.splitlines()) == 7
-    assert said.out.startswith("model: run/model, 1 + 1 layers, 128 channels, ")
-    assert f"\n      -> {translated.split(chr(10))[0]}\n" in said.out
+    assert said.out.startswith("model: run/model, length penalty 1\n")
     assert said.out.endswith("next: resmlp-mt translate --path run/model --input TEXT\n")
     return folder
 
@@ -203,14 +202,9 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "words, said",
     [
-        ("--arch perceptron", "there is no such architecture"),
         ("--gpus 99", "--gpus 99: this machine has "),
-        ("--max-tokens 1", "a batch of 1 tokens cannot hold a sentence of 251, its end included"),
-        ("--tokens 100", "a batch of 100 tokens cannot hold a sentence of 251"),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
-        ("-- --token-mixing conv --token-mixing-kernel-size 4", "kernel-size 4: must be odd"),
         ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),
-        ("--recipe smal", "--recipe smal: No such file or directory: choose trial, small, conv"),
     ],
 )
 def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_path, monkeypatch):

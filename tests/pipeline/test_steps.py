@@ -1,8 +1,5 @@
 """The steps of a folder: made once, resumed, bound to their options."""
 
-import errno
-import os
-
 import pytest
 
 from resmlp_mt.errors import UserError
@@ -45,19 +42,6 @@ def test_a_step_is_made_again_when_its_source_differs(tmp_path):
         with Steps(tmp_path, {"seed": 1}, 1) as steps:
             steps.step("one", "first", lambda folder, s=source: made.append(s), {"from": source})
     assert made == ["a", "b"]
-
-
-def test_a_full_disk_is_named_by_the_step(tmp_path):
-    """What a write says without a file; a file that is named stays so."""
-
-    def full(folder):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *named)
-
-    for named, said in (((), "one.partial"), (("elsewhere",), "elsewhere")):
-        with Steps(tmp_path, {"seed": 1}, 1) as steps, pytest.raises(OSError) as caught:
-            steps.step("one", "first", full)
-        assert caught.value.filename == (said if named else str(tmp_path / said))
-        assert not list(tmp_path.glob("one*"))
 
 
 def test_other_options_are_refused_and_nothing_is_lost(tmp_path):

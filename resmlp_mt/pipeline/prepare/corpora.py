@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import check_same_lines, open_bytes, read_lines, read_raw_lines, reading
+from resmlp_mt.text.lines import check_same_lines, existing, read_lines, read_raw_lines
 
 CHUNK_LINES = 2048  # of each side
 
@@ -28,7 +28,8 @@ def find_corpora(
     languages: tuple[str, str], trainpref: str, validpref: str, testpref: str | None = None
 ) -> dict[str, Corpus]:
     """The corpora by split: ``train``, ``train1`` ..., ``valid``, ``test``, ``test1`` ... Their
-    files are ``PREF.LANG`` or ``PREF.LANG.gz``. Commas separate the prefixes of a split."""
+    files are ``PREF.LANG`` or, where there is none, ``PREF.LANG.gz``. Commas separate the prefixes
+    of a split."""
     if languages[0] == languages[1]:
         raise UserError(f"--source-lang and --target-lang are both {languages[0]}: give two")
     for language in languages:
@@ -38,8 +39,7 @@ def find_corpora(
     for split, value in (("train", trainpref), ("valid", validpref), ("test", testpref)):
         prefixes = [] if value is None else str(value).split(",")
         if not all(prefixes) or (split == "valid" and len(prefixes) > 1):
-            several = "one prefix" if split == "valid" else "prefixes separated by commas"
-            raise UserError(f"--{split}pref {value}: give {several}, such as text/{split}")
+            raise UserError(f"--{split}pref {value}: give a prefix such as text/{split}")
         for number, prefix in enumerate(prefixes):
             sides = (_find_side(prefix, language) for language in languages)
             corpora[f"{split}{number or ''}"] = Corpus(prefix, *sides)
@@ -47,14 +47,10 @@ def find_corpora(
 
 
 def _find_side(prefix: str, language: str) -> Path:
-    plain, packed = (Path(f"{prefix}.{language}{suffix}") for suffix in ("", ".gz"))
-    if not plain.is_file() and not packed.is_file():
+    path = existing(Path(f"{prefix}.{language}"))
+    if not path.is_file():
         raise UserError(f"no {prefix}.{language}[.gz]: give a prefix of both languages")
-    if plain.is_file() and packed.is_file():  # gunzip -k leaves both
-        with open_bytes(plain) as file, reading(packed), open_bytes(packed) as other:
-            if any(a != b for a, b in zip_longest(file, other)):
-                raise UserError(f"{plain} and {packed} are different texts: remove one")
-    return plain if plain.is_file() else packed
+    return path
 
 
 def inspect(corpus: Corpus, check_utf8: bool) -> tuple[int, str]:
@@ -86,7 +82,7 @@ Chunk = list[tuple[bytes, bytes]]
 
 
 def chunks(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[Chunk]:
-    """Lists of pairs, each the work of one process at a time."""
+    """Lists of pairs, each for one process to work on."""
     pairs = iter(pairs)
     while chunk := list(islice(pairs, CHUNK_LINES)):
         yield chunk

@@ -17,30 +17,26 @@ def score(
     references: Sequence[str],
     target_lang: str | None = None,
     metrics: Sequence[str] = ("bleu", "chrf"),
-    tokenize: str | None = None,
 ) -> dict[str, Any]:
     """Scores of detokenized sentences: for each metric its value, rounded to two digits, and
-    ``METRIC_signature``. Language and tokenizer: see :func:`bleu_metric`."""
+    ``METRIC_signature``. BLEU has the tokenizer of the target language: ``zh``, ``ja-mecab``,
+    ``ko-mecab``, or ``13a`` for all others."""
     result: dict[str, object] = {}
     for name in metrics:
-        metric = CHRF() if name == "chrf" else bleu_metric(target_lang, tokenize)
+        metric = CHRF() if name == "chrf" else _bleu(target_lang or "")
         result[name] = round(metric.corpus_score(list(hypotheses), [list(references)]).score, 2)
         result[f"{name}_signature"] = str(metric.get_signature())
     return result
 
 
-def bleu_metric(target_lang: str | None = None, tokenize: str | None = None) -> BLEU:
-    """BLEU with a tokenizer named as in sacreBLEU, or with that of the target language: ``zh``,
-    ``ja-mecab``, ``ko-mecab``, or ``13a`` for all others."""
-    if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
-        known = " ".join(BLEU.TOKENIZERS)
-        raise UserError(f"-tok {tokenize}: no such tokenizer: choose from {known}")
-    language = without_region(target_lang or "")
+def _bleu(target_lang: str) -> BLEU:
+    language = without_region(target_lang)
     language = _TWO_LETTERS.get(language, language)
     try:
-        return BLEU(tokenize=tokenize) if tokenize else BLEU(trg_lang=language)
+        return BLEU(trg_lang=language)
     except (RuntimeError, ImportError) as error:
         # sacreBLEU names the packages in the last line
         install = str(error).split("\n\n")[-1].strip()
-        named = f"-tok {tokenize}" if tokenize else f"target language {language}"
-        raise UserError(f"{named}: its tokenizer is not installed: {install}") from None
+        raise UserError(
+            f"target language {language}: its tokenizer is not installed: {install}"
+        ) from None

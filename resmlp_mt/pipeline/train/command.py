@@ -80,10 +80,7 @@ def training_command(data: Path, options: Options, gpus: int) -> list[str]:
 def program(name: str) -> str:
     """A program that is installed with this Python."""
     folders = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    path = shutil.which(name, path=os.pathsep.join(folders))
-    if path is None:
-        raise UserError(f"{name} is not installed for {sys.executable}: install this package there")
-    return path
+    return shutil.which(name, path=os.pathsep.join(folders)) or name
 
 
 def quoted(command: list[str], environment: dict[str, str]) -> str:

@@ -88,9 +88,6 @@ class Training:
                 f"--arch {arch}: there is no such architecture: choose {', '.join(ours)}, or one "
                 "of fairseq"
             )
-        for name in recipe.options:
-            if name not in (*MODEL_REGISTRY, "all", "other"):
-                raise UserError(f"recipe {recipe.name}: options.{name}: no such model")
         by_recipe = recipe.options_for(model, "-".join(self.languages), self.options.max_update)
         extra = parse_options(self.options.fairseq_options)
         for where, options in ((f"recipe {recipe.name}", by_recipe), ("after --", extra)):
@@ -102,6 +99,7 @@ class Training:
             "--seed": [str(self.options.seed)],
             "--source-lang": [self.languages[0]],
             "--target-lang": [self.languages[1]],
+            "--log-format": ["json"],  # what parse_record reads
             **by_recipe,
             **PRECISIONS[self.options.precision],
             "--max-update": [str(self.options.max_update)],
@@ -115,8 +113,6 @@ class Training:
         if gpus is None and there == 0:
             self.arguments["--cpu"] = []
         if "--cpu" in self.arguments:
-            if gpus is not None and gpus > 1:
-                raise UserError("on a CPU training takes one process: leave out --gpus")
             if self.options.precision == "fp16":
                 raise UserError("--precision fp16: training in 16 bits needs a GPU")
             return 1

@@ -25,7 +25,6 @@ class SearchOptions:
     nbest: int = 1
     max_len_a: float = 0.0
     max_len_b: int = 200
-    no_repeat_ngram_size: int = 0
     max_tokens: int = 4096  # source tokens per batch, padding included
     fp16: bool = False
     cpu: bool = False
@@ -50,23 +49,16 @@ class SearchOptions:
                 f"{self.data} has no {TEXT}, which says how its text was made: give the folder of "
                 "the binary data with --data, or its SentencePiece model with --spm"
             )
-        if not text.subword_model.is_file():
-            raise UserError(f"{text.subword_model}: no such file: give a SentencePiece model")
-        if not any(self.data.glob("dict.*.txt")):
-            raise UserError(
-                f"{self.data} has no dictionaries such as dict.en.txt: give the folder of the "
-                "binary data with --data"
-            )
         self.text = text
 
     def source(self) -> dict:
         """What translations by these options are made from, beside the text: see ``source_of``."""
-        names = ["beam", "lenpen", "nbest", "max_len_a", "max_len_b", "no_repeat_ngram_size"]
+        names = ["beam", "lenpen", "nbest", "max_len_a", "max_len_b", "fp16"]
         return {
             "model": [sha256_of(path) for path in self.paths],
             "subwords": sha256_of(self.text.subword_model),
             "normalise": self.text.normalise,
-            **{name: getattr(self, name) for name in [*names, "fp16"]},
+            **{name: getattr(self, name) for name in names},
         }
 
 

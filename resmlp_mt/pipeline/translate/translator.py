@@ -43,7 +43,7 @@ class Translator:
         self.models, self.task = _load_models(options)
         self.settings = options.text.reading(self.task.cfg.source_lang)
         _check_subwords(options, self.task.source_dictionary)
-        names = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
+        names = ("beam", "lenpen", "max_len_a", "max_len_b")
         generation = GenerationConfig(**{name: getattr(options, name) for name in names})
         for model in self.models:
             model.eval()

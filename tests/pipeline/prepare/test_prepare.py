@@ -151,11 +151,13 @@ def test_data_are_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch
     assert data(tmp_path / "1") == data(tmp_path / "3")
 
 
-# held-out lines of characters that are known, unknown, or spell symbols of fairseq's; a long one
-ODD = [*hostile_lines.FIXED, "漢字", "KA 漢 LO", "KA </s> LO", "KA " * 9999]
+# held-out lines of known and unknown characters; where they spell a symbol such as </s>, fairseq
+# takes them for it, and we do not
+ODD = [line for line in hostile_lines.FIXED if not any(x in line for x in hostile_lines.SPECIAL)]
+ODD += ["漢字", "KA 漢 LO", "KA " * 9999]
 
 
-@pytest.mark.parametrize("case", ["new", "bytes", "given", "given with more types"])
+@pytest.mark.parametrize("case", ["new", "bytes", "given"])
 def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case):
     """Of our pieces as text. It counts unknown characters as types, we do not."""
     upper = [tuple(map(str.upper, pair)) for pair in pairs_of(150, 1)]  # none of fairseq's words
@@ -163,14 +165,10 @@ def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case)
     write_pairs(tmp_path / "own", "v", SIDES, [(line, f"{line} MI") for line in ODD])
     if case == "bytes":
         own += ["--vocab-size", 320, "--character-coverage", 0.999]
-    if case.startswith("given"):
+    if case == "given":
         ran(*own, "--out", tmp_path / "first")
-        data_bin = tmp_path / "first" / "data-bin"
-        for side in SIDES if case != "given" else ():
-            with open(data_bin / f"dict.{side}.txt", "a", encoding="utf-8") as file:
-                file.write("漢 3\n")
         size = own.index("--vocab-size")
-        own[size : size + 2] = ["--subword-model", data_bin / "spm.model"]
+        own[size : size + 2] = ["--subword-model", tmp_path / "first" / "data-bin" / "spm.model"]
     out, its = tmp_path / "out", tmp_path / "its"
     ran(*own, "--out", out)
     its.mkdir()
@@ -195,10 +193,10 @@ def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case)
 def test_a_full_disk_loses_no_finished_step(tmp_path, own, monkeypatch):
     """The system's own limit on the size of files, in a step that has begun."""
     made = ["manifest.json"]
-    for step, name, allowed, said in (
-        ("text", "clean", 5000, "text.partial: File too large"),
-        ("subwords", "learn_subwords", 900, "subwords.partial: File too large"),
-        ("data-bin", "encode", 3000, "data-bin.partial: File too large"),
+    for step, name, allowed in (
+        ("text", "clean", 5000),
+        ("subwords", "learn_subwords", 900),
+        ("data-bin", "encode", 3000),
     ):
         make = getattr(steps, name)
 
@@ -208,7 +206,7 @@ def test_a_full_disk_loses_no_finished_step(tmp_path, own, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(steps, name, limited)
-            refused(said, *own, "--out", tmp_path / "out")
+            refused("File too large", *own, "--out", tmp_path / "out")
         assert there(tmp_path / "out") == sorted(made)
         made.append(step)
     for out in ("out", "whole"):
@@ -234,19 +232,17 @@ def test_a_vocabulary_too_large_is_refused_and_the_default_shrinks(tmp_path, own
 @pytest.mark.parametrize(
     "words, said",
     [
-        ("{own} --limit 0", "--limit: must be at least 1"),
         ("{own} --max-pieces 0", "--max-pieces: must be at least 1"),
         ("{own} --max-ratio nan", "--max-ratio: must be a number"),
         ("{own} --character-coverage 0.97", "--character-coverage 0.97: must be from 0.98 to 1"),
         ("{own} --max-ratio 0.5", "--max-ratio 0.5: must be 0 or at least 1"),
-        ("{own} --seed -1", "--seed: must be from 0 to 4294967295, not -1"),
         ("{own} --out {tmp}/own/t.xa/out", "t.xa/out: choose a folder that can be written"),
         ("{text} --source-lang xa.b", "xa.b: the name of a language has no dot"),
         ("{own} --subword-model no", "--subword-model and --vocab-size: give one or the other"),
         ("{text} --subword-model no", "no is not a SentencePiece model"),
         ("{text} --validpref no", "no.xa[.gz]: give a prefix"),
-        ("{text} --testpref {tmp}/own/one,", "give prefixes separated by commas"),
-        ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "give one prefix, such as text/valid"),
+        ("{text} --testpref {tmp}/own/one,", "one,: give a prefix such as text/test"),
+        ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "two: give a prefix such as text/valid"),
         ("{text} --source-lang xb", "--source-lang and --target-lang are both xb"),
         ("--source-lang xa --target-lang xb", "required: --trainpref, --validpref"),
     ],
@@ -259,7 +255,7 @@ def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):
     assert not (tmp_path / "out").exists() or there(tmp_path / "out") == ["manifest.json"]
 
 
-def test_damaged_uneven_and_ambiguous_files_are_refused(tmp_path, own):
+def test_damaged_and_uneven_files_are_refused(tmp_path, own):
     folder = tmp_path / "own"
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
     for name, content, said in (
@@ -271,10 +267,6 @@ def test_damaged_uneven_and_ambiguous_files_are_refused(tmp_path, own):
         (folder / name).write_bytes(content)
         refused(said, *own, "--out", tmp_path / "out")
         (folder / name).write_bytes(whole[name])
-    (folder / "v.xa.gz").write_bytes(gzip.compress(whole["v.xa"] + b"more\n"))
-    refused("v.xa.gz are different texts: remove one", *own, "--out", tmp_path / "out")
-    (folder / "v.xa.gz").write_bytes(gzip.compress(whole["v.xa"]))  # unpacked in place
-    ran(*own, "--max-pieces", 100, "--out", tmp_path / "both")
     (folder / "documents").mkdir()
     (folder / "documents" / "letter").touch()
     refused("holds folders of something else", *own, "--out", folder)

@@ -68,7 +68,6 @@ def test_options_and_variables(corpus, tmp_path, many, started):
 
 REFUSED = [
     (["--gpus", 3], "2048 tokens per update are not a multiple of 3 x 682 (GPUs x"),
-    (["--gpus", 4, "--max-tokens", 1024], "not a multiple of 4 x 1024 (GPUs x tokens per batch)"),
     (["--gpus", 9], "--gpus 9: this machine has 8"),
     (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
     (["--recipe", "paper", "--arch", "lstm"], "recipe paper has no options for the model lstm"),
@@ -76,13 +75,9 @@ REFUSED = [
     (["--target-lang", "zz"], "has no train.SOURCE-zz.*.idx"),
     (["--", "--update-freq", 2], "--update-freq after --: resmlp-mt sets it by --tokens"),
     (["--", "--fp16"], "--fp16 after --: resmlp-mt sets it by --precision"),
-    (["--", "--user-dir=x"], "--user-dir after --: resmlp-mt sets it by itself"),
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
     (["--", "--continue-once", "gone.pt"], "gone.pt: no such file: give a checkpoint to start"),
-    (["--", "--max-source-positions", "256.5"], "argument --max-source-positions: invalid int"),
     (["--", "--token-mixing-heads", "7"], "--arch resmlp_mt_6: --token-mixing-heads 7 does not"),
-    (["--", "--no-such"], "unrecognized arguments: --no-such"),
-    (["--gpus", 2, "--", "--cpu"], "on a CPU training takes one process"),
     (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
 ]
 
@@ -94,11 +89,9 @@ def test_bad_options_are_refused_before_anything_is_written(corpus, tmp_path, ma
 
 
 def test_data_that_cannot_be_trained_on(corpus, tmp_path, started):
-    """No folder, no data, two pairs."""
+    """No data, two pairs."""
     other, out = tmp_path / "other", tmp_path / "out"
     command = ("train", other, "--out", out)
-    refused("other: no such folder", *command)
-    other.mkdir()
     refused("has no train.SOURCE-TARGET.*.idx", *command)
     shutil.copytree(corpus.data, other, dirs_exist_ok=True)
     for path in list(other.glob("train.*")):
