@@ -16,8 +16,8 @@ def exported(model: nn.Module, precision: str) -> tuple[dict[str, bytes], dict]:
     """The graphs and their weights as files by name, and the sizes for config.json."""
     weights, sizes = weights_of(model, precision)
     data, offsets = weights.serialized()
-    encoder = encoder_graph(Graph("encoder", weights, integers=False), sizes)
-    step = step_graph(Graph("step", weights, integers=True), sizes)
+    encoder = encoder_graph(Graph("encoder", weights), sizes)
+    step = step_graph(Graph("step", weights), sizes)
     graphs = {f"{graph.name}.onnx": graph.build(offsets) for graph in (encoder, step)}
     return {**graphs, WEIGHTS: data}, sizes
 

@@ -23,10 +23,10 @@ _ACTIVATIONS: dict[str, tuple[str, dict]] = {
 
 
 class Graph:
-    """Reads *weights* by name, from their file. With *integers* int8 is the arithmetic, too."""
+    """Reads *weights* by name, from their file."""
 
-    def __init__(self, name: str, weights: Weights, integers: bool):
-        self.name, self.weights, self._integers = name, weights, integers
+    def __init__(self, name: str, weights: Weights):
+        self.name, self.weights = name, weights
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[TensorProto] = []
         self._inputs: list[onnx.ValueInfoProto] = []
@@ -97,14 +97,10 @@ class Graph:
         """``x W + b``, R x C to R x D."""
         weight, scale, bias = f"{name}.weight", f"{name}.scale", f"{name}.bias"
         biases = [self.array(bias)] if self.has(bias) else []
-        if self.has(scale) and self._integers:
+        if self.has(scale):  # int8 is the arithmetic, too
             inputs = (x, *map(self.array, (weight, scale)), "", *biases)
             return self.op("DynamicQuantizeMatMul", *inputs, domain="com.microsoft")
-        matrix = self.array(weight)
-        if self.has(scale):
-            matrix = self.op("Cast", matrix, to=TensorProto.FLOAT)
-            matrix = self.op("Mul", matrix, self.array(scale))
-        return self.op("Gemm", x, matrix, *biases)
+        return self.op("Gemm", x, self.array(weight), *biases)
 
     def norm(self, x: Name, name: str) -> Name:
         """A LayerNorm over channels; x where there is none, because an affine map is folded."""

@@ -86,6 +86,8 @@ class ExportedModel:
             raise ValueError("the dictionaries do not fit config.json")
         self.limit = config["positions"][0] - 1
         self.search_engine = BeamSearch(data, config, threads, graph)
+        if hasattr(mmap, "MADV_DONTNEED"):  # the engine has a copy in a layout of its own
+            data[WEIGHTS].madvise(mmap.MADV_DONTNEED)
         self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"][:])
         self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
         types = {"beam": int, "lenpen": float, "max_len_a": float, "max_len_b": int}
