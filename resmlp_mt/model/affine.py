@@ -1,4 +1,4 @@
-"""The maps of single numbers: Aff, which stands where a Transformer has LayerNorm, and GELU."""
+"""The elementwise maps: Aff, which stands where a Transformer has LayerNorm, and GELU."""
 
 from collections.abc import Callable
 
@@ -23,6 +23,6 @@ class Affine(nn.Module):
 
 
 def activation_function(name: str) -> Callable[[Tensor], Tensor]:
-    """fairseq's function of that name, but for its ``gelu``, which computes in float32 whatever the
-    type of the states."""
+    """fairseq's function of that name. ``gelu`` is PyTorch's, which does not convert the states to
+    float32."""
     return F.gelu if name == "gelu" else utils.get_activation_fn(name)

@@ -67,7 +67,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         return features, {"attn": [weights], "inner_states": states}
 
     def newest_features(self, tokens: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
-        """The newest token of each hypothesis, R, to R x C: for our beam search."""
+        """Features, R x C, of the newest token of each hypothesis, R: a step of our beam search."""
         return self._features(tokens, encoder_out, DecodingMemory.of(incremental_state))[0]
 
     def _features(

@@ -6,13 +6,7 @@ from torch import Tensor
 
 from resmlp_mt.model.inference import FoldedLayers
 from resmlp_mt.model.layers import ResMLPEncoderLayer, build_norm, wrap_layer
-from resmlp_mt.model.padding import (
-    check_length,
-    is_known_empty,
-    turn_back,
-    turn_right,
-    zero_padding,
-)
+from resmlp_mt.model.padding import check_length, known_empty, turn_back, turn_right, zero_padding
 
 
 class ResMLPEncoder(TransformerEncoderBase):
@@ -41,7 +35,7 @@ class ResMLPEncoder(TransformerEncoderBase):
         x, _ = self.forward_embedding(tokens)
         x = x.transpose(0, 1).contiguous()
         padding = tokens.eq(self.padding_idx)
-        if is_known_empty(padding):
+        if known_empty(padding):
             padding = None
         x = zero_padding(x, padding)
         states = [x]

@@ -23,14 +23,10 @@ class Hub(hub_utils.GeneratorHubInterface):
         self.bpe = task.build_bpe(cfg.bpe)  # a task knows the direction
 
     def sample(
-        self,
-        sentences: str | Iterable[str],
-        beam: int = 1,
-        verbose: bool = False,
-        **kwargs,
+        self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **kwargs
     ) -> str | list[str]:
-        """A translation per sentence, in order, "" for blank ones. ``translate`` is this with
-        beam 5."""
+        """The translation of each sentence, in order; that of a blank one is "". fairseq's
+        ``translate`` is this with beam 5. Other options are those of its ``generate``."""
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **kwargs)[0]
         sources = [self.encode(sentence) for sentence in sentences]

@@ -1,8 +1,8 @@
-"""What inference adds to the paper's layers: folded, each branch absorbs its affine maps.
+"""Folding: in inference, the linear layers of a branch absorb its affine maps.
 
-The paper, section 2: they cost nothing, "since it can be absorbed in the adjacent linear layer". A
-folded branch is a copy that shares whatever it does not change. The state dict is that of the
-trained parameters. Products and sums are computed in float64.
+The paper, section 2: an affine map costs nothing then, "since it can be absorbed in the adjacent
+linear layer". A folded branch is a copy that shares what did not change with the trained one, whose
+parameters stay those of the state dict. Folded weights are computed in float64.
 """
 
 from collections.abc import Iterable
@@ -21,16 +21,17 @@ from resmlp_mt.model.padding import zero_padding
 
 
 def fold_(model: nn.Module, pack: bool = False) -> None:
-    """Let both stacks run folded layers, packed if *pack*, where no gradients are recorded. The
-    final affine maps stay: an output layer that absorbs one would not share the embedding."""
+    """Let both stacks run folded layers, packed if *pack*, except in training and while gradients
+    are recorded. The final affine maps stay: an output layer that absorbs one would not share the
+    embedding."""
     for stack in (model.encoder, model.decoder):
         stack.folded = FoldedLayers(stack.layers, pack)
 
 
 class FoldedLayers:
-    """The folded layers of a stack, refolded after any change of a parameter, except in place
-    through ``.data``, which PyTorch does not count: edit under ``torch.no_grad()``. A layer with
-    hooks runs unfolded, so that pruning and other hooks see every module."""
+    """The folded layers of a stack, folded again after a parameter is replaced or changed. Change
+    it under ``torch.no_grad()``, not through ``.data``, where PyTorch counts no changes. A layer
+    with hooks runs unfolded, so that pruning and other hooks see every module."""
 
     def __init__(self, layers: nn.ModuleList, pack: bool):
         self._layers, self._pack = layers, pack
@@ -117,7 +118,7 @@ def _(branch: CrossAttentionBranch) -> nn.Module:
 @singledispatch
 def fold_mixing(mixing: nn.Module, pre: Affine | None, post: Affine) -> nn.Module | None:
     """``post(mixing(pre(x)))`` as one module; *pre* is None if it is a LayerNorm, which stays
-    outside. None for a kind that has no rule here: both maps stay."""
+    before the module. Returns None for a kind without a rule, as a convolution: both maps stay."""
     return None
 
 

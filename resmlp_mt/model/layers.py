@@ -25,7 +25,7 @@ def build_norm(cfg, channels: int) -> nn.Module:
 
 
 class Branch(nn.Module):
-    """What the three branches share: the maps before and after, and the dropout."""
+    """What the three branches have: the maps before and after, and the dropout."""
 
     def __init__(self, cfg, channels: int):
         super().__init__()
@@ -59,8 +59,8 @@ class FeedForwardBranch(Branch):
         self.fc1 = nn.Linear(channels, hidden)
         self.fc2 = nn.Linear(hidden, channels)
         self.activation_fn = activation_function(str(cfg.activation_fn))
-        share = float(cfg.activation_dropout or cfg.relu_dropout or 0)
-        self.activation_dropout = FairseqDropout(share, module_name=self.__class__.__name__)
+        probability = float(cfg.activation_dropout or cfg.relu_dropout or 0)
+        self.activation_dropout = FairseqDropout(probability, module_name=self.__class__.__name__)
         for linear in (self.fc1, self.fc2):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
@@ -94,21 +94,21 @@ class CrossAttentionBranch(Branch):
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with *source*,
-        which stands for both, x is R x C. The weights are H x B x T x S."""
+        which replaces both, x is R x C. The weights are H x B x T x S."""
         query, heads = self.attn.q_proj(self.pre(x)), self.attn.num_heads
         drop = self.attn.dropout_module
-        share = drop.p if drop.training or drop.apply_during_inference else 0.0
+        probability = drop.p if drop.training or drop.apply_during_inference else 0.0
         if source is None:
             keys, values = keys_values(self.attn, encoder_out)
             query = split_heads(query, heads)
-            y, weights = attend(query, keys, values, mask, share, need_weights)
+            y, weights = attend(query, keys, values, mask, probability, need_weights)
             y = y.permute(2, 0, 1, 3).flatten(2)
             if weights is not None:
                 weights = weights.transpose(0, 1)
         else:
             keys, values = source.keys_values(id(self), partial(keys_values, self.attn))
             query = source.by_sentence(query, heads)
-            y, weights = attend(query, keys, values, source.mask, share, need_weights)
+            y, weights = attend(query, keys, values, source.mask, probability, need_weights)
             y = source.by_row(y)
             if weights is not None:
                 weights = source.by_row(weights).unflatten(1, (heads, -1))
@@ -184,7 +184,7 @@ class ResMLPDecoderLayer(nn.Module):
         need_attn: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
-        *memory*, which stands for both, x is R x C. The weights are H x B x T x S."""
+        *memory*, which replaces both, x is R x C. The weights are H x B x T x S."""
         history, source = (None, None) if memory is None else (memory.history, memory.source)
         # no padding mask: A is triangular, and the padding is to the right of every token
         x = self.token_mixing(x, history=history)

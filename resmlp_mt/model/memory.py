@@ -1,8 +1,9 @@
 """What step-by-step decoding remembers.
 
-Nothing moves when beam search reorders or drops hypotheses. The inputs of the token mixings are
-written once; a table of row numbers, shared by all layers, says whose they are. The keys and values
-of the cross-attention are stored once per sentence, since hypotheses stay within theirs.
+Beam search reorders and drops hypotheses, but copies nothing that is stored here. The inputs of the
+token mixings are written once, a row of a buffer for each hypothesis and position; an index, shared
+by all layers, holds the rows of each hypothesis's past. The keys and values of the cross-attention
+are stored once per sentence, since a hypothesis never changes its sentence.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,12 +15,12 @@ from torch.nn import functional as F
 
 # in the dictionary that fairseq hands from step to step, one per model of an ensemble
 _KEY = "resmlp_mt.model.memory"
-# finished sentences are dropped when they take up this share of the keys and values: dropping them
-# copies the rest, which costs as much as a few steps over the finished ones
+# the share of finished sentences from which on their keys and values are dropped: that copies the
+# others', which costs as much as attending to the finished ones for a few steps
 CLEAR_AT = 0.25
-# with fewer rows to sum, looking for those that beams share costs more than it saves
+# with fewer inputs to sum, looking for those that beams share takes longer than summing them
 SHARE_FROM = 1024
-# positions that there is room for at first; the room doubles when it is full
+# room for this many positions at first; it doubles when it is full
 BUCKET = 32
 
 
@@ -28,7 +29,7 @@ class DecodingMemory:
 
     def __init__(self) -> None:
         self.history = BeamHistory()
-        self.source: SourceMemory | None = None  # None before the first token, or without a source
+        self.source: SourceMemory | None = None  # None before the first token
         self.layers: Iterable[nn.Module] = ()  # the decoder's, chosen at the first token
         self.need_attention = True  # return attention weights, too
 
@@ -40,16 +41,17 @@ class DecodingMemory:
         return incremental_state[_KEY]
 
     def reorder(self, new_order: Tensor) -> None:
-        """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
+        """Let row r continue the hypothesis of row ``new_order[r]``. Rows may be dropped, and any
+        sentence may have any number of them."""
         self.history.reorder(new_order)
         if self.source is not None:
             self.source.reorder(new_order)
             self.history.beam = self.source.beam
 
     def follow(self, parents: Tensor, kept: Tensor | None, beam: int) -> None:
-        """Like :meth:`reorder`, for beams that stay within their sentence: never waits for the
-        device. Each sentence has *beam* hypotheses from now on. *kept*: the places of those active
-        sentences that stay active; None: all."""
+        """:meth:`reorder` for our own search, which never waits for the device: each sentence has
+        *beam* neighbouring rows from now on. *kept* are the active sentences that stay active, by
+        their places among the active ones; None: all."""
         self.history.reorder(parents)
         self.history.beam = beam
         if self.source is not None:
@@ -57,23 +59,23 @@ class DecodingMemory:
 
 
 class Bags(NamedTuple):
-    """The rows of n weighted sums, as ``embedding_bag`` reads them."""
+    """What n weighted sums add up, E inputs in all, as ``embedding_bag`` reads it."""
 
-    rows: Tensor  # E; numbers of buffer rows, those of the first sum first
-    positions: Tensor  # E; the position of the input in each row
-    offsets: Tensor  # n; index of the first entry of each sum
+    rows: Tensor  # E; the buffer row of each input, those of the first sum first
+    positions: Tensor  # E; the position of each input in its sentence
+    offsets: Tensor  # n; where the inputs of each sum begin
 
 
 class BeamHistory:
-    """Past inputs of every token mixing, for R hypotheses.
+    """The inputs of every token mixing so far, for R hypotheses.
 
     Attributes:
-        index: R x room; the buffer row with each hypothesis's input at each position. Future
-            positions point to row 0, which is zero.
-        length: how many positions have begun.
-        beam: how many neighbouring rows belong to one sentence; 1 if unknown.
-        rows: by layer, the rows of A, H x room each, which the mixing puts there; emptied when the
-            room grows.
+        length: positions so far, the newest included.
+        beam: hypotheses per sentence, which are neighbours; 1 if unknown.
+        index: R x room; the buffer row of each hypothesis's input at each position. Later positions
+            point to row 0, which is zero.
+        rows: by layer, the rows of A, H x room each. The mixing puts them there; they are dropped
+            when the room grows.
     """
 
     def __init__(self) -> None:
@@ -85,6 +87,7 @@ class BeamHistory:
         self._capacity = 0  # rows of each buffer
         self._buffers: dict[int, Tensor] = {}  # by layer, capacity x C
         self._bags: list[Bags] | None = None  # of the newest position
+        # positions and offsets of bags without shared inputs, for an index of that shape
         self._layout: tuple[torch.Size, Tensor, Tensor] | None = None
 
     @property
@@ -99,11 +102,12 @@ class BeamHistory:
 
     @property
     def launch_bound(self) -> bool:
-        """True on a GPU: use fixed shapes and never wait for the device."""
+        """On a GPU, where launching operations takes longer than running them: shapes are fixed,
+        and nothing waits for the device."""
         return self.index.device.type != "cpu"
 
     def advance(self, hypotheses: int, limit: int, device: torch.device) -> None:
-        """Begin the next position, of at most *limit*: a new row for each of R hypotheses."""
+        """Begin the next of at most *limit* positions: a new row for each of R hypotheses."""
         if not self.length:
             self.index = torch.zeros(hypotheses, 0, dtype=torch.long, device=device)
         room = self.index.size(1)
@@ -124,13 +128,13 @@ class BeamHistory:
         self._bags = None
 
     def reorder(self, new_order: Tensor) -> None:
-        """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
+        """See :meth:`DecodingMemory.reorder`."""
         if self.length:
             self.index = self.index.index_select(0, new_order)
 
     def weighted_sum(self, layer: int, x: Tensor, row: Tensor) -> Tensor:
-        """Store a layer's newest inputs, R x C, and sum its inputs over each hypothesis's past,
-        weighted by *row*, H x room: R x C."""
+        """Store a layer's newest inputs, R x C. Returns ``sum_s row[s] x[s]``, R x C, over the
+        inputs of each hypothesis so far; *row*, H x room, is the newest of A."""
         past = self._write(layer, x)
         if self._bags is None:
             self._bags = self._collect()
@@ -140,8 +144,8 @@ class BeamHistory:
         return y
 
     def recent(self, layer: int, x: Tensor, count: int) -> Tensor:
-        """Store a layer's newest inputs, R x C, and look up its last *count*: R x count x C, the
-        oldest first, zero before the first position."""
+        """Store a layer's newest inputs, R x C. Returns the last *count* of each hypothesis,
+        R x count x C, the oldest first, zero before the first position."""
         past = self._write(layer, x)
         rows = self.index[:, max(0, self.length - count) : self.length]
         rows = F.pad(rows, (count - rows.size(1), 0))
@@ -157,8 +161,8 @@ class BeamHistory:
         return buffer
 
     def _collect(self) -> list[Bags]:
-        """Bags to sum for the newest position: per hypothesis, plus per sentence for the prefix
-        that its beams share."""
+        """What to sum at the newest position: for each hypothesis or, in two parts, what is its own
+        and, for each sentence, the inputs that all its hypotheses share."""
         index = self.index if self.launch_bound else self.index[:, : self.length]
         hypotheses, width = index.shape
         if self.launch_bound or self.beam == 1 or index.numel() < SHARE_FROM:
@@ -167,7 +171,7 @@ class BeamHistory:
                 offsets = torch.arange(0, hypotheses * width, width, device=index.device)
                 self._layout = index.shape, positions, offsets
             return [Bags(index.reshape(-1), *self._layout[1:])]
-        # beams of a sentence have a common ancestor, and the same rows up to it
+        # hypotheses of a sentence have the same rows up to their common ancestor
         beams = index.view(-1, self.beam, width)
         shared = (beams == beams[:, :1]).all(dim=1)  # B x T
         own = ~shared.repeat_interleave(self.beam, dim=0)
@@ -181,7 +185,7 @@ class BeamHistory:
         if weights.dtype != past.dtype:  # under autocast
             weights = weights.to(past.dtype)
         if heads > 1:
-            # a row of H groups becomes H rows of one group
+            # each head has weights of its own: a buffer row of H groups becomes H rows of one
             past = past.view(past.size(0) * heads, -1)
             groups = torch.arange(heads, device=rows.device).unsqueeze(1)
             rows = (rows * heads + groups).view(-1)
@@ -193,23 +197,23 @@ class BeamHistory:
 
 
 def _select(chosen: Tensor, rows: Tensor) -> Bags:
-    """The bags of those of the n x T *rows* that are *chosen*."""
+    """A bag for each of the n rows of *rows*, n x T, with the entries that are *chosen*."""
     counts = chosen.sum(dim=1)
     positions = torch.arange(chosen.size(1), device=chosen.device).expand_as(chosen)[chosen]
     return Bags(rows[chosen], positions, counts.cumsum(0) - counts)
 
 
 class SourceMemory:
-    """Each layer's keys and values of B sentences, for R hypotheses of theirs.
+    """The keys and values of every layer for B sentences, read by R hypotheses.
 
     *states*, S x B x C, are the encoder's output; *sentence*, R, is the number of the sentence that
     each hypothesis translates (None: one hypothesis per sentence).
 
     Attributes:
         mask: added to the attention scores, stored x 1 x 1 x S, or None.
-        stored: how many sentences have keys and values.
+        stored: how many sentences have keys and values here.
         sentence: R; the number of each hypothesis's sentence among the stored ones.
-        beam: how many neighbouring rows belong to one sentence; 1 if their numbers differ.
+        beam: K, the hypotheses per sentence, which are neighbours; 1 if sentences differ in it.
     """
 
     def __init__(self, states: Tensor, mask: Tensor | None, sentence: Tensor | None = None):
@@ -225,14 +229,16 @@ class SourceMemory:
     def keys_values(
         self, layer: int, project: Callable[[Tensor], tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor]:
-        """A layer's keys and values, stored x H x S x C / H each; *project* makes them once."""
+        """A layer's keys and values, stored x H x S x C / H each; *project* computes them from the
+        encoder's output at the first call."""
         if layer not in self._keys_values:
             keys, values = project(self._states)
             self._keys_values[layer] = keys.contiguous(), values.contiguous()
         return self._keys_values[layer]
 
     def by_sentence(self, x: Tensor, heads: int) -> Tensor:
-        """R x C to stored x H x K x C / H: for attention, K beams are K positions of a target."""
+        """R x C to stored x H x K x C / H: to attention, the K hypotheses of a sentence are K
+        positions of one target. Sentences that are not active have zeros."""
         x = x.view(-1, self.beam, heads, x.size(1) // heads)
         if self._active is not None:
             x = x.new_zeros(self.stored, *x.shape[1:]).index_copy_(0, self._active, x)
@@ -246,14 +252,13 @@ class SourceMemory:
         return x.reshape(len(self.sentence), -1)
 
     def reorder(self, new_order: Tensor) -> None:
-        """Let hypothesis r continue hypothesis ``new_order[r]``; also drops and repeats rows."""
+        """See :meth:`DecodingMemory.reorder`."""
         sentence = self.sentence.index_select(0, new_order)
         if not torch.equal(sentence, self.sentence):
             self._assign(sentence)
 
     def follow(self, kept: Tensor | None, beam: int) -> None:
-        """Give each sentence *beam* hypotheses, and drop all sentences but *kept*, places among the
-        active ones; None: drop none."""
+        """See :meth:`DecodingMemory.follow`."""
         if self.beam != beam:
             self.sentence = self.sentence.view(-1, self.beam)[:, 0].repeat_interleave(beam)
             self.beam = beam
@@ -270,7 +275,7 @@ class SourceMemory:
             self.beam = beam
             self._set_active(torch.tensor(kept, device=sentence.device), sentence)
         else:
-            # unequal numbers of hypotheses: each gets its own keys and values
+            # sentences with unequal numbers of hypotheses: each gets keys and values of its own
             self.beam = 1
             self._active = None
             self._store_only(sentence)

@@ -1,8 +1,8 @@
 """Token mixings: what stands where a Transformer has self-attention.
 
-A mixing maps states T x B x C to states of the same shape. It reads no padding and, if *causal*
-(in the decoder), no later position. Decoding step by step, it maps the newest position of R
-hypotheses, R x C, and reads their earlier inputs from a :class:`BeamHistory`.
+A mixing maps states T x B x C to states of the same shape. No output depends on padding or, if
+*causal* (in the decoder), on a later position. In step-by-step decoding it maps the newest position
+of R hypotheses, R x C, and reads their earlier inputs from a :class:`BeamHistory`.
 
 A kind of your own: docs/options.md.
 """
@@ -156,11 +156,6 @@ class ConvTokenMixing(nn.Module):
     def __init__(self, cfg, channels: int, positions: int, causal: bool):
         super().__init__()
         kernel_size, bias = cfg.token_mixing_kernel_size, not cfg.no_token_mixing_bias
-        if kernel_size < 1 or kernel_size % 2 == 0:
-            raise UserError(
-                f"--token-mixing-kernel-size {kernel_size}: must be odd, to have a centre: "
-                "choose 1, 3, 5 ..."
-            )
         self.causal, self.kernel_size = causal, kernel_size
         # C x (K C): one product over the joined channels of all taps
         self.taps = nn.Linear(kernel_size * channels, channels, bias=bias)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-FEW = 16  # rows of one sentence: as many as beams
+FEW = 16  # at most as many rows are one sentence, whose beams they are
 # PyTorch caches half a megabyte or more for each number of rows that oneDNN has multiplied, so
 # other numbers are split and padded to one of these
 ROWS = (1, 4, 8, FEW, 32, 64, 128, 192, 256)

@@ -1,7 +1,7 @@
-"""Padding: it moves to the right, and never leaks into the tokens.
+"""Padding: moved to the right of the tokens, and hidden from them.
 
 fairseq pads sources on the left by default, but row t of A is about the t-th token. So the padding
-moves to the right on the way in and back on the way out: a sentence has the same states in any
+of an input moves to the right, and that of the output back: a sentence has the same states in any
 batch.
 """
 
@@ -16,16 +16,16 @@ def zero_padding(x: Tensor, padding_mask: Tensor | None) -> Tensor:
     return x if padding_mask is None else x.masked_fill(padding_mask.t().unsqueeze(-1), 0)
 
 
-def is_known_empty(mask: Tensor) -> bool:
-    """True if the mask is empty and checking it costs nothing (CPU, not compiling). False means:
-    not known."""
+def known_empty(mask: Tensor) -> bool:
+    """True if no position is padding and checking it costs nothing (on a CPU, not compiling). False
+    means: not known."""
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 
 def hide_padding(padding_mask: Tensor, dtype: torch.dtype) -> Tensor | None:
     """B x S, True at padding, to the mask that attention adds to its scores, B x 1 x 1 x S, -inf at
     padding; None if nothing is padded."""
-    if is_known_empty(padding_mask):
+    if known_empty(padding_mask):
         return None
     batch, length = padding_mask.shape
     width = -(-length // 8) * 8  # a GPU's attention kernels need multiples of 8
@@ -48,7 +48,7 @@ def turn_right(tokens: Tensor, padding_idx: int) -> tuple[Tensor, Tensor | None]
     """Move the left padding of B x T tokens to the right. Also returns the positions that undo
     this, B x T, or None if nothing moved."""
     padding = tokens.eq(padding_idx)
-    if tokens.size(1) == 0 or is_known_empty(padding[:, 0]):
+    if tokens.size(1) == 0 or known_empty(padding[:, 0]):
         return tokens, None
     # only the padding before the first token: each row may be padded on a side of its own
     leading = (~padding).int().argmax(dim=1, keepdim=True)

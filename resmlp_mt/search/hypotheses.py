@@ -1,7 +1,7 @@
-"""The hypotheses of a beam search, as back pointers in buffers that stay where they are.
+"""The hypotheses of a beam search, as back pointers that are written once and never moved.
 
-The host reads nothing before the end: then one transfer brings everything there, and the
-hypotheses are put together.
+The host reads nothing before the search ends. Then everything comes by one transfer, and the host
+follows the back pointers from the end of each hypothesis to its first token.
 """
 
 from itertools import islice
@@ -20,7 +20,7 @@ class Hypotheses:
         tokens: the newest token of each row, int64. At first there is one row per sentence.
         scores: R x 1; the sum of the log-probabilities of each row's tokens.
         first_candidates: B x 1; the candidate of each sentence's first row and token 0.
-        active: the numbers of the sentences whose rows these are.
+        active: the numbers of the sentences that are not dropped, whose rows these are.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Hypotheses:
         return ended.ge(self.beam).index_select(0, self._active).tolist()
 
     def keep(self, sentences: Tensor) -> Tensor:
-        """Drop all but these of the active sentences, given by their places; returns their rows."""
+        """Drop the active sentences except these, given by their places; returns the rows left."""
         beams = torch.arange(self.beam, device=sentences.device)
         rows = (sentences.unsqueeze(1) * self.beam + beams).view(-1)
         self.active = [self.active[i] for i in sentences.tolist()]

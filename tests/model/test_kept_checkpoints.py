@@ -50,7 +50,8 @@ def test_the_optimizers_state_fits():
     """So training continues from an old checkpoint: the state goes by the order of parameters."""
     path = FIXTURES / "linear.pt"
     (model,), _, _ = load_model_ensemble_and_task([str(path)], {"data": str(FIXTURES)})
-    sums = [
-        state["sum"] for _, state in sorted(load(path)["last_optimizer_state"]["state"].items())
-    ]
-    assert [x.shape for x in sums] == [parameter.shape for parameter in model.parameters()]
+    checkpoint = load(path)
+    assert list(checkpoint["model"]) == list(model.state_dict())
+    sums = checkpoint["last_optimizer_state"]["state"]
+    for number, parameter in enumerate(model.parameters()):
+        assert sums[number]["sum"].shape == parameter.shape

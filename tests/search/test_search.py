@@ -235,21 +235,3 @@ def test_encoder_output_is_not_copied_if_beams_stay_within_their_sentence():
     first = model.encoder.reorder_encoder_out(out, torch.arange(3).repeat_interleave(2))
     for order in ([1, 0, 2, 3, 5, 4], [1, 1, 2, 2, 4, 4], [0, 1, 2, 3, 4, 5]):
         assert model.encoder.reorder_encoder_out(first, torch.tensor(order)) is first
-
-
-@torch.no_grad()
-def test_keys_and_values_are_computed_once_per_sentence():
-    """Whatever the number of beams and of decoded tokens."""
-    model, dictionary = build_model()
-    seen = []
-    for layer in model.decoder.layers:
-        layer.cross_attention.attn.k_proj.register_forward_hook(
-            lambda module, inputs, keys: seen.append(keys.shape[1])
-        )
-    source = pad_batch(random_sentences(dictionary, (3, 8, 5)), dictionary)
-    beams = torch.arange(3).repeat_interleave(4)
-    encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), beams)
-    tokens, state = torch.full((12, 5), dictionary.eos()), {}
-    for length in range(1, 6):
-        model.decoder(tokens[:, :length], encoder_out, state)
-    assert seen == [3, 3]  # the sentences, in each of two layers
