@@ -87,7 +87,7 @@ def fold_layer(layer: nn.Module) -> nn.Module:
 
 @singledispatch
 def fold(branch: nn.Module) -> nn.Module:
-    """*branch* with its affine maps in its linear layers, or as it is."""
+    """*branch* with its affine maps absorbed by its linear layers, or, without a rule, as it is."""
     return branch
 
 
@@ -181,10 +181,11 @@ def _linear(like: nn.Linear, weight: Tensor, bias: Tensor) -> nn.Linear:
 
 
 class FoldedTokenMixing(nn.Module):
-    """``a2 (A (a1 x + b1) + b) + b2 = A (scale x + shift) + offset``, A a map of positions alone.
+    """``a2 (A (a1 x + b1) + b) + b2 = A (scale x + shift) + offset``; A mixes positions alone.
 
     The scale comes before A because in float16 ``A x`` may overflow where ``A (a1 x)`` does not. In
-    a decoder ``A shift`` is the same for every sentence and part of the offset, N x C.
+    a decoder no padding is masked, so that ``A shift`` is the same for every sentence: it is in
+    the offset, N x C, and there is no shift.
     """
 
     @torch.no_grad()

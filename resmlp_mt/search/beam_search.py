@@ -38,9 +38,9 @@ class NotFinite(UserError):
 
 
 class ResMLPGenerator(SequenceGenerator):
-    """fairseq's generator, with our search for plain beam search by one model. fairseq's own does
-    sampling, constraints, prefixes, n-gram blocking, ensembles and the like. ``attention`` is
-    empty: ``--print-alignment``, which reads it, has another generator."""
+    """fairseq's generator, with our search for plain beam search by one model. Sampling, prefixes,
+    constraints, n-gram blocking, a temperature, ensembles and the like are left to fairseq's.
+    ``attention`` is empty: ``--print-alignment``, which reads it, has another generator."""
 
     def _generate(
         self,

@@ -1,19 +1,19 @@
 """The best next tokens of every hypothesis, in as few passes over the vocabulary as possible.
 
-With 256 hypotheses and 32,000 types the scores of one step are 33 MB. To normalize, copy and sort
-them one after the other takes a third of the step. Here they are read twice: for the normalizer,
-and for the maxima of short blocks of tokens.
+With 256 hypotheses and 32,000 types the scores of one step are 33 MB. Normalizing, copying and
+sorting them takes a third of the step. Here they are read twice: for the normalizer, and for the
+maxima of short blocks of tokens.
 """
 
 import torch
 from torch import Tensor
 
 BLOCK = 64  # tokens whose maximum is taken together
-CHUNK = 1 << 20  # scores normalized at a time on a CPU, so that temporary ones stay in the cache
+CHUNK = 1 << 20  # scores normalized at a time on a CPU, so that they stay in its cache
 
 
 def in_chunks(x: Tensor) -> bool:
-    """Whether to pass over *x* part by part, for the caches of a CPU."""
+    """Whether to work on *x* part by part, so that each stays in the cache of a CPU."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
@@ -29,7 +29,7 @@ def log_normalizer(logits: Tensor) -> Tensor:
 
 
 def top_tokens(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k highest scores of each row and their tokens, highest first: R x V to R x k twice.
+    """The k highest scores of each row, R x V, and their tokens: R x k both, highest first.
 
     Exact: the k highest scores are in the k blocks with the highest maxima.
     """

@@ -93,8 +93,8 @@ class Hypotheses:
 
 
 def _best_survivors(ends: Tensor, beam: int) -> Tensor:
-    """Indices of the best K candidates that are not EOS. There are always K: a row has at most one
-    EOS candidate."""
+    """Indices of the best K candidates that are not EOS. There are always K: of the 2 K candidates
+    at most K are EOS, one for each row."""
     return ends.sort(dim=-1, stable=True).indices[..., :beam]
 
 
@@ -128,7 +128,7 @@ class Fetched:
             x[:, :, :beam].transpose(0, 1).flatten(1) for x in (ends, scores, parents)
         )
         ended = ends.cumsum(1)
-        # the step at which a sentence had its K hypotheses
+        # the step at which a sentence had K finished hypotheses
         self.finished_at = (ended < beam).sum(1) // beam
         last = ends & (ended <= beam)
         self.counts = last.sum(1).tolist()  # hypotheses of each sentence
@@ -143,7 +143,7 @@ class Fetched:
         tokens = torch.zeros(len(steps), longest + 1, dtype=torch.long)
         scores = torch.zeros(len(steps), longest + 1)
         for t in reversed(range(longest)):
-            # the rows of shorter hypotheses point anywhere: what they read is not used
+            # what a hypothesis reads here at steps after its last is not used
             tokens[:, t], scores[:, t] = self.tokens[t][rows], self.scores[t][rows]
             rows = torch.where(steps > t, self.parents[t][rows], rows)
         tokens[number, steps], scores[number, steps] = self.eos, self.last_scores
@@ -167,7 +167,7 @@ class Fetched:
         ]
 
     def not_finite(self) -> list[int]:
-        """The sentences with a normalizer that was not finite before they were finished."""
+        """The sentences with a normalizer that was NaN or infinite before they were finished."""
         overflowed = ~self.normalizers.isfinite().all(dim=2)  # T x B
         in_time = torch.arange(len(overflowed)).unsqueeze(1) <= self.finished_at
         return (overflowed & in_time).any(dim=0).nonzero().view(-1).tolist()
