@@ -101,7 +101,10 @@ def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
         # files of PyTorch before 1.6 are no zip archives and cannot be mapped
         mapped = mapped and zipfile.is_zipfile(path)
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except (UserError, MemoryError, OSError):
+    except (UserError, MemoryError):
+        raise
+    except OSError as error:
+        error.filename = str(path)
         raise
     except pickle.UnpicklingError as error:
         raise UserError(

@@ -178,7 +178,6 @@ SMUGGLED = {
     "text that fconv evaluates": (FCONV, "cfg__model__encoder_layers", str),
     "bytes in a list": ({}, "cfg__model__more", lambda command: [[command.encode()]]),
     "arguments of ctc": ({"cfg__criterion": {"_name": "ctc"}}, "cfg__criterion__wer_args", str),
-    "the cutoffs of our own model": ({}, "cfg__model__adaptive_softmax_cutoff", str),
     "options that are YAML": ({}, "cfg", lambda command: f"a: !!python/object/apply:{command}"),
     "a pickled call": ({}, "cfg__model__dropout", "call"),
 }

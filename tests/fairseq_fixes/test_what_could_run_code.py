@@ -104,13 +104,10 @@ def test_what_is_no_text():
 
 
 def test_overrides_run_no_code(trained, tmp_path):
-    for name in ("validate", "generate"):
-        words = (trained.data, "--path", trained.path, "--cpu", "--task", "translation")
-        code = f"__import__('os').system('touch {tmp_path}/marker')"
-        for overrides in (code, f"{{'adaptive_softmax_cutoff': {code!r}}}"):
-            refusal(
-                name, *words[: None if name == "validate" else 4], "--model-overrides", overrides
-            )
+    words = (trained.data, "--path", trained.path, "--cpu")
+    words += ("--model-overrides", f"__import__('os').system('touch {tmp_path}/marker')")
+    for name, *more in (("validate", "--task", "translation"), ("generate",)):
+        assert "is refused" in refusal(name, *words, *more)
     assert not list(tmp_path.iterdir())
 
 
