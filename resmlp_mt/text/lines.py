@@ -31,15 +31,6 @@ def name_of(path: Path) -> str:
     return "standard input" if str(path) == STDIN else str(path)
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn errors of a damaged file into one line that names it."""
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: damaged gzip file ({error}): fetch it again") from None
-
-
 def existing(path: Path) -> Path:
     """The file *path* or, where there is none, the same name with ``.gz``."""
     packed = Path(f"{path}.gz")
@@ -49,14 +40,17 @@ def existing(path: Path) -> Path:
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The bytes of an :func:`existing` file or of standard input (``-``), uncompressed: whether
-    they are compressed is decided by the content."""
+    they are compressed is decided by the content. UserError if they are damaged."""
     stdin = str(path) == STDIN
     with nullcontext(sys.stdin.buffer) if stdin else open(existing(path), "rb") as file:
-        if cast(io.BufferedReader, file).peek(2)[:2] == GZIP:
+        if cast(io.BufferedReader, file).peek(2)[:2] != GZIP:
+            yield file
+            return
+        try:
             with gzip.open(file) as unpacked:
                 yield cast(BinaryIO, unpacked)
-        else:
-            yield file
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UserError(f"{path}: damaged gzip file ({error}): fetch it again") from None
 
 
 def sha256_of(path: Path) -> str:
@@ -67,7 +61,7 @@ def sha256_of(path: Path) -> str:
 
 def read_raw_lines(path: Path) -> Iterator[bytes]:
     """Lines of a file or of standard input (``-``), with their line ends, whatever the bytes."""
-    with reading(path), open_bytes(path) as lines:
+    with open_bytes(path) as lines:
         for first in itertools.islice(lines, 1):
             yield first.removeprefix(MARK)
         yield from lines
@@ -88,7 +82,7 @@ def arriving_lines(path: Path) -> Iterator[str | None]:
                 f"{name_of(path)}, line {number}: {wrong}: convert the file or remove the line"
             ) from None
 
-    with reading(path), open_bytes(path) as file:
+    with open_bytes(path) as file:
         while True:
             if not _is_ready(file):
                 yield None
