@@ -206,23 +206,15 @@ struct Step {
     return t > 0.927734375f ? (x < 0.f ? -far : far) : near * x + x;
   }
 
-  static INLINE Floats hyperbolic_tangent(Floats x) {
-    return 1.f - 2.f / (exponential(2.f * x) + 1.f);
-  }
-
-  enum Activation : int32_t { RELU, GELU, GELU_ACCURATE, TANH };
+  enum Activation : int32_t { RELU, GELU };
 
   static INLINE void activate(int kind, float* x, size_t size) {
     for (size_t i = 0; i < size; i += LANES) {
       Floats v = load<Floats>(x + i);
       if (kind == RELU)
         v = v < 0.f ? Floats{} : v;
-      else if (kind == GELU)
-        v = 0.5f * v * (1.f + error_function(v * 0.707106781f));
-      else if (kind == GELU_ACCURATE)
-        v = 0.5f * v * (1.f + hyperbolic_tangent(0.797884561f * (v + 0.044715f * v * v * v)));
       else
-        v = hyperbolic_tangent(v);
+        v = 0.5f * v * (1.f + error_function(v * 0.707106781f));
       store(x + i, v);
     }
   }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-ACTIVATIONS = ("relu", "gelu", "gelu_accurate", "tanh")
+ACTIVATIONS = ("relu", "gelu")
 # of step.cpp: no mixing, a matrix, a matrix under a gate
 MIXINGS = {"none": 0, "linear": 1, "toeplitz": 1, "gated": 2}
 WIDTH, PANEL, EOS = 32, 16, 2

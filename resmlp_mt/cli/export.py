@@ -17,7 +17,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE
+from resmlp_mt.cli.arguments import FILE
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import length_penalty
 
@@ -37,9 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one_of("--int8", const="int8", help=help, **stored)
     help = "16 bits per weight: half the size; the arithmetic stays float32"
     one_of("--float16", const="float16", help=help, **stored)
-    add("--beam", **WHOLE, default=4, help="default of the folder: 4")
-    help = "default of the folder: what resmlp-mt run chose, or 0.6"
-    add("--lenpen", **LENPEN, help=help)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -61,8 +58,7 @@ def run(args: argparse.Namespace) -> None:
         paths=paths,
         data=args.data or paths[0].parent,
         spm=args.spm,
-        beam=args.beam,
-        lenpen=length_penalty(args.lenpen, paths[0].parent),
+        lenpen=length_penalty(None, paths[0].parent),
         cpu=True,
     )
     same = export(Translator(options), args.out, args.precision)

@@ -35,11 +35,8 @@ def export(translator: Translator, out: Path, precision: str) -> str:
         with whole_folder(out) as folder:
             config = write_model(translator, model, folder, precision)
             same = verify(translator, folder, precision)
-            source, target = config["languages"]
-            size = sum(file["bytes"] for file in config["files"].values()) / 1e6
-            names = {"source": source, "target": target, "name": out.name, "megabytes": size}
             card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-            card = card.format(**config, **names, same=same)
+            card = card.format(**config, name=out.name, same=same)
             (folder / "README.md").write_text(card, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{out}: {error.strerror or error}: nothing was exported") from None

@@ -14,12 +14,7 @@ OPSET, IR_VERSION = 20, 10  # ONNX Runtime 1.18 and later
 Name = str  # of a value in the graph
 Shape = Sequence[int | str]  # a string is a size that is known when the graph runs
 
-_ACTIVATIONS: dict[str, tuple[str, dict]] = {
-    "relu": ("Relu", {}),
-    "gelu": ("Gelu", {}),
-    "gelu_accurate": ("Gelu", {"approximate": "tanh"}),
-    "tanh": ("Tanh", {}),
-}
+ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu"}  # their operators
 
 
 class Graph:
@@ -110,8 +105,7 @@ class Graph:
         return self.op("LayerNormalization", x, *both, axis=-1, epsilon=1e-5)
 
     def activation(self, x: Name, function: str) -> Name:
-        type_, attributes = _ACTIVATIONS[function]
-        return self.op(type_, x, **attributes)
+        return self.op(ACTIVATIONS[function], x)
 
     def build(self, offsets: dict[str, int]) -> bytes:
         """The file. *offsets* are those of the arrays in the file of the weights."""

@@ -7,7 +7,6 @@ ExportedModel("MODEL").translate(["A sentence."]). The search is fairseq's beam 
 
 import argparse
 import hashlib
-import itertools
 import json
 import math
 import mmap
@@ -15,7 +14,7 @@ import os
 import re
 import select
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,8 +89,7 @@ class ExportedModel:
             data[WEIGHTS].madvise(mmap.MADV_DONTNEED)
         self._subwords = sentencepiece.SentencePieceProcessor(model_proto=data["spm.model"][:])
         self._normalisation = [(re.compile(a), b) for a, b in config["normalisation"]]
-        types = {"beam": int, "lenpen": float, "max_len_a": float, "max_len_b": int}
-        self._search = {name: type_(config["search"][name]) for name, type_ in types.items()}
+        self._search = config["search"]
         self.search([])  # refuses values out of range
 
     def pieces(self, line: str) -> list[str]:
@@ -105,13 +103,11 @@ class ExportedModel:
             pieces.extend(piece if index == self._subwords.unk_id() else [piece])
         return " ".join(pieces).split()
 
-    def translate(self, lines: Iterable[str], nbest: int = 1, **options) -> list:
-        """The translation of each line (``""`` of a blank one), or a list of the *nbest*."""
+    def translate(self, lines: Iterable[str], **options) -> list[str]:
+        """The best translation of each line, ``""`` of a blank one; options of :meth:`stream`."""
         if isinstance(lines, str):
             raise TranslationError("pass a list of lines, not one string")
-        translated = self.stream(lines, nbest=nbest, **options)
-        texts = [[translation.text for translation in line] for line in translated]
-        return [line[0] if line else "" for line in texts] if nbest == 1 else texts
+        return [found[0].text if found else "" for found in self.stream(lines, **options)]
 
     def stream(
         self, lines: Iterable[str | None], truncate: bool = False, **options
@@ -122,37 +118,32 @@ class ExportedModel:
         translations of all lines before it. A line that is too long is an error; with *truncate*
         its beginning is translated. The other options are those of :meth:`search`.
         """
-        done = 0
+        first = 1
         for chunk in _chunks(lines):
             sources = [self.pieces(line) for line in chunk]
-            for number, source in enumerate(sources, done + 1):
+            for number, source in enumerate(sources, first):
                 if len(source) > self.limit and not truncate:
                     raise TranslationError(
                         f"line {number}: {len(source)} tokens, but the model reads {self.limit}: "
                         "split or shorten it, or translate its beginning alone (--truncate)"
                     )
-            ready: dict[int, list[Translation]] = {i: [] for i, s in enumerate(sources) if not s}
-            first = done
-            for batch in itertools.chain(self.batches(sources, **options), [{}]):
-                ready.update(batch)
-                while done - first in ready:
-                    translations = ready.pop(done - first)
-                    done += 1
-                    if sources[done - first - 1] and not translations:
-                        raise TranslationError(
-                            f"line {done}: its scores are NaN or infinite: export another "
-                            "checkpoint, or without --float16 and --int8"
-                        )
-                    yield translations
+            found = self.search(sources, **options)
+            for number, source in enumerate(sources):
+                if source and not found[number]:
+                    raise TranslationError(
+                        f"line {first + number}: its scores are NaN or infinite: export another "
+                        "checkpoint, or without --float16 and --int8"
+                    )
+            yield from found
+            first += len(chunk)
 
     def search(self, sources: Sequence[Sequence[str]], **options) -> list[list[Translation]]:
         """The translations of each sentence, the best first; none of an empty one, and none if its
         scores are not finite. Arguments as of :meth:`batches`."""
-        results: list[list[Translation]] = [[] for _ in sources]
+        found: dict[int, list[Translation]] = {}
         for batch in self.batches(sources, **options):
-            for i, translations in batch.items():
-                results[i] = translations
-        return results
+            found.update(batch)
+        return [found.get(i, []) for i in range(len(sources))]
 
     def batches(
         self,
@@ -172,7 +163,7 @@ class ExportedModel:
         """
         given = {name: value for name, value in search.items() if value is not None}
         options: dict[str, Any] = {**self._search, **given}
-        beam, lenpen, a, b = (options[name] for name in self._search)
+        beam, lenpen, a, b = (options[n] for n in ("beam", "lenpen", "max_len_a", "max_len_b"))
         most = (len(self.target_pieces) - 1) // 2
         if not 1 <= nbest <= beam <= most:
             raise TranslationError(f"beam {beam}, nbest {nbest}: give 1 <= nbest <= beam <= {most}")
@@ -217,16 +208,10 @@ class BeamSearch:
         arrays = read_arrays(files[WEIGHTS])
         self._native = None if graph else _native(arrays, config)
         if not self._native:
-            self._arrays = arrays  # the sessions read some of them there
+            self._arrays = arrays  # the graphs read some of them there
             self._source, self._target = (Embedding(arrays, *of) for of in config["embeddings"])
-            self.encoder, self.step = (
-                _session(files[f"{name}.onnx"], arrays, side, threads, name == "step")
-                for name, side in (("encoder", "encoder"), ("step", "decoder"))
-            )
-            self._encoded, self._outputs = (
-                [output.name for output in session.get_outputs()]
-                for session in (self.encoder, self.step)
-            )
+            self._encoder = _graph(files["encoder.onnx"], arrays, "encoder", threads, spin=False)
+            self._step = _graph(files["step.onnx"], arrays, "decoder", threads, spin=True)
 
     def search(
         self,
@@ -296,8 +281,7 @@ class BeamSearch:
             row[: len(source)] = source
         inside = (np.arange(tokens.shape[1]) < lengths[:, None]).astype(np.float32)
         feed = {"embedded": self._source.rows(tokens), "inside": inside[:, :, None, None]}
-        encoded = dict(zip(self._encoded, self.encoder.run(self._encoded, feed)))
-        return {**encoded, "lengths": lengths}
+        return {**self._encoder(feed), "lengths": lengths}
 
     def run_step(self, newest: np.ndarray, memory: "Memory", step: int, count: int) -> dict:
         """The outputs of one step for the B x J newest tokens, which *memory* stores: *step* tokens
@@ -309,7 +293,7 @@ class BeamSearch:
             "position": np.array([step], np.int32),
             **memory.feed,
         }
-        out = dict(zip(self._outputs, self.step.run(self._outputs, feed)))
+        out = self._step(feed)
         if "past" in memory.feed:
             memory.write(out["new"], newest.shape[1])
         return out
@@ -333,9 +317,8 @@ class Embedding:
     def __init__(self, arrays: dict[str, np.ndarray], name: str, factor: float):
         # V x C: a column is a thousand cache lines
         self.values = np.array(arrays[f"{name}.weight"].T, order="C")
-        self.scale: np.ndarray = np.full((len(self.values), 1), factor, np.float32)
-        if f"{name}.scale" in arrays:
-            self.scale *= arrays[f"{name}.scale"][:, None]
+        scale = arrays.get(f"{name}.scale", np.ones(len(self.values), np.float32))
+        self.scale = np.float32(factor) * scale[:, None]
 
     def rows(self, tokens: np.ndarray) -> np.ndarray:
         """... to ... x C, float32."""
@@ -462,13 +445,15 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _session(graph, arrays: dict[str, np.ndarray], side: str, threads: int | None, spin: bool):
-    """An onnxruntime.InferenceSession of a graph over the arrays of a *side*."""
+def _graph(
+    file, arrays: dict[str, np.ndarray], side: str, threads: int | None, spin: bool
+) -> Callable[[dict], dict[str, np.ndarray]]:
+    """The outputs of a graph by name from its inputs by name; it reads the arrays of a *side*."""
     try:
         import onnxruntime
     except ImportError as error:
         raise TranslationError(f"{error}: pip install onnxruntime") from None
-    data, location = graph[:], b"\x08location\x12" + bytes([len(WEIGHTS)]) + WEIGHTS.encode()
+    data, location = file[:], b"\x08location\x12" + bytes([len(WEIGHTS)]) + WEIGHTS.encode()
     if data.count(b"location") != data.count(location):
         raise ValueError("a graph refers to other files")
     options = onnxruntime.SessionOptions()
@@ -478,7 +463,9 @@ def _session(graph, arrays: dict[str, np.ndarray], side: str, threads: int | Non
     arrays = {name: array for name, array in arrays.items() if name.startswith(f"{side}.")}
     values = map(onnxruntime.OrtValue.ortvalue_from_numpy, arrays.values())
     options.add_external_initializers(list(arrays), list(values))
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda feed: dict(zip(names, session.run(names, feed)))
 
 
 def _native(arrays: dict[str, np.ndarray], config: dict):
@@ -552,15 +539,11 @@ def main() -> int:
     parser.add_argument("--truncate", action="store_true", help="cut lines that are too long")
     try:
         _main(parser.parse_args())
-    except TranslationError as error:
-        print(f"runtime.py: error: {error}", file=sys.stderr)
-        return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""  # none where the disk is full
-        print(f"runtime.py: error: {where}{error.strerror}", file=sys.stderr)
+    except (TranslationError, OSError) as error:
+        print(f"runtime.py: error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("runtime.py: stopped", file=sys.stderr)

@@ -22,7 +22,7 @@ from resmlp_mt.model.mixing import (
     TokenMixing,
 )
 
-ACTIVATIONS = {activation_function(n): n for n in ("relu", "gelu", "gelu_accurate", "tanh")}
+ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu")}
 TYPES = {"float32": "F32", "float16": "F16", "int8": "I8"}  # their names in the file
 
 
@@ -122,10 +122,9 @@ def _check(model: nn.Module) -> None:
 
 def _kind(branch: nn.Module) -> str:
     """The token mixing of a branch by its name. A subclass computes something else."""
-    if isinstance(branch, NoTokenMixing):
-        return "none"
-    kinds = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz", GatedTokenMixing: "gated"}
-    kind = type(branch.mixing)
+    kinds = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz"}
+    kinds |= {GatedTokenMixing: "gated", NoTokenMixing: "none"}
+    kind = type(getattr(branch, "mixing", branch))
     if kind not in kinds:
         raise UserError(
             f"the token mixing {kind.__name__} cannot be exported, only linear, toeplitz, "

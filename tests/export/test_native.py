@@ -52,21 +52,14 @@ def exported(plain, out, precision="float32", **options):
     return out
 
 
-def both(folder, threads=1):
-    return ExportedModel(folder, threads, graph=True), ExportedModel(folder, threads)
-
-
-def same(graph, native, sources, tolerance=1e-3, **search):
-    """How many sentences have other hypotheses; scores of the same are close."""
-    other, gap = apart(graph.search(sources, **search), native.search(sources, **search))
-    assert gap < tolerance
-    return other
+def both(folder):
+    return ExportedModel(folder, 1, graph=True), ExportedModel(folder, 1)
 
 
 CASES = [
     dict(token_mixing="gated", token_mixing_heads=4, **WIDE),
     dict(token_mixing="gated", activation_fn="relu", **SHARED),
-    dict(token_mixing="toeplitz", activation_fn="gelu_accurate", normalization="layernorm"),
+    dict(token_mixing="toeplitz", normalization="layernorm"),
     dict(
         token_mixing="linear",
         token_mixing_heads=3,
@@ -75,7 +68,6 @@ CASES = [
         encoder_attention_heads=3,
         decoder_attention_heads=3,
     ),
-    dict(token_mixing="linear", activation_fn="tanh", **SHARED),
     dict(token_mixing="none", token_positional_embeddings=True, **SHARED),
 ]
 
@@ -86,8 +78,9 @@ def test_same_hypotheses(plain, tmp_path, number):
     sources = [*sentences(graph), []]
     for beam, lenpen, limit in ((1, 0.6, 20), (4, 1.4, 39), (8, -1.0, 3), (44, 0.0, 1)):
         search = dict(beam=beam, nbest=beam, lenpen=lenpen, max_len_b=limit)
+        other, gap = apart(*(model.search(sources, **search) for model in (graph, native)))
         # one of a thousand decisions may be a tie but for rounding
-        assert same(graph, native, sources, **search) <= 1
+        assert other <= 1 and gap < 1e-3
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +113,8 @@ def test_kernels(plain, int8, tmp_path, monkeypatch, kernel):
 
 def test_int8_is_near_the_graph(plain, tmp_path):
     """It rounds inputs by row, the graph those of the decoder by batch."""
-    folder = exported(plain, tmp_path / "out", "int8", **CASES[2])
-    graph, native = both(folder)
-    scores = [[found[0].score for found in m.search(sentences(m), beam=4)] for m in (graph, native)]
+    models = both(exported(plain, tmp_path / "out", "int8", **CASES[2]))
+    scores = [[found[0].score for found in m.search(sentences(m), beam=4)] for m in models]
     assert 0 < np.median(np.abs(np.subtract(*scores))) < 0.1
 
 
@@ -131,8 +123,7 @@ def test_any_batch_and_threads(int8):
     sources = [*sentences(ExportedModel(int8)), []] * 3
     alone = ExportedModel(int8, 1).search(sources, beam=4, nbest=4, max_tokens=1)
     for threads in (1, 2, 5):
-        model = ExportedModel(int8, threads)
-        assert model.search(sources, beam=4, nbest=4) == alone
+        assert ExportedModel(int8, threads).search(sources, beam=4, nbest=4) == alone
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
@@ -161,37 +152,31 @@ def test_the_native_step_translates_where_it_is_installed(int8, monkeypatch):
     def engine(**options):
         return ExportedModel(int8, 1, **options).search_engine
 
-    assert engine()._native and not hasattr(engine(), "encoder")
+    assert engine()._native and not hasattr(engine(), "_encoder")
     assert engine(graph=True)._native is None
     monkeypatch.setitem(sys.modules, "resmlp_mt_native", None)
     assert engine()._native is None
 
 
-HOSTILE = {
-    "an array less": lambda arrays: arrays.pop("decoder.0.query.scale"),
-    "another shape": lambda arrays: arrays["decoder.output.weight"]["shape"].reverse(),
-    "a negative shape": lambda arrays: arrays["decoder.0.query.bias"].update(shape=[-2]),
-    "another type": lambda arrays: arrays["decoder.0.query.bias"].update(dtype="F16"),
-    "an unknown type": lambda arrays: arrays["decoder.0.query.bias"].update(dtype="O"),
-    "past the end": lambda arrays: arrays["decoder.0.query.bias"].update(
-        data_offsets=[1 << 40, (1 << 40) + 160]
-    ),
-    "an unknown array": lambda arrays: arrays.update({"decoder.x": arrays["decoder.0.query.bias"]}),
-}
-
-
-@pytest.mark.parametrize("what", [*HOSTILE, "linear", "self-attention"])
-def test_hostile_folders(int8, tmp_path, what):
-    """Other arrays, and other mixings than that of the graph."""
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        (WEIGHTS, changed_weights(lambda arrays: arrays.pop("decoder.0.query.scale"))),
+        (
+            WEIGHTS,
+            changed_weights(lambda arrays: arrays["decoder.output.weight"]["shape"].reverse()),
+        ),
+        (WEIGHTS, changed_weights(lambda arrays: arrays.update(x=arrays["decoder.0.query.bias"]))),
+        ("config.json", changed_config(mixing="linear")),
+        ("config.json", changed_config(mixing="self-attention")),
+    ],
+)
+def test_hostile_folders(int8, tmp_path, name, change):
     folder = shutil.copytree(int8, tmp_path / "bad")
-    if what in HOSTILE:
-        change_file(folder, WEIGHTS, changed_weights(HOSTILE[what]))
-    else:
-        change_file(folder, "config.json", changed_config(mixing=what))
-    for graph in (False, True)[: 1 + (what in HOSTILE)]:
-        with pytest.raises(TranslationError, match=str(folder)) as error:
-            ExportedModel(folder, 1, graph=graph)
-        assert "\n" not in str(error.value)
+    change_file(folder, name, change)
+    with pytest.raises(TranslationError, match=str(folder)) as error:
+        ExportedModel(folder, 1)
+    assert "\n" not in str(error.value)
 
 
 def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):

@@ -275,8 +275,7 @@ def test_long_lines_are_cut_where_sentences_or_words_end(pieces):
 def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     """The same lines, and no PyTorch beside it."""
     folder = tmp_path / "exported"
-    made = ("--data", world.data, "--out", folder, "--lenpen", 0.6)
-    assert resmlp("export", world.checkpoint, *made).status == 0
+    assert resmlp("export", world.checkpoint, "--data", world.data, "--out", folder).status == 0
     long = " ".join(["w01 w02"] * 20)
     text = "\n".join([*ODD, long, "w05"]).encode()
     by_checkpoint = run("-", "-", stdin=text)
