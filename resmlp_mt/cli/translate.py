@@ -68,7 +68,7 @@ def engine_of(args: argparse.Namespace) -> tuple:
     other = ("run", "path", "input", "output", "resume", "scores", "cpu")
     given = {k: v for k, v in vars(args).items() if k not in other and v is not None}
     if (Path(path) / "config.json").is_file():
-        from resmlp_mt.export.engine import ExportEngine
+        from resmlp_mt.export import ExportEngine
 
         source = {k: v for k, v in given.items() if k not in ("threads", "max_tokens")}
         source["model"] = [sha256_of(Path(path) / "config.json")]  # which has digests of all files

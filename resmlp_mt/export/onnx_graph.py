@@ -55,7 +55,7 @@ class Graph:
         key = (type_, value.shape, value.tobytes())
         if key not in self._known:
             self._known[key] = name = self._new("constant")
-            self._constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
+            self._constants.append(numpy_helper.from_array(value, name))
         return self._known[key]
 
     def array(self, name: str) -> Name:

@@ -80,8 +80,13 @@ class Weights(dict[str, np.ndarray]):
 @torch.no_grad()
 def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
     """The arrays of a model, and the sizes that go to config.json with them."""
-    _check(model)
     weights, encoder, decoder = Weights(precision), model.encoder, model.decoder
+    activation = ACTIVATIONS.get(decoder.layers[0].feed_forward.activation_fn)
+    if activation is None:
+        raise UserError(
+            "this --activation-fn cannot be exported, only relu and gelu: translate with "
+            "resmlp-mt translate"
+        )
     attentions = [layer.cross_attention.attn for layer in decoder.layers]
     sizes = {
         "vocabulary": [len(stack.dictionary) for stack in (encoder, decoder)],
@@ -89,7 +94,7 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
         "channels": [encoder.embed_tokens.embedding_dim, decoder.embed_dim],
         "heads": attentions[0].num_heads,
         "mixing": _kind(decoder.layers[0].token_mixing),
-        "activation": ACTIVATIONS[decoder.layers[0].feed_forward.activation_fn],
+        "activation": activation,
         "memory": None,  # G and D of what the step reads of past tokens
     }
     for side, stack in ("encoder", encoder), ("decoder", decoder):
@@ -110,14 +115,6 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
     _keys_values(weights, encoder.layer_norm, attentions)
     sizes["embeddings"] = _vocabulary(weights, model)
     return weights, sizes
-
-
-def _check(model: nn.Module) -> None:
-    """Refuse what neither the graphs nor the native step compute."""
-    if model.decoder.layers[0].feed_forward.activation_fn not in ACTIVATIONS:
-        raise UserError(
-            "this --activation-fn cannot be exported: translate with resmlp-mt translate"
-        )
 
 
 def _kind(branch: nn.Module) -> str:
