@@ -3,7 +3,6 @@
 Pictures have their printed width, a column of 8 cm or a page of 17, and fonts of 6 points or more.
 """
 
-import logging
 import textwrap
 from pathlib import Path
 
@@ -12,9 +11,6 @@ from matplotlib.figure import Figure
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output, whole_file
-
-# the first run logs that it builds a cache of fonts
-logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM

@@ -173,7 +173,6 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     monkeypatch.chdir(german)
     for old, new, said in (
         ("--seed 1", "--seed 2", "seed = 1, not 2"),
-        (" -- ", " --max-tokens 512 -- ", "max_tokens = null, not 512"),
         ("--recipe small", "--recipe conv", "recipe = "),
         ("--warmup-updates 2", "--warmup-updates 3", 'fairseq_options = ["--warmup-updates", "2"'),
     ):

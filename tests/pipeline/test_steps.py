@@ -54,17 +54,6 @@ def test_other_options_are_refused_and_nothing_is_lost(tmp_path):
     assert (tmp_path / "one").is_dir() and read_json(tmp_path / "manifest.json")["seed"] == 1
 
 
-def test_a_growing_option_may_be_raised_and_a_free_one_changed(tmp_path):
-    may = {"free": ("beam",), "grows": "updates"}
-    for updates, beam in ((2, 4), (3, 1)):
-        with Steps(tmp_path, {"updates": updates, "beam": beam}, 1, **may) as steps:
-            steps.step("one", "first", write)
-    assert read_json(tmp_path / "manifest.json") == {"updates": 3, "beam": 1}
-    said = "updates = 3, not 2: raise it, or choose another folder"
-    with pytest.raises(UserError, match=said), Steps(tmp_path, {"updates": 2}, 1, **may):
-        pass
-
-
 def test_a_folder_within_guards_itself(tmp_path):
     """Its text may be mended before a step of this one has finished."""
     for text in ("empty", "mended"):
