@@ -1,8 +1,9 @@
 """Forked processes that work on chunks of text, with results in order.
 
-Each process reads the text itself and works on every *count*-th chunk, so that nothing is shared:
-a worker of multiprocessing.Pool may be killed while it holds the lock of the queue of all, and the
-others then wait forever, as those of ProcessPoolExecutor do before Python 3.11.5.
+Each process reads the text itself, works on every n-th chunk, and has a pipe of its own, so that
+the end of one is always noticed. A worker of multiprocessing.Pool may be killed while it holds the
+lock of the queue that all share, and the others then wait forever; ProcessPoolExecutor waits so in
+some Pythons (cpython issue 94777), and its workers outlive a parent that is killed.
 """
 
 import gc
@@ -18,7 +19,8 @@ from resmlp_mt.errors import UserError
 
 
 def in_processes(count: int, work: Callable, items: Iterable) -> Iterator:
-    """``map(work, items)`` by *count* processes, each of which iterates over *items*."""
+    """``map(work, items)`` by *count* processes, each of which iterates over all *items*: a
+    sequence, or a generator that has not begun."""
     fork = multiprocessing.get_context("fork")
     processes: dict[Connection, BaseProcess] = {}
     try:

@@ -52,8 +52,8 @@ def test_no_worker_outlives_a_parent_that_is_killed():
     ended, held = os.pipe()  # the processes hold the other end
 
     def parent():
-        for _ in in_processes(2, time.sleep, [0.01, 0.5, 0.5]):
-            time.sleep(60)
+        for _ in in_processes(2, million_bytes, range(9)):
+            time.sleep(60)  # the workers wait to send what is next
 
     process = multiprocessing.get_context("fork").Process(target=parent)
     process.start()

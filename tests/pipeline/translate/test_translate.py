@@ -23,6 +23,7 @@ from resmlp_mt.pipeline.translate import driver
 from resmlp_mt.pipeline.translate.driver import Hypothesis, split
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator, by_length
+from resmlp_mt.progress import Progress
 
 SHORT = ("--max-len-b", 20)
 
@@ -195,6 +196,17 @@ def test_long_lines_and_unknown_characters_are_named(small_chunks, files, text):
     count, lines = len("".join(unknown)), sum(map(bool, unknown))
     assert (f"not know {count} characters in {lines} lines" in said) == bool(lines)
     assert said.count("\n") == bool(long) + bool(lines)
+
+
+def test_progress_is_counted_in_lines(files):
+    """Blank ones and those in parts, too; without those that were translated before."""
+    source, output = files(["a", "", "b " * 20, "c"])
+    output.write_text("a\n")
+    made = []
+    keep = lambda *words: made.append(Progress(*words)) or made[0]  # noqa: E731
+    with mock.patch.object(driver, "Progress", keep):
+        driver.translate(Engine, source, output, resume=True)
+    assert (made[0].n, made[0].total) == (3, 3)
 
 
 def test_resume_leaves_a_whole_output_alone_and_loads_no_model(files):
