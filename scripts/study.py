@@ -5,6 +5,7 @@
     python scripts/study.py train toeplitz --pair en-de --updates 8000
     python scripts/study.py trial toeplitz --pair en-de --updates 600 --set lr=0.008
     python scripts/study.py score transformer toeplitz --pair en-de --updates 8000
+    python scripts/study.py lead transformer toeplitz --pair en-de --updates 8000
     python scripts/study.py publish toeplitz --pair en-de --updates 8000
     python scripts/study.py card --pair en-de
 
@@ -21,11 +22,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import results
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
@@ -55,6 +57,7 @@ COVERAGE = 0.999  # of the characters; the rest is spelled in bytes
 # pictographs, Greek, Cyrillic, arrows, signs, Chinese
 RARE = [*range(0x1F300, 0x1F650), *range(0x391, 0x3CA), *range(0x410, 0x450)]
 RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
+SETTLED = 400  # updates before a loss can be compared: twice the warm-up
 SHOWN = 12  # sentences in the card
 EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
 EVERYDAY = MODELS / "everyday"  # a hundred sentences that are in no corpus
@@ -179,6 +182,37 @@ class Study:
         """A short training with other options of fairseq-train, judged by the validation loss."""
         self.train(system)
         self._append(f"trial/{self.result(system)}", system, {})
+
+    def lead(self, systems: list[str]) -> None:
+        """A line of results: the loss of the second system below that of the first, on the same
+        batches of text that neither has seen before, by updates."""
+        theirs, ours = (losses(self.folder(system) / "train.log") for system in systems)
+        shared = sorted(update for update in theirs.keys() & ours.keys() if update > SETTLED)
+        if any(theirs[update][1] != ours[update][1] for update in shared):
+            raise UserError(f"{self.folder(systems[1])}: its batches are not those of {systems[0]}")
+        points = []
+        for group in np.split(
+            shared, np.searchsorted(shared, SETTLED * 2 ** (np.arange(1, 20) / 2))
+        ):
+            loss = np.array([(theirs[update][0], ours[update][0]) for update in group])
+            if len(loss) < 4:
+                continue
+            gap = loss[:, 0] - loss[:, 1]
+            error = gap.std(ddof=1) / len(gap) ** 0.5
+            means = (*loss.mean(0), gap.mean(), error)
+            points.append([round(float(np.exp(np.log(group).mean()))), *map(float, means)])
+        updates, first, second = np.array(points).T[:3]
+        fits = [power_law(updates, loss) for loss in (first, second)]
+        ten = [float(fit(10 * shared[-1])) for fit, _ in fits]
+        numbers = {
+            "updates": int(shared[-1]),
+            "columns": ["updates", *systems, "lead", "standard error"],
+            "points": [[round(value, 4) for value in point] for point in points],
+            "residuals": [round(residual, 4) for _, residual in fits],
+            "after ten times as many updates": [round(loss, 3) for loss in ten],
+        }
+        pair = f"{self.args.pair}/{self.label(systems[1])}/{self.args.seed}"
+        results.append(f"lead/{pair}", numbers, self.args.seed)
 
     def _append(self, name: str, system: str, scores: dict) -> None:
         """A line of results: how a training was made, its losses, and its *scores*."""
@@ -352,6 +386,31 @@ def valid_curve(log: Path) -> list[tuple[int, float]]:
     return sorted(curve.items())
 
 
+def losses(log: Path) -> dict[int, tuple[float, tuple[float, float]]]:
+    """By update: bits per token, and the tokens and sentences of the batches."""
+    found = {}
+    for line in read_text(log):
+        kind, values = parse_record(line)
+        if kind == "train_inner":
+            batches = values["wpb"], values["bsz"]
+            found[int(values["num_updates"])] = values["nll_loss"], batches
+    return found
+
+
+def power_law(x: np.ndarray, y: np.ndarray) -> tuple[Callable, float]:
+    """The best ``limit + a x ** -b``, and the root mean square of what it leaves."""
+
+    def fitted(limit: float) -> tuple[Callable, float]:
+        slope, start = np.polyfit(np.log(x), np.log(y - limit), 1)
+
+        def function(x):
+            return limit + np.exp(start) * x**slope
+
+        return function, float(np.sqrt(np.mean((function(x) - y) ** 2)))
+
+    return min(map(fitted, np.linspace(0, 0.99 * y.min(), 200)), key=lambda fit: fit[1])
+
+
 def joined(lines: list[str]) -> Iterator[str]:
     """Lines of two sentences each, drawn alike for both languages."""
     order = random.Random(1).sample(range(len(lines)), 2 * int(JOINED * len(lines)))
@@ -427,7 +486,13 @@ def parse_args() -> argparse.Namespace:
     )
     help = "how often to take each pair of an origin, such as win32=0.3 tatoeba=2 (default: once)"
     making.add_argument("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)
-    for name, systems in (("train", "+"), ("trial", "+"), ("score", "+"), ("publish", 1)):
+    for name, systems in (
+        ("train", "+"),
+        ("trial", "+"),
+        ("score", "+"),
+        ("lead", 2),
+        ("publish", 1),
+    ):
         action = actions.add_parser(name)
         action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")
         action.add_argument("--updates", **WHOLE, required=True)
@@ -457,8 +522,8 @@ def main() -> None:
     study = Study(args)
     if args.action == "corpus":
         study.corpus(args.folders, dict(args.share))
-    elif args.action == "score":
-        study.score(args.systems)
+    elif args.action in ("score", "lead"):
+        getattr(study, args.action)(args.systems)
     elif args.action == "card":
         study.card(results.load().get(f"model/{args.pair}"))
     else:

@@ -34,15 +34,18 @@ SYSTEMS = {
 }
 PAIR = ("transformer", "toeplitz, ffn 896")  # the second is recommended
 LONG = ("transformer", "gated", "toeplitz", PAIR[1])  # systems of the longer trainings
-# pair, updates, and the label of all its trainings
+# pair, updates, the label of all its trainings, and million sentence pairs of text
 TRAININGS = (
-    ("en-de", 3000, "bytes"),
-    ("en-de", 16000, "bytes, dropout=0.05"),
-    ("en-fr", 3000, "bytes"),
-    ("en-fr", 6000, "bytes"),
+    ("en-de", 3000, "bytes", 0.3),
+    ("en-de", 16000, "bytes, dropout=0.05", 0.3),
+    ("en-de", 3000, "large", 1.3),
+    ("en-fr", 3000, "bytes", 0.3),
+    ("en-fr", 6000, "bytes", 0.3),
+    ("en-fr", 3000, "large", 1.2),
 )
 # those in which the recommended system stands beside the Transformer
-COMPARED = (TRAININGS[0], TRAININGS[3])
+COMPARED = (TRAININGS[2], TRAININGS[5])
+FRONT = (TRAININGS[0], TRAININGS[2], TRAININGS[4], TRAININGS[5])
 Results = dict[str, dict]
 Runs = list[dict]  # the numbers of trainings that differ in the seed alone
 Column = Callable[[dict], float]
@@ -99,9 +102,9 @@ def value(results: Results, text: str) -> str:
     return f"{found - sum(less):.{digits}f}"
 
 
-def runs(results: Results, training: tuple[str, int, str], systems: Iterable[str]) -> list[Runs]:
+def runs(results: Results, training: tuple, systems: Iterable[str]) -> list[Runs]:
     """Of each system, with the seeds that all systems share which were trained at all."""
-    pair, updates, label = training
+    pair, updates, label, _ = training
     found: list[Runs] = []
     for kind, _, own in (system.partition(", ") for system in systems):
         name = f"{pair}/{', '.join(filter(None, (kind, label, own)))}"
@@ -141,8 +144,10 @@ def by_training(results: Results, trainings: tuple, systems: tuple) -> str:
         of = runs(results, training, systems)
         name = f"{PAIRS[training[0]]}, {place}"
         seeds = str(max(map(len, of)))
-        rows.append([name, f"{training[1]:,}", seeds, *(average(some, column) for some in of)])
-    return markdown(["BLEU", "updates", "seeds", *(SYSTEMS[system] for system in systems)], rows)
+        setting = [str(training[3]), f"{training[1]:,}", seeds]
+        rows.append([name, *setting, *(average(some, column) for some in of)])
+    head = ["BLEU", "million pairs", "updates", "seeds"]
+    return markdown([*head, *(SYSTEMS[system] for system in systems)], rows)
 
 
 def kinds(results: Results) -> str:
@@ -246,7 +251,7 @@ def model_sentences(results: Results, pair: str) -> str:
 
 TABLES = {
     "quality": quality,
-    "front quality": partial(by_training, trainings=COMPARED, systems=PAIR),
+    "front quality": partial(by_training, trainings=FRONT, systems=PAIR),
     "lengths": partial(by_training, trainings=TRAININGS, systems=LONG),
     "kinds": kinds,
     "decoding": decoding,
