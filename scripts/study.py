@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -57,7 +57,7 @@ COVERAGE = 0.999  # of the characters; the rest is spelled in bytes
 # pictographs, Greek, Cyrillic, arrows, signs, Chinese
 RARE = [*range(0x1F300, 0x1F650), *range(0x391, 0x3CA), *range(0x410, 0x450)]
 RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
-SETTLED = 400  # updates before a loss can be compared: twice the warm-up
+SETTLED = 600  # updates before the losses can be compared: three times the warm-up
 SHOWN = 12  # sentences in the card
 EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
 EVERYDAY = MODELS / "everyday"  # a hundred sentences that are in no corpus
@@ -184,8 +184,9 @@ class Study:
         self._append(f"trial/{self.result(system)}", system, {})
 
     def lead(self, systems: list[str]) -> None:
-        """A line of results: the loss of the second system below that of the first, on the same
-        batches of text that neither has seen before, by updates."""
+        """A line of results: the loss of the second system below that of the first, in bits per
+        token, on the same batches of text that neither has seen before, by updates. A power law is
+        fitted to it, and extended to ten times as many updates."""
         theirs, ours = (losses(self.folder(system) / "train.log") for system in systems)
         shared = sorted(update for update in theirs.keys() & ours.keys() if update > SETTLED)
         if any(theirs[update][1] != ours[update][1] for update in shared):
@@ -201,15 +202,16 @@ class Study:
             error = gap.std(ddof=1) / len(gap) ** 0.5
             means = (*loss.mean(0), gap.mean(), error)
             points.append([round(float(np.exp(np.log(group).mean()))), *map(float, means)])
-        updates, first, second = np.array(points).T[:3]
-        fits = [power_law(updates, loss) for loss in (first, second)]
-        ten = [float(fit(10 * shared[-1])) for fit, _ in fits]
+        updates, _, _, lead, _ = np.array(points).T
+        exponent, start = np.polyfit(np.log(updates), np.log(lead), 1)
+        fitted = np.exp(start) * updates**exponent
         numbers = {
             "updates": int(shared[-1]),
             "columns": ["updates", *systems, "lead", "standard error"],
             "points": [[round(value, 4) for value in point] for point in points],
-            "residuals": [round(residual, 4) for _, residual in fits],
-            "after ten times as many updates": [round(loss, 3) for loss in ten],
+            "exponent": round(float(exponent), 3),
+            "residuals": [round(float(value), 4) for value in lead - fitted],
+            "after ten times as many": float(np.exp(start) * (10 * shared[-1]) ** exponent),
         }
         pair = f"{self.args.pair}/{self.label(systems[1])}/{self.args.seed}"
         results.append(f"lead/{pair}", numbers, self.args.seed)
@@ -395,20 +397,6 @@ def losses(log: Path) -> dict[int, tuple[float, tuple[float, float]]]:
             batches = values["wpb"], values["bsz"]
             found[int(values["num_updates"])] = values["nll_loss"], batches
     return found
-
-
-def power_law(x: np.ndarray, y: np.ndarray) -> tuple[Callable, float]:
-    """The best ``limit + a x ** -b``, and the root mean square of what it leaves."""
-
-    def fitted(limit: float) -> tuple[Callable, float]:
-        slope, start = np.polyfit(np.log(x), np.log(y - limit), 1)
-
-        def function(x):
-            return limit + np.exp(start) * x**slope
-
-        return function, float(np.sqrt(np.mean((function(x) - y) ** 2)))
-
-    return min(map(fitted, np.linspace(0, 0.99 * y.min(), 200)), key=lambda fit: fit[1])
 
 
 def joined(lines: list[str]) -> Iterator[str]:
