@@ -1,53 +1,47 @@
-"""The pictures of the pages. A title states the finding, a line carries its name."""
+"""The pictures of the pages. A title states the finding."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from resmlp_mt.plot.style import CM, in_style, new_figure, save
 
-# name and colour, each with a contrast of 4.5:1 or more on white
+# of a line: its name, and a colour with a contrast of 4.5:1 or more on white
 LOOKS = {
-    "transformer": ("Transformer", "#333333"),
-    "resmlp": ("ResMLP, the paper's A", "#A4500B"),
-    "toeplitz, ffn 896": ("ResMLP, Toeplitz A", "#0B61A4"),
+    "lead/en-de/toeplitz, hold/1": ("Toeplitz A, En-De", "#0B61A4"),
+    "lead/en-fr/toeplitz, hold/1": ("Toeplitz A, En-Fr", "#A4500B"),
+    "lead/en-de/gated, hold/1": ("gated, En-De", "#333333"),
 }
-WIDTH, HEIGHT = 11 * CM, 6 * CM
-Points = list[tuple[float, float]]
+WIDTH, HEIGHT = 13 * CM, 7 * CM
 
 
 @in_style
-def lines(title: str, x: str, y: str, points: dict[str, Points], bottom: float = 0) -> Figure:
-    """Lines with their names at the right end."""
-    figure = new_figure(WIDTH, HEIGHT, title)
+def lead(results: dict[str, dict]) -> Figure:
+    """The lead over the Transformer in training loss, with standard errors, and the power laws."""
+    figure = new_figure(
+        WIDTH, HEIGHT, "The lead over the Transformer shrinks, as a power of the updates"
+    )
     axes = figure.subplots()
-    for name, line in points.items():
-        label, color = LOOKS[name]
-        axes.plot(*zip(*line), color=color, marker="o", clip_on=False)
-        end = line[-1]
-        shift = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
-        axes.annotate(label, end, color=color, fontweight="bold", annotation_clip=False, **shift)
-    axes.set(xlabel=x, ylabel=y)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=bottom)
+    for name, (label, color) in LOOKS.items():
+        numbers = results[name]["numbers"]
+        updates, _, _, bits, errors = np.array(numbers["points"]).T
+        axes.errorbar(updates, bits, errors, color=color, fmt="o", label=label)
+        slope, start = np.polyfit(np.log(updates), np.log(bits), 1)
+        ahead = np.geomspace(updates[0], 10 * numbers["updates"])
+        axes.plot(ahead, np.exp(start) * ahead**slope, color=color, linestyle="--", linewidth=1)
+    axes.set(xscale="log", yscale="log", xlabel="updates", ylabel="bits per token")
+    axes.minorticks_off()
+    axes.set_xticks((1000, 3000, 10000), ("1,000", "3,000", "10,000"))
+    axes.set_yticks((0.1, 0.2, 0.4), ("0.1", "0.2", "0.4"))
+    axes.legend(frameon=False)
     axes.grid(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def curves(results: dict[str, dict]) -> Figure:
-    """Validation loss by updates, English to German, seed 1."""
-    points: dict[str, Points] = {}
-    for system in LOOKS:
-        kind, _, label = system.partition(", ")
-        name = f"en-de/{kind}, bytes{', ' * bool(label)}{label}/1/3000"
-        points[system] = results[name]["numbers"]["valid_curve"]
-    title = "A Toeplitz A learns fastest, the paper's A slowest"
-    return lines(title, "updates", "validation loss, bits per token", points, 2)
-
-
-PICTURES: dict[str, Callable[[dict[str, dict]], Figure]] = {"curves": curves}
+PICTURES: dict[str, Callable[[dict[str, dict]], Figure]] = {"lead": lead}
 
 
 def draw(results: dict[str, dict], folder: Path) -> list[Path]:
