@@ -1,5 +1,6 @@
 """What ``ResMLPModel.from_pretrained`` gives: a model that translates text."""
 
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,14 +24,22 @@ class Hub(hub_utils.GeneratorHubInterface):
         self.bpe = task.build_bpe(cfg.bpe)  # a task knows the direction
 
     def sample(
-        self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **kwargs
+        self,
+        sentences: str | Iterable[str],
+        beam: int = 1,
+        verbose: bool = False,
+        skip_invalid_size_inputs: bool = False,
+        **kwargs,
     ) -> str | list[str]:
-        """The translation of each sentence, in order; that of a blank one is "". fairseq's
-        ``translate`` is this with beam 5. Other options are those of its ``generate``."""
+        """The translation of each sentence, in order; "" for blank ones and, if they are to be
+        skipped, for those that are too long. fairseq's ``translate`` is this with beam 5. Other
+        options are those of its ``generate``."""
         if isinstance(sentences, str):
-            return self.sample([sentences], beam, verbose, **kwargs)[0]
+            return self.sample([sentences], beam, verbose, skip_invalid_size_inputs, **kwargs)[0]
         sources = [self.encode(sentence) for sentence in sentences]
-        given = [i for i, source in enumerate(sources) if len(source) > 1]  # its end counts
+        limit = self.max_positions[0] if skip_invalid_size_inputs else math.inf
+        # the end of a sentence counts
+        given = [i for i, source in enumerate(sources) if 1 < len(source) <= limit]
         results = [""] * len(sources)
         if given:
             found = self.generate([sources[i] for i in given], beam, verbose, **kwargs)

@@ -7,6 +7,8 @@ of R hypotheses, R x C, and reads their earlier inputs from a :class:`BeamHistor
 A kind of your own: docs/options.md.
 """
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,7 +18,20 @@ from resmlp_mt.model.affine import activation_function
 from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.padding import zero_padding
 
+TOKEN_MIXING: dict[str, type[nn.Module]] = {}
 
+
+def register_mixing(name: str, cls: type[nn.Module] | None = None):
+    """Make *cls* a choice of ``--token-mixing``; without *cls*, a decorator for a class. Raises a
+    UserError if another class has the name."""
+    if cls is None:
+        return partial(register_mixing, name)
+    if TOKEN_MIXING.setdefault(name, cls) is not cls:
+        raise UserError(f"register_mixing: there is another {name} already: choose another name")
+    return cls
+
+
+@register_mixing("linear")
 class TokenMixing(nn.Module):
     """``y[t] = sum_s A[t, s] x[s] + b[t]``, the linear layer over positions of eq. 2.
 
@@ -93,6 +108,7 @@ class TokenMixing(nn.Module):
         return history.rows[id(self)][history.position]
 
 
+@register_mixing("toeplitz")
 class ToeplitzTokenMixing(TokenMixing):
     """A whose entries depend on the distance alone: ``A[t, s] = w[t - s]``.
 
@@ -113,6 +129,7 @@ class ToeplitzTokenMixing(TokenMixing):
         return w.flip(-1).unfold(-1, length, 1).flip(-2)
 
 
+@register_mixing("gated")
 class GatedTokenMixing(nn.Module):
     """``y = W_o ((A (W_v x) + b) * f(W_g x))``: W are C x C with a bias, f is --activation-fn.
 
@@ -146,6 +163,7 @@ class GatedTokenMixing(nn.Module):
         return self.output(self.toeplitz(value, history) * self.activation(gate))
 
 
+@register_mixing("conv")
 class ConvTokenMixing(nn.Module):
     """``y[t] = sum_k W[k] x[t + k] + b``, K matrices of C x C: mixes the channels, too.
 
@@ -178,6 +196,7 @@ class ConvTokenMixing(nn.Module):
         return self.taps(inputs.flatten(-2))
 
 
+@register_mixing("none")
 class NoTokenMixing(nn.Module):
     """For ablations: stands for the whole branch, adds nothing and has no weights."""
 
@@ -188,18 +207,3 @@ class NoTokenMixing(nn.Module):
         self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
     ) -> Tensor:
         return x
-
-
-TOKEN_MIXING: dict[str, type[nn.Module]] = {
-    "linear": TokenMixing,
-    "toeplitz": ToeplitzTokenMixing,
-    "gated": GatedTokenMixing,
-    "conv": ConvTokenMixing,
-    "none": NoTokenMixing,
-}
-
-
-def register_mixing(name: str, cls: type[nn.Module]) -> None:
-    """Make *cls* a choice of ``--token-mixing``. Raises a UserError if another has the name."""
-    if TOKEN_MIXING.setdefault(name, cls) is not cls:
-        raise UserError(f"register_mixing: there is another {name} already: choose another name")

@@ -74,6 +74,8 @@ def test_the_hub_takes_any_iterable(hub, tmp_path):
         assert hub.translate(file) == expected
     assert hub.translate(line for line in lines) == expected == hub.translate(map(str, lines))
     assert list(map(hub.translate, (iter([line]) for line in lines))) == [[e] for e in expected]
+    skipped = hub.translate([long, *lines, long], skip_invalid_size_inputs=True)
+    assert skipped == ["", *expected, ""]
     with pytest.raises(Exception, match="Size of sample #1 is invalid"):
         hub.translate(["w01", long])
 
