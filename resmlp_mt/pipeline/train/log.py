@@ -16,9 +16,10 @@ def parse_record(line: str) -> tuple[str, dict[str, float]]:
     """The kind (``train_inner`` or ``valid``) and the values of a line of statistics, which
     fairseq-train writes with ``--log-format json``; empty if the line is none, or two that
     processes wrote into each other."""
-    match = _RECORD.search(line)
+    if not (match := _RECORD.search(line)):
+        return "", {}
     try:
-        kind, record = (match[1], json.loads(match[2])) if match else ("", {})
+        record = json.loads(match[2])
     except ValueError:
         return "", {}
     values = {}
@@ -28,7 +29,7 @@ def parse_record(line: str) -> tuple[str, dict[str, float]]:
     if "valid_loss" in values:
         # cross_entropy without label smoothing logs the nll only once, as the loss
         values.setdefault("valid_nll_loss", values["valid_loss"])
-    return kind, values
+    return match[1], values
 
 
 class TrainingProgress(Progress):
