@@ -144,8 +144,6 @@ def check_records(path: str | Path) -> None:
                     or any(record.compress_size != record.file_size for record in records)
                 ):
                     raise zipfile.BadZipFile
-        except OSError:
-            raise
         except Exception:  # a corrupt file can raise anything
             raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
 
@@ -327,10 +325,10 @@ def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) 
     result.pop("last_optimizer_state", None)
     first = result["model"]
     owners = _owners(first)
-    # what is not floating-point counts something, such as a version
     means = {
-        name: first[name].double() if first[name].is_floating_point() else first[name]
+        name: first[name].double()
         for name in dict.fromkeys(owners.values())
+        if first[name].is_floating_point()  # others count something, such as a version
     }
     for path in paths[1:]:
         weights = read_checkpoint(path, mapped=True)["model"]
@@ -341,13 +339,11 @@ def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) 
                 f"{path} and {paths[0]} have different parameters: average those of one run"
             )
         for name, mean in means.items():
-            if mean.is_floating_point():
-                mean += weights[name]
+            mean += weights[name]
     for name, mean in means.items():
-        if mean.is_floating_point():
-            dtype = torch.promote_types(first[name].dtype, torch.float32)
-            means[name] = (mean / len(paths)).to(torch.float16 if float16 else dtype)
-    result["model"] = {name: means[owner] for name, owner in owners.items()}
+        dtype = torch.promote_types(first[name].dtype, torch.float32)
+        means[name] = (mean / len(paths)).to(torch.float16 if float16 else dtype)
+    result["model"] = {name: means.get(owner, first[owner]) for name, owner in owners.items()}
     write_checkpoint(result, output)
 
 

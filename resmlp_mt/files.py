@@ -23,14 +23,11 @@ def _own_name(path: str) -> str:
     host = re.sub(r"[^\w-]", "_", socket.gethostname())
     for stale in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
         process = stale.split(".")[-2]
-        if process.isdecimal():
+        with contextlib.suppress(OSError, ValueError):  # another user's, or another name
             try:
                 os.kill(int(process), 0)  # signal 0: is there such a process?
             except (ProcessLookupError, OverflowError):
-                with contextlib.suppress(OSError):
-                    shutil.rmtree(stale) if os.path.isdir(stale) else os.remove(stale)
-            except OSError:
-                pass  # another user's
+                shutil.rmtree(stale) if os.path.isdir(stale) else os.remove(stale)
     return f"{path}.{host}.{os.getpid()}.tmp"
 
 

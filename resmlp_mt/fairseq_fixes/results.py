@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import torch
 from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.ngram_repeat_block import NGramRepeatBlock
@@ -35,10 +34,7 @@ def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
     ``test_repeated_ngrams_are_blocked_on_a_cpu``."""
     if self.use_extension:
         return original(self, tokens, lprobs, bsz, beam_size, step)
-    tokens = tokens[:, : step + 1]
-    if self.no_repeat_ngram_size == 1:  # the first column is the symbol that begins a sentence
-        return lprobs.scatter_(1, tokens[:, 1:], -torch.inf)
-    return original(self, tokens, lprobs, bsz, beam_size, step)
+    return original(self, tokens[:, : step + 1], lprobs, bsz, beam_size, step)
 
 
 @replace(data_utils, "post_process")
