@@ -39,6 +39,11 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     """Call *main*, the work of the subcommand *name*. Returns the exit status: 1 after an error,
     130 after Ctrl-C, 128 + N after signal N, 141 if the reader of standard output has ended."""
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
+    if sys.stderr is None:  # closed by 2>&- in a shell; print() would use standard output instead
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+    if sys.stdout is None:
+        print(f"{program}: error: standard output is closed: redirect it", file=sys.stderr)
+        return 1
     before = {each: signal.getsignal(each) for each in ENDING}
     for each, handler in before.items():
         if handler != signal.SIG_IGN:  # as by nohup

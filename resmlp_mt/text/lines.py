@@ -42,6 +42,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """The bytes of an :func:`existing` file or of standard input (``-``), uncompressed: whether
     they are compressed is decided by the content. UserError if they are damaged."""
     stdin = str(path) == STDIN
+    if stdin and sys.stdin is None:  # closed by <&- in a shell
+        raise UserError("standard input is closed: give a file, or pipe the text in")
     with nullcontext(sys.stdin.buffer) if stdin else open(existing(path), "rb") as file:
         if cast(io.BufferedReader, file).peek(2)[:2] != GZIP:
             yield file

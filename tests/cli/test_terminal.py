@@ -40,6 +40,19 @@ def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path):
         signal.signal(signal.SIGTERM, before)
 
 
+def test_closed_streams(tmp_path):
+    """As by ``>&-`` in a shell: one line, which goes nowhere else where there is no stderr."""
+    (tmp_path / "text").write_text("a line of words\n")
+    for more, status, out, err in (
+        ("-i text >&-", 1, "", "standard output is closed: redirect it"),
+        ("<&-", 1, "", "standard input is closed: give a file, or pipe the text in"),
+        ("-i gone 2>&-", 1, "", ""),
+    ):
+        done = shell(f"resmlp-mt score --references text {more}", tmp_path)
+        assert (done.returncode, done.stdout) == (status, out)
+        assert done.stderr == (f"resmlp-mt score: error: {err}\n" if err else "")
+
+
 def test_a_stopped_command_says_whether_it_resumes(capsys):
     def main():
         raise KeyboardInterrupt
