@@ -9,7 +9,7 @@ length penalty. The same command resumes a stopped run; a higher --max-update co
 one, another --beam or --lenpen translates again. Options of fairseq-train follow --.
 
 Recipes: trial shows in five minutes that text and training fit together, from 3,000 pairs. For a
-result take --arch resmlp_mt_conv_6 --recipe conv from 30,000 pairs, --arch resmlp_mt_gated_6
+result take --arch resmlp_mt_gated_6 --recipe conv from 30,000 pairs, --arch resmlp_mt_toeplitz_6
 --recipe mixed from 300,000.
 """
 
@@ -48,4 +48,6 @@ def run(args: argparse.Namespace) -> None:
     for split, scores in result["scores"].items():
         print(f"{work.names[split]}: BLEU {scores['bleu']:.2f} {scores['bleu_signature']}")
         print(f"{work.names[split]}: chrF {scores['chrf']:.2f} {scores['chrf_signature']}")
+    for source, translation in work.example():
+        print(f"example: {source}\n      -> {translation}")
     print(f"next: resmlp-mt translate --path {shlex.quote(str(model))} --input TEXT")

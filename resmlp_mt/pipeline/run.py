@@ -56,7 +56,14 @@ class Run:
         self.checkpoints, self.model = self.out / "checkpoints", self.out / "model"
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
         if not self.model.exists():  # a bad option is refused before hours of preparing
-            self._training()
+            args = self._training().args
+            positions = max(args.max_source_positions, args.max_target_positions)
+            longest = min(self.preparation.options.max_pieces + 1, positions)
+            if args.max_tokens < longest:
+                raise UserError(
+                    f"--max-tokens {args.max_tokens}: a sentence may have {longest} tokens, its "
+                    "end included: raise it (and --tokens), or lower --max-pieces"
+                )
 
     def run(self) -> dict:
         """Make what is missing or made from something else; returns what OUT/scores.json has."""
@@ -81,6 +88,12 @@ class Run:
             steps.announce("score")
             self._scored(best, bleu)
         return read_json(self.scores)
+
+    def example(self) -> list[tuple[str, str]]:
+        """A line of the test set and its translation, if there are any."""
+        tests = [(self._text(x, self.source_lang), self._translation(x)) for x in self.tests]
+        pairs = [pair for sides in tests[:1] for pair in zip(*map(read_text, sides)) if all(pair)]
+        return pairs[:1]
 
     def _options(self) -> dict:
         """Everything that the results depend on."""

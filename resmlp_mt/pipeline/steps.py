@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import shutil
 import sys
 import time
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import lock, read_own, record_source, source_of, write_json
+from resmlp_mt.files import lock, read_own, record_source, source_of, whole_folder, write_json
 
 
 class Steps:
@@ -74,7 +73,7 @@ class Steps:
             any(path.glob("*.pt")) if (path / "train.json").exists() else any(path.iterdir())
             for path in self.root.iterdir()
             # a folder with a manifest guards itself
-            if path.is_dir() and path.suffix != ".partial" and not (path / "manifest.json").exists()
+            if path.is_dir() and path.suffix != ".tmp" and not (path / "manifest.json").exists()
         )
 
     def announce(self, title: str) -> None:
@@ -87,21 +86,15 @@ class Steps:
     ) -> None:
         """Make ``root/name`` by calling *make* on an empty folder, unless it is there already and,
         if a *source* is given, was made from that."""
-        final, partial = self.root / name, self.root / f"{name}.partial"
+        final = self.root / name
         if final.exists() and (source is None or source_of(final) == source):
             self.announce(f"{title}: done before")
             return
         self.announce(title)
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
         start = time.monotonic()
-        try:
-            make(partial)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-        shutil.rmtree(final, ignore_errors=True)
-        os.replace(partial, final)
+        with whole_folder(final) as folder:
+            make(folder)
+            shutil.rmtree(final, ignore_errors=True)
         if source is not None:
             record_source(final, source)
         print(f"{self.indent}    done in {time.monotonic() - start:.0f} s", file=sys.stderr)

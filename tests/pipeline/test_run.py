@@ -74,7 +74,10 @@ def german(tmp_path_factory):
     translated = (folder / "run" / "translations" / "test.en").read_text(encoding="utf-8")
     assert len(translated.splitlines()) == 7
     assert said.out.startswith("model: run/model, length penalty 1\n")
-    assert said.out.endswith("next: resmlp-mt translate --path run/model --input TEXT\n")
+    source = (folder / "text" / "test.de").read_text(encoding="utf-8").splitlines()
+    pairs = zip(source, translated.splitlines())
+    example = "example: {}\n      -> {}\n".format(*next(pair for pair in pairs if all(pair)))
+    assert said.out.endswith(f"{example}next: resmlp-mt translate --path run/model --input TEXT\n")
     return folder
 
 
@@ -201,6 +204,7 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "words, said",
     [
+        ("--max-tokens 1", "--max-tokens 1: a sentence may have 251 tokens"),
         ("--gpus 99", "--gpus 99: this machine has "),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),

@@ -1,9 +1,12 @@
 """The steps of a folder: made once, resumed, bound to their options."""
 
+from pathlib import Path
+from unittest import mock
+
 import pytest
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json
+from resmlp_mt.files import _own_name, read_json
 from resmlp_mt.pipeline.steps import Steps
 
 
@@ -26,10 +29,12 @@ def test_a_finished_step_is_reused_and_an_interrupted_one_made_again(tmp_path, c
         with pytest.raises(KeyboardInterrupt):
             steps.step("one", "first", interrupted)
         assert not list(tmp_path.glob("one*"))
-        (tmp_path / "one.partial").mkdir()  # as kill -9 leaves it
-        write(tmp_path / "one.partial")
+        with mock.patch("os.getpid", return_value=10**8):  # there is no such process
+            left = Path(_own_name(str(tmp_path / "one")))
+        left.mkdir()  # as kill -9 leaves it
+        write(left)
         steps.step("one", "first", lambda folder: found.extend(folder.iterdir()) or write(folder))
-    assert found == [] and (tmp_path / "one" / "file").exists()
+    assert found == [] and (tmp_path / "one" / "file").exists() and not left.exists()
     capsys.readouterr()
     with Steps(tmp_path, {"seed": 1}, 2, indent="  ") as steps:
         steps.step("one", "first", interrupted)

@@ -8,7 +8,7 @@ from resmlp_mt.progress import Progress
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")
-_SHOWN = r"early stop since|no update is left|no time is left|Loaded checkpoint"
+_SHOWN = r"early stop since|no update is left|Loaded checkpoint"
 _MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_SHOWN}).*)$")
 
 
@@ -38,8 +38,9 @@ class TrainingProgress(Progress):
 
     n: int  # tqdm's: how many are done
 
-    def __init__(self, updates: int):
+    def __init__(self, updates: int, size: str = ""):
         super().__init__("    train", updates, "updates")
+        self.size = size  # of the model, before its parameters
         self.messages: set[str] = set()
 
     def show(self, line: str) -> None:
@@ -47,7 +48,7 @@ class TrainingProgress(Progress):
         if message := _MESSAGE.search(line):
             self._say_once(message[1] or message[2])
         if parameters := _PARAMETERS.search(line):
-            self._say_once(f"model: {parameters[1]} parameters")
+            self._say_once(f"model: {self.size}{parameters[1]} parameters")
         kind, values = parse_record(line)
         with suppress(KeyError):  # an incomplete record
             if kind == "train_inner":

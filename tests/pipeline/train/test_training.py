@@ -49,13 +49,14 @@ def test_files_of_a_run(whole):
 def test_what_a_user_sees(whole, capsys):
     """The count reaches the end, validations and warnings get lines, each warning once."""
     lines = (whole.out / "train.log").read_text().splitlines()
-    with TrainingProgress(UPDATES) as progress:
+    with TrainingProgress(UPDATES, whole.size()) as progress:
         for line in ["| WARNING | fairseq.trainer | a warning", *lines] * 2:
             progress.show(line)
         assert progress.n == UPDATES
     shown = capsys.readouterr().err
     assert shown.count("    a warning\n") == 1
-    assert len(re.findall(r"    model: [\d,]{5} parameters\n", shown)) == 1
+    sizes = r"1 \+ 1 layers, 16 channels, 32 hidden units"
+    assert len(re.findall(rf"    model: {sizes}, [\d,]{{5}} parameters\n", shown)) == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
 
     train, _ = last_records(whole)
