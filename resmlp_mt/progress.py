@@ -18,7 +18,7 @@ class Progress(tqdm):
         shown = f"{what}: {{n:,}} {unit}{{postfix}}"
         if total is not None:
             bar = " {bar}" if self.on_terminal else ":"
-            shown = f"{what}{bar} {{n:,}} of {total:,} {unit}, {{remaining}} left{{postfix}}"
+            shown = f"{what}{bar} {{n:,}} of {{total:,}} {unit}, {{remaining}} left{{postfix}}"
         wait = ON_TERMINAL if self.on_terminal else IN_LOG
         super().__init__(
             total=total,

@@ -26,10 +26,7 @@ def count(text: str) -> int:
 
 def number(text: str) -> float:
     """A finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = float(text)
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"must be a number, not {text}")
     return value

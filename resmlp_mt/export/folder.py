@@ -24,8 +24,8 @@ def export(translator: Translator, out: Path, precision: str) -> str:
 
     *precision* is ``float32``, ``float16`` or ``int8``.
     """
-    if out.exists() or not out.absolute().parent.is_dir():
-        raise UserError(f"{out}: choose a new folder in an existing one")
+    if out.exists():
+        raise UserError(f"{out} already exists: choose another folder")
     if len(translator.models) > 1:
         raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
     model, path = translator.models[0].float(), translator.options.paths[0]
@@ -54,14 +54,14 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
         (folder / f"{side}.txt").write_text(text, encoding="utf-8", newline="\n")
     shutil.copyfile(runtime.__file__, folder / "runtime.py")
-    searched = ("beam", "lenpen", "max_len_a", "max_len_b")
+    search = {name: getattr(translator.options, name) for name in ("beam", "lenpen", "max_len_b")}
     config = {
         "format": runtime.FORMAT,
         "precision": precision,
         "languages": [task.cfg.source_lang, task.cfg.target_lang],
         "positions": [translator.positions, translator.generator.max_len],
         **sizes,
-        "search": {name: getattr(translator.options, name) for name in searched},
+        "search": {**search, "max_len_a": 0},
         "normalisation": substitutions(settings.source_lang) if settings.normalise else [],
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
         "files": {

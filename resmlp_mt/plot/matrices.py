@@ -50,23 +50,15 @@ def rebuild(state: dict, path: Path) -> ResMLPModel:
         torch.device("meta"),
         not_larger_than(weights),
     ):
-        task = SimpleNamespace(
-            source_dictionary=_dictionary_of(len(weights["encoder.embed_tokens.weight"])),
-            target_dictionary=_dictionary_of(len(weights["decoder.embed_tokens.weight"])),
-        )
+        source, target = Dictionary(), Dictionary()
+        source.pad_to_multiple_(len(weights["encoder.embed_tokens.weight"]))
+        target.pad_to_multiple_(len(weights["decoder.embed_tokens.weight"]))
+        task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
         model = ResMLPModel.build_model(Namespace(**model_options(state)), task)
         model.upgrade_state_dict(weights)
         # assign: no second copy in memory; fairseq's own method does not have it
         torch.nn.Module.load_state_dict(model, weights, assign=True)
     return model.float()
-
-
-def _dictionary_of(types: int) -> Dictionary:
-    """A dictionary of *types* made-up tokens, fairseq's four symbols included."""
-    dictionary = Dictionary()
-    for number in range(types - len(dictionary)):
-        dictionary.add_symbol(f"w{number}")
-    return dictionary
 
 
 class Panel(NamedTuple):

@@ -8,7 +8,7 @@ import random
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
@@ -140,21 +140,18 @@ def encode(
             "see --max-pieces and --max-ratio"
         )
     dictionary = encoder.dictionary or encoder.count(counts)
-    with Progress("    write", 2 * fit.total(), "lines") as progress:
-        for language in encoder.languages:
-            dictionary.save(str(folder / f"dict.{language}.txt"))
-            for split in splits:
-                prefix = folder / f"{split}.{'-'.join(encoder.languages)}.{language}"
-                for lines in _write(encoder, dictionary, numbers / f"{split}.{language}", prefix):
-                    progress.update(lines)
+    for language in encoder.languages:
+        dictionary.save(str(folder / f"dict.{language}.txt"))
+        for split in splits:
+            prefix = folder / f"{split}.{'-'.join(encoder.languages)}.{language}"
+            _write(encoder, dictionary, numbers / f"{split}.{language}", prefix)
     shutil.rmtree(numbers)
     encoder.settings.save(folder)
     return {"dropped": dict(dropped), "types": len(dictionary), "pairs": dict(fit)}
 
 
-def _write(encoder: Encoder, dictionary: Dictionary, numbers: Path, prefix: Path) -> Iterator[int]:
-    """What fairseq's MMapIndexedDatasetBuilder writes, without a call per line; yields how many
-    lines are done."""
+def _write(encoder: Encoder, dictionary: Dictionary, numbers: Path, prefix: Path) -> None:
+    """What fairseq's MMapIndexedDatasetBuilder writes, without a call per line."""
     dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
     indices = [*map(dictionary.index, encoder.subwords.pieces), dictionary.eos()]
     table, ends, position = np.array(indices, dtype), [np.array([-1])], 0
@@ -165,7 +162,6 @@ def _write(encoder: Encoder, dictionary: Dictionary, numbers: Path, prefix: Path
             data.write(table[tokens])
             ends.append(position + np.flatnonzero(tokens == encoder.end))
             position += len(tokens)
-            yield len(ends[-1])
     index_file = indexed_dataset.index_file_path(str(prefix))
     with indexed_dataset.MMapIndexedDataset.Index.writer(index_file, dtype) as index:
         index.write(np.diff(np.concatenate(ends)).tolist())

@@ -92,7 +92,7 @@ def translate(
             raise UserError(
                 f"--resume: {output} has more lines than {text.name}: it is of another text"
             )
-        with Progress(title, text.left, "lines") as progress:
+        with Progress(title, text.size, "tokens") as progress:
             for chunk in _chunks(lines):
                 engine = engine or load()
                 for translated in filter(None, text.translated(engine, chunk, progress)):
@@ -130,15 +130,17 @@ class _Text:
         self.name, self.lines, self.limit = name_of(source), 0, 0
         self.long: list[int] = []  # numbers of lines that were translated in parts
         self.unknown: dict[int, str] = {}  # characters that the subwords do not know, by line
-        self.left: int | None = None  # lines to translate, if they can be counted
+        self.characters = self.tokens = 0  # read so far
+        self.size: int | None = None  # characters to translate, if they can be counted
         if _is_file(source):  # a bad line is refused before hours of work
-            self.left = sum(1 for _ in read_lines(source))
+            self.size = sum(len(line) + 1 for line in read_lines(source))
 
     def skip(self, lines: Iterator[str | None], count: int) -> int:
         """Leave out the first *count* lines; returns how many there were."""
-        self.lines = sum(1 for _ in islice((line for line in lines if line is not None), count))
-        if self.left is not None:
-            self.left -= self.lines
+        for line in islice((line for line in lines if line is not None), count):
+            self.lines += 1
+            if self.size is not None:
+                self.size -= len(line) + 1
         return self.lines
 
     def translated(
@@ -161,8 +163,10 @@ class _Text:
             parts.append(range(len(sources), len(sources) + len(of_line)))
             sources += of_line
             numbers += [self.lines] * len(of_line)
-        first_parts = {part.start for part in parts if part}
-        progress.update(sum(not part for part in parts))
+            self.characters += len(line) + 1
+            self.tokens += len(pieces)
+        if self.size is not None:  # as many tokens per character as so far
+            progress.total = round(self.tokens * self.size / self.characters)
         done: dict[int, list[Hypothesis]] = {}
         written = 0
         for batch in chain([{}], engine.translations(sources)):  # {}: blank lines come first
@@ -174,7 +178,7 @@ class _Text:
                     "earlier checkpoint"
                 )
             done.update(batch)
-            progress.update(sum(i in first_parts for i in batch))
+            progress.update(sum(len(sources[i]) for i in batch))
             begin = written
             while written < len(parts) and all(i in done for i in parts[written]):
                 written += 1

@@ -5,7 +5,7 @@ Several are an ensemble, which averages their probabilities at each token.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, takewhile
+from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,7 +43,7 @@ class Translator:
         self.models, self.task = _load_models(options)
         self.settings = options.text.reading(self.task.cfg.source_lang)
         _check_subwords(options, self.task.source_dictionary)
-        names = ("beam", "lenpen", "max_len_a", "max_len_b")
+        names = ("beam", "lenpen", "max_len_b")
         generation = GenerationConfig(**{name: getattr(options, name) for name in names})
         for model in self.models:
             model.eval()
@@ -70,12 +70,8 @@ class Translator:
     def translations(self, sources: Sequence[Sentence]) -> Iterator[dict[int, list[Hypothesis]]]:
         """The n best of each source by its index, batch by batch."""
         lengths = [len(source) + 1 for source in sources]  # the end of sentence counts
-        by_itself = self.options.max_len_a > 0
         for batch in by_length(lengths, self.options.max_tokens):
-            # the limit A x source + B is the batch's: with A, each length is searched by itself
-            for _, group in groupby(batch, lambda i: by_itself and lengths[i]):
-                alike = list(group)
-                yield dict(zip(alike, self.nbest([sources[i] for i in alike])))
+            yield dict(zip(batch, self.nbest([sources[i] for i in batch])))
 
     def nbest(self, batch: Sequence[Sentence]) -> list[list[Hypothesis]]:
         """At most ``nbest`` hypotheses for each sentence, the best first.

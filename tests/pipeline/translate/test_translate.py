@@ -88,9 +88,8 @@ def test_translations_are_those_of_fairseq(world, transformer, run, source, tmp_
 
 
 def test_the_search_is_that_of_the_options(world, run, source):
-    options = ("--beam", 2, "--max-len-a", 0.5, "--max-len-b", 3, "--lenpen", 2.0)
-    # one sentence per batch: fairseq's limit A x source is of the longest in the batch
-    expected = by_fairseq(world, world.checkpoint, *options, "--batch-size", 1)
+    options = ("--beam", 2, "--max-len-b", 3, "--lenpen", 2.0)
+    expected = by_fairseq(world, world.checkpoint, *options)
     assert run(source, "-", *options).out == "".join(f"{nbest[0]}\n" for nbest in expected)
 
 
@@ -198,15 +197,22 @@ def test_long_lines_and_unknown_characters_are_named(small_chunks, files, text):
     assert said.count("\n") == bool(long) + bool(lines)
 
 
-def test_progress_is_counted_in_lines(files):
-    """Blank ones and those in parts, too; without those that were translated before."""
-    source, output = files(["a", "", "b " * 20, "c"])
-    output.write_text("a\n")
-    made = []
-    keep = lambda *words: made.append(Progress(*words)) or made[0]  # noqa: E731
-    with mock.patch.object(driver, "Progress", keep):
+def test_progress_is_counted_in_tokens(small_chunks, files):
+    """Without those that were translated before. Of those to come, it takes as many per character
+    as in what was read: after a chunk of five lines, 7 tokens in 15 of 22 characters."""
+    source, output = files(["a b", "", "c", "d e f", "g", "h i", "k", "long"])
+    output.write_text("b a\n")
+    counted = []
+
+    class Noted(Progress):
+        def update(self, n=1):
+            super().update(n)
+            counted.append((self.n, self.total))
+
+    with mock.patch.object(driver, "Progress", Noted):
         driver.translate(Engine, source, output, resume=True)
-    assert (made[0].n, made[0].total) == (3, 3)
+    of_a_chunk = [(done, 10) for done in (0, 3, 5, 6, 7)]
+    assert counted == [*of_a_chunk, (7, 9), (8, 9), (9, 9)]
 
 
 def test_resume_leaves_a_whole_output_alone_and_loads_no_model(files):
@@ -389,16 +395,14 @@ def overflowing(world, tmp_path):
 def test_a_line_without_finite_scores_is_named_and_touches_no_other(
     words, overflowing, world, tmp_path, ensemble
 ):
-    """The line is named, and the others are as they are alone, with limits of their own."""
+    """The line is named, and the others are as they are alone."""
     path = f"{overflowing}:{world.checkpoint}" if ensemble else str(overflowing)
     text = tmp_path / "in"
     text.write_text("w01 w02\nw09\nw03\nw19 w04\n")
     said = "in, line 2 and 1 more: no translation, because the scores of the model are NaN or inf"
     refused(said, *words(text, tmp_path / "out", path=path))
     assert not (tmp_path / "out").exists()
-    # one word for the first, three for the second
-    options = dict(max_len_a=0.1, max_len_b=1, cpu=True)
-    engine = Translator(SearchOptions(checkpoint_paths(path), world.data, **options))
+    engine = Translator(SearchOptions(checkpoint_paths(path), world.data, max_len_b=3, cpu=True))
     first, second = map(engine.pieces, ("w01", "w09 " * 14))
     alone, both = (
         dict(ChainMap(*engine.translations(some))) for some in ([first], [first, second])
