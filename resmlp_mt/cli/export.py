@@ -7,8 +7,8 @@
 
 The folder needs numpy, onnxruntime and sentencepiece. It holds two ONNX graphs, their weights, the
 subwords, a description with checksums, a model card and the runtime, which is one file. Its
-translations of the validation set, in the folder of the data or of resmlp-mt run, are compared with
-PyTorch's.
+translations are compared with PyTorch's: of --verify, or of the validation set in the folder of the
+data or of resmlp-mt run.
 
 It needs onnx and onnxruntime: pip install ".[export]".
 """
@@ -37,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one_of("--int8", const="int8", help=help, **stored)
     help = "16 bits per weight: half the size; the arithmetic stays float32"
     one_of("--float16", const="float16", help=help, **stored)
+    help = "compare the translations of these lines, and their BLEU if there are references"
+    add("--verify", nargs="+", type=Path, default=[], metavar=("FILE", "REFERENCES"), help=help)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -52,6 +54,7 @@ def run(args: argparse.Namespace) -> None:
         published_model,
     )
     from resmlp_mt.pipeline.translate.translator import Translator
+    from resmlp_mt.text.lines import read_text
 
     paths = checkpoint_paths(args.checkpoint or published_model())
     options = SearchOptions(
@@ -61,6 +64,9 @@ def run(args: argparse.Namespace) -> None:
         lenpen=length_penalty(None, paths[0].parent),
         cpu=True,
     )
-    same = export(Translator(options), args.out, args.precision)
+    texts = [read_text(path) for path in args.verify]
+    if len(texts) > 2 or len(set(map(len, texts))) > 1:
+        raise UserError("--verify: give a text, or a text and its translation line by line")
+    same = export(Translator(options), args.out, args.precision, texts)
     size = sum(path.stat().st_size for path in args.out.iterdir()) / 1e6
     print(f"{args.out}: {size:.1f} MB, {args.precision}\n{same}")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import regex
@@ -19,8 +20,11 @@ from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import sha256_of, without_region
 
 
-def export(translator: Translator, out: Path, precision: str) -> str:
-    """Write the model and the search of *translator*, atomically; returns what :func:`verify` says.
+def export(
+    translator: Translator, out: Path, precision: str, texts: Sequence[list[str]] = ()
+) -> str:
+    """Write the model and the search of *translator*, atomically; returns what :func:`verify` says,
+    perhaps of *texts*.
 
     *precision* is ``float32``, ``float16`` or ``int8``.
     """
@@ -34,7 +38,7 @@ def export(translator: Translator, out: Path, precision: str) -> str:
     try:
         with whole_folder(out) as folder:
             config = write_model(translator, model, folder, precision)
-            same = verify(translator, folder, precision)
+            same = verify(translator, folder, precision, texts)
             card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
             card = card.format(**config, name=out.name, same=same)
             (folder / "README.md").write_text(card, encoding="utf-8")

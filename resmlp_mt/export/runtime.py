@@ -7,12 +7,14 @@ ExportedModel("MODEL").translate(["A sentence."]). The search is fairseq's beam 
 
 import argparse
 import hashlib
+import itertools
 import json
 import math
 import mmap
 import os
 import re
 import select
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -118,24 +120,28 @@ class ExportedModel:
         translations of all lines before it. A line that is too long is an error; with *truncate*
         its beginning is translated. The other options are those of :meth:`search`.
         """
-        first = 1
+        done = 0  # lines
         for chunk in _chunks(lines):
             sources = [self.pieces(line) for line in chunk]
-            for number, source in enumerate(sources, first):
+            for number, source in enumerate(sources, done + 1):
                 if len(source) > self.limit and not truncate:
                     raise TranslationError(
                         f"line {number}: {len(source)} tokens, but the model reads {self.limit}: "
                         "split or shorten it, or translate its beginning alone (--truncate)"
                     )
-            found = self.search(sources, **options)
-            for number, source in enumerate(sources):
-                if source and not found[number]:
-                    raise TranslationError(
-                        f"line {first + number}: its scores are NaN or infinite: export another "
-                        "checkpoint, or without --float16 and --int8"
-                    )
-            yield from found
-            first += len(chunk)
+            first = done
+            ready: dict[int, list[Translation]] = {i: [] for i, s in enumerate(sources) if not s}
+            for batch in itertools.chain([{}], self.batches(sources, **options)):
+                ready.update(batch)
+                while done - first in ready:
+                    translations = ready.pop(done - first)
+                    if sources[done - first] and not translations:
+                        raise TranslationError(
+                            f"line {done + 1}: its scores are NaN or infinite: export another "
+                            "checkpoint, or without --float16 and --int8"
+                        )
+                    yield translations
+                    done += 1
 
     def search(self, sources: Sequence[Sequence[str]], **options) -> list[list[Translation]]:
         """The translations of each sentence, the best first; none of an empty one, and none if its
@@ -517,8 +523,10 @@ def _main(args) -> None:
         # by lines: what is there can be read at once
         with open(temporary or os.dup(1), "w", 1, encoding="utf-8", newline="\n") as output:
             for translations in model.stream(_arriving(args.input), **options):
-                text = translations[0].text if translations else ""
-                output.write(f"{text}\n")
+                text, score = "", ""
+                if translations:
+                    text, score = translations[0].text, f"{translations[0].score:.4f}"
+                output.write(f"{score}\t{text}\n" if args.scores else f"{text}\n")
         if temporary:
             os.replace(temporary, args.output)
     finally:
@@ -533,6 +541,7 @@ def main() -> int:
     parser.add_argument("--output", metavar="FILE", help="to write (default: standard output)")
     parser.add_argument("--beam", type=int, metavar="N")
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
+    parser.add_argument("--scores", action="store_true", help="write SCORE<TAB>TRANSLATION")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
     help = "translate by the graph where the native step is installed, too"
     parser.add_argument("--graph", action="store_true", help=help)
@@ -552,4 +561,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # what is half-written is removed when the time of a batch job or the terminal ends
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:  # nohup
+            signal.signal(each, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

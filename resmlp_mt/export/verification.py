@@ -1,6 +1,7 @@
 """An exported model beside the one in PyTorch: do they translate alike?"""
 
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -17,14 +18,17 @@ LINES = 200  # of a validation set
 ROUNDING, OTHER = 1e-3, 0.1
 
 
-def verify(translator: Translator, folder: Path, precision: str) -> str:
+def verify(
+    translator: Translator, folder: Path, precision: str, texts: Sequence[list[str]] = ()
+) -> str:
     """Compare an exported *folder* with the model it was made from, or refuse it; returns a
-    sentence that says how alike they translate the validation set.
+    sentence that says how alike they translate.
 
-    Where there is none, a sentence of random tokens shows whether it is the same model, but not
-    how well it translates.
+    *texts*: a text and, perhaps, its translation, line by line; without them the validation set.
+    Where there is none, either, a sentence of random tokens shows whether it is the same model, but
+    not how well it translates.
     """
-    sources, references = _validation_set(translator)
+    sources, references = _filled(translator, *texts) if texts else _validation_set(translator)
     dictionary = translator.task.source_dictionary
     known = dictionary.symbols[dictionary.nspecial :]
     compared = sources or [random.Random(1).choices(known, k=min(9, translator.limit))]
@@ -36,14 +40,14 @@ def verify(translator: Translator, folder: Path, precision: str) -> str:
     _check(ours, theirs, precision)
     _check(ExportedModel(folder, graph=True).search(compared[:9]), theirs[:9], precision)
     if not sources:
-        return "No validation set to compare translations with PyTorch's"
-    texts = [[nbest[0].text for nbest in each] for each in (ours, theirs)]
-    same = sum(map(str.__eq__, *texts))
-    bleu, expected = (corpus_bleu(text, [references]).score for text in texts)
-    return (
-        f"{same} of {len(sources)} validation sentences are translated as by PyTorch; "
-        f"BLEU {bleu:.2f}, by PyTorch {expected:.2f}"
-    )
+        return "No text to compare translations with PyTorch's: --verify FILE gives one"
+    found_by = [[nbest[0].text for nbest in each] for each in (ours, theirs)]
+    same = sum(map(str.__eq__, *found_by))
+    sentence = f"{same} of {len(sources)} sentences are translated as by PyTorch"
+    if not references:
+        return sentence
+    bleu, expected = (corpus_bleu(text, [references]).score for text in found_by)
+    return f"{sentence}; BLEU {bleu:.2f}, by PyTorch {expected:.2f}"
 
 
 def _check(ours: list[list], theirs: list[list], precision: str) -> None:
@@ -61,6 +65,15 @@ def _check(ours: list[list], theirs: list[list], precision: str) -> None:
         raise UserError(
             f"the exported model differs from PyTorch (scores by {apart:.1e}): {instead} may help"
         )
+
+
+def _filled(translator: Translator, *texts: list[str]) -> tuple[list[list[str]], list[str]]:
+    """Tokens of the lines that are not blank, and references."""
+    pairs = [(translator.pieces(line), *other) for line, *other in zip(*texts, strict=True)]
+    pairs = [pair for pair in pairs if pair[0]]
+    if not pairs:
+        raise UserError("--verify: every line is blank: give another file")
+    return [pair[0][: translator.limit] for pair in pairs], [pair[1] for pair in pairs if pair[1:]]
 
 
 def _validation_set(translator: Translator) -> tuple[list[list[str]], list[str]]:

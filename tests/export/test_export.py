@@ -16,6 +16,7 @@ import torch
 from exported_models import LINES, SHARED, apart, random_model, saved_model, sentences, with_model
 from fairseq.data.indexed_dataset import make_builder
 
+from resmlp_mt.cli.main import main
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import export, substitutions
 from resmlp_mt.export.graphs import exported
@@ -160,11 +161,11 @@ def test_the_file_of_the_weights(plain):
             assert np.array_equal(x, stored[name])
 
 
-@pytest.mark.parametrize("where", ["beside", "of a run"])
-def test_compared_with_the_validation_set(plain, tmp_path, where):
-    """Its translations and their BLEU are told; without one nothing is said of other text."""
+@pytest.mark.parametrize("where", ["beside", "of a run", "given"])
+def test_compared_with_real_sentences(plain, tmp_path, where):
+    """Their translations and BLEU are told; without any nothing is said of other text."""
     said = export(plain.translator, tmp_path / "none", "float32")
-    assert "No validation set" in said
+    assert "No text to compare" in said
     folder = tmp_path / "model" if where == "beside" else tmp_path / "data" / "data-bin"
     shutil.copytree(plain.options.data, tmp_path / "model")
     folder.mkdir(parents=True, exist_ok=True)
@@ -177,11 +178,30 @@ def test_compared_with_the_validation_set(plain, tmp_path, where):
         builder.finalize(f"{folder}/valid.en-de.{language}.idx")
     other = copy.copy(plain.translator)
     other.options = replace(other.options, data=tmp_path / "model")
-    said = export(other, tmp_path / "out", "int8")
+    texts = [["", *LINES, "red dog"], ["no", *LINES, "red dog"]] if where == "given" else []
+    said = export(other, tmp_path / "out", "int8", texts)
+    number = 5 if texts else 4
     found = re.fullmatch(
-        r"[0-4] of 4 validation sentences .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said
+        rf"[0-5] of {number} sentences .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said
     )
     assert found and said in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_texts_to_verify_that_do_not_fit(plain, tmp_path, capsys):
+    for name, text in (("a", "red\n"), ("b", "red\ndog\n"), ("blank", "\n")):
+        (tmp_path / name).write_text(text)
+    words = [
+        "export",
+        *plain.options.paths,
+        "--data",
+        plain.options.data,
+        "--out",
+        tmp_path / "out",
+    ]
+    for names, message in (("a b", "line by line"), ("a a a", "give a text"), ("blank", "blank")):
+        texts = [tmp_path / name for name in names.split()]
+        assert main([*map(str, words), "--verify", *map(str, texts)]) == 1
+        assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 def test_what_a_killed_export_has_left_is_removed(plain, tmp_path):

@@ -5,8 +5,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from contextlib import redirect_stdout
 from pathlib import Path
 from unittest import mock
@@ -40,11 +42,13 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runtime")
     options = saved_model(folder)
     (folder / "search.json").write_text('{"lenpen": 1.2}')
+    (folder / "text").write_text("\n".join(["", *LINES]) + "\n")
     out = io.StringIO()
     with redirect_stdout(out):
         words = ["export", options.paths[0], "--data", options.data, "--out", folder / "out"]
-        assert main(list(map(str, words))) == 0
-    assert re.search(r"0\.\d MB, float32\nNo validation set", out.getvalue())
+        assert main(list(map(str, [*words, "--verify", folder / "text"]))) == 0
+    said = r"0\.\d MB, float32\n4 of 4 sentences are translated as by PyTorch\n"
+    assert re.search(said, out.getvalue())
     return folder / "out"
 
 
@@ -74,7 +78,10 @@ def test_without_torch(made, tmp_path):
     found = output.read_text(encoding="utf-8").split("\n")[:-1]
     assert found == ExportedModel(made).translate(lines, beam=2)
     assert sorted(tmp_path.iterdir()) == [source, output]
-    assert bare(made, "--beam", 2, text=text)[1] == output.read_bytes()
+    scored = bare(made, "--beam", 2, "--scores", text=text)[1].decode().split("\n")
+    expected = ExportedModel(made).stream(lines, beam=2)
+    expected = [f"{one[0].score:.4f}\t{one[0].text}" if one else "\t" for one in expected]
+    assert scored == [*expected, ""]
     assert bare(made, text=b"")[:2] == (0, b"")
 
 
@@ -92,6 +99,29 @@ def test_a_filter_answers_at_once(made):
         process.stdin.close()
         assert process.stdout.read().decode() == f"{lines[3]}\n"
     assert process.returncode == 0
+
+
+def test_a_finished_batch_is_given_at_once(made):
+    """Of lines that are read together, the first ones need not wait for the others."""
+    exported = ExportedModel(made, 1)
+    lines, engine = (
+        sorted([*LINES, ""], key=lambda x: -len(exported.pieces(x))),
+        exported.search_engine,
+    )
+    with mock.patch.object(engine, "search", wraps=engine.search) as search:
+        given_after = [search.call_count for _ in exported.stream(lines, max_tokens=1)]
+    assert given_after == [1, 2, 3, 4, 4]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_killed_program_leaves_no_half_of_its_output(made, tmp_path, number):
+    program = [sys.executable, made / "runtime.py", "--output", tmp_path / "out"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE) as process:
+        while not list(tmp_path.iterdir()) and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait() == 128 + number
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
