@@ -114,21 +114,13 @@ def is_length_penalty(value) -> bool:
     return number and low <= value <= high
 
 
-def length_penalty(given: float | None, folder: Path) -> float:
-    """The *given* one, else the one stored in *folder*, else the default."""
-    if given is not None:
-        return given
-    chosen = chosen_lenpen(folder)
-    return LENPEN if chosen is None else chosen
-
-
-def chosen_lenpen(folder: Path) -> float | None:
-    """The length penalty stored beside a model, or None."""
+def chosen_lenpen(folder: Path) -> float:
+    """The length penalty stored beside a model, or the default."""
     path = Path(folder) / SEARCH
     if not path.is_file():
-        return None
+        return LENPEN
     found = read_json(path)
-    lenpen = found.get("lenpen") if isinstance(found, dict) else None
+    lenpen: Any = found.get("lenpen") if isinstance(found, dict) else None
     if not is_length_penalty(lenpen):
         low, high = LENPEN_RANGE
         raise UserError(
@@ -139,7 +131,9 @@ def chosen_lenpen(folder: Path) -> float | None:
 
 def found_beside(folder: Path, data: Path, bpe: str) -> dict:
     """fairseq's options for what lies beside a model: its subwords and its length penalty."""
-    found: dict[str, Any] = {"lenpen": chosen_lenpen(folder)}
+    found: dict[str, Any] = {}
+    if (Path(folder) / SEARCH).is_file():
+        found["lenpen"] = chosen_lenpen(folder)
     if bpe == "sentencepiece":
         models = [str(place / SUBWORDS) for place in (folder, data)]
         found["sentencepiece_model"] = next(filter(os.path.isfile, models), None)

@@ -19,7 +19,7 @@ from typing import Any
 
 from resmlp_mt.cli.arguments import FILE
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import length_penalty
+from resmlp_mt.model_folder import chosen_lenpen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         paths=paths,
         data=args.data or paths[0].parent,
         spm=args.spm,
-        lenpen=length_penalty(None, paths[0].parent),
+        lenpen=chosen_lenpen(paths[0].parent),
         cpu=True,
     )
     texts = [read_text(path) for path in args.verify]

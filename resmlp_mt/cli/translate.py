@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def engine_of(args: argparse.Namespace) -> tuple:
     """A function that makes the translator, and what its translations are made from. Wrong options
     and missing files are refused at once."""
-    from resmlp_mt.model_folder import length_penalty
+    from resmlp_mt.model_folder import chosen_lenpen
     from resmlp_mt.pipeline.translate.options import (
         SearchOptions,
         checkpoint_paths,
@@ -75,7 +75,7 @@ def engine_of(args: argparse.Namespace) -> tuple:
         raise UserError(f"--graph: is for folders of resmlp-mt export, which {path} is not")
     paths = checkpoint_paths(path)
     beside = paths[0].parent
-    given = {"data": beside, **given, "lenpen": length_penalty(args.lenpen, beside)}
+    given = {"data": beside, "lenpen": chosen_lenpen(beside), **given}
     options = SearchOptions(paths=paths, cpu=args.cpu, **given)
 
     def load():

@@ -35,15 +35,12 @@ def export(
     model, path = translator.models[0].float(), translator.options.paths[0]
     if not isinstance(model, ResMLPModel):
         raise UserError(f"{path} is a checkpoint of another model: give one of a resmlp_mt model")
-    try:
-        with whole_folder(out) as folder:
-            config = write_model(translator, model, folder, precision)
-            same = verify(translator, folder, precision, texts)
-            card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-            card = card.format(**config, name=out.name, same=same)
-            (folder / "README.md").write_text(card, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{out}: {error.strerror or error}: nothing was exported") from None
+    with whole_folder(out) as folder:
+        config = write_model(translator, model, folder, precision)
+        same = verify(translator, folder, precision, texts)
+        card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+        card = card.format(**config, name=out.name, same=same)
+        (folder / "README.md").write_text(card, encoding="utf-8")
     return same
 
 

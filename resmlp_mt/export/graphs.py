@@ -32,7 +32,7 @@ def encoder_graph(graph: Graph, sizes: dict) -> Graph:
     x = graph.input("embedded", "float32", ["sentences", "length", width])
     inside = graph.input("inside", "float32", ["sentences", "length", 1, 1])
     sequence = WholeSentence(graph, inside)
-    if graph.has("encoder.positions"):
+    if "encoder.positions" in graph.weights:
         x = graph.op("Add", x, sequence.at_positions("encoder.positions"))
     x = graph.reshape(x, -1, width)
     for name in (f"encoder.{number}" for number in range(layers)):
@@ -41,7 +41,7 @@ def encoder_graph(graph: Graph, sizes: dict) -> Graph:
     x = graph.linear(graph.norm(x, "encoder.last_norm"), "encoder.keys_values")
     heads, channels = sizes["heads"], target // sizes["heads"]
     x = sequence.reshape(x, 2 * readers * heads, channels)
-    x = graph.transpose(x, 0, 2, 1, 3)
+    x = graph.op("Transpose", x, perm=(0, 2, 1, 3))
     for number, part in enumerate(graph.split(x, 2 * readers, axis=1)):
         name = f"{('keys', 'values')[number % 2]}.{number // 2}"
         graph.output(part, name, "float32", ["sentences", heads, "length", channels])
@@ -62,7 +62,7 @@ def step_graph(graph: Graph, sizes: dict) -> Graph:
     shape, count = graph.input("shape", "int64", [3]), graph.input("count", "int64", [1])
     graph.input("lengths", "int32", ["sentences"])
     sequence = NewestToken(graph, sizes)
-    if graph.has("decoder.positions"):
+    if "decoder.positions" in graph.weights:
         x = graph.op("Add", x, sequence.at_position("decoder.positions"))
     for number in range(sizes["layers"][1]):
         name = f"decoder.{number}"
@@ -73,7 +73,7 @@ def step_graph(graph: Graph, sizes: dict) -> Graph:
         new = graph.op("Concat", *sequence.new, axis=1)
         graph.output(new, "new", "float32", ["all rows", "all channels"])
     x = graph.norm(x, "decoder.last_norm")
-    if graph.has("decoder.output_scale"):
+    if "decoder.output_scale" in graph.weights:
         x = graph.op("Mul", x, graph.array("decoder.output_scale"))
     scores = graph.op("LogSoftmax", graph.linear(x, "decoder.output"), axis=-1)
     end = graph.op("Gather", scores, graph.constant(EOS), axis=1)
@@ -87,7 +87,7 @@ def step_graph(graph: Graph, sizes: dict) -> Graph:
 def feed_forward(graph: Graph, x: Name, layer: str, sizes: dict) -> Name:
     """``Y = Z + C GELU(B Z)``."""
     h = graph.linear(graph.norm(x, f"{layer}.feed_forward_norm"), f"{layer}.first")
-    h = graph.activation(h, sizes["activation"])
+    h = graph.op(sizes["activation"].capitalize(), h)  # Relu or Gelu
     return graph.op("Add", x, graph.linear(h, f"{layer}.second"))
 
 
@@ -115,7 +115,7 @@ def mixing_branch(graph: Graph, x: Name, layer: str, sizes: dict, sequence) -> N
     if sizes["mixing"] == "gated":
         value, gate = graph.split(graph.linear(h, f"{layer}.value_gate"), 2, axis=1)
         y = sequence.mix(value, layer)
-        y = graph.op("Mul", y, graph.activation(gate, sizes["activation"]))
+        y = graph.op("Mul", y, graph.op(sizes["activation"].capitalize(), gate))
         y = graph.linear(y, f"{layer}.output")
     else:
         y = sequence.mix(h, layer)
@@ -148,14 +148,16 @@ class WholeSentence:
         """``A (scale x + shift) + offset``."""
         graph, name = self.graph, f"{layer}.mixing"
         for op, part in ("Mul", f"{name}.scale"), ("Add", f"{name}.shift"):
-            if graph.has(part):
+            if part in graph.weights:
                 x = graph.op(op, x, graph.array(part))
         weights = graph.weights[f"{name}.weights"]
         channels = graph.weights[f"{layer}.first.weight"].shape[0]
         x = self.reshape(x, len(weights), channels // len(weights))
         x = graph.op("Mul", x, self._inside)
-        x = graph.op("MatMul", self._matrix(f"{name}.weights"), graph.transpose(x, 0, 2, 1, 3))
-        x = graph.transpose(x, 0, 2, 1, 3)
+        x = graph.op(
+            "MatMul", self._matrix(f"{name}.weights"), graph.op("Transpose", x, perm=(0, 2, 1, 3))
+        )
+        x = graph.op("Transpose", x, perm=(0, 2, 1, 3))
         x = graph.op("Add", x, self.at_positions(f"{name}.offset"))
         return graph.reshape(x, -1, channels)
 
@@ -206,7 +208,7 @@ class NewestToken:
             self._own = [graph.array(f"decoder.{i}.mixing.own") for i in range(self._layers)]
         rows = graph.op("Gather", self._of_layers("weights", 0), places, axis=1)
         sums = graph.op("MatMul", rows, past)  # L H x B x J x C / H
-        sums = graph.transpose(sums, 1, 2, 0, 3)
+        sums = graph.op("Transpose", sums, perm=(1, 2, 0, 3))
         sums = graph.op("Mul", sums, scale) if scale else sums
         offset = graph.op("Gather", self._of_layers("offset", 1), self.position)
         sums = graph.reshape(graph.op("Add", sums, offset), -1, groups * channels)

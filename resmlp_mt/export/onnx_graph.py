@@ -14,8 +14,6 @@ OPSET, IR_VERSION = 20, 10  # ONNX Runtime 1.18 and later
 Name = str  # of a value in the graph
 Shape = Sequence[int | str]  # a string is a size that is known when the graph runs
 
-ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu"}  # their operators
-
 
 class Graph:
     """Reads *weights* by name, from their file."""
@@ -65,9 +63,6 @@ class Graph:
             return self.op("Cast", name, to=TensorProto.FLOAT)
         return name
 
-    def has(self, name: str) -> bool:
-        return name in self.weights
-
     def _new(self, type_: str) -> Name:
         self._count += 1
         return f"{type_}.{self._count}"
@@ -75,9 +70,6 @@ class Graph:
     def reshape(self, x: Name, *shape: int) -> Name:
         """0 keeps a size, -1 is the rest."""
         return self.op("Reshape", x, self.constant(shape))
-
-    def transpose(self, x: Name, *order: int) -> Name:
-        return self.op("Transpose", x, perm=order)
 
     def split(self, x: Name, parts: int, axis: int) -> list[Name]:
         """Equal parts."""
@@ -91,21 +83,18 @@ class Graph:
     def linear(self, x: Name, name: str) -> Name:
         """``x W + b``, R x C to R x D."""
         weight, scale, bias = f"{name}.weight", f"{name}.scale", f"{name}.bias"
-        biases = [self.array(bias)] if self.has(bias) else []
-        if self.has(scale):  # int8 is the arithmetic, too
+        biases = [self.array(bias)] if bias in self.weights else []
+        if scale in self.weights:  # int8 is the arithmetic, too
             inputs = (x, *map(self.array, (weight, scale)), "", *biases)
             return self.op("DynamicQuantizeMatMul", *inputs, domain="com.microsoft")
         return self.op("Gemm", x, self.array(weight), *biases)
 
     def norm(self, x: Name, name: str) -> Name:
         """A LayerNorm over channels; x where there is none, because an affine map is folded."""
-        if not self.has(f"{name}.scale"):
+        if f"{name}.scale" not in self.weights:
             return x
         both = self.array(f"{name}.scale"), self.array(f"{name}.shift")
         return self.op("LayerNormalization", x, *both, axis=-1, epsilon=1e-5)
-
-    def activation(self, x: Name, function: str) -> Name:
-        return self.op(ACTIVATIONS[function], x)
 
     def build(self, offsets: dict[str, int]) -> bytes:
         """The file. *offsets* are those of the arrays in the file of the weights."""

@@ -29,8 +29,7 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word, in SentencePiece
 BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")  # spell a rare character
 WEIGHTS = "weights.safetensors"
-GRAPHS = ("encoder.onnx", "step.onnx")
-FILES = (*GRAPHS, WEIGHTS, "spm.model", "source.txt", "target.txt")
+FILES = ("encoder.onnx", "step.onnx", WEIGHTS, "spm.model", "source.txt", "target.txt")
 TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}  # of arrays
 CHUNK = 512  # lines that are sorted by length together
 ROOM = 8  # positions by which the memory of past tokens grows
@@ -244,9 +243,8 @@ class BeamSearch:
         for step in range(limit + 1):
             out = self.run_step(newest, memory, step, 2 * beam + 2)
             ends = totals + out["end_scores"].reshape(totals.shape)
-            if not np.isfinite(ends).all():
-                for i in np.flatnonzero(~done & ~np.isfinite(ends).all(axis=1)):
-                    finished[active[i]], done[i] = [], True
+            for i in np.flatnonzero(~done & ~np.isfinite(ends).all(axis=1)):
+                finished[active[i]], done[i] = [], True
             if step < limit:
                 scores, tokens, parents = continuations(out, totals, step == 0, 2 * beam)
             else:
@@ -554,15 +552,12 @@ def main() -> int:
     except (TranslationError, OSError) as error:
         print(f"runtime.py: error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("runtime.py: stopped", file=sys.stderr)
-        return 130
     return 0
 
 
 if __name__ == "__main__":
-    # what is half-written is removed when the time of a batch job or the terminal ends
-    for each in (signal.SIGTERM, signal.SIGHUP):
+    # what is half-written is removed
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(each) != signal.SIG_IGN:  # nohup
             signal.signal(each, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

@@ -28,7 +28,7 @@ def verify(
     Where there is none, either, a sentence of random tokens shows whether it is the same model, but
     not how well it translates.
     """
-    sources, references = _filled(translator, *texts) if texts else _validation_set(translator)
+    sources, references = _of_texts(translator, texts) if texts else _validation_set(translator)
     dictionary = translator.task.source_dictionary
     known = dictionary.symbols[dictionary.nspecial :]
     compared = sources or [random.Random(1).choices(known, k=min(9, translator.limit))]
@@ -67,13 +67,13 @@ def _check(ours: list[list], theirs: list[list], precision: str) -> None:
         )
 
 
-def _filled(translator: Translator, *texts: list[str]) -> tuple[list[list[str]], list[str]]:
-    """Tokens of the lines that are not blank, and references."""
-    pairs = [(translator.pieces(line), *other) for line, *other in zip(*texts, strict=True)]
-    pairs = [pair for pair in pairs if pair[0]]
-    if not pairs:
+def _of_texts(translator: Translator, texts: Sequence[list[str]]) -> tuple[list, list[str]]:
+    """Tokens of the lines that are not blank, and their references."""
+    rows = [row for row in zip(*texts, strict=True) if translator.pieces(row[0])]
+    if not rows:
         raise UserError("--verify: every line is blank: give another file")
-    return [pair[0][: translator.limit] for pair in pairs], [pair[1] for pair in pairs if pair[1:]]
+    sources = [translator.pieces(row[0])[: translator.limit] for row in rows]
+    return sources, [reference for row in rows for reference in row[1:]]
 
 
 def _validation_set(translator: Translator) -> tuple[list[list[str]], list[str]]:

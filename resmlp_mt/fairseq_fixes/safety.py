@@ -129,14 +129,14 @@ def build_index(original, self, path: str):
 def parse_args_and_arch(original, parser, *args, **kwargs):
     """Without this, each of these ends in a traceback, one of them after an epoch. It can go when
     fairseq's programs refuse them (``test_options_that_are_refused``)."""
+    parser.set_defaults(task=parser.get_default("task") or "translation")  # of fairseq-validate
     parsed = original(parser, *args, **kwargs)
     get = vars(parsed[0] if isinstance(parsed, tuple) else parsed).get
     for option in ("fp16", "bf16"):
         if get(option) and (get("cpu") or not torch.cuda.is_available()):
-            raise UserError(
-                f"--{option}: needs a GPU: leave it out (resmlp-mt train has --precision bf16 for "
-                "a CPU)"
-            )
+            raise UserError(f"--{option}: needs a GPU: resmlp-mt train --precision bf16 does not")
+    if get("buffer_size") is None and (get("constraints") or get("diverse_beam_groups", 0) > 0):
+        raise UserError("--constraints, --diverse-beam-groups: fairseq-interactive alone has them")
     literal(get("model_overrides", "{}"))
     if get("best_checkpoint_metric") == "bleu" and not get("eval_bleu", True):
         raise UserError("--best-checkpoint-metric bleu: add --eval-bleu, which computes it")

@@ -1,6 +1,7 @@
 """What a user can correct ends in one line and a non-zero exit; other errors stay as they are."""
 
 import gc
+import re
 import shutil
 from contextlib import nullcontext
 
@@ -72,8 +73,10 @@ REFUSED = [
         (*TRAIN, "--best-checkpoint-metric", "bleu"),
         "--best-checkpoint-metric bleu: add --eval-bleu",
     ),
-    ((*TRAIN, "--fp16"), "--fp16: needs a GPU: leave it out (resmlp-mt train has --precision bf16"),
+    ((*TRAIN, "--fp16"), "--fp16: needs a GPU: resmlp-mt train --precision bf16 does not"),
     ((*GENERATE, "--bf16"), "--bf16: needs a GPU"),
+    ((*GENERATE, "--constraints"), "fairseq-interactive alone has them"),
+    ((*GENERATE, "--diverse-beam-groups", 2), "fairseq-interactive alone has them"),
     ((*VALIDATE, "--max-tokens", 4), "raise --max-tokens"),
 ]
 
@@ -88,6 +91,13 @@ def test_options_that_are_refused(trained, tmp_path, words, message):
     line = refusal(name, *options)
     assert message in line
     assert not (tmp_path / "on").exists() or not list((tmp_path / "on").iterdir())
+
+
+def test_validate_needs_no_task(trained):
+    options = (trained.data, "--path", trained.path, "--cpu", "--batch-size", 8)
+    said = [call("validate", *options, *more).out for more in ((), ("--task", "translation"))]
+    losses = [re.findall(r"loss\W+([\d.]+)", out) for out in said]
+    assert losses[0] == losses[1] != []
 
 
 def test_data_that_is_cut_off(corpus, trained, tmp_path, capsys):

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import NOT_OURS, REMOVED
-from resmlp_mt.model_folder import LENPEN, length_penalty
+from resmlp_mt.model_folder import LENPEN, chosen_lenpen
 
 
 def loss_of(model, dictionary):
@@ -177,10 +177,10 @@ def test_decoding_takes_one_new_token_per_step():
     "stored", ['{"lenpen": "x"}', '{"lenpen": 300}', '{"lenpen": NaN}', '{"lenpen": true}', "[1]"]
 )
 def test_a_stored_length_penalty_is_used_or_refused(stored, tmp_path):
-    assert length_penalty(None, tmp_path) == LENPEN
+    assert chosen_lenpen(tmp_path) == LENPEN
     path = tmp_path / "search.json"
     path.write_text('{"lenpen": 1.4}')
-    assert (length_penalty(None, tmp_path), length_penalty(0, tmp_path)) == (1.4, 0)
+    assert chosen_lenpen(tmp_path) == 1.4
     path.write_text(stored)
     with pytest.raises(UserError, match='search.json: "lenpen" is no number from -10 to 10: del'):
-        length_penalty(None, tmp_path)
+        chosen_lenpen(tmp_path)
