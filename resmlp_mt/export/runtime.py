@@ -509,6 +509,8 @@ def _arriving(path: str | None) -> Iterator[str | None]:
 
 
 def _main(args) -> None:
+    if not (args.input or sys.stdin) or not (args.output or sys.stdout):
+        raise TranslationError("standard input or output is closed: give --input and --output")
     if args.output and os.path.exists(args.output):
         if not os.path.isfile(args.output):
             raise TranslationError(f"{args.output} is not a regular file: name another")

@@ -251,4 +251,4 @@ def test_what_cannot_be_exported(plain, tmp_path):
     other.models = plain.translator.models * 2
     refused("an ensemble cannot be exported", other)
     (tmp_path / "out").mkdir()
-    refused("choose a new folder", plain.translator)
+    refused("out already exists", plain.translator)
