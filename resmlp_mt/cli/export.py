@@ -57,13 +57,9 @@ def run(args: argparse.Namespace) -> None:
     from resmlp_mt.text.lines import read_text
 
     paths = checkpoint_paths(args.checkpoint or published_model())
-    options = SearchOptions(
-        paths=paths,
-        data=args.data or paths[0].parent,
-        spm=args.spm,
-        lenpen=chosen_lenpen(paths[0].parent),
-        cpu=True,
-    )
+    beside = paths[0].parent
+    lenpen = chosen_lenpen(beside)
+    options = SearchOptions(paths, args.data or beside, args.spm, lenpen=lenpen, cpu=True)
     texts = [read_text(path) for path in args.verify]
     if len(texts) > 2 or len(set(map(len, texts))) > 1:
         raise UserError("--verify: give a text, or a text and its translation line by line")
