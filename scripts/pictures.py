@@ -1,6 +1,5 @@
-"""The pictures of the pages. A title states the finding."""
+"""The picture of docs/results.md. Its title states the finding."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +40,5 @@ def lead(results: dict[str, dict]) -> Figure:
     return figure
 
 
-PICTURES: dict[str, Callable[[dict[str, dict]], Figure]] = {"lead": lead}
-
-
-def draw(results: dict[str, dict], folder: Path) -> list[Path]:
-    for name, picture in PICTURES.items():
-        save(picture(results), folder / f"{name}.png")
-    return [folder / f"{name}.png" for name in PICTURES]
+def draw(results: dict[str, dict], folder: Path) -> None:
+    save(lead(results), folder / "lead.png")
