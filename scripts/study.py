@@ -244,9 +244,13 @@ class Study:
         return read_text(output)
 
     def score(self, systems: list[str]) -> None:
-        """A line of results for each system, tested against those that are named before it."""
+        """A line of results for each system, tested against those that are named before it and
+        against --against, whose translations are stored."""
         before: dict[str, dict[str, list[str]]] = {}
         tests, thinned = self.tests(), self.text / "thinned"
+        if self.args.against:
+            name = f"{self.args.pair}/{self.args.against}/{self.args.seed}/{self.args.updates}"
+            before[self.args.against.split(", ")[0]] = stored_translations(name)
         for system in systems:
             model = self.folder(system) / "model.pt"
             if not model.exists():
@@ -428,9 +432,23 @@ def repeats(line: str) -> bool:
     return len(set(threes)) < len(threes)
 
 
+def translations_of(name: str) -> Path:
+    name = name.replace("/", "_").replace(", ", "-")
+    return results.FILE.parent / "translations" / f"{name}.gz"
+
+
+def stored_translations(name: str) -> dict[str, list[str]]:
+    """By test set."""
+    found: dict[str, list[str]] = {}
+    for line in read_text(translations_of(name)):
+        test, _, translation = line.partition("\t")
+        found.setdefault(test, []).append(translation)
+    return found
+
+
 def store_translations(name: str, lines: dict[str, list[str]]) -> None:
     """TEST<TAB>TRANSLATION lines, for other metrics and for tests against later systems."""
-    path = results.FILE.parent / "translations" / f"{name.replace('/', '_').replace(', ', '-')}.gz"
+    path = translations_of(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{test}\t{line}\n" for test, some in lines.items() for line in some)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -486,6 +504,8 @@ def parse_args() -> argparse.Namespace:
         action.add_argument("--updates", **WHOLE, required=True)
         action.add_argument("--seed", **SEED)
         action.add_argument("--label", metavar="WORD", help="beside the system, in the results")
+    help = "also test against these stored translations, such as 'transformer, large'"
+    actions.choices["score"].add_argument("--against", metavar="'SYSTEM, LABEL'", help=help)
     for name in ("train", "trial"):
         add = actions.choices[name].add_argument
         help = "bf16 is slower than fp32 on a CPU without AVX-512"
