@@ -11,7 +11,6 @@ from resmlp_mt.plot.style import CM, in_style, new_figure, save
 LOOKS = {
     "lead/en-de/toeplitz, hold/1": ("Toeplitz A, En-De", "#0B61A4"),
     "lead/en-fr/toeplitz, hold/1": ("Toeplitz A, En-Fr", "#A4500B"),
-    "lead/en-de/gated, hold/1": ("gated, En-De", "#333333"),
 }
 WIDTH, HEIGHT = 13 * CM, 7 * CM
 
