@@ -10,6 +10,7 @@ from pathlib import Path
 
 from resmlp_mt.cli.arguments import FILE, WHOLE
 from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output
 
 MOST_HEADS = 8  # per layer
 
@@ -39,11 +40,13 @@ def figure_of(args: argparse.Namespace):
 
 def run(args: argparse.Namespace) -> None:
     try:
-        from resmlp_mt.plot.style import check_picture, save
+        from resmlp_mt.plot.style import save
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
         raise UserError("pictures need matplotlib: pip install '.[plot]'") from None
-    check_picture(args.output)
+    if args.output.suffix not in (".png", ".svg"):
+        raise UserError(f"{args.output}: name a .png or .svg file")
+    check_output(args.output)
     save(figure_of(args), args.output)
     print(args.output)

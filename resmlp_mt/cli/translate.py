@@ -18,7 +18,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE
+from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE, count, number
 from resmlp_mt.errors import UserError
 
 
@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nbest", **WHOLE, default=1, help=help)
     help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
     add("--scores", action="store_true", help=help)
-    add("--max-len-b", **WHOLE, help="most tokens of a translation (default: 200)")
+    help = "a translation has at most A x source + B tokens (default: 200)"
+    add("--max-len-b", type=count, metavar="B", help=help)
+    add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
     add("--max-tokens", **WHOLE, default=4096, help="source tokens per batch (default: 4096)")
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")

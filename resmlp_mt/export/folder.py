@@ -55,14 +55,14 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
         (folder / f"{side}.txt").write_text(text, encoding="utf-8", newline="\n")
     shutil.copyfile(runtime.__file__, folder / "runtime.py")
-    search = {name: getattr(translator.options, name) for name in ("beam", "lenpen", "max_len_b")}
+    searched = ("beam", "lenpen", "max_len_a", "max_len_b")
     config = {
         "format": runtime.FORMAT,
         "precision": precision,
         "languages": [task.cfg.source_lang, task.cfg.target_lang],
         "positions": [translator.positions, translator.generator.max_len],
         **sizes,
-        "search": {**search, "max_len_a": 0},
+        "search": {name: getattr(translator.options, name) for name in searched},
         "normalisation": substitutions(settings.source_lang) if settings.normalise else [],
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
         "files": {

@@ -9,8 +9,7 @@ from pathlib import Path
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_output, whole_file
+from resmlp_mt.files import whole_file
 
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM
@@ -25,13 +24,6 @@ def new_figure(width: float, height: float, title: str | None = None) -> Figure:
     if title:
         figure.suptitle(textwrap.fill(title, int(width / COLUMN * 50)))
     return figure
-
-
-def check_picture(path: Path) -> None:
-    """Raise UserError for a path that cannot be written, before anything is computed."""
-    if path.suffix not in (".png", ".svg"):
-        raise UserError(f"{path}: name a .png or .svg file")
-    check_output(path)
 
 
 @in_style

@@ -87,6 +87,7 @@ REFUSED = {
     f"{TEXT} --beam 0": "--beam: must be at least 1, not 0",
     f"{TEXT} --nbest 5": "--nbest 5: a search with --beam 4 has no more",
     f"{TEXT} --lenpen 300": "--lenpen: must be from -10 to 10, not 300",
+    f"{TEXT} --max-len-a 1e9": "--max-len-a 1e+09: must be from 0 to 1000",
     f"{TEXT.replace('--cpu ', '')} --fp16": "--fp16: needs a GPU",
     "score --references ref -i short": "short has 59 lines but ref has 60",
     "score --references ref -i empty": "empty: empty file",

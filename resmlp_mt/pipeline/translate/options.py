@@ -20,7 +20,8 @@ class SearchOptions:
     beam: int = 4
     lenpen: float = LENPEN
     nbest: int = 1
-    max_len_b: int = 200  # tokens of a translation, at most
+    max_len_a: float = 0.0  # a translation has at most A x source + B tokens
+    max_len_b: int = 200
     max_tokens: int = 4096  # source tokens per batch, padding included
     fp16: bool = False
     cpu: bool = False
@@ -28,6 +29,8 @@ class SearchOptions:
     text: TextSettings = field(init=False)  # how the text of the data was made
 
     def __post_init__(self):
+        if not 0 <= self.max_len_a <= 1000:
+            raise UserError(f"--max-len-a {self.max_len_a:g}: must be from 0 to 1000")
         if self.nbest > self.beam:
             raise UserError(
                 f"--nbest {self.nbest}: a search with --beam {self.beam} has no more: raise --beam"
@@ -47,7 +50,7 @@ class SearchOptions:
 
     def source(self) -> dict:
         """What translations by these options are made from, beside the text: see ``source_of``."""
-        names = ["beam", "lenpen", "nbest", "max_len_b", "fp16"]
+        names = ["beam", "lenpen", "nbest", "max_len_a", "max_len_b", "fp16"]
         return {
             "model": [sha256_of(path) for path in self.paths],
             "subwords": sha256_of(self.text.subword_model),

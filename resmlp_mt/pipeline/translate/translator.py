@@ -5,7 +5,7 @@ Several are an ensemble, which averages their probabilities at each token.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,7 +43,7 @@ class Translator:
         self.models, self.task = _load_models(options)
         self.settings = options.text.reading(self.task.cfg.source_lang)
         _check_subwords(options, self.task.source_dictionary)
-        names = ("beam", "lenpen", "max_len_b")
+        names = ("beam", "lenpen", "max_len_a", "max_len_b")
         generation = GenerationConfig(**{name: getattr(options, name) for name in names})
         for model in self.models:
             model.eval()
@@ -71,7 +71,10 @@ class Translator:
         """The n best of each source by its index, batch by batch."""
         lengths = [len(source) + 1 for source in sources]  # the end of sentence counts
         for batch in by_length(lengths, self.options.max_tokens):
-            yield dict(zip(batch, self.nbest([sources[i] for i in batch])))
+            # the limit A x source + B is the batch's: with A, each length is searched by itself
+            for _, group in groupby(batch, lambda i: self.options.max_len_a and lengths[i]):
+                alike = list(group)
+                yield dict(zip(alike, self.nbest([sources[i] for i in alike])))
 
     def nbest(self, batch: Sequence[Sentence]) -> list[list[Hypothesis]]:
         """At most ``nbest`` hypotheses for each sentence, the best first.

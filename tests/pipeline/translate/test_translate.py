@@ -88,8 +88,9 @@ def test_translations_are_those_of_fairseq(world, transformer, run, source, tmp_
 
 
 def test_the_search_is_that_of_the_options(world, run, source):
-    options = ("--beam", 2, "--max-len-b", 3, "--lenpen", 2.0)
-    expected = by_fairseq(world, world.checkpoint, *options)
+    options = ("--beam", 2, "--max-len-a", 0.5, "--max-len-b", 3, "--lenpen", 2.0)
+    # one sentence per batch: fairseq's limit A x source is of the longest in the batch
+    expected = by_fairseq(world, world.checkpoint, *options, "--batch-size", 1)
     assert run(source, "-", *options).out == "".join(f"{nbest[0]}\n" for nbest in expected)
 
 
@@ -402,7 +403,9 @@ def test_a_line_without_finite_scores_is_named_and_touches_no_other(
     said = "in, line 2 and 1 more: no translation, because the scores of the model are NaN or inf"
     refused(said, *words(text, tmp_path / "out", path=path))
     assert not (tmp_path / "out").exists()
-    engine = Translator(SearchOptions(checkpoint_paths(path), world.data, max_len_b=3, cpu=True))
+    # one word for the first, three for the second
+    options = dict(max_len_a=0.1, max_len_b=1, cpu=True)
+    engine = Translator(SearchOptions(checkpoint_paths(path), world.data, **options))
     first, second = map(engine.pieces, ("w01", "w09 " * 14))
     alone, both = (
         dict(ChainMap(*engine.translations(some))) for some in ([first], [first, second])
