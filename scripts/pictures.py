@@ -17,18 +17,19 @@ WIDTH, HEIGHT = 13 * CM, 7 * CM
 
 @in_style
 def lead(results: dict[str, dict]) -> Figure:
-    """The lead over the Transformer in training loss, with standard errors, and the power laws."""
+    """The lead over the Transformer in training loss, with standard errors, and its power law."""
     figure = new_figure(
-        WIDTH, HEIGHT, "The lead over the Transformer shrinks, as a power of the updates"
+        WIDTH, HEIGHT, "En-De: the lead over the Transformer shrinks as a power of the updates"
     )
     axes = figure.subplots()
     for name, (label, color) in LOOKS.items():
         numbers = results[name]["numbers"]
         updates, _, _, bits, errors = np.array(numbers["points"]).T
         axes.errorbar(updates, bits, errors, color=color, fmt="o", label=label)
-        slope, start = np.polyfit(np.log(updates), np.log(bits), 1)
-        ahead = np.geomspace(updates[0], 10 * numbers["updates"])
-        axes.plot(ahead, np.exp(start) * ahead**slope, color=color, linestyle="--", linewidth=1)
+        if "exponent" in numbers:
+            slope, start = np.polyfit(np.log(updates), np.log(bits), 1)
+            ahead = np.geomspace(updates[0], 10 * numbers["updates"])
+            axes.plot(ahead, np.exp(start) * ahead**slope, color=color, linestyle="--")
     axes.set(xscale="log", yscale="log", xlabel="updates", ylabel="bits per token")
     axes.minorticks_off()
     axes.set_xticks((1000, 3000, 10000), ("1,000", "3,000", "10,000"))

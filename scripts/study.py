@@ -186,7 +186,7 @@ class Study:
     def lead(self, systems: list[str]) -> None:
         """A line of results: the loss of the second system below that of the first, in bits per
         token, on the same batches of text that neither has seen before, by updates. A power law is
-        fitted to it, and extended to ten times as many updates."""
+        fitted to four points or more, and extended to ten times as many updates."""
         theirs, ours = (losses(self.folder(system) / "train.log") for system in systems)
         shared = sorted(update for update in theirs.keys() & ours.keys() if update > SETTLED)
         if any(theirs[update][1] != ours[update][1] for update in shared):
@@ -202,17 +202,19 @@ class Study:
             error = gap.std(ddof=1) / len(gap) ** 0.5
             means = (*loss.mean(0), gap.mean(), error)
             points.append([round(float(np.exp(np.log(group).mean()))), *map(float, means)])
-        updates, _, _, lead, _ = np.array(points).T
-        exponent, start = np.polyfit(np.log(updates), np.log(lead), 1)
-        fitted = np.exp(start) * updates**exponent
         numbers = {
             "updates": int(shared[-1]),
             "columns": ["updates", *systems, "lead", "standard error"],
             "points": [[round(value, 4) for value in point] for point in points],
-            "exponent": round(float(exponent), 3),
-            "residuals": [round(float(value), 4) for value in lead - fitted],
-            "after ten times as many": float(np.exp(start) * (10 * shared[-1]) ** exponent),
         }
+        if len(points) > 3:
+            updates, _, _, lead, _ = np.array(points).T
+            exponent, start = np.polyfit(np.log(updates), np.log(lead), 1)
+            left = lead - np.exp(start) * updates**exponent
+            numbers["exponent"] = round(float(exponent), 3)
+            numbers["residuals"] = [round(float(value), 4) for value in left]
+            after = float(np.exp(start) * (10 * shared[-1]) ** exponent)
+            numbers["after ten times as many"] = after
         pair = f"{self.args.pair}/{self.label(systems[1])}/{self.args.seed}"
         results.append(f"lead/{pair}", numbers, self.args.seed)
 
