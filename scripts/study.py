@@ -435,7 +435,7 @@ def repeats(line: str) -> bool:
 
 
 def translations_of(name: str) -> Path:
-    name = name.replace("/", "_").replace(", ", "-")
+    name = name.replace("/", "_").replace(", ", "-").replace(" ", "-")
     return results.FILE.parent / "translations" / f"{name}.gz"
 
 
