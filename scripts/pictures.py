@@ -27,9 +27,10 @@ def lead(results: dict[str, dict]) -> Figure:
         updates, _, _, bits, errors = np.array(numbers["points"]).T
         axes.errorbar(updates, bits, errors, color=color, fmt="o", label=label)
         if "exponent" in numbers:
-            slope, start = np.polyfit(np.log(updates), np.log(bits), 1)
-            ahead = np.geomspace(updates[0], 10 * numbers["updates"])
-            axes.plot(ahead, np.exp(start) * ahead**slope, color=color, linestyle="--")
+            end, then = 10 * numbers["updates"], numbers["after ten times as many"]
+            ahead = np.geomspace(updates[0], end)
+            fitted = then * (ahead / end) ** numbers["exponent"]
+            axes.plot(ahead, fitted, color=color, linestyle="--")
     axes.set(xscale="log", yscale="log", xlabel="updates", ylabel="bits per token")
     axes.minorticks_off()
     axes.set_xticks((1000, 3000, 10000), ("1,000", "3,000", "10,000"))

@@ -384,25 +384,22 @@ class Study:
         results.append(f"model/{self.args.pair}", numbers, published["seed"])
 
 
+def records(log: Path, kind: str) -> Iterator[dict[str, float]]:
+    """The statistics of a kind, ``valid`` or ``train_inner``, in a log of fairseq-train."""
+    parsed = map(parse_record, read_text(log))
+    return (values for found, values in parsed if found == kind)
+
+
 def valid_curve(log: Path) -> list[tuple[int, float]]:
     """(update, validation nll in bits per token); after a resume the later record counts."""
-    curve: dict[int, float] = {}
-    for line in log.read_text(encoding="utf-8").split("\n"):
-        kind, values = parse_record(line)
-        if kind == "valid":
-            curve[int(values["valid_num_updates"])] = values["valid_nll_loss"]
-    return sorted(curve.items())
+    valid = records(log, "valid")
+    return sorted({int(v["valid_num_updates"]): v["valid_nll_loss"] for v in valid}.items())
 
 
 def losses(log: Path) -> dict[int, tuple[float, tuple[float, float]]]:
     """By update: bits per token, and the tokens and sentences of the batches."""
-    found = {}
-    for line in read_text(log):
-        kind, values = parse_record(line)
-        if kind == "train_inner":
-            batches = values["wpb"], values["bsz"]
-            found[int(values["num_updates"])] = values["nll_loss"], batches
-    return found
+    training = records(log, "train_inner")
+    return {int(v["num_updates"]): (v["nll_loss"], (v["wpb"], v["bsz"])) for v in training}
 
 
 def joined(lines: list[str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from study import repeats, side
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.model.memory import DecodingMemory
-from resmlp_mt.model_folder import length_penalty
+from resmlp_mt.model_folder import chosen_lenpen
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.search.beam_search import ResMLPGenerator
@@ -79,8 +79,8 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=400)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    penalty = length_penalty(None, args.model)
-    options = SearchOptions((args.model / "model.pt",), args.model, lenpen=penalty, cpu=True)
+    lenpen = chosen_lenpen(args.model)
+    options = SearchOptions((args.model / "model.pt",), args.model, lenpen=lenpen, cpu=True)
     translator = Translator(options)
     translator.generator.__class__ = Penalized
     languages = translator.task.cfg.source_lang, translator.task.cfg.target_lang
