@@ -1,16 +1,22 @@
 """Decoding steps, training steps, and the memory of both."""
 
 import io
+import os
 import pickle
+import warnings
+from argparse import Namespace
 from functools import partial
 
 import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from measuring import show, timed
 from models import Models, loss_of
 from results import number
 from systems import engines, exported, in_ctranslate2, in_fairseq, parts
+from torch import Tensor
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.muon import Muon, mark_matrices
 
 
@@ -47,14 +53,21 @@ def decode(args) -> dict:
 
 
 def train(args) -> dict:
-    """A step is the forward pass with label-smoothed loss, the backward pass and the optimizer's:
-    Adagrad, as in the paper, or Muon, as in our recipe."""
+    """A step is fairseq's: the forward pass with label-smoothed loss, the backward pass and the
+    optimizer's, Adagrad's as in the paper or Muon's as in our recipe. bfloat16 is --precision bf16:
+    weights stay float32."""
     models = Models(args)
-    built = {name: models.build(name).train() for name in models.options}
+    built = {name: models.build(name) for name in models.options}
+    if args.dtype == "bfloat16":
+        os.environ[AUTOCAST] = args.dtype
+        built = {name: model.float() for name, model in built.items()}
     optimizers = {name: optimizer_of(model, args.optimizer) for name, model in built.items()}
+    criterion = LabelSmoothedCrossEntropyCriterion(models.task, False, 0.1)
+    through_fairseq = Namespace(backward=Tensor.backward)
+    warnings.simplefilter("ignore", FutureWarning)  # fairseq's own
 
     def step(name: str, batch: dict) -> None:
-        loss_of(built[name], models.task, batch).backward()
+        models.task.train_step(batch, built[name], criterion, through_fairseq, 0)
         optimizers[name].step()
         optimizers[name].zero_grad()
 
