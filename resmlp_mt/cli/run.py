@@ -1,7 +1,7 @@
 """From raw text to BLEU: prepare, train, average, translate and score, as one resumable run.
 
   resmlp-mt run --source-lang de --target-lang en --trainpref text/train --validpref text/valid \\
-      --testpref text/test --arch resmlp_mt_gated_6 --recipe trial --out run
+      --testpref text/test --arch resmlp_mt_toeplitz_6 --recipe trial --out run
 
 reads text/train.de, text/train.en ... (or .gz), one sentence a line. It writes run/model, which is
 all that translating needs, run/translations and run/scores.json. The validation set chooses the
@@ -9,8 +9,7 @@ length penalty. The same command resumes a stopped run; a higher --max-update co
 one, another --beam or --lenpen translates again. Options of fairseq-train follow --.
 
 Recipes: trial shows in five minutes that text and training fit together, from 3,000 pairs. For a
-result take --arch resmlp_mt_gated_6 --recipe conv from 30,000 pairs, --arch resmlp_mt_toeplitz_6
---recipe mixed from 300,000.
+result take --recipe mixed, with fewer than 100,000 pairs --arch resmlp_mt_gated_6 --recipe small.
 """
 
 import argparse

@@ -9,8 +9,8 @@ folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpo
 cost.json. The same command resumes from the last checkpoint in DIR, with another number of GPUs
 too: the tokens per update stay the same.
 
-A recipe is a TOML file: small.toml (tens of thousands of pairs) and
-paper.toml (WMT14, millions) give their reasons. TensorBoard: -- --tensorboard-logdir DIR,
+A recipe is a TOML file: small.toml (tens of thousands of pairs), mixed.toml (more) and paper.toml
+(WMT14, millions) give their reasons. TensorBoard: -- --tensorboard-logdir DIR,
 which needs pip install ".[tensorboard]".
 """
 
@@ -30,8 +30,8 @@ def add_training_options(parser: ArgumentParser) -> None:
     help = f"{', '.join(NAMES)} or a TOML file (default: small)"
     add("--recipe", default="small", metavar="NAME|FILE", help=help)
     help = "resmlp_mt_6, _toeplitz_6, _gated_6, _conv_6 (or _12), _tiny, or one of fairseq "
-    help += "such as transformer (default: resmlp_mt_6)"
-    add("--arch", default="resmlp_mt_6", metavar="NAME", help=help)
+    help += "such as transformer (default: resmlp_mt_toeplitz_6)"
+    add("--arch", default="resmlp_mt_toeplitz_6", metavar="NAME", help=help)
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
     help = "target tokens per update, on all GPUs together (default: of the recipe)"
     add("--tokens", **WHOLE, help=help)

@@ -28,7 +28,8 @@ UPDATES = 12
 SMALL = (
     "--arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 1 "
     f"--max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- --warmup-updates 2 "
-    "--encoder-layers 1 --decoder-layers 1 --num-workers 0"
+    "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 64 --decoder-embed-dim 64 "
+    "--encoder-ffn-embed-dim 128 --decoder-ffn-embed-dim 128 --num-workers 0"
 )
 STEPS = ("1/3", "2/3", "3/3", "2/5", "3/5", "4/5")  # of prepare, of the run
 
@@ -176,7 +177,7 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     monkeypatch.chdir(german)
     for old, new, said in (
         ("--seed 1", "--seed 2", "seed = 1, not 2"),
-        ("--recipe small", "--recipe conv", "recipe = "),
+        ("--recipe small", "--recipe mixed", "recipe = "),
         ("--warmup-updates 2", "--warmup-updates 3", 'fairseq_options = ["--warmup-updates", "2"'),
     ):
         other = words_of("de", "en").replace(old, new)

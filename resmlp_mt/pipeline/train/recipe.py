@@ -11,7 +11,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
 
 FOLDER = Path(__file__).with_name("recipes")
-NAMES = ("trial", "small", "conv", "mixed", "paper")
+NAMES = ("trial", "small", "mixed", "paper")
 
 Options = dict[str, list[str]]  # a command line: the values of each option, none for a switch
 Value = str | int | float | bool
