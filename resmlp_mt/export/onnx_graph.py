@@ -68,7 +68,7 @@ class Graph:
         return f"{type_}.{self._count}"
 
     def reshape(self, x: Name, *shape: int) -> Name:
-        """0 keeps a size, -1 is the rest."""
+        """-1 is the rest."""
         return self.op("Reshape", x, self.constant(shape))
 
     def split(self, x: Name, parts: int, axis: int) -> list[Name]:

@@ -155,7 +155,10 @@ class ExportedModel:
         sources: Sequence[Sequence[str]],
         nbest: int = 1,
         max_tokens: int = 4096,
-        **search: float | None,
+        beam: int | None = None,
+        lenpen: float | None = None,
+        max_len_a: float | None = None,
+        max_len_b: int | None = None,
     ) -> Iterator[dict[int, list[Translation]]]:
         """The translations of the sentences of a batch by their index, batch by batch.
 
@@ -163,12 +166,13 @@ class ExportedModel:
             sources: tokens of each sentence; the first *limit* are read.
             nbest: translations per sentence, at most *beam*.
             max_tokens: source tokens per batch, padding included.
-            search: beam, lenpen, max_len_a and max_len_b, as of fairseq-generate; None or not
-                given: as in config.json.
+            beam, lenpen, max_len_a, max_len_b: as of fairseq-generate; None: as in config.json.
         """
-        given = {name: value for name, value in search.items() if value is not None}
-        options: dict[str, Any] = {**self._search, **given}
-        beam, lenpen, a, b = (options[n] for n in ("beam", "lenpen", "max_len_a", "max_len_b"))
+        given = {"beam": beam, "lenpen": lenpen, "max_len_a": max_len_a, "max_len_b": max_len_b}
+        options: dict[str, Any] = {
+            name: self._search[name] if value is None else value for name, value in given.items()
+        }
+        beam, lenpen, a, b = options.values()
         most = (len(self.target_pieces) - 1) // 2
         if not 1 <= nbest <= beam <= most:
             raise TranslationError(f"beam {beam}, nbest {nbest}: give 1 <= nbest <= beam <= {most}")
@@ -476,10 +480,10 @@ def _native(arrays: dict[str, np.ndarray], config: dict):
     """The search in C++ where it is installed, else None."""
     try:
         from resmlp_mt_native import NativeSearch
-    except ImportError:
-        return None
-    try:
+
         return NativeSearch(arrays, config)
+    except ModuleNotFoundError:
+        return None
     except Exception as error:
         raise TranslationError(
             f"the native step: {one_line(str(error))}: install the wheel again, or use --graph"

@@ -170,7 +170,7 @@ def test_compared_with_real_sentences(plain, tmp_path, where):
     shutil.copytree(plain.options.data, tmp_path / "model")
     folder.mkdir(parents=True, exist_ok=True)
     task = plain.translator.task
-    lines = [" ".join(source) for source in sentences(plain.translator)[:4]]
+    lines = ["", *(" ".join(source) for source in sentences(plain.translator)[:4])]
     for language, dictionary in ("en", task.source_dictionary), ("de", task.target_dictionary):
         builder = make_builder(f"{folder}/valid.en-de.{language}.bin", "mmap", 99)
         for line in lines:

@@ -156,6 +156,9 @@ def test_the_native_step_translates_where_it_is_installed(int8, monkeypatch):
     assert engine(graph=True)._native is None
     monkeypatch.setitem(sys.modules, "resmlp_mt_native", None)
     assert engine()._native is None
+    monkeypatch.setitem(sys.modules, "resmlp_mt_native", object())  # a wheel that is broken
+    with pytest.raises(TranslationError, match="the native step: .*: install the wheel again"):
+        engine()
 
 
 @pytest.mark.parametrize(

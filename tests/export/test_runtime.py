@@ -262,3 +262,8 @@ def refused(folder: Path) -> str:
     message = str(error.value)
     assert str(folder) in message and "\n" not in message and len(message) < 400
     return message
+
+
+def test_an_option_that_is_mistyped(made):
+    with pytest.raises(TypeError, match="beams"):
+        ExportedModel(made).translate(["red"], beams=4)
