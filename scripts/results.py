@@ -52,9 +52,9 @@ def spread(value: dict) -> str:
 
 
 def commit() -> str:
-    """The short hash of HEAD, with a plus sign if a tracked .py file differs from it."""
+    """The short hash of HEAD, with a plus sign if a tracked file outside docs differs from it."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*"]
-    changed = ["git", "-C", str(ROOT), "status", "--porcelain", "-uno", "--", "*.py"]
+    changed = ["git", "-C", str(ROOT), "status", "--porcelain", "-uno", "--", ".", ":!docs"]
     head, dirty = (
         subprocess.run(words, capture_output=True, text=True).stdout.strip()
         for words in (git, changed)

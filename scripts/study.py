@@ -23,6 +23,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -59,7 +60,6 @@ RARE = [*range(0x1F300, 0x1F650), *range(0x391, 0x3CA), *range(0x410, 0x450)]
 RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
 SETTLED = 600  # updates before the losses can be compared: three times the warm-up
 SHOWN = 12  # sentences in the card
-EDGES = (0, 6, 11, 21, 31)  # words of the shortest source of a bucket
 EVERYDAY = MODELS / "everyday"  # a hundred sentences that are in no corpus
 
 
@@ -77,8 +77,7 @@ def resmlp_mt(*words) -> None:
 
 def side(prefix: Path, language: str) -> list[str]:
     """The lines of ``PREFIX.LANG``, plain or ``.gz``."""
-    plain = Path(f"{prefix}.{language}")
-    return read_text(plain if plain.exists() else Path(f"{plain}.gz"))
+    return read_text(Path(f"{prefix}.{language}"))
 
 
 class Study:
@@ -98,7 +97,9 @@ class Study:
         self.text.mkdir(parents=True, exist_ok=True)
         names: dict[str, dict[str, Path]] = {"valid": {}, "test": {}}
         for split, homes in names.items():
-            for path in sorted(path for folder in folders for path in folder.glob(f"{split}.*.*")):
+            for path in sorted(
+                path for folder in folders for path in folder.glob(f"{split}.*.{self.source}*")
+            ):
                 homes[path.name.split(".")[1]] = path.parent
         if not all(names.values()):
             raise UserError(f"--from {folders[0]}: no valid.NAME.LANG or no test.NAME.LANG")
@@ -115,7 +116,7 @@ class Study:
             valid = [line for name in names["valid"] for line in texts[f"valid.{name}"]]
             write_lines(self.text / f"valid.{language}", valid)
             write_lines(self.text / f"thinned.{language}", valid[::THINNED])
-            more = [*joined(lines), *with_symbols([lines[i] for i in with_symbol], seed=1)]
+            more = [*joined(lines), *with_symbols([lines[i] for i in with_symbol])]
             write_lines(self.text / f"train.{language}", [*lines, *more])
         resmlp_mt(
             *("prepare", "-s", self.source, "-t", self.target, "--vocab-size", VOCABULARY),
@@ -150,6 +151,8 @@ class Study:
     def tests(self) -> dict[str, Path]:
         """The prefixes of the test sets, by name."""
         paths = sorted(self.text.glob(f"test.*.{self.source}"))
+        if not paths:
+            raise UserError(f"{self.text} has no test sets: study.py corpus makes them")
         found = {path.name.split(".")[1]: path.with_suffix("") for path in paths}
         return {**found, "everyday": EVERYDAY} if self.args.pair == "en-de" else found
 
@@ -189,12 +192,13 @@ class Study:
         fitted to four points or more, and extended to ten times as many updates."""
         theirs, ours = (losses(self.folder(system) / "train.log") for system in systems)
         shared = sorted(update for update in theirs.keys() & ours.keys() if update > SETTLED)
+        if not shared:
+            raise UserError(f"lead: no common update after {SETTLED}: train both longer")
         if any(theirs[update][1] != ours[update][1] for update in shared):
             raise UserError(f"{self.folder(systems[1])}: its batches are not those of {systems[0]}")
         points = []
-        for group in np.split(
-            shared, np.searchsorted(shared, SETTLED * 2 ** (np.arange(1, 20) / 2))
-        ):
+        edges = np.searchsorted(shared, SETTLED * 2 ** (np.arange(1, 20) / 2))
+        for group in np.split(shared, edges):
             loss = np.array([(theirs[update][0], ours[update][0]) for update in group])
             if len(loss) < 4:
                 continue
@@ -207,7 +211,7 @@ class Study:
             "columns": ["updates", *systems, "lead", "standard error"],
             "points": [[round(value, 4) for value in point] for point in points],
         }
-        if len(points) > 3:
+        if len(points) > 3 and min(point[3] for point in points) > 0:
             updates, _, _, lead, _ = np.array(points).T
             exponent, start = np.polyfit(np.log(updates), np.log(lead), 1)
             left = lead - np.exp(start) * updates**exponent
@@ -269,7 +273,6 @@ class Study:
                 **{"lenpen": chosen, "lenpens": tried},
                 "scores": {name: self._scores(some, tests[name]) for name, some in lines.items()},
                 "signatures": {m.__name__.lower(): signature(m) for m in (BLEU, CHRF)},
-                "by_length": self._by_length(lines),
                 "against": {
                     other: {n: self._tested(of[n], lines[n], prefix) for n, prefix in tests.items()}
                     for other, of in before.items()
@@ -280,36 +283,11 @@ class Study:
 
     def _scores(self, lines: list[str], prefix: Path) -> dict:
         references = side(prefix, self.target)
-        words = sum(map(len, map(str.split, lines))) / sum(map(len, map(str.split, references)))
         return {
             "bleu": round(BLEU().corpus_score(lines, [references]).score, 2),
             "chrf": round(CHRF().corpus_score(lines, [references]).score, 2),
             "repeats": round(mean(map(repeats, lines)), 4),
-            "words": round(words, 4),
         }
-
-    def _by_length(self, lines: dict[str, list[str]]) -> list[dict]:
-        """BLEU and repeats by the words of the source, all test sets together."""
-        triples = [
-            triple
-            for name, prefix in self.tests().items()
-            for triple in zip(side(prefix, self.source), lines[name], side(prefix, self.target))
-        ]
-        buckets = []
-        for low, high in zip(EDGES, (*EDGES[1:], None)):
-            some = [t for t in triples if low <= len(t[0].split()) < (high or 10**9)]
-            if not some:
-                continue
-            bucket = {"from": low, "to": high and high - 1, "sentences": len(some)}
-            ours, references = ([triple[part] for triple in some] for part in (1, 2))
-            bleu = BLEU().corpus_score(ours, [references]).score
-            shares = {
-                "repeats": mean(map(repeats, ours)),
-                "references_repeat": mean(map(repeats, references)),
-            }
-            rounded = {name: round(share, 4) for name, share in shares.items()}
-            buckets.append({**bucket, "bleu": round(bleu, 2), **rounded})
-        return buckets
 
     def _tested(self, theirs: list[str], ours: list[str], prefix: Path) -> dict:
         """Paired bootstrap: the difference in BLEU, and the chance of it."""
@@ -334,12 +312,8 @@ class Study:
         resmlp_mt("average", *weights, "--float16")
         forget_folders(out / "model.pt")
         write_json(out / "search.json", {"lenpen": lenpen})
-        for file in (
-            f"dict.{self.source}.txt",
-            f"dict.{self.target}.txt",
-            "spm.model",
-            "text.json",
-        ):
+        names = (f"dict.{self.source}.txt", f"dict.{self.target}.txt", "spm.model", "text.json")
+        for file in names:
             shutil.copyfile(self.data / file, out / file)
         self.card(scored)
 
@@ -358,8 +332,9 @@ class Study:
                 "checkpoint": (model, "--cpu"),
                 "exported": (exported, "--graph"),
                 "int8": (int8, "--graph"),
-                "int8, native": (int8,),
             }
+            if find_spec("resmlp_mt_native"):
+                engines["int8, native"] = (int8,)
             for name, engine in engines.items():
                 found[name] = {}
                 for test, prefix in tests.items():
@@ -409,16 +384,14 @@ def joined(lines: list[str]) -> Iterator[str]:
         yield f"{lines[first]} {lines[second]}"
 
 
-def with_symbols(lines: list[str], seed: int) -> list[str]:
-    """*lines* with one to three rare characters each, in the same place in both languages: before
-    the first word, behind the last, or behind the first or second third."""
-    draw = random.Random(seed)
+def with_symbols(lines: list[str]) -> list[str]:
+    """*lines* with one or three rare characters each, at the same place in both languages: before
+    the first word, after the last, or after the first or second third."""
+    draw = random.Random(1)
     found = []
     for line in lines:
-        words, symbol = (
-            line.split(),
-            "".join(map(chr, draw.choices(RARE, k=draw.choice((1, 1, 3))))),
-        )
+        words = line.split()
+        symbol = "".join(map(chr, draw.choices(RARE, k=draw.choice((1, 1, 3)))))
         at = len(words) * draw.choice((0, 3, 3, 1, 2)) // 3
         found.append(" ".join([*words[:at], symbol, *words[at:]]))
     return found
@@ -491,13 +464,8 @@ def parse_args() -> argparse.Namespace:
     )
     help = "how often to take each pair of an origin, such as win32=0.3 tatoeba=2 (default: once)"
     making.add_argument("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)
-    for name, systems in (
-        ("train", "+"),
-        ("trial", "+"),
-        ("score", "+"),
-        ("lead", 2),
-        ("publish", 1),
-    ):
+    counts = {"train": "+", "trial": "+", "score": "+", "lead": 2, "publish": 1}
+    for name, systems in counts.items():
         action = actions.add_parser(name)
         action.add_argument("systems", nargs=systems, choices=ARCHITECTURES, metavar="SYSTEM")
         action.add_argument("--updates", **WHOLE, required=True)
@@ -507,8 +475,8 @@ def parse_args() -> argparse.Namespace:
     actions.choices["score"].add_argument("--against", metavar="'SYSTEM, LABEL'", help=help)
     for name in ("train", "trial"):
         add = actions.choices[name].add_argument
-        help = "bf16 is slower than fp32 on a CPU without AVX-512"
-        add("--precision", choices=("fp32", "bf16"), default="bf16", help=help)
+        help = "bf16 is faster on a CPU with AMX (default: fp32)"
+        add("--precision", choices=("fp32", "bf16"), default="fp32", help=help)
         add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help="such as dropout=0.1")
     actions.add_parser("card")
     for name in ("publish", "card"):

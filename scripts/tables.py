@@ -92,6 +92,9 @@ VALUES = {
     "lead": (lambda n: n["points"][-1][3], 2),
     "exponent": (lambda n: n["exponent"], 2),
     "predicted": (lambda n: n["after ten times as many"], 2),
+    "native-ms": (lambda n: n["text"]["exported, native"]["p50"], 1),
+    "graph-ms": (lambda n: n["text"]["exported"]["p50"], 1),
+    "ctranslate2-ms": (lambda n: n["text"]["CTranslate2 int8"]["p50"], 1),
 }
 
 
@@ -106,15 +109,15 @@ def value(results: Results, text: str) -> str:
 
 
 def runs(results: Results, training: tuple, systems: Iterable[str]) -> list[Runs]:
-    """Of each system, with the seeds that all systems share which were trained at all."""
+    """Of each system, for the seeds of all systems that were trained at all."""
     pair, updates, label, _ = training
-    found: list[Runs] = []
+    found = []
     for kind, _, own in (system.partition(", ") for system in systems):
         name = f"{pair}/{', '.join(filter(None, (kind, label, own)))}"
-        some = (results.get(f"{name}/{seed}/{updates}") for seed in (1, 2))
-        found.append([result["numbers"] for result in some if result])
-    seeds = min(map(len, filter(None, found)))
-    return [some[:seeds] for some in found]
+        names = {seed: f"{name}/{seed}/{updates}" for seed in (1, 2)}
+        found.append({s: results[n]["numbers"] for s, n in names.items() if n in results})
+    seeds = set.intersection(*map(set, filter(None, found)))
+    return [[some[seed] for seed in sorted(seeds & some.keys())] for some in found]
 
 
 def average(some: Runs, column: Column, digits: int = 1) -> str:
@@ -144,11 +147,10 @@ def by_training(results: Results, trainings: tuple, systems: tuple) -> str:
     """BLEU after trainings of several lengths."""
     rows = []
     for training, (place, column) in product(trainings, PLACES.items()):
+        pair, updates, _, pairs = training
         of = runs(results, training, systems)
-        name = f"{PAIRS[training[0]]}, {place}"
-        seeds = str(max(map(len, of)))
-        setting = [str(training[3]), f"{training[1]:,}", seeds]
-        rows.append([name, *setting, *(average(some, column) for some in of)])
+        setting = [f"{PAIRS[pair]}, {place}", str(pairs), f"{updates:,}", str(max(map(len, of)))]
+        rows.append([*setting, *(average(some, column) for some in of)])
     head = ["BLEU", "million pairs", "updates", "seeds"]
     return markdown([*head, *(SYSTEMS[system] for system in systems)], rows)
 
@@ -168,18 +170,18 @@ def kinds(results: Results) -> str:
 # ------------------------------------------------------------------------------------- speed
 
 
-def measured(results: Results, mode: str) -> Iterable[tuple[str, dict, dict]]:
-    """The results speed/CPU/MODE...: a CPU and a size, what was measured, and its columns."""
+def measured(results: Results, mode: str) -> Iterable[tuple[str, list[str], dict, dict]]:
+    """The results speed/CPU/MODE/SIZE: a CPU and a size, our models, and of each system the
+    milliseconds per step and the speed-up over the Transformer."""
     for name, result in results.items():
-        if re.match(rf"speed/[^/]+/{mode}\b", name) and "cpu" in result["numbers"]:
-            found = result["numbers"][mode]
-            size = f", {found['sentences']} x {found['beam']}" if mode == "decode" else ""
-            columns = found["lines"][0]["columns"] if "lines" in found else found
-            yield cpu_label(result["numbers"]["cpu"]) + size, found, columns
-
-
-def ours_in(found: dict) -> list[str]:
-    return sorted(found["models"].keys() - {"transformer"})
+        if re.match(rf"speed/[^/]+/{mode}/", name):
+            found, size = result["numbers"][mode], name.split("/")[-1]
+            size = size.replace("x", " x ").replace("-", " channels, ")
+            columns = found["lines"][0]["columns"]
+            ms = {system: column["ms_per_step"]["median"] for system, column in columns.items()}
+            gain = {system: column["speed"] for system, column in columns.items()}
+            ours = sorted(found["models"].keys() - {"transformer"})
+            yield f"{cpu_label(result['numbers']['cpu'])}, {size}", ours, ms, gain
 
 
 def label_of(arch: str) -> str:
@@ -189,27 +191,24 @@ def label_of(arch: str) -> str:
 
 
 def decoding(results: Results) -> str:
-    """The speed-up over the Transformer, and its three factors."""
+    """The speed-up and its three factors."""
     rows = []
-    for heading, found, columns in measured(results, "decode"):
-        ms = {name: column["ms_per_step"]["median"] for name, column in columns.items()}
-        for arch in ours_in(found):
+    for heading, ours, ms, gain in measured(results, "decode"):
+        for arch in ours:
             ways = ["transformer", f"{arch}, fairseq's search", f"{arch}, not packed", arch]
             factors = [ms[slow] / ms[fast] for slow, fast in zip(ways, ways[1:])]
-            cells = [number(ms["transformer"]), number(ms[arch]), spread(columns[arch]["speed"])]
+            cells = [number(ms["transformer"]), number(ms[arch]), spread(gain[arch])]
             rows.append([heading, label_of(arch), *cells, *map(number, factors)])
     head = ["CPU, sentences x beam", "model", "Transformer, ms per step", "ours", "speed-up"]
     return markdown([*head, "by the model", "by our search", "by packing"], rows)
 
 
-def front_speed(results: Results) -> str:
-    rows, head = [], []
-    for heading, found, columns in measured(results, "decode"):
-        head = [label_of(arch) for arch in ours_in(found)]
-        names = ("transformer", *ours_in(found))
-        times = [number(columns[name]["ms_per_step"]["median"]) for name in names]
-        speed = [number(columns[name]["speed"]["median"]) for name in names[1:]]
-        rows.append([heading, times[0], *map("{} ({}x)".format, times[1:], speed)])
+def speed(results: Results, mode: str, head: tuple[str, ...] = ()) -> str:
+    rows = []
+    for heading, ours, ms, gain in measured(results, mode):
+        head = head or tuple(map(label_of, ours))
+        cells = [f"{number(ms[arch])} ({number(gain[arch]['median'])}x)" for arch in ours]
+        rows.append([heading, number(ms["transformer"]), *cells])
     return markdown(["ms per step (speed-up)", "Transformer", *head], rows)
 
 
@@ -217,9 +216,8 @@ def exported(results: Results) -> str:
     """Exports in int8 beside the Transformer in CTranslate2, milliseconds per step. No variable
     limits ONNX Runtime, so that the graph is left out where the others are limited."""
     rows = []
-    for heading, found, columns in measured(results, "decode"):
-        ms = {name: column["ms_per_step"]["median"] for name, column in columns.items()}
-        for arch in ours_in(found) if "CTranslate2 int8" in ms else ():
+    for heading, ours, ms, _ in measured(results, "decode"):
+        for arch in ours if "CTranslate2 int8" in ms else ():
             theirs, native = ms["CTranslate2 int8"], ms[f"{arch}, native int8"]
             graph = "-" if "limited" in heading else number(ms[f"{arch}, graph int8"])
             cells = [number(theirs), graph, number(native), number(theirs / native)]
@@ -258,7 +256,8 @@ TABLES = {
     "lengths": partial(by_training, trainings=TRAININGS, systems=LONG),
     "kinds": kinds,
     "decoding": decoding,
-    "front speed": front_speed,
+    "front speed": partial(speed, mode="decode"),
+    "training": partial(speed, mode="train", head=("as many hidden units", "as many parameters")),
     "exported": exported,
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in PAIRS},
     **{f"model {pair} training": partial(model_training, pair=pair) for pair in PAIRS},

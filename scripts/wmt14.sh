@@ -26,8 +26,8 @@ VOCAB_SIZE=${VOCAB_SIZE:-$pieces}
 MAX_UPDATE=${MAX_UPDATE:-}  # empty: those of the recipe
 RUN=$OUT/$ARCH
 
-# Downloads what is not there.
-compgen -G "$FROM/train.en*" >/dev/null || "$(dirname "$0")/wmt14_text.sh" "$pair" "$FROM"
+# Downloads what is not there; the test set comes last.
+compgen -G "$FROM/test.$target*" >/dev/null || "$(dirname "$0")/wmt14_text.sh" "$pair" "$FROM"
 
 # Joint BPE, punctuation normalised, repeated and unfit pairs left out.
 resmlp-mt prepare -s en -t "$target" --trainpref "$FROM/train" --validpref "$FROM/valid" \

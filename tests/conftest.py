@@ -68,6 +68,6 @@ def native_wheel(shared, request):
 
 
 def pytest_collection_modifyitems(items):
-    """The rooms with long tests come first, so that no process is left alone with them."""
-    first = {"road": 0, "train": 1, "examples": 2}
+    """The folders with long tests come first, so that no worker is left alone with them."""
+    first = {"pipeline": 0, "train": 1, "examples": 2}
     items.sort(key=lambda item: first.get(item.path.parent.name, 3))

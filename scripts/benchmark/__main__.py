@@ -5,7 +5,6 @@
   python scripts/benchmark decode --arch resmlp_mt_6 'resmlp_mt_6 --token-mixing toeplitz' --parts
   python scripts/benchmark decode --exported int8 --ctranslate2 int8
   python scripts/benchmark train --optimizer muon
-  python scripts/benchmark memory --target-length 25 50 100 200
   python scripts/benchmark text --folder exported --input test.en
   python scripts/benchmark gpu --device cuda    # before a large training
 
@@ -44,7 +43,7 @@ DEFAULTS = {
 def parse_args() -> Namespace:
     parser = Parser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("mode", choices=("decode", "train", "memory", "text", "gpu"))
+    add("mode", choices=("decode", "train", "text", "gpu"))
     help = (
         "our models, each with options of fairseq-train: 'resmlp_mt_6 --decoder-layers 3'; the "
         "Transformer has the sizes of the first (default: resmlp_mt_6)"
@@ -75,8 +74,6 @@ def parse_args() -> Namespace:
     add("--quick", action="store_true", help="small sizes, to see that it runs")
     add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
     add("--threads", **WHOLE, default=torch.get_num_threads(), help="(default: PyTorch's)")
-    help = "wall: on an idle machine (default); cpu: CPU time, for one thread beside other work"
-    add("--clock", choices=("wall", "cpu"), default="wall", help=help)
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--seed", type=int, default=1, metavar="N", help="of weights and tokens (default: 1)")
     add("--result", metavar="NAME", help="add a line of that name to docs/results/results.jsonl")
@@ -86,8 +83,8 @@ def parse_args() -> Namespace:
             setattr(args, name, values[args.quick])
     if args.device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch finds no GPU here")
-    if args.clock == "cpu" and (args.threads > 1 or args.device == "cuda"):
-        raise UserError("--clock cpu: times of several threads add up: give --threads 1")
+    if args.device == "cuda" and args.exported:
+        raise UserError("--exported: it runs on a CPU: leave off --device cuda")
     if args.mode == "text" and args.ctranslate2 and not (args.transformer and args.data):
         raise UserError("--ctranslate2: give --transformer and --data, too")
     return args
@@ -100,17 +97,16 @@ def main() -> None:
     import modes
     import text
 
-    known = {"decode": modes.decode, "train": modes.train, "memory": modes.memory}
-    known.update(text=text.main, gpu=gpu.main)
+    known = {"decode": modes.decode, "train": modes.train, "text": text.main, "gpu": gpu.main}
     device = torch.cuda.get_device_name() if args.device == "cuda" else results.machine()
     cpu = results.cpu()
     print(f"{device}, {args.threads} threads, torch {torch.__version__}, {args.dtype}")
     print(f"PyTorch uses {cpu['pytorch']}", *map("=".join, cpu["limits"].items()))
     found = known[args.mode](args)
     if args.result:
-        setting = {"threads": args.threads, "clock": args.clock, "cpu": results.cpu()}
-        numbers = {**setting, args.mode: found}
-        results.append(args.result, numbers, args.seed)
+        where = {"cpu": cpu} if args.device == "cpu" else {"gpu": device}
+        setting = {"threads": args.threads, "dtype": args.dtype, **where}
+        results.append(args.result, {**setting, args.mode: found}, args.seed)
 
 
 if __name__ == "__main__":

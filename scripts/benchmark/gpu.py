@@ -1,10 +1,10 @@
 """Checks of a GPU before a large training: agreement with the CPU, training in each precision, and
 speed in 16 bits."""
 
+import os
 import shlex
 import warnings
 from argparse import Namespace
-from contextlib import nullcontext
 
 import modes
 import torch
@@ -18,6 +18,7 @@ from systems import make_ready
 from torch import Tensor
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model.mixing import TOKEN_MIXING
 from resmlp_mt.pipeline.train.recipe import command_line, load_recipe
 from resmlp_mt.search.beam_search import ResMLPGenerator
@@ -30,7 +31,7 @@ SMALL = (
 
 
 def agreement(args) -> dict[str, dict]:
-    """By kind of token mixing: the largest differences to the CPU, and the sentences whose tokens
+    """By kind of token mixing: the largest differences from the CPU, and the sentences whose tokens
     differ from those of fairseq's own beam search there."""
     small = {"vocabulary": 200, "device": "cpu", "dtype": "float32"}
     found = {}
@@ -78,7 +79,8 @@ def computed(state: dict, models: Models, batch: dict, device: str, search: type
 
 def difference(some: Tensor, others: Tensor) -> float:
     """The largest one, relative to the largest value where that is above 1."""
-    return ((some - others).abs().max() / others.abs().max().clamp(min=1)).item()
+    gap = (some - others).abs().max() / others.abs().max().clamp(min=1)
+    return gap.nan_to_num(nan=torch.inf).item()
 
 
 def train(args, precision: str) -> list[float]:
@@ -94,24 +96,23 @@ def train(args, precision: str) -> list[float]:
     trainer = Trainer(cfg, models.task, models.build(models.ours[0]), criterion)
     trainer.begin_epoch(1)
     losses: list[float] = []
-    bfloat16 = torch.autocast(args.device, torch.bfloat16)
-    with bfloat16 if precision == "bfloat16" else nullcontext():
-        for update in range(args.updates):
-            batch = models.training_batch(args.source_length, args.target_length[0], 2 * update)
-            logged = trainer.train_step([batch])
-            if trainer.get_num_updates() > len(losses):
-                losses.append(float(logged["loss"]))
+    os.environ[AUTOCAST] = precision if precision == "bfloat16" else ""
+    for update in range(args.updates):
+        batch = models.training_batch(args.source_length, args.target_length[0], 2 * update)
+        logged = trainer.train_step([batch])
+        if trainer.get_num_updates() > len(losses):
+            losses.append(float(logged["loss"]))
     return losses
 
 
 def main(args) -> dict:
     agreed = agreement(args)
     rows = [[kind, *(f"{value:.1g}" for value in of.values())] for kind, of in agreed.items()]
-    show("Differences to the CPU", ["", *agreed["linear"]], rows)
+    show("Differences from the CPU", ["", *agreed["linear"]], rows)
     on_gpu = args.device == "cuda"
     trained = {p: train(args, p) for p in ("float32", "bfloat16", *["float16"] * on_gpu)}
     rows = [
-        [name, f"{len(of)} of {args.updates}", *(f"{loss:.2f}" for loss in (of[0], of[-1]))]
+        [name, f"{len(of)} of {args.updates}", *(f"{of[at]:.2f}" if of else "-" for at in (0, -1))]
         for name, of in trained.items()
     ]
     show("Training with the paper's recipe", ["", "updates", "first loss", "last loss"], rows)

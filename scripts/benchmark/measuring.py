@@ -7,25 +7,19 @@ from statistics import median
 import torch
 from results import number, spread
 
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
-
-def alternate(
-    runs: dict[str, Callable[[], object]], repeats: int, clock: str, warm: bool = False
-) -> dict[str, list[float]]:
-    """Seconds per run, by system: A B A B ..., after a first round that does not count, unless they
-    are *warm*."""
-    now = CLOCKS[clock]
+def alternate(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Seconds per run, by system: A B A B ... Each has run once before."""
+    now = time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
-    for repeat in range(warm, 1 + repeats):
+    for _ in range(repeats):
         for name, run in runs.items():
             wait()
             start = now()
             run()
             wait()
-            if repeat:
-                seconds[name].append(now() - start)
+            seconds[name].append(now() - start)
     return seconds
 
 
@@ -35,14 +29,13 @@ def timed(
     args,
     tokens: int,
     steps: int,
-    warm: bool = False,
 ) -> dict:
     """By system: tokens per second, milliseconds per step, speed-up over the Transformer.
 
     The speed-up is the ratio of times taken right after each other, so that a slow phase of the
     machine slows both.
     """
-    seconds = alternate(runs, args.repeats, args.clock, warm)
+    seconds = alternate(runs, args.repeats)
     found, rows = {}, []
     for name, taken in seconds.items():
         of = found[name] = {

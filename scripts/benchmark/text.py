@@ -49,7 +49,7 @@ def theirs(folder: Path, spm: Path, precision: str, args) -> Translate:
     return translate
 
 
-def one_by_one(systems: dict[str, Translate], lines: list[str], clock: str) -> dict[str, dict]:
+def one_by_one(systems: dict[str, Translate], lines: list[str]) -> dict[str, dict]:
     """Milliseconds per line: all systems in turn, the median of three runs. CTranslate2 writes as
     many tokens as the first of ours."""
     taken: dict[str, list[float]] = {system: [] for system in systems}
@@ -57,7 +57,7 @@ def one_by_one(systems: dict[str, Translate], lines: list[str], clock: str) -> d
     for line in lines:
         length = first([line], 0) - 1
         runs = {system: partial(translate, [line], length) for system, translate in systems.items()}
-        for system, seconds in alternate(runs, 3, clock).items():
+        for system, seconds in alternate(runs, 3).items():
             taken[system].append(1000 * median(seconds))
     late = len(lines) * 95 // 100
     return {name: {"p50": median(of), "p95": sorted(of)[late]} for name, of in taken.items()}
@@ -96,8 +96,8 @@ def main(args) -> dict:
             }
         runs = {system: partial(translate, lines, 0) for system, translate in systems.items()}
         tokens = {system: run() for system, run in runs.items()}
-        seconds = alternate(runs, args.repeats, args.clock)
-        each = one_by_one(systems, lines, args.clock)
+        seconds = alternate(runs, args.repeats)
+        each = one_by_one(systems, lines)
     for system, taken in seconds.items():
         found[system] |= {"tokens_per_second": tokens[system] / median(taken), **each[system]}
     head = ["", "start, s", "model, MB", "tokens/s", "ms per sentence", "95%"]

@@ -114,7 +114,6 @@ def test_the_study(small_study, monkeypatch, native_wheel):
     numbers = found["en-fr/gated/1/2"]["numbers"]
     assert set(numbers["scores"]) == {"a", "b"} and set(numbers["lenpens"]) == {"1.0"}
     assert set(numbers["against"]) == {"transformer"} and numbers["updates"] == 2
-    assert sum(bucket["sentences"] for bucket in numbers["by_length"]) == 22
     assert call("publish", "gated", *updates, "--model", folder / "model") == 0
     published = results.load()["model/en-fr"]["numbers"]
     assert {"model.pt", "spm.model", "search.json", "text.json"} < set(published["files"])
@@ -131,7 +130,7 @@ def test_what_the_study_counts():
     lines = [f"{number}" for number in range(8)]
     pairs = list(study.joined(lines))
     assert len(pairs) == 2 and pairs == list(study.joined(lines))
-    english, german = (study.with_symbols([text] * 99, 1) for text in ("a b c", "d e f g"))
+    english, german = (study.with_symbols([text] * 99) for text in ("a b c", "d e f g"))
     kept = [list(filter(str.isascii, line.split())) for line in english]
     assert kept == [["a", "b", "c"]] * 99
     places = [[word.isascii() for word in line.split()].index(False) for line in english]
@@ -145,7 +144,7 @@ def test_what_the_study_counts():
     "mode, rows",
     [
         ("decode --exported int8 --graph", ("transformer", "resmlp_mt_tiny .*, graph int8")),
-        *(pytest.param(m, (), marks=pytest.mark.soak) for m in ("train", "memory", "gpu")),
+        *(pytest.param(m, (), marks=pytest.mark.soak) for m in ("train", "gpu")),
     ],
 )
 def test_the_benchmark(mode, rows):
