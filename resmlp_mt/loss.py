@@ -46,10 +46,10 @@ class SmoothedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, targets, smoothing, padding):
-        types = scores.size(1)
+        vocabulary = scores.size(1)
         largest, norms = [], []
         loss, plain = scores.new_zeros((), dtype=torch.float32), 0.0
-        uniform = smoothing / (types - 1)  # the share of each type but the right one
+        uniform = smoothing / (vocabulary - 1)  # the share of each type but the right one
         for chunk, right in _chunks(scores, targets):
             chunk, counted = chunk.float(), right != padding
             largest.append(chunk.amax(1, keepdim=True))
@@ -57,7 +57,7 @@ class SmoothedLoss(torch.autograd.Function):
             norms.append(chunk.exp().sum(1, keepdim=True).log_())
             norm = norms[-1][:, 0]
             nll = norm - chunk.gather(1, right[:, None])[:, 0]
-            of_all = norm * types - chunk.sum(1)
+            of_all = norm * vocabulary - chunk.sum(1)
             plain = plain + nll[counted].sum()
             smoothed = (1 - smoothing - uniform) * nll + uniform * of_all
             loss = loss + smoothed[counted].sum()

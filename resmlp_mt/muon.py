@@ -25,8 +25,8 @@ from resmlp_mt.fairseq_fixes import replace
 MATRIX = "matrix"  # a weight's param_group, which fairseq's copies for --fp16 keep
 MOMENTUM = 0.95
 SCALE = 0.2  # root mean square of AdamW's steps; an orthogonal R x C step has max(R, C) ** -0.5
-# x -> A x + B x³ + C x⁵ takes singular values from (0, 1] to about 1 (0.7 to 1.2) in five turns
-A, B, C, TURNS = 3.4445, -4.7750, 2.0315, 5
+# x -> A x + B x³ + C x⁵ takes singular values from (0, 1] to about 1 (0.7 to 1.2) in five steps
+A, B, C, ITERATIONS = 3.4445, -4.7750, 2.0315, 5
 
 
 @dataclass
@@ -118,17 +118,17 @@ def orthogonal(x: Tensor) -> Tensor:
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     if bfloat16:
         x = x.to(torch.bfloat16)
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             square = x @ x.mT
             x = A * x + (B * square + C * square @ square) @ x
         return x.to(original)
-    # The turns multiply x by polynomials of x x', R x R: only the first and the last product are
-    # with x itself. Half the time for 256 x 896; bfloat16 is too coarse for it.
+    # An iteration multiplies x by a polynomial of x x', R x R: only the first and the last product
+    # are with x itself. Half the time for 256 x 896; bfloat16 is too coarse for it.
     x = x.float()
     square, factor = x @ x.mT, None
-    for _ in range(TURNS):
-        turn = torch.baddbmm(square, square, square, beta=B, alpha=C)
-        turn.diagonal(dim1=1, dim2=2).add_(A)
-        factor = turn if factor is None else turn @ factor
-        square = turn @ square @ turn
+    for _ in range(ITERATIONS):
+        polynomial = torch.baddbmm(square, square, square, beta=B, alpha=C)
+        polynomial.diagonal(dim1=1, dim2=2).add_(A)
+        factor = polynomial if factor is None else polynomial @ factor
+        square = polynomial @ square @ polynomial
     return (factor @ x).to(original)

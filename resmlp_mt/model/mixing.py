@@ -174,6 +174,8 @@ class ConvTokenMixing(nn.Module):
     def __init__(self, cfg, channels: int, positions: int, causal: bool):
         super().__init__()
         kernel_size, bias = cfg.token_mixing_kernel_size, not cfg.no_token_mixing_bias
+        if kernel_size < 1:
+            raise UserError(f"--token-mixing-kernel-size {kernel_size}: it must be 1 or more")
         self.causal, self.kernel_size = causal, kernel_size
         # C x (K C): one product over the joined channels of all taps
         self.taps = nn.Linear(kernel_size * channels, channels, bias=bias)

@@ -1,8 +1,8 @@
 """Float32 linear layers on a CPU, with the weight in oneDNN's own layout.
 
 PyTorch multiplies float32 matrices by MKL. For the few rows of a single sentence MKL takes up to
-twice as long as oneDNN, and on other CPUs than Intel's it does not use AVX-512. Worth 1.1x to
-1.4x for one sentence at 512 channels and one thread: results.jsonl, speed/avx512/decode/1x4.
+twice as long as oneDNN, and on other CPUs than Intel's it does not use AVX-512. Worth 1.3x with
+AVX-512 and 1.1x with AVX2 for one sentence at 512 channels: results.jsonl, speed/*/decode/1x4.
 """
 
 import platform

@@ -135,6 +135,7 @@ def test_training_and_the_encoder_compile_to_one_graph_each(kind):
         ({"token_mixing_heads": 5}, "--token-mixing-heads 5 does not divide the 16 channels"),
         ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
         ({"token_mixing": "conv", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
+        ({"token_mixing": "conv", "token_mixing_kernel_size": 0}, "--token-mixing-kernel-size 0"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
