@@ -209,7 +209,7 @@ def speed(results: Results, mode: str, head: tuple[str, ...] = ()) -> str:
         head = head or tuple(map(label_of, ours))
         cells = [f"{number(ms[arch])} ({number(gain[arch]['median'])}x)" for arch in ours]
         rows.append([heading, number(ms["transformer"]), *cells])
-    return markdown(["ms per step (speed-up)", "Transformer", *head], rows)
+    return markdown(["ms (speed-up)", "Transformer", *head], rows)
 
 
 def exported(results: Results) -> str:

@@ -5,7 +5,7 @@
 #   scripts/wmt14.sh en-fr                                      40 million pairs
 #   OUT=/data/wmt14 FROM=/data/text scripts/wmt14.sh en-de        the text is in FROM
 #   ARCH=transformer_wmt_en_de scripts/wmt14.sh en-de           the baseline
-#   LIMIT=20000 VOCAB_SIZE=8000 MAX_UPDATE=20000 scripts/wmt14.sh en-de       to try it out
+#   LIMIT=20000 VOCAB_SIZE=8000 MAX_UPDATE=50 scripts/wmt14.sh en-de          to see that it runs
 #
 # The same command again resumes where it was stopped. Options of fairseq-train may follow, such as
 # --dropout 0.2.

@@ -54,7 +54,7 @@ def shared(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def native_wheel(shared, request):
-    """The folder in which the wheel of the native step is installed, built once."""
+    """The folder in which the wheel of the native runtime is installed, built once."""
     if not any(map(shutil.which, ("c++", "g++", "clang++"))):
         pytest.skip("there is no C++ compiler")
     pytest.importorskip("scikit_build_core")

@@ -8,8 +8,8 @@ all that translating needs, run/translations and run/scores.json. The validation
 length penalty. The same command resumes a stopped run; a higher --max-update continues a finished
 one, another --beam or --lenpen translates again. Options of fairseq-train follow --.
 
-Recipes: trial shows in five minutes that text and training fit together, from 3,000 pairs. For a
-result take --recipe mixed, with fewer than 100,000 pairs --arch resmlp_mt_gated_6 --recipe small.
+The recipe trial shows in five minutes that text and training fit together. For a result take
+--recipe mixed, with fewer than 100,000 pairs --arch resmlp_mt_gated_6 --recipe small.
 """
 
 import argparse

@@ -6,12 +6,10 @@
 
 prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
 folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and
-cost.json. The same command resumes from the last checkpoint in DIR, with another number of GPUs
-too: the tokens per update stay the same.
+cost.json. The same command resumes, also on another number of GPUs: the tokens per update stay.
 
 A recipe is a TOML file: small.toml (tens of thousands of pairs), mixed.toml (more) and paper.toml
-(WMT14, millions) give their reasons. TensorBoard: -- --tensorboard-logdir DIR,
-which needs pip install ".[tensorboard]".
+(WMT14) give their reasons. TensorBoard: -- --tensorboard-logdir DIR (pip install ".[tensorboard]").
 """
 
 import sys

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")
-    help = "translate an export by its graph where the native step is installed, too"
+    help = "translate an export by its graph where the native runtime is installed, too"
     add("--graph", action="store_true", default=None, help=help)
 
 

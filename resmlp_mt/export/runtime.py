@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Translate with an exported model: numpy, sentencepiece, and onnxruntime or the native step.
+"""Translate with an exported model: numpy, sentencepiece, and onnxruntime or the native runtime.
 
 python MODEL/runtime.py --input test.en --output test.de, or, in Python,
 ExportedModel("MODEL").translate(["A sentence."]). The search is fairseq's beam search.
@@ -49,8 +49,8 @@ class Translation(NamedTuple):
 class ExportedModel:
     """A *folder* that `resmlp-mt export` wrote; *threads* are all cores by default.
 
-    The native step translates where the wheel resmlp-mt-native is installed, the graph elsewhere,
-    or if *graph* asks for it.
+    The native runtime translates where the wheel resmlp-mt-native is installed, ONNX Runtime
+    elsewhere, or if *graph* asks for it.
 
     Attributes:
         config: the contents of config.json.
@@ -169,10 +169,8 @@ class ExportedModel:
             beam, lenpen, max_len_a, max_len_b: as of fairseq-generate; None: as in config.json.
         """
         given = {"beam": beam, "lenpen": lenpen, "max_len_a": max_len_a, "max_len_b": max_len_b}
-        options: dict[str, Any] = {
-            name: self._search[name] if value is None else value for name, value in given.items()
-        }
-        beam, lenpen, a, b = options.values()
+        options: dict[str, Any] = self._search | {n: v for n, v in given.items() if v is not None}
+        beam, lenpen, a, b = (options[name] for name in given)
         most = (len(self.target_pieces) - 1) // 2
         if not 1 <= nbest <= beam <= most:
             raise TranslationError(f"beam {beam}, nbest {nbest}: give 1 <= nbest <= beam <= {most}")
@@ -206,7 +204,7 @@ class ExportedModel:
 
 
 class BeamSearch:
-    """fairseq's beam search over the indices of tokens, by the native step or by the graph.
+    """fairseq's beam search over the indices of tokens, by the native runtime or by the graph.
 
     *files* are the graphs and the weights by name. B sentences have J hypotheses each: one at the
     first token, later *beam*.
@@ -486,7 +484,7 @@ def _native(arrays: dict[str, np.ndarray], config: dict):
         return None
     except Exception as error:
         raise TranslationError(
-            f"the native step: {one_line(str(error))}: install the wheel again, or use --graph"
+            f"the native runtime: {one_line(str(error))}: install the wheel again, or use --graph"
         ) from None
 
 
@@ -547,7 +545,7 @@ def main() -> int:
     parser.add_argument("--lenpen", type=float, metavar="X", help="length penalty")
     parser.add_argument("--scores", action="store_true", help="write SCORE<TAB>TRANSLATION")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
-    help = "translate by the graph where the native step is installed, too"
+    help = "translate by the graph where the native runtime is installed, too"
     parser.add_argument("--graph", action="store_true", help=help)
     parser.add_argument("--truncate", action="store_true", help="cut lines that are too long")
     try:

@@ -84,8 +84,7 @@ def _validation_set(translator: Translator) -> tuple[list[list[str]], list[str]]
         with suppress(FileNotFoundError):
             task.load_dataset("valid")
             pairs = task.dataset("valid")
-            # a blank line has no token but its end
-            first = [i for i in range(min(LINES, len(pairs))) if len(pairs.src[i]) > 1]
+            first = [i for i in range(min(LINES, len(pairs))) if len(pairs.src[i]) > 1]  # not blank
             sources = [task.source_dictionary.string(pairs.src[i]).split() for i in first]
             references = [
                 task.target_dictionary.string(pairs.tgt[i], "sentencepiece") for i in first

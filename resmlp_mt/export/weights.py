@@ -1,6 +1,6 @@
 """The specification of an exported model: named arrays, stored in one safetensors file.
 
-The ONNX graphs, the native step and the embeddings all read these arrays by name. Affine maps are
+The ONNX graphs, the native runtime and the embeddings read these arrays by name. Affine maps are
 folded. Under the name of a linear layer there are ``weight`` (inputs x outputs), ``bias`` and, in
 int8, the ``scale`` of each output; under that of a LayerNorm ``scale`` and ``shift``. Layer 0 of
 the encoder begins with ``encoder.0.``

@@ -54,7 +54,7 @@ def parse_args() -> Namespace:
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     several = {"nargs": "+", "default": [], "choices": ("float32", "int8")}
     add("--exported", **several, help="decode: our models as they are exported")
-    help = "decode, text: by the graph, where the native step is installed, too"
+    help = "decode, text: by the graph, where the native runtime is installed, too"
     add("--graph", action="store_true", help=help)
     add("--ctranslate2", **several, help="decode, text: the Transformer in CTranslate2")
     add("--vocabulary", **WHOLE, help="number of tokens in the dictionary (default: 32768)")

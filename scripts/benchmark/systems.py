@@ -59,8 +59,8 @@ def parts(name: str, models: Models, batch: dict) -> dict[str, Translate]:
 
 
 def engines(graph: bool) -> list[str]:
-    """What runs an export: the native step where it is installed, the graph elsewhere or, too, if
-    *graph* asks for it."""
+    """What runs an export: the native runtime where it is installed, ONNX Runtime elsewhere, both
+    if *graph* asks for it."""
     native = find_spec("resmlp_mt_native") is not None
     return ["native"] * native + ["graph"] * (graph or not native)
 

@@ -1,4 +1,4 @@
-"""The native step finds the hypotheses of the graph, whatever the model is made of."""
+"""The native runtime finds the hypotheses of the graph, whatever the model is made of."""
 
 import os
 import re
@@ -146,7 +146,7 @@ def test_the_command(plain, int8, tmp_path):
     assert main(["translate", "--path", str(checkpoint), "--graph"]) == 1
 
 
-def test_the_native_step_translates_where_it_is_installed(int8, monkeypatch):
+def test_the_native_runtime_translates_where_it_is_installed(int8, monkeypatch):
     """And the graph elsewhere, or where it is asked for."""
 
     def engine(**options):
@@ -157,7 +157,7 @@ def test_the_native_step_translates_where_it_is_installed(int8, monkeypatch):
     monkeypatch.setitem(sys.modules, "resmlp_mt_native", None)
     assert engine()._native is None
     monkeypatch.setitem(sys.modules, "resmlp_mt_native", object())  # a wheel that is broken
-    with pytest.raises(TranslationError, match="the native step: .*: install the wheel again"):
+    with pytest.raises(TranslationError, match="the native runtime: .*: install the wheel again"):
         engine()
 
 
@@ -183,7 +183,7 @@ def test_hostile_folders(int8, tmp_path, name, change):
 
 
 def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
-    """What folders may give the native step, one change at a time, under AddressSanitizer."""
+    """What folders may give the native runtime, one change at a time, under AddressSanitizer."""
     compiler = next(filter(None, map(shutil.which, ("g++", "c++"))))
     package = shutil.copytree(NATIVE / "resmlp_mt_native", tmp_path / "resmlp_mt_native")
     words = ["-std=gnu++17", "-O1", "-g", "-shared", "-fPIC", "-pthread", "-fsanitize=address"]

@@ -1,7 +1,7 @@
-"""Give the native step what hostile folders would give it: ``hostile_native.py FOLDER ...``.
+"""Give the native runtime what hostile folders would give it: ``hostile_native.py FOLDER ...``.
 
 Run under AddressSanitizer by test_native.py. Each array and each number is changed in turn; the
-native step refuses it, or translates.
+native runtime refuses it, or translates.
 """
 
 import json
