@@ -103,7 +103,7 @@ class Run:
             del training[name]
         del training["recipe"]["name"]
         training["fairseq_options"] = [w for w in training["fairseq_options"] if w != "--cpu"]
-        return {**data, **training, "beam": self.beam, "lenpen": self.lenpen}
+        return {**training, **data, "beam": self.beam, "lenpen": self.lenpen}
 
     def _training(self) -> Training:
         languages = self.source_lang, self.target_lang

@@ -51,7 +51,7 @@ class Steps:
                 raise UserError(
                     f"{self.root} holds folders of something else: choose an empty folder"
                 )
-            for name in sorted(set(made_with) | set(self.options)):
+            for name in self.options | made_with:  # in the order of the options
                 self._compare(name, made_with.get(name), self.options.get(name))
         if made_with != self.options:
             write_json(manifest, self.options)
@@ -60,7 +60,7 @@ class Steps:
         if old == new or name in self.free or (name == self.grows and old < new):
             return
         what = f"{name} = {json.dumps(old)}, not {json.dumps(new)}"
-        what = f"another {name}" if "text of " in name else what
+        what = f"another {name}" if "text of " in name or isinstance(old, dict) else what
         remedy = "raise it, or " if name == self.grows else ""
         raise UserError(
             f"{self.root} holds results made with {what}: {remedy}choose another folder or delete "

@@ -177,7 +177,7 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     monkeypatch.chdir(german)
     for old, new, said in (
         ("--seed 1", "--seed 2", "seed = 1, not 2"),
-        ("--recipe small", "--recipe mixed", "recipe = "),
+        ("--recipe small", "--recipe mixed", "another recipe:"),
         ("--warmup-updates 2", "--warmup-updates 3", 'fairseq_options = ["--warmup-updates", "2"'),
     ):
         other = words_of("de", "en").replace(old, new)
@@ -208,14 +208,17 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
         ("--max-tokens 1", "--max-tokens 1: a sentence may have 251 tokens"),
         ("--gpus 99", "--gpus 99: this machine has "),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
-        ("-- --encoder-embed-dim 17", "resmlp_mt_tiny: embed_dim must be divisible by num_heads"),
+        (
+            "-- --encoder-embed-dim 17 --decoder-embed-dim 17",
+            "resmlp_mt_tiny: embed_dim must be divisible by num_heads",
+        ),
     ],
 )
 def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", "de", "en")
-    road, _, _ = words_of("de", "en").replace("--cpu", "").partition(" -- ")
-    refused(said, *f"{road} {words}".split())
+    command, _, _ = words_of("de", "en").replace("--cpu", "").partition(" -- ")
+    refused(said, *f"{command} {words}".split())
     assert not (tmp_path / "run").exists()
 
 
