@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "results" / "results.jsonl"
 
 
-def load(path: Path = FILE) -> dict[str, dict]:
+def load() -> dict[str, dict]:
     """The results by name, in the order of the file. A later line of the same name wins."""
-    with open(path, encoding="utf-8") as lines:
+    with open(FILE, encoding="utf-8") as lines:
         return {result["name"]: result for result in map(json.loads, lines)}
 
 
-def append(name: str, numbers: dict, seed: int | None = None, path: Path = FILE) -> None:
+def append(name: str, numbers: dict, seed: int) -> None:
     """Add a line with the command that is running, the commit and the machine."""
     program, *words = sys.argv
     # whoever repeats it has another folder
@@ -36,7 +36,7 @@ def append(name: str, numbers: dict, seed: int | None = None, path: Path = FILE)
         "seed": seed,
         "numbers": numbers,
     }
-    with open(path, "a", encoding="utf-8") as file:
+    with open(FILE, "a", encoding="utf-8") as file:
         file.write(json.dumps(result, ensure_ascii=False) + "\n")
 
 

@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
@@ -213,12 +213,12 @@ class Study:
         }
         if len(points) > 3 and min(point[3] for point in points) > 0:
             updates, _, _, lead, _ = np.array(points).T
-            exponent, start = np.polyfit(np.log(updates), np.log(lead), 1)
-            left = lead - np.exp(start) * updates**exponent
-            numbers["exponent"] = round(float(exponent), 3)
-            numbers["residuals"] = [round(float(value), 4) for value in left]
-            after = float(np.exp(start) * (10 * shared[-1]) ** exponent)
-            numbers["after ten times as many"] = after
+            exponent, law = power_law(updates, lead)
+            numbers["exponent"] = round(exponent, 3)
+            numbers["residuals"] = [round(float(value), 4) for value in lead - law(updates)]
+            numbers["after ten times as many"] = float(law(10 * shared[-1]))
+            _, early = power_law(updates[:4], lead[:4])
+            numbers["last by the first four"] = float(early(updates[-1]))
         pair = f"{self.args.pair}/{self.label(systems[1])}/{self.args.seed}"
         results.append(f"lead/{pair}", numbers, self.args.seed)
 
@@ -375,6 +375,12 @@ def losses(log: Path) -> dict[int, tuple[float, tuple[float, float]]]:
     """By update: bits per token, and the tokens and sentences of the batches."""
     training = records(log, "train_inner")
     return {int(v["num_updates"]): (v["nll_loss"], (v["wpb"], v["bsz"])) for v in training}
+
+
+def power_law(x: np.ndarray, y: np.ndarray) -> tuple[float, Callable]:
+    """The exponent of the power law that is nearest to the points in logarithms, and the law."""
+    exponent, start = np.polyfit(np.log(x), np.log(y), 1)
+    return float(exponent), lambda at: np.exp(start) * at**exponent
 
 
 def joined(lines: list[str]) -> Iterator[str]:

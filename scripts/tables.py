@@ -91,6 +91,7 @@ VALUES = {
     "valid": (lambda n: n["valid"], 2),
     "first-lead": (lambda n: n["points"][0][3], 2),
     "lead": (lambda n: n["points"][-1][3], 2),
+    "foretold": (lambda n: n["last by the first four"], 2),
     "exponent": (lambda n: n["exponent"], 2),
     "predicted": (lambda n: n["after ten times as many"], 2),
     "native-ms": (lambda n: n["text"]["exported, native"]["p50"], 1),
@@ -231,7 +232,6 @@ def exported(results: Results) -> str:
 
 
 def model_scores(results: Results, pair: str) -> str:
-    """Of the checkpoint, and BLEU of its exports."""
     model = results[f"model/{pair}"]["numbers"]
     rows = []
     for name, s in model["scores"].items():

@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import grammar
 import pytest
@@ -65,14 +66,8 @@ def small_study(tmp_path, monkeypatch):
     file = tmp_path / "results.jsonl"
     file.touch()
     monkeypatch.setattr(results, "FILE", file)
-    monkeypatch.setattr(results.append, "__defaults__", (None, file))
-    monkeypatch.setattr(results.load, "__defaults__", (file,))
-    values = {
-        "RECIPE": tmp_path / "tiny.toml",
-        "VOCABULARY": 120,
-        "LENPEN": (1.0,),
-        "COVERAGE": 1.0,
-    }
+    values = {"RECIPE": tmp_path / "tiny.toml", "VOCABULARY": 120}
+    values |= {"LENPEN": (1.0,), "COVERAGE": 1.0}
     for name, value in values.items():
         monkeypatch.setattr(study, name, value)
 
@@ -140,6 +135,23 @@ def test_what_the_study_counts():
     assert study.signature(study.CHRF).startswith("nrefs:1|")
 
 
+def test_the_lead(tmp_path, monkeypatch):
+    """Where it is updates ** -0.5 bits, that is found and extended."""
+    for system, more in (("transformer", 1), ("toeplitz", 0)):
+        log = tmp_path / "en-de" / f"{system}, x.1" / "9000" / "train.log"
+        log.parent.mkdir(parents=True)
+        rows = [{"num_updates": n, "nll_loss": 3 + more * n**-0.5} for n in range(10, 9000, 10)]
+        lines = (json.dumps({**row, "wpb": 9, "bsz": 1}) for row in rows)
+        log.write_text("".join(f"| train_inner | {line}\n" for line in lines))
+    found = {}
+    monkeypatch.setattr(results, "append", lambda _, numbers, seed: found.update(numbers))
+    args = SimpleNamespace(pair="en-de", out=tmp_path, label="x", seed=1, updates=9000)
+    study.Study(args).lead(["transformer", "toeplitz"])
+    assert found["exponent"] == -0.5 and max(map(abs, found["residuals"])) < 1e-4
+    assert found["after ten times as many"] == pytest.approx(89900**-0.5, rel=1e-2)
+    assert found["last by the first four"] == pytest.approx(found["points"][-1][3], rel=1e-2)
+
+
 @pytest.mark.parametrize(
     "mode, rows",
     [
@@ -155,11 +167,11 @@ def test_the_benchmark(mode, rows):
 
 
 def test_a_result_is_appended(tmp_path, monkeypatch):
-    file = tmp_path / "results.jsonl"
+    monkeypatch.setattr(results, "FILE", tmp_path / "results.jsonl")
     monkeypatch.setattr("sys.argv", [str(ROOT / "scripts/benchmark"), "decode", "--beam", "4"])
     for speed in (1, 2):
-        results.append("speed/x", {"speed": speed}, 7, file)
-    found = results.load(file)["speed/x"]
+        results.append("speed/x", {"speed": speed}, 7)
+    found = results.load()["speed/x"]
     assert found["numbers"] == {"speed": 2} and found["seed"] == 7
     assert found["command"] == "python scripts/benchmark decode --beam 4"
     assert found["commit"] and found["machine"]

@@ -190,14 +190,8 @@ def test_compared_with_real_sentences(plain, tmp_path, where):
 def test_texts_to_verify_that_do_not_fit(plain, tmp_path, capsys):
     for name, text in (("a", "red\n"), ("b", "red\ndog\n"), ("blank", "\n")):
         (tmp_path / name).write_text(text)
-    words = [
-        "export",
-        *plain.options.paths,
-        "--data",
-        plain.options.data,
-        "--out",
-        tmp_path / "out",
-    ]
+    words = ["export", *plain.options.paths, "--data", plain.options.data]
+    words += ["--out", tmp_path / "out"]
     for names, message in (("a b", "line by line"), ("a a a", "give a text"), ("blank", "blank")):
         texts = [tmp_path / name for name in names.split()]
         assert main([*map(str, words), "--verify", *map(str, texts)]) == 1
