@@ -1,8 +1,9 @@
 // The encoder, the decoding step and the beam search of a model that `resmlp-mt export` wrote.
 //
-// A row is a hypothesis, or a token of a source. Sentences never mix: each has the same translations
-// in any batch and on any number of threads. Widths are padded with zeros to a multiple of 32, so that no loop over
-// channels has a remainder. Weights are packed once into panels of 16 columns.
+// A row is a hypothesis, or a token of a source. Sentences never mix: each has the same
+// translations in any batch and on any number of threads. Widths are padded with zeros to a
+// multiple of 32, so that no loop over channels has a remainder. Weights are packed once into panels
+// of 16 columns.
 
 #include <algorithm>
 #include <cmath>
@@ -67,7 +68,7 @@ struct Kernel {
   void (*product)(struct Search&, const Linear&, const float* x, int rows, float* y);
   void (*step)(Search&);
   void (*encode)(Search&, struct Sentence&);
-  void (*search)(bool begin) = nullptr;  // called when a search begins and when it ends
+  void (*configure)(bool begin) = nullptr;  // called when a search begins and when it ends
 };
 
 // The search
@@ -579,9 +580,9 @@ void Search::run(int first, int last) {
   logits.resize(std::min<size_t>(TILE, most) * model.last.outputs);
   weights.resize(padded(request.length));
   count = std::min(2 * request.beam + 2, model.tokens);
-  if (kernel.search) kernel.search(true);
+  if (kernel.configure) kernel.configure(true);
   for (Sentence& sentence : sentences) kernel.encode(*this, sentence);
-  std::fill(h.begin(), h.end(), 0.f);  // attention leaves what pads its rows
+  std::fill(h.begin(), h.end(), 0.f);  // attention does not write the padding of a row
   for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
     rows.clear();
     for (Sentence& sentence : sentences) {
@@ -599,7 +600,7 @@ void Search::run(int first, int last) {
     const auto done = [](const Sentence& sentence) { return sentence.done; };
     sentences.erase(std::remove_if(sentences.begin(), sentences.end(), done), sentences.end());
   }
-  if (kernel.search) kernel.search(false);
+  if (kernel.configure) kernel.configure(false);
 }
 
 // Finish hypotheses and choose those that continue, as the search of runtime.py does.
@@ -619,10 +620,15 @@ void Search::advance(Sentence& sentence, int first) {
       candidates.push_back({never ? -INFINITY : best[place] + total, tokens[place], row});
     }
   }
-  const auto better = [](const Continuation& a, const Continuation& b) { return a.score > b.score; };
+  const auto better = [](const Continuation& a, const Continuation& b) {
+    return a.score > b.score;
+  };
   std::stable_sort(candidates.begin(), candidates.end(), better);
-  if (step < request.limit) candidates.resize(std::min(candidates.size(), size_t(2) * request.beam));
-  const auto continues = [](const Continuation& one) { return one.token != EOS || one.score == -INFINITY; };
+  if (step < request.limit)
+    candidates.resize(std::min(candidates.size(), size_t(2) * request.beam));
+  const auto continues = [](const Continuation& one) {
+    return one.token != EOS || one.score == -INFINITY;
+  };
   const size_t beam = std::min(candidates.size(), size_t(request.beam));
   const float length = float(std::pow(double(step + 1), request.lenpen));
   for (size_t rank = 0; rank < beam && !sentence.done; ++rank) {

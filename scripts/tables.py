@@ -224,7 +224,7 @@ def exported(results: Results) -> str:
             graph = "-" if "limited" in heading else number(ms[f"{arch}, graph int8"])
             cells = [number(theirs), graph, number(native), number(theirs / native)]
             rows.append([heading, label_of(arch), *cells])
-    head = ["CPU, sentences x beam", "model", "CTranslate2", "ours, graph", "ours, native"]
+    head = ["CPU, sentences x beam", "model", "CTranslate2", "ours, ONNX Runtime", "ours, native"]
     return markdown([*head, "speed-up"], rows)
 
 
