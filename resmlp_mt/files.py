@@ -54,7 +54,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """Atomic folder: yields a temporary one, then renames it; removes it after an error."""
     temporary = Path(_own_name(str(path)))
     try:
-        temporary.mkdir()
+        temporary.mkdir(parents=True)
         yield temporary
         os.rename(temporary, path)
     finally:

@@ -179,12 +179,12 @@ def test_compared_with_real_sentences(plain, tmp_path, where):
     other = copy.copy(plain.translator)
     other.options = replace(other.options, data=tmp_path / "model")
     texts = [["", *LINES, "red dog"], ["no", *LINES, "red dog"]] if where == "given" else []
-    said = export(other, tmp_path / "out", "int8", texts)
+    said = export(other, tmp_path / "new" / "out", "int8", texts)
     number = 5 if texts else 4
     found = re.fullmatch(
         rf"[0-5] of {number} sentences .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said
     )
-    assert found and said in (tmp_path / "out" / "README.md").read_text()
+    assert found and said in (tmp_path / "new" / "out" / "README.md").read_text()
 
 
 def test_texts_to_verify_that_do_not_fit(plain, tmp_path, capsys):
