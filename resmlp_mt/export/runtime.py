@@ -183,7 +183,7 @@ class ExportedModel:
             [*(self.index.get(piece, UNKNOWN) for piece in source[: self.limit]), EOS]
             for source in sources
         ]
-        for batch in _batches([len(tokens) for tokens in encoded], max_tokens):
+        for batch in _batches(list(map(len, encoded)), max_tokens, a != 0):
             try:
                 results = self.search_engine.search([encoded[i] for i in batch], **options)
             except MemoryError:
@@ -412,12 +412,13 @@ def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _batches(lengths: list[int], max_tokens: int) -> Iterator[list[int]]:
-    """Indices of sentences of similar length, the longest first; none of those of an end alone."""
+def _batches(lengths: list[int], max_tokens: int, alike: bool) -> Iterator[list[int]]:
+    """Indices of sentences of similar length, *alike* of one, the longest first, none empty."""
     batch: list[int] = []
     filled = [index for index, length in enumerate(lengths) if length > 1]
     for index in sorted(filled, key=lambda i: -lengths[i]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
+        longest = lengths[batch[0]] if batch else 0
+        if (len(batch) + 1) * longest > max_tokens or (alike and lengths[index] < longest):
             yield batch
             batch = []
         batch.append(index)

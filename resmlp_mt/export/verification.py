@@ -13,8 +13,7 @@ from resmlp_mt.export.runtime import ExportedModel
 from resmlp_mt.pipeline.translate.translator import Translator
 
 LINES = 200  # of a validation set
-# median relative difference of the best hypotheses' scores: above the first a float32 export is
-# wrong, above the second any export is
+# median relative differences of the best scores above which a float32 export, any export is wrong
 ROUNDING, OTHER = 1e-3, 0.1
 
 

@@ -264,6 +264,10 @@ def refused(folder: Path) -> str:
     return message
 
 
-def test_an_option_that_is_mistyped(made):
+def test_options_of_a_search(made):
+    """The limit is that of each sentence. None is ignored because it is mistyped."""
+    model, limit = ExportedModel(made), {"max_len_a": 0.6, "max_len_b": 1}
+    alone = [model.translate([line], **limit)[0] for line in LINES]
+    assert model.translate(LINES, **limit) == alone != model.translate(LINES, max_len_b=1)
     with pytest.raises(TypeError, match="beams"):
-        ExportedModel(made).translate(["red"], beams=4)
+        model.translate(["red"], beams=4)

@@ -140,7 +140,7 @@ def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
         trained_on = lines_of(out / "data-bin", "train", "xa")
         assert trained_on[:9] == lines_of(first, "train", "xa")[:9]
     assert found["kept"] == (first / "dict.xa.txt").read_bytes() != found["new"]
-    refused("made with subword_model = ", *own, "--out", out)
+    refused("made with vocab_size = null, not 110", *own, "--out", out)
 
 
 def test_data_are_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):

@@ -77,7 +77,7 @@ REFUSED = [
     (["--", "--fp16"], "--fp16 after --: resmlp-mt sets it by --precision"),
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
     (["--", "--continue-once", "gone.pt"], "gone.pt: no such file: give a checkpoint to start"),
-    (["--", "--token-mixing-heads", "7"], "--arch resmlp_mt_6: --token-mixing-heads 7 does not"),
+    (["--", "--token-mixing-heads", "7"], "_toeplitz_6: --token-mixing-heads 7 does not"),
     (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
 ]
 
