@@ -24,7 +24,7 @@ def commands(folder, pair):
     program = folder / "bin" / "resmlp-mt"
     for made in (program.parent, folder / "corpora", folder / "out" / "resmlp_mt_tiny"):
         made.mkdir(parents=True, exist_ok=True)
-    (folder / "corpora" / "train.en").touch()  # nothing is to be fetched
+    (folder / "corpora" / f"test.{pair[3:]}").touch()  # nothing is to be fetched
     program.write_text('#!/bin/sh\nprintf "%s\\t" "$@" && echo\n')
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
