@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 13 * CM, 7 * CM
 def lead(results: dict[str, dict]) -> Figure:
     """The lead over the Transformer in training loss, with standard errors, and its power law."""
     figure = new_figure(
-        WIDTH, HEIGHT, "En-De: the lead over the Transformer shrinks as a power of the updates"
+        WIDTH, HEIGHT, "The lead over the Transformer in training loss shrinks with the updates"
     )
     axes = figure.subplots()
     for name, (label, color) in LOOKS.items():
