@@ -24,8 +24,9 @@ def load() -> dict[str, dict]:
 def append(name: str, numbers: dict, seed: int) -> None:
     """Add a line with the command that is running, the commit and the machine."""
     program, *words = sys.argv
-    # whoever repeats it has another folder
+    # whoever repeats it has other folders
     words = ["OUT" if before == "--out" else word for before, word in zip(sys.argv, words)]
+    words = [Path(word).name if word.startswith("/") else word for word in words]
     program = str(Path(program).resolve()).removeprefix(f"{ROOT}/")
     result = {
         "name": name,

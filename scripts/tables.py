@@ -129,7 +129,7 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
 def quality(results: Results) -> str:
     """On each test set. A star: p < 0.05 by paired bootstrap, for every seed."""
     rows = []
-    for training in dict((training[0], training) for training in LARGE).values():  # the longest
+    for training in {training[0]: training for training in LARGE}.values():  # the longest
         both = runs(results, training, TWO)
         for test in (*inside(both[1][0]), NEWS):
             bleu, chrf = (partial(score, test=test, metric=metric) for metric in ("bleu", "chrf"))
