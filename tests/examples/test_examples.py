@@ -168,7 +168,7 @@ def test_the_benchmark(mode, rows):
 
 def test_a_result_is_appended(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "FILE", tmp_path / "results.jsonl")
-    monkeypatch.setattr("sys.argv", [str(ROOT / "scripts/benchmark"), "decode", "--beam", "4", "/a/b"])
+    monkeypatch.setattr("sys.argv", [f"{ROOT}/scripts/benchmark", "decode", "--beam", "4", "/a/b"])
     for speed in (1, 2):
         results.append("speed/x", {"speed": speed}, 7)
     found = results.load()["speed/x"]
