@@ -92,8 +92,11 @@ class Study:
 
     # ----------------------------------------------------------------------------- corpus
 
-    def corpus(self, folders: list[Path], shares: dict[str, float]) -> None:
-        """Held-out text by name, training text sampled by origin, and the binary data."""
+    def corpus(
+        self, folders: list[Path], shares: dict[str, float], subword_model: Path | None
+    ) -> None:
+        """Held-out text by name, training text sampled by origin, and the binary data, for a new
+        vocabulary or for that of a model."""
         self.text.mkdir(parents=True, exist_ok=True)
         names: dict[str, dict[str, Path]] = {"valid": {}, "test": {}}
         for split, homes in names.items():
@@ -118,11 +121,14 @@ class Study:
             write_lines(self.text / f"thinned.{language}", valid[::THINNED])
             more = [*joined(lines), *with_symbols([lines[i] for i in with_symbol])]
             write_lines(self.text / f"train.{language}", [*lines, *more])
+        vocabulary = ("--vocab-size", VOCABULARY, "--character-coverage", COVERAGE)
+        if subword_model:
+            vocabulary = ("--subword-model", subword_model)
         resmlp_mt(
-            *("prepare", "-s", self.source, "-t", self.target, "--vocab-size", VOCABULARY),
+            *("prepare", "-s", self.source, "-t", self.target, *vocabulary),
             *("--trainpref", self.text / "train", "--validpref", self.text / "valid"),
             *("--testpref", ",".join(str(self.text / f"test.{name}") for name in names["test"])),
-            *("--out", self.out / "data", "--character-coverage", COVERAGE),
+            *("--out", self.out / "data"),
         )
 
     def _sampled(self, folders: list[Path], shares: dict[str, float]) -> list[list[str]]:
@@ -470,6 +476,8 @@ def parse_args() -> argparse.Namespace:
     )
     help = "how often to take each pair of an origin, such as win32=0.3 tatoeba=2 (default: once)"
     making.add_argument("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)
+    help = "of the model that is to be trained on (default: new subwords)"
+    making.add_argument("--subword-model", type=Path, metavar="FILE", help=help)
     counts = {"train": "+", "trial": "+", "score": "+", "lead": 2, "publish": 1}
     for name, systems in counts.items():
         action = actions.add_parser(name)
@@ -502,7 +510,7 @@ def main() -> None:
     args = parse_args()
     study = Study(args)
     if args.action == "corpus":
-        study.corpus(args.folders, dict(args.share))
+        study.corpus(args.folders, dict(args.share), args.subword_model)
     elif args.action in ("score", "lead"):
         getattr(study, args.action)(args.systems)
     elif args.action == "card":

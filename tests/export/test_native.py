@@ -202,7 +202,7 @@ def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
         "OMP_NUM_THREADS": "1",
     }
     program = [sys.executable, NATIVE.parent / "tests/support/hostile_native.py", *folders]
-    done = subprocess.run(program, capture_output=True, text=True, env=environment)
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
     refused, translated = map(int, re.findall(r"\d+", done.stdout))
     assert refused > 1000 and translated > 100

@@ -58,7 +58,7 @@ def test_a_worker_that_dies(corpus, two, tmp_path):
     """The other ends with an error; the same command resumes."""
     options, logs = words(corpus.data, tmp_path), tmp_path / "logs"
     with together("fairseq-train", options, logs) as processes:
-        wait_for_update(processes[0], logs / "0.log", 7)
+        wait_for_update(processes[0], 7)
         processes[1].kill()
         assert processes[0].wait() == 1
     both_end("fairseq-train", options, tmp_path / "again")
@@ -71,7 +71,7 @@ def test_another_number_of_processes(corpus, two, tmp_path, after):
     """A signal to one process stops both at the same update; as many or one resumes there."""
     logs, log = tmp_path / "first", tmp_path / "then" / "0.log"
     with together("fairseq-train", words(corpus.data, tmp_path), logs) as processes:
-        wait_for_update(processes[0], logs / "0.log", 7)
+        wait_for_update(processes[0], 7)
         processes[1].terminate()
         assert {process.wait() for process in processes} == {128 + signal.SIGTERM}
     (stopped,) = re.findall(r"stopped at update (\d+)", (logs / "0.log").read_text())

@@ -82,8 +82,7 @@ def test_a_second_process_is_refused_and_a_killed_one_lets_go(tmp_path, monkeypa
 
     monkeypatch.setattr("resmlp_mt.files.GRACE", 0)
     other = Forked(hold, log)
-    while not (log.exists() and log.read_text()):
-        time.sleep(0.01)
+    other.until(lambda text: "held" in text)
     with pytest.raises(UserError, match=f"another process is working in {folder}"), lock(folder):
         pass
     other.kill()

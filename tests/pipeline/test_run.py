@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -247,9 +246,7 @@ def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
     for step in STEPS:
         log = tmp_path / f"{step.replace('/', '-')}.log"
         process = Forked(lambda: sys.exit(main(words)), log)
-        while not log.exists() or f"{step}] " not in log.read_text(encoding="utf-8"):
-            assert process.exitcode is None, log.read_text(encoding="utf-8")
-            time.sleep(0.005)
+        process.until(lambda text, begun=f"{step}] ": begun in text)
         if step == "2/5":
             os.kill(process.pid, signal.SIGSTOP)  # so that it cannot end before the second asks
             refused("another process is working in run", *words)

@@ -1,9 +1,12 @@
 """fairseq's programs in forked processes, which saves the imports: alone, or two over gloo."""
 
 import contextlib
+import faulthandler
+import gc
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -19,7 +22,8 @@ from tqdm import tqdm
 
 
 class Forked(ForkProcess):
-    """A process that calls *function*, with its output in *log*. An exception is its failure."""
+    """A process that calls *function*, with its output in *log*. An exception is its failure; after
+    ten minutes the process ends with its traceback in the log, so that no test waits forever."""
 
     def __init__(self, function: Callable[[], None], log: Path):
         super().__init__()
@@ -31,9 +35,18 @@ class Forked(ForkProcess):
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
+        faulthandler.register(signal.SIGALRM, file=sys.stderr, chain=True)
+        signal.alarm(600)
+        gc.freeze()  # destructors of the parent's garbage may wait for threads that are not here
         # killed while it draws a bar, it would keep the lock that processes share
         tqdm.set_lock(threading.RLock())
         self._function()
+
+    def until(self, come: Callable[[str], bool]) -> None:
+        """Wait for something in its log."""
+        while not (self._log.exists() and come(self._log.read_text())):
+            assert self.exitcode is None, f"ended:\n{self._log.read_text()}"
+            time.sleep(0.005)
 
     def wait(self) -> int:
         """Its exit status."""
@@ -59,14 +72,10 @@ def forked(program: str, arguments: Sequence, log: Path) -> Forked:
     return Forked(run, log)
 
 
-def wait_for_update(process: Forked, log: Path, update: int) -> None:
+def wait_for_update(process: Forked, update: int) -> None:
     """Until fairseq-train has logged that it made this update or a later one."""
-    while True:
-        made = re.findall(r'"num_updates": "(\d+)"', log.read_text() if log.exists() else "")
-        if made and int(made[-1]) >= update:
-            return
-        assert process.exitcode is None, log.read_text()
-        time.sleep(0.002)
+    logged = r'"num_updates": "(\d+)"'
+    process.until(lambda text: update <= max(map(int, re.findall(logged, text)), default=0))
 
 
 @contextlib.contextmanager

@@ -47,8 +47,7 @@ def test_the_child_ends_with_its_parent(tmp_path, number, status):
         sys.exit(run_main(lambda: run_command("sleeper", command, tmp_path / "log", print)))
 
     parent = Forked(sleep, output)
-    while not (output.exists() and output.read_text().endswith("\n")):
-        time.sleep(0.01)
+    parent.until(lambda text: text.endswith("\n"))
     child = int(output.read_text())
     os.kill(parent.pid, number)
     assert parent.wait() == status
