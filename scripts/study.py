@@ -455,7 +455,7 @@ def forget_folders(path: Path) -> None:
     parts = [state["cfg"][part] for part in ("common", "checkpoint", "task")]
     for options in [model_options(state), *parts]:
         options = options if isinstance(options, dict) else vars(options)
-        for name in ("user_dir", "save_dir", "continue_once", "data"):
+        for name in ("user_dir", "save_dir", "continue_once", "finetune_from_model", "data"):
             if name in options:
                 options[name] = None
     write_checkpoint(state, path)
