@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import re
 import shlex
 import subprocess
 import sys
@@ -21,7 +20,7 @@ def load() -> dict[str, dict]:
         return {result["name"]: result for result in map(json.loads, lines)}
 
 
-def append(name: str, numbers: dict, seed: int) -> None:
+def append(name: str, numbers: dict, seed: int = 1) -> None:
     """Add a line with the command that is running, the commit and the machine."""
     program, *words = sys.argv
     # whoever repeats it has other folders
@@ -54,17 +53,18 @@ def spread(value: dict) -> str:
 
 def commit() -> str:
     """The short hash of HEAD, with a plus sign if a tracked file outside docs differs from it."""
-    git = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*"]
-    changed = ["git", "-C", str(ROOT), "status", "--porcelain", "-uno", "--", ".", ":!docs"]
-    head, dirty = (
-        subprocess.run(words, capture_output=True, text=True).stdout.strip()
-        for words in (git, changed)
-    )
-    return f"{head or 'unknown'}{'+' if dirty else ''}"
+    head = git("describe", "--always", "--exclude=*")
+    changed = git("status", "--porcelain", "-uno", "--", ".", ":!docs")
+    return f"{head or 'unknown'}{'+' if changed else ''}"
+
+
+def git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 # CPU features that decide which products are fast, the strongest first
-FEATURES = ("amx_int8", "avx512_bf16", "avx512_vnni", "avx512f", "avx_vnni", "avx2")
+FEATURES = ("amx_int8", "avx512_bf16", "avx512_vnni", "avx512_f", "avx_vnni", "avx2")
 # environment variables that limit a library to fewer of them
 LIMITS = (
     *("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"),
@@ -78,16 +78,11 @@ def machine() -> str:
 
 
 def cpu() -> dict:
-    """Its name, its features by /proc/cpuinfo, those that PyTorch uses, and limits that are set."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-        name = re.search(r"model name.*: (.*)", text)[1]
-        flags = re.search(r"flags\s*: (.*)", text)[1].split()
-    except (OSError, TypeError):
-        name, flags = platform.processor() or platform.machine(), []
+    """Its name, its features, those that PyTorch uses, and limits that are set."""
+    known = torch.cpu.get_capabilities()
     return {
-        "name": name,
-        "features": [feature for feature in FEATURES if feature in flags],
+        "name": known.get("cpu_name", platform.machine()),
+        "features": [feature for feature in FEATURES if known.get(feature)],
         "pytorch": torch.backends.cpu.get_cpu_capability(),
         "limits": {name: os.environ[name] for name in LIMITS if name in os.environ},
     }
@@ -98,5 +93,5 @@ def cpu_label(cpu: dict) -> str:
     maker = "AMD EPYC" if "AMD" in cpu["name"] else "Intel Xeon"
     if cpu["limits"]:
         return f"the same {maker} limited to {cpu['pytorch']}"
-    known = {"amx_int8": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512"}
+    known = {"amx_int8": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512_f": "AVX-512"}
     return f"{maker}, {next((known[f] for f in known if f in cpu['features']), 'AVX2')}"
