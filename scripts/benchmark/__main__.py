@@ -4,9 +4,8 @@
   python scripts/benchmark decode --quick       # small sizes, to see that it runs
   python scripts/benchmark decode --arch resmlp_mt_6 'resmlp_mt_6 --token-mixing toeplitz' --parts
   python scripts/benchmark decode --exported int8 --ctranslate2 int8
-  python scripts/benchmark train --optimizer muon
+  python scripts/benchmark train
   python scripts/benchmark text --folder exported --input test.en
-  python scripts/benchmark gpu --device cuda    # before a large training
 
 Times are medians with the lowest and the highest repeat. Except in text, weights and tokens are
 random and the number of tokens is forced. Leave the machine alone while it runs. Beside a CPU that
@@ -23,32 +22,23 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 import results
 import torch
 
-from resmlp_mt.cli.arguments import WHOLE, Parser, count
+from resmlp_mt.cli.arguments import FILE, WHOLE, Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 
-# default of each option, and with --quick
-DEFAULTS = {
-    "arch": (["resmlp_mt_6"], ["resmlp_mt_tiny"]),
-    "vocabulary": (32768, 1000),
-    "sentences": (64, 4),
-    "tokens": (4096, 64),
-    "repeats": (5, 2),
-    "updates": (200, 2),
-    "source_length": (25, 5),
-    "target_length": ([25], [10]),
-}
+QUICK = {"arch": ["resmlp_mt_tiny"], "vocabulary": 1000, "sentences": 4, "tokens": 64}
+QUICK |= {"length": 10, "repeats": 2}
 
 
 def parse_args() -> Namespace:
     parser = Parser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("mode", choices=("decode", "train", "text", "gpu"))
+    add("mode", choices=("decode", "train", "text"))
     help = (
         "our models, each with options of fairseq-train: 'resmlp_mt_6 --decoder-layers 3'; the "
         "Transformer has the sizes of the first (default: resmlp_mt_6)"
     )
-    add("--arch", nargs="+", metavar="'NAME OPTIONS'", help=help)
+    add("--arch", nargs="+", default=["resmlp_mt_6"], metavar="'NAME OPTIONS'", help=help)
     help = "decode: also without packed weights, and under fairseq's search"
     add("--parts", action="store_true", help=help)
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
@@ -57,47 +47,42 @@ def parse_args() -> Namespace:
     help = "decode, text: by the graph, where the native runtime is installed, too"
     add("--graph", action="store_true", help=help)
     add("--ctranslate2", **several, help="decode, text: the Transformer in CTranslate2")
-    add("--vocabulary", **WHOLE, help="number of tokens in the dictionary (default: 32768)")
-    add("--sentences", **WHOLE, help="sentences of a batch, lines of --input (default: 64)")
+    help = "tokens of the dictionary (default: 32768)"
+    add("--vocabulary", **WHOLE, default=32768, help=help)
+    help = "sentences of a batch, lines of --input (default: 64)"
+    add("--sentences", **WHOLE, default=64, help=help)
     add("--beam", **WHOLE, default=4, help="(default: 4)")
-    add("--source-length", **WHOLE, help="tokens (default: 25)")
-    add("--target-length", type=count, nargs="+", metavar="N", help="tokens (default: 25)")
-    add("--tokens", **WHOLE, help="target tokens of a training step (default: 4096)")
-    help = "train: (default: adagrad, the paper's)"
-    add("--optimizer", choices=("adagrad", "muon"), default="adagrad", help=help)
-    add("--updates", **WHOLE, help="gpu: updates of each training (default: 200)")
-    add("--folder", type=Path, nargs="+", metavar="DIR", help="text: exported models")
-    add("--input", type=Path, metavar="FILE", help="text: lines to translate")
-    help = "text: fairseq's checkpoint for CTranslate2, with the subwords of the first folder"
-    add("--transformer", type=Path, metavar="FILE", help=help)
+    help = "tokens of each source and target (default: 25)"
+    add("--length", **WHOLE, default=25, help=help)
+    help = "target tokens of a training step (default: 4096)"
+    add("--tokens", **WHOLE, default=4096, help=help)
+    add("--folder", type=Path, metavar="DIR", help="text: an exported model")
+    add("--input", **FILE, help="text: lines to translate")
+    help = "text: fairseq's checkpoint for CTranslate2, with the subwords of --folder"
+    add("--transformer", **FILE, help=help)
     add("--data", type=Path, metavar="DIR", help="text: the binary data of --transformer")
     add("--quick", action="store_true", help="small sizes, to see that it runs")
-    add("--repeats", **WHOLE, help="timed runs of each (default: 5)")
+    add("--repeats", **WHOLE, default=5, help="timed runs of each (default: 5)")
     add("--threads", **WHOLE, default=torch.get_num_threads(), help="(default: PyTorch's)")
     add("--device", choices=("cpu", "cuda"), default="cpu")
-    add("--seed", type=int, default=1, metavar="N", help="of weights and tokens (default: 1)")
     add("--result", metavar="NAME", help="add a line of that name to docs/results/results.jsonl")
+    if "--quick" in sys.argv:
+        parser.set_defaults(**QUICK)
     args = parser.parse_args()
-    for name, values in DEFAULTS.items():
-        if getattr(args, name) is None:
-            setattr(args, name, values[args.quick])
     if args.device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch finds no GPU here")
-    if args.device == "cuda" and args.exported:
-        raise UserError("--exported: it runs on a CPU: leave off --device cuda")
-    if args.mode == "text" and args.ctranslate2 and not (args.transformer and args.data):
-        raise UserError("--ctranslate2: give --transformer and --data, too")
+    if args.device == "cuda" and (args.exported or args.mode == "text"):
+        raise UserError("--device cuda: an exported model runs on a CPU")
     return args
 
 
 def main() -> None:
     args = parse_args()
     torch.set_num_threads(args.threads)
-    import gpu
     import modes
     import text
 
-    known = {"decode": modes.decode, "train": modes.train, "text": text.main, "gpu": gpu.main}
+    known = {"decode": modes.decode, "train": modes.train, "text": text.by_line}
     device = torch.cuda.get_device_name() if args.device == "cuda" else results.machine()
     cpu = results.cpu()
     print(f"{device}, {args.threads} threads, torch {torch.__version__}, {args.dtype}")
@@ -106,7 +91,7 @@ def main() -> None:
     if args.result:
         where = {"cpu": cpu} if args.device == "cpu" else {"gpu": device}
         setting = {"threads": args.threads, "dtype": args.dtype, **where}
-        results.append(args.result, {**setting, args.mode: found}, args.seed)
+        results.append(args.result, {**setting, args.mode: found})
 
 
 if __name__ == "__main__":

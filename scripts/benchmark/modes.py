@@ -4,8 +4,8 @@ import os
 import warnings
 from argparse import Namespace
 from functools import partial
+from itertools import product
 
-import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from measuring import timed
 from models import Models
@@ -18,76 +18,62 @@ from resmlp_mt.muon import Muon, mark_matrices
 
 
 def decode(args) -> dict:
-    """Translate the same sentences into each target length."""
+    """All systems translate the same sentences."""
     models = Models(args)
-    batch = models.batch(args.sentences, args.source_length)
+    batch = models.batch(args.sentences)
     systems = {name: in_fairseq(models.build(name), models, batch) for name in models.options}
     for name in models.ours:
         if args.parts:
             systems |= parts(name, models, batch)
-        for engine in engines(args.graph):
-            for precision in args.exported:
-                label, graph = f"{name}, {engine} {precision}", engine == "graph"
-                systems[label] = exported(name, precision, models, batch, graph)
+        for engine, precision in product(engines(args.graph), args.exported):
+            label, graph = f"{name}, {engine} {precision}", engine == "graph"
+            systems[label] = exported(name, precision, models, batch, graph)
     systems |= {f"CTranslate2 {p}": in_ctranslate2(p, models, batch) for p in args.ctranslate2}
-    lines = []
-    for length in args.target_length:
-        for name, translate in systems.items():
-            if translate(length) != {length}:
-                raise UserError(f"{name} does not write {length} tokens")
-        runs = {name: partial(translate, length) for name, translate in systems.items()}
-        title = f"Decoding {args.sentences} x {args.beam} hypotheses, {length} tokens"
-        tokens = args.sentences * (length + 1)
-        columns = timed(title, runs, args, tokens, length + 1)
-        lines.append({"target_tokens": length, "columns": columns})
+    for name, translate in systems.items():
+        if translate() != {args.length}:
+            raise UserError(f"{name} does not write {args.length} tokens")
+    print(f"Decoding {args.sentences} x {args.beam} hypotheses, {args.length} tokens\n")
+    columns = timed(systems, args.repeats, args.length + 1)
     return {
         "sentences": args.sentences,
         "beam": args.beam,
-        "source_tokens": args.source_length,
-        "models": models.sizes(),
-        "lines": lines,
+        "source_tokens": args.length,
+        "models": models.parameters,
+        "lines": [{"target_tokens": args.length, "columns": columns}],
     }
 
 
 def train(args) -> dict:
-    """A step is fairseq's: the forward pass with label-smoothed loss, the backward pass and the
-    optimizer's, Adagrad's as in the paper or Muon's as in our recipe. bfloat16 is --precision bf16:
-    weights stay float32."""
+    """A step is fairseq's, with label-smoothed loss and Muon as in the recipe mixed. bfloat16 is
+    --precision bf16: weights stay float32."""
     models = Models(args)
     built = {name: models.build(name) for name in models.options}
     os.environ[AUTOCAST] = args.dtype if args.dtype == "bfloat16" else ""
     if args.dtype == "bfloat16":
         built = {name: model.float() for name, model in built.items()}
-    optimizers = {name: optimizer_of(model, args.optimizer) for name, model in built.items()}
+    for model in built.values():
+        mark_matrices(model)
+    settings = {"lr": 1e-4, "weight_decay": 0.0}
+    optimizers = {name: Muon(model.parameters(), **settings) for name, model in built.items()}
     criterion = LabelSmoothedCrossEntropyCriterion(models.task, False, 0.1)
     through_fairseq = Namespace(backward=Tensor.backward)
     warnings.simplefilter("ignore", FutureWarning)  # fairseq's own
+    batch = models.batch(max(1, args.tokens // (args.length + 1)))
 
-    def step(name: str, batch: dict) -> None:
+    def step(name: str) -> None:
         models.task.train_step(batch, built[name], criterion, through_fairseq, 0)
         optimizers[name].step()
         optimizers[name].zero_grad()
 
-    lines = []
-    for length in args.target_length:
-        batch = models.training_batch(args.source_length, length)
-        runs = {name: partial(step, name, batch) for name in built}
-        for run in runs.values():
-            run()
-        title = f"Training, {batch['ntokens']:,} target tokens per step"
-        columns = timed(title, runs, args, batch["ntokens"], 1)
-        setting = {"tokens_per_step": batch["ntokens"], "target_tokens": length}
-        lines.append({**setting, "columns": columns})
+    runs = {name: partial(step, name) for name in built}
+    for run in runs.values():
+        run()
+    print(f"Training, {batch['ntokens']:,} target tokens per step\n")
+    columns = timed(runs, args.repeats, 1)
+    line = {"tokens_per_step": batch["ntokens"], "target_tokens": args.length, "columns": columns}
     return {
-        "source_tokens": args.source_length,
-        "optimizer": args.optimizer,
-        "models": models.sizes(),
-        "lines": lines,
+        "source_tokens": args.length,
+        "optimizer": "muon",
+        "models": models.parameters,
+        "lines": [line],
     }
-
-
-def optimizer_of(model, name: str) -> torch.optim.Optimizer:
-    if name == "adagrad":
-        return torch.optim.Adagrad(model.parameters(), lr=1e-4)
-    mark_matrices(model)
-    return Muon(model.parameters(), lr=1e-4, weight_decay=0.0)

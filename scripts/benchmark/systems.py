@@ -1,6 +1,6 @@
-"""What translates a batch into a forced number of tokens: fairseq, our exports, CTranslate2.
+"""What translates a batch into ``--length`` tokens: fairseq, our exports, CTranslate2.
 
-Each function returns another one, from the number of tokens to the lengths of the outputs."""
+Each function returns another one, which translates and gives the lengths of its outputs."""
 
 import tempfile
 from argparse import Namespace
@@ -11,37 +11,31 @@ from pathlib import Path
 import torch
 from fairseq.models.transformer import TransformerModelBase
 from fairseq.sequence_generator import SequenceGenerator
-from models import Models
-from omegaconf import OmegaConf
+from models import LANGUAGES, Models
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.inference import fold_
 
-Translate = Callable[[int], set[int]]
-
-
-def make_ready(model, beam: int, packed: bool = True):
-    """What ``fairseq-generate`` does to a model before it translates; without *packed*, all but
-    our packed weights."""
-    model.eval()
-    cfg = OmegaConf.create({"generation": {"beam": beam, "print_alignment": None}})
-    if packed:
-        model.prepare_for_inference_(cfg)
-    else:
-        TransformerModelBase.prepare_for_inference_(model, cfg)
-        fold_(model)
-    return model
+Translate = Callable[[], set[int]]
 
 
 def in_fairseq(
     model, models: Models, batch: dict, packed: bool = True, search: type | None = None
 ) -> Translate:
-    """As ``fairseq-generate`` does it. *search*: another one than the model's own."""
+    """As ``fairseq-generate`` does it. *packed*: with our packed weights; *search*: another one
+    than the model's own."""
     args = models.args
-    make_ready(model, args.beam, packed)
+    cfg = Namespace(generation=Namespace(beam=args.beam))
+    model.eval()
+    if packed:
+        model.prepare_for_inference_(cfg)
+    else:
+        TransformerModelBase.prepare_for_inference_(model, cfg)
+        fold_(model)
+    length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
 
-    def translate(length: int) -> set[int]:
-        options = Namespace(beam=args.beam, max_len_a=0, max_len_b=length, min_len=length)
+    def translate() -> set[int]:
+        options = Namespace(beam=args.beam, **length)
         generator = models.task.build_generator([model], options, seq_gen_cls=search)
         found = models.task.inference_step(generator, [model], batch)
         return {len(hypothesis["tokens"]) - 1 for beams in found for hypothesis in beams}
@@ -70,20 +64,19 @@ def exported(name: str, precision: str, models: Models, batch: dict, graph: bool
     from resmlp_mt.export import graphs
     from resmlp_mt.export.runtime import BeamSearch
 
-    model = make_ready(models.build(name), models.args.beam)
+    args, model = models.args, models.build(name).eval()
     output = model.decoder.output_projection
     bias = torch.zeros(output.out_features) if output.bias is None else output.bias.detach()
-    bias[
-        models.task.source_dictionary.eos()
-    ] = -1e4  # the limit ends sentences, as it does elsewhere
+    # the limit ends sentences, as it does elsewhere
+    bias[models.task.source_dictionary.eos()] = -1e4
     output.bias = torch.nn.Parameter(bias)
     limits = [model.encoder.max_source_positions, model.decoder.max_target_positions]
     files, sizes = graphs.exported(model, precision)
-    search = BeamSearch(files, {**sizes, "positions": limits}, models.args.threads, graph)
+    search = BeamSearch(files, {**sizes, "positions": limits}, args.threads, graph)
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
 
-    def translate(length: int) -> set[int]:
-        found = search.search(sources, models.args.beam, 1.0, 0, length)
+    def translate() -> set[int]:
+        found = search.search(sources, args.beam, 1.0, 0, args.length)
         return {len(tokens) for hypotheses in found for _, tokens in hypotheses}
 
     return translate
@@ -91,24 +84,27 @@ def exported(name: str, precision: str, models: Models, batch: dict, graph: bool
 
 def in_ctranslate2(precision: str, models: Models, batch: dict) -> Translate:
     """The Transformer."""
-    model, options = models.build("transformer"), models.options["transformer"]
+    args, dictionary = models.args, models.task.source_dictionary
+    # the converter makes NumPy arrays, which have no bfloat16
+    weights = models.build("transformer").cpu().float().state_dict()
     with tempfile.TemporaryDirectory() as name:
-        out = Path(name) / "converted"
-        convert(model, options, models.task, precision, out)
-        translator = load_converted(out, precision, models.args)
-    symbols = models.task.source_dictionary.symbols
+        for language in LANGUAGES:
+            dictionary.save(f"{name}/dict.{language}.txt")
+        path = Path(name, "model.pt")
+        torch.save({"args": models.options["transformer"], "model": weights}, path)
+        translator = converted(path, path.parent, precision, args)
     rows = batch["net_input"]["src_tokens"].tolist()
-    sources = [[symbols[token] for token in row[:-1]] for row in rows]
+    sources = [[dictionary.symbols[token] for token in row[:-1]] for row in rows]
 
-    def translate(length: int) -> set[int]:
+    def translate() -> set[int]:
         # CTranslate2 stops at the longest length without a step for EOS: with one token more it
         # makes as many steps as fairseq
         found = translator.translate_batch(
             sources,
-            beam_size=models.args.beam,
-            num_hypotheses=models.args.beam,  # fairseq returns all of them, too
-            min_decoding_length=length + 1,
-            max_decoding_length=length + 1,
+            beam_size=args.beam,
+            num_hypotheses=args.beam,  # fairseq returns all of them, too
+            min_decoding_length=args.length + 1,
+            max_decoding_length=args.length + 1,
             max_input_length=0,
         )
         return {len(tokens) - 1 for result in found for tokens in result.hypotheses}
@@ -116,28 +112,17 @@ def in_ctranslate2(precision: str, models: Models, batch: dict) -> Translate:
     return translate
 
 
-def convert(model, options: Namespace, task, precision: str, out: Path) -> None:
-    """Write fairseq's Transformer for CTranslate2."""
+def converted(model: Path, data: Path, precision: str, args):
+    """A ``ctranslate2.Translator`` of a checkpoint of fairseq's Transformer. *data*: the folder of
+    its dictionaries."""
     try:
-        from ctranslate2.converters import FairseqConverter
+        import ctranslate2
     except ImportError as error:
         raise UserError(f"--ctranslate2: {error}: pip install ctranslate2") from None
-    options = Namespace(**vars(options))
-    options.task, options.source_lang, options.target_lang = "translation", "source", "target"
-    # the converter makes NumPy arrays, which have no bfloat16
-    weights = {name: value.detach().cpu().float() for name, value in model.state_dict().items()}
-    with tempfile.TemporaryDirectory() as name:
-        task.source_dictionary.save(f"{name}/dict.source.txt")
-        task.target_dictionary.save(f"{name}/dict.target.txt")
-        torch.save({"args": options, "model": weights}, f"{name}/model.pt")
-        quantization = None if precision == "float32" else precision
-        FairseqConverter(f"{name}/model.pt", name).convert(str(out), quantization=quantization)
-
-
-def load_converted(folder: Path, precision: str, args):
-    """A ``ctranslate2.Translator``."""
-    import ctranslate2
-
-    return ctranslate2.Translator(
-        str(folder), args.device, compute_type=precision, intra_threads=args.threads
-    )
+    quantization = None if precision == "float32" else precision
+    with tempfile.TemporaryDirectory() as out:
+        converter = ctranslate2.converters.FairseqConverter(str(model), str(data))
+        converter.convert(out, quantization=quantization, force=True)
+        return ctranslate2.Translator(
+            out, args.device, compute_type=precision, intra_threads=args.threads
+        )

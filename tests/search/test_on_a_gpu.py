@@ -1,4 +1,5 @@
-"""What a GPU would do, counted without one: all tensors on it, few launches, few waits."""
+"""What a GPU would do, counted without one: all tensors on it, few launches, few waits. Where there
+is one, it computes what the CPU does."""
 
 from collections import Counter
 from pathlib import Path
@@ -8,7 +9,7 @@ from unittest import mock
 import pytest
 import torch
 from fairseq_programs import process
-from helpers import TOKEN_MIXING, build_model
+from helpers import TOKEN_MIXING, build_model, gap
 from test_search import batch_of
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -80,6 +81,31 @@ def test_results_come_by_one_transfer(monkeypatch):
     with Operations() as counted:
         found.fetch()
     assert counted.counts.total() <= 20, counted.counts
+
+
+def computed(kind, device):
+    """Logits, gradients, and the translations by our search."""
+    model, dictionary = build_model(token_mixing=kind)
+    model.to(device)
+    batch = batch_of(dictionary, (10, 2, 5, 12))
+    source = batch["net_input"]["src_tokens"].to(device)
+    logits, _ = model(source, None, source.roll(1, 1))
+    logits.logsumexp(-1).sum().backward()
+    gradients = [parameter.grad.cpu() for parameter in model.parameters()]
+    model.prepare_for_inference_(SimpleNamespace(generation=SimpleNamespace(beam=4)))
+    generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=20)
+    found = generator.generate([model], {"net_input": {"src_tokens": source}})
+    tokens = [hypothesis["tokens"].tolist() for beams in found for hypothesis in beams]
+    return [logits.detach().cpu(), *gradients], tokens
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("kind", [kind for kind in TOKEN_MIXING if kind != "none"])
+def test_a_gpu_computes_what_the_cpu_does(kind):
+    """Without mixing the same tokens score the same in many orders: which is first is chance."""
+    (here, tokens), (there, others) = (computed(kind, device) for device in ("cpu", "cuda"))
+    assert max(map(gap, there, here)) < 1e-3
+    assert others == tokens
 
 
 DEVICE = "madeup"
