@@ -16,7 +16,7 @@ from resmlp_mt.cli.terminal import run_main
 SUBCOMMANDS = {
     "run": "all the steps from raw text to BLEU: prepare, train, average, translate, score",
     "prepare": "turn raw parallel text into fairseq's binary data",
-    "train": "train with a recipe, on one GPU, several, or several machines",
+    "train": "train with a recipe, on a CPU, one GPU or several",
     "average": "average the last checkpoints of a training",
     "translate": "translate a text line by line",
     "score": "compute BLEU and chrF of translations, with signatures",
