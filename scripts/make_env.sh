@@ -23,9 +23,7 @@ suits() { [[ $versions = *"$(version "$1" || echo none)"* ]]; }
 for each in python3 python3.12 python3.11 python3.13; do
   [ -n "$python" ] || ! suits $each || python=$each
 done
-[ -n "$python" ] || die "there is no Python $versions: install one"
-version "$python" >/dev/null || die "cannot run $python: name a Python, as in PYTHON=python3.11"
-suits "$python" || die "$python is not Python $versions: name one, as in PYTHON=python3.12"
+suits "${python:=python3}" || die "$python is not Python $versions: name one, as in PYTHON=python3.12"
 
 echo "making $dir with Python $(version "$python") (log: $dir.log)"
 rm -rf "$dir"
@@ -33,15 +31,10 @@ mkdir -p "$dir"
 touch "$dir/.made-by-make_env.sh"
 exec 3>&1 4>&2 >"$dir.log" 2>&1
 failed() {
-  echo >&3
   echo "make_env.sh: $(grep -iE "error|failed" "$dir.log" | head -1) (log: $dir.log)" >&4
 }
 trap failed ERR
-step() { # name the step that begins, after the seconds of the one before
-  printf "${began:+%4d s\n}" ${began:+$((SECONDS - began))} >&3
-  began=$SECONDS
-  printf "${1:+  %-48s}" "$@" >&3
-}
+step() { echo "  $*" >&3; }
 pins() { awk "/^[a-z]/ { keep = $1 } keep" "$here/requirements.txt"; }
 uv() { "$dir/bin/uv" pip "$@" --python "$dir/bin/python"; }
 checked() { uv install --no-deps --require-hashes "$@"; }
@@ -53,24 +46,18 @@ step "pinned packages"
 checked --only-binary :all: -r <(pins '!/^(antlr4-python3-runtime|fairseq-fixed)==/')
 
 # Three of fairseq's six extensions take most of its build, as they compile PyTorch's headers, and
-# nothing here loads them. This module, in place of PyTorch's, builds only the others, in parallel.
+# nothing here loads them. With this module in place of PyTorch's they may fail, and do so at once:
+# the headers come later, with PyTorch.
 step "fairseq"
 stand_in=$(cd "$dir" && pwd)/stand-in
 mkdir -p "$stand_in/torch/utils"
 cat >"$stand_in/torch/utils/cpp_extension.py" <<'END'
+from functools import partial
+
 from setuptools import Extension
-from setuptools.command.build_ext import build_ext
+from setuptools.command.build_ext import build_ext as BuildExtension
 
-
-class CppExtension(Extension):
-    pass
-
-
-class BuildExtension(build_ext):
-    def finalize_options(self):
-        super().finalize_options()
-        self.extensions = [e for e in self.extensions if not isinstance(e, CppExtension)]
-        self.parallel = True
+CppExtension = partial(Extension, optional=True)
 END
 # the setting, which nothing reads, keeps this build apart from others in uv's cache
 PYTHONPATH=$stand_in checked --no-build-isolation -r "$here/requirements.txt" \
@@ -85,5 +72,4 @@ UV_HTTP_RETRIES=1 uv install --torch-backend=auto "${torch[@]}" || {
 step "resmlp_mt${compiler:+ and its native runtime}"
 uv install --no-deps --no-build-isolation -e "$here/.." ${compiler:+"$here/../native"}
 uv check
-step
 touch "$dir/.complete"

@@ -6,13 +6,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 pins=scripts/requirements.txt
 
-command -v uv >/dev/null || { echo "pin.sh: error: uv: not found: pip install uv" >&2; exit 1; }
-new=$(mktemp -d)
-trap 'rm -rf "$new"' EXIT
-[ -e "$pins" ] && cp "$pins" "$new/pins"
+new=$(mktemp)
+trap 'rm "$new"' EXIT
+cp "$pins" "$new"
 # for each Python from 3.11 and every platform, with the hash of every file of a release
 uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-  --no-emit-index-url --no-emit-find-links --no-annotate --extra test --output-file "$new/pins" \
+  --no-emit-index-url --no-emit-find-links --no-annotate --extra test --output-file "$new" \
   "$@" setup.py scripts/torch.txt
 {
   cat <<END
@@ -20,7 +19,6 @@ uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-
 # release's files. Made from setup.py by scripts/pin.sh: do not edit, run that.
 END
   # neither PyTorch, nor the CUDA libraries that only some of its builds need
-  awk '/^[a-z]/ { keep = !/^(torch|triton|(cuda|nvidia)-[a-z0-9-]+)==/ } keep' "$new/pins"
-} >"$new/out"
-mv "$new/out" "$pins"
+  awk '/^[a-z]/ { keep = !/^(torch|triton|(cuda|nvidia)-[a-z0-9-]+)==/ } keep' "$new"
+} >"$pins"
 echo "$pins: $(grep -c == "$pins") pins"
