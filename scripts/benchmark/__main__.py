@@ -44,8 +44,6 @@ def parse_args() -> Namespace:
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     several = {"nargs": "+", "default": [], "choices": ("float32", "int8")}
     add("--exported", **several, help="decode: our models as they are exported")
-    help = "decode, text: by the graph, where the native runtime is installed, too"
-    add("--graph", action="store_true", help=help)
     add("--ctranslate2", **several, help="decode, text: the Transformer in CTranslate2")
     help = "tokens of the dictionary (default: 32768)"
     add("--vocabulary", **WHOLE, default=32768, help=help)

@@ -25,9 +25,9 @@ def decode(args) -> dict:
     for name in models.ours:
         if args.parts:
             systems |= parts(name, models, batch)
-        for engine, precision in product(engines(args.graph), args.exported):
-            label, graph = f"{name}, {engine} {precision}", engine == "graph"
-            systems[label] = exported(name, precision, models, batch, graph)
+        for engine, precision in product(engines(), args.exported):
+            system = exported(name, engine, precision, models, batch)
+            systems[f"{name}, {engine} {precision}"] = system
     systems |= {f"CTranslate2 {p}": in_ctranslate2(p, models, batch) for p in args.ctranslate2}
     for name, translate in systems.items():
         if translate() != {args.length}:

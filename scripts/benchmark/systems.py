@@ -52,14 +52,12 @@ def parts(name: str, models: Models, batch: dict) -> dict[str, Translate]:
     }
 
 
-def engines(graph: bool) -> list[str]:
-    """What runs an export: the native runtime where it is installed, ONNX Runtime elsewhere, both
-    if *graph* asks for it."""
-    native = find_spec("resmlp_mt_native") is not None
-    return ["native"] * native + ["graph"] * (graph or not native)
+def engines() -> list[str]:
+    """What runs an export: the native runtime where it is installed, and ONNX Runtime."""
+    return ["native", "graph"] if find_spec("resmlp_mt_native") else ["graph"]
 
 
-def exported(name: str, precision: str, models: Models, batch: dict, graph: bool) -> Translate:
+def exported(name: str, engine: str, precision: str, models: Models, batch: dict) -> Translate:
     """Our model as ``resmlp-mt export`` writes it."""
     from resmlp_mt.export import graphs
     from resmlp_mt.export.runtime import BeamSearch
@@ -72,7 +70,8 @@ def exported(name: str, precision: str, models: Models, batch: dict, graph: bool
     output.bias = torch.nn.Parameter(bias)
     limits = [model.encoder.max_source_positions, model.decoder.max_target_positions]
     files, sizes = graphs.exported(model, precision)
-    search = BeamSearch(files, {**sizes, "positions": limits}, args.threads, graph)
+    config = {**sizes, "positions": limits}
+    search = BeamSearch(files, config, args.threads, engine == "graph")
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
 
     def translate() -> set[int]:

@@ -50,7 +50,7 @@ def by_line(args) -> dict:
         raise UserError("--ctranslate2: give --transformer and --data, too")
     name = args.folder.name
     labels = {"native": f"{name}, native", "graph": name}
-    systems = {labels[engine]: ours(args, engine) for engine in engines(args.graph)}
+    systems = {labels[engine]: ours(args, engine) for engine in engines()}
     systems |= {f"CTranslate2 {p}": theirs(args, p) for p in args.ctranslate2}
     lines = [line for line in read_text(args.input) if line.strip()][: args.sentences]
     first, *_ = systems.values()

@@ -155,7 +155,7 @@ def test_the_lead(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "mode, rows",
     [
-        ("decode --exported int8 --graph", ("transformer", "resmlp_mt_tiny .*, graph int8")),
+        ("decode --exported int8", ("transformer", "resmlp_mt_tiny .*, graph int8")),
         pytest.param("train", ("transformer",), marks=pytest.mark.soak),
     ],
 )
