@@ -3,7 +3,6 @@
 #
 #   scripts/wmt14.sh en-de                                      fetch 4.5 million pairs and train
 #   scripts/wmt14.sh en-fr                                      40 million pairs
-#   OUT=/data/wmt14 FROM=/data/text scripts/wmt14.sh en-de        the text is in FROM
 #   ARCH=transformer_wmt_en_de scripts/wmt14.sh en-de           the baseline
 #   LIMIT=20000 VOCAB_SIZE=8000 MAX_UPDATE=50 scripts/wmt14.sh en-de          to see that it runs
 #
@@ -15,11 +14,10 @@ target=${pair#en-}
 case $pair in
     en-de) pieces=32000 ;;
     en-fr) pieces=40000 ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 shift
-OUT=${OUT:-wmt14-$pair}     # folder for all results
-FROM=${FROM:-$OUT/text}     # folder of raw text: train.LANG, valid.LANG, test.LANG, plain or .gz
+OUT=${OUT:-wmt14-$pair}     # folder for all results; OUT/text has train.LANG, valid.LANG, test.LANG
 ARCH=${ARCH:-resmlp_mt_6}   # or resmlp_mt_12
 LIMIT=${LIMIT:-}            # pairs of each corpus; empty: all
 VOCAB_SIZE=${VOCAB_SIZE:-$pieces}
@@ -27,11 +25,11 @@ MAX_UPDATE=${MAX_UPDATE:-}  # empty: those of the recipe
 RUN=$OUT/$ARCH
 
 # Downloads what is not there; the test set comes last.
-compgen -G "$FROM/test.$target*" >/dev/null || "$(dirname "$0")/wmt14_text.sh" "$pair" "$FROM"
+compgen -G "$OUT/text/test.$target*" >/dev/null || "$(dirname "$0")/wmt14_text.sh" "$pair" "$OUT/text"
 
 # Joint BPE, punctuation normalised, repeated and unfit pairs left out.
-resmlp-mt prepare -s en -t "$target" --trainpref "$FROM/train" --validpref "$FROM/valid" \
-    --testpref "$FROM/test" --vocab-size "$VOCAB_SIZE" --character-coverage 0.99999 \
+resmlp-mt prepare -s en -t "$target" --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" \
+    --testpref "$OUT/text/test" --vocab-size "$VOCAB_SIZE" --character-coverage 0.99999 \
     --normalise --drop-duplicates --skip-invalid --max-ratio 1.5 ${LIMIT:+--limit "$LIMIT"} \
     --out "$OUT/data"
 

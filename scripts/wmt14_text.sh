@@ -34,29 +34,28 @@ while read -r archive folder checksum; do fetch "$archive" "$folder" "$checksum"
 
 member() { tar -xOf "$archives/$1" "$2" || die "$archives/$1 has no $2"; }
 segments() { sed -nE 's/^ *<seg[^>]*> *(.*[^ ]) *<\/seg>.*/\1/p'; } # the lines of an .sgm file
-train() { # LANG
+train_text() { # LANG
   member training-parallel-europarl-v7.tgz "training/europarl-v7.$target-en.$1"
   member training-parallel-commoncrawl.tgz "commoncrawl.$target-en.$1"
   member training-parallel-nc-v9.tgz "training/news-commentary-v9.$target-en.$1"
-  [ "$pair" = en-de ] && return
+  [ "$pair" = en-fr ] || return 0
   member training-parallel-un.tgz "un/undoc.2000.fr-en.$1"
   member training-giga-fren.tar "giga-fren.release2.fixed.$1.gz" | gzip -dc
 }
-valid() { # LANG
+valid_text() { # LANG
   [ "$pair" = en-de ] || member dev.tgz "dev/newstest2012.$1"
   member dev.tgz "dev/newstest2013.$1"
 }
-test_set() { # LANG; the same lines in both directions
+test_text() { # LANG; the same lines in both directions
   local side=src
   [ "$1" = en ] && side=ref
   member dev.tgz "dev/newstest2014-${target}en-$side.$1.sgm" | segments
 }
-for language in en "$target"; do
-  train "$language" >"$out/train.part" && mv "$out/train.part" "$out/train.$language"
-  valid "$language" >"$out/valid.part" && mv "$out/valid.part" "$out/valid.$language"
-  test_set "$language" >"$out/test.part" && mv "$out/test.part" "$out/test.$language"
-done
 for split in train valid test; do
+  for language in en "$target"; do
+    "${split}_text" "$language" >"$out/part"
+    mv "$out/part" "$out/$split.$language"
+  done
   lines=$(wc -l <"$out/$split.en")
   [ "$lines" = "$(wc -l <"$out/$split.$target")" ] || die "$out/$split.*: the sides differ in length"
   echo "$out/$split: $lines lines"

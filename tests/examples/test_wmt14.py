@@ -22,13 +22,13 @@ SMALL = (
 def commands(folder, pair):
     """The words of each ``resmlp-mt`` that the script calls, through a shell."""
     program = folder / "bin" / "resmlp-mt"
-    for made in (program.parent, folder / "corpora", folder / "out" / "resmlp_mt_tiny"):
+    for made in (program.parent, folder / "out" / "text", folder / "out" / "resmlp_mt_tiny"):
         made.mkdir(parents=True, exist_ok=True)
-    (folder / "corpora" / f"test.{pair[3:]}").touch()  # nothing is to be fetched
+    (folder / "out" / "text" / f"test.{pair[3:]}").touch()  # nothing is to be fetched
     program.write_text('#!/bin/sh\nprintf "%s\\t" "$@" && echo\n')
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-    variables = {"PATH": path, "OUT": "out", "FROM": "corpora", "ARCH": "resmlp_mt_tiny"}
+    variables = {"PATH": path, "OUT": "out", "ARCH": "resmlp_mt_tiny"}
     command = f"bash '{SCRIPTS / 'wmt14.sh'}' {pair} {SMALL}"
     done = shell(command, folder, **variables, VOCAB_SIZE="346", MAX_UPDATE="3")
     return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
@@ -39,7 +39,7 @@ def test_from_corpora_to_bleu(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # two updates of 32,768 tokens an epoch: the second is no update checkpoint
     for number, (split, count) in enumerate({"train": 1700, "valid": 20, "test": 20}.items()):
-        write_pairs(tmp_path / "corpora", split, ("en", "de"), pairs_of(count, number))
+        write_pairs(tmp_path / "out" / "text", split, ("en", "de"), pairs_of(count, number))
     for words in commands(tmp_path, "en-de"):
         said = ran(*words)
     run = tmp_path / "out" / "resmlp_mt_tiny"
