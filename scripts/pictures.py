@@ -12,15 +12,13 @@ LOOKS = {
     "lead/en-de/toeplitz, hold/1": ("Toeplitz A, En-De", "#0B61A4"),
     "lead/en-fr/toeplitz, hold/1": ("Toeplitz A, En-Fr", "#A4500B"),
 }
-WIDTH, HEIGHT = 13 * CM, 7 * CM
 
 
 @in_style
 def lead(results: dict[str, dict]) -> Figure:
     """The lead over the Transformer in training loss, with standard errors, and its power law."""
-    figure = new_figure(
-        WIDTH, HEIGHT, "The lead over the Transformer in training loss shrinks with the updates"
-    )
+    title = "The lead over the Transformer in training loss shrinks with the updates"
+    figure = new_figure(13 * CM, 7 * CM, title)
     axes = figure.subplots()
     for name, (label, color) in LOOKS.items():
         numbers = results[name]["numbers"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models import build_model
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import import_user_module, move_to_cuda
 from torch import Tensor
@@ -51,9 +51,8 @@ class Models:
 
     def build(self, name: str):
         """A model with random weights."""
-        options = self.options[name]
         torch.manual_seed(SEED)
-        model = ARCH_MODEL_REGISTRY[options.arch].build_model(options, self.task)
+        model = build_model(self.options[name], self.task)
         self.parameters[name] = sum(p.numel() for p in model.parameters())
         return model.to(device=self.args.device, dtype=getattr(torch, self.args.dtype))
 

@@ -7,9 +7,10 @@ from functools import partial
 from itertools import product
 
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.sequence_generator import SequenceGenerator
 from measuring import timed
 from models import Models
-from systems import engines, exported, in_ctranslate2, in_fairseq, parts
+from systems import engines, exported, in_ctranslate2, in_fairseq
 from torch import Tensor
 
 from resmlp_mt.errors import UserError
@@ -24,7 +25,9 @@ def decode(args) -> dict:
     systems = {name: in_fairseq(models.build(name), models, batch) for name in models.options}
     for name in models.ours:
         if args.parts:
-            systems |= parts(name, models, batch)
+            part = partial(in_fairseq, models.build(name), models, batch, packed=False)
+            systems[f"{name}, fairseq's search"] = part(search=SequenceGenerator)
+            systems[f"{name}, not packed"] = part()
         for engine, precision in product(engines(), args.exported):
             system = exported(name, engine, precision, models, batch)
             systems[f"{name}, {engine} {precision}"] = system

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import torch
 from fairseq.models.transformer import TransformerModelBase
-from fairseq.sequence_generator import SequenceGenerator
 from models import LANGUAGES, Models
 
 from resmlp_mt.errors import UserError
@@ -41,15 +40,6 @@ def in_fairseq(
         return {len(hypothesis["tokens"]) - 1 for beams in found for hypothesis in beams}
 
     return translate
-
-
-def parts(name: str, models: Models, batch: dict) -> dict[str, Translate]:
-    """The same model without packed weights, and under fairseq's search."""
-    model = models.build(name)
-    return {
-        f"{name}, fairseq's search": in_fairseq(model, models, batch, False, SequenceGenerator),
-        f"{name}, not packed": in_fairseq(model, models, batch, False),
-    }
 
 
 def engines() -> list[str]:
