@@ -25,7 +25,7 @@ from resmlp_mt.text.lines import read_text, write_lines
 HERE = Path(__file__).resolve().parent
 MODEL = HERE.parent / "mixed" / "model"
 SENTENCES = (
-    "I would buy the house if I had enough money.",
+    "The bridge was built two hundred years ago.",
     "The children are playing in the garden.",
 )
 HELD_OUT = 300  # sentences to validate, and as many to test
