@@ -1,6 +1,7 @@
 """Progress on standard error: a bar with the time left on a terminal, plain lines in a log."""
 
 import sys
+import threading
 
 from tqdm import tqdm
 
@@ -12,6 +13,7 @@ class Progress(tqdm):
     writes nothing to a log."""
 
     monitor_interval = 0  # tqdm's thread would be forked with the workers
+    _lock = threading.RLock()  # tqdm's own is shared with forks: one that is killed would keep it
 
     def __init__(self, what: str, total: int | None, unit: str):
         self.on_terminal = sys.stderr.isatty()

@@ -1,6 +1,7 @@
 """Exit status and last line of a command, closed streams, progress in a terminal and in a log."""
 
 import io
+import multiprocessing
 import os
 import re
 import signal
@@ -60,6 +61,22 @@ def test_a_stopped_command_says_whether_it_resumes(capsys):
     for name, more in (("train", ": the same command resumes it\n"), ("score", "\n")):
         assert run_main(main, name) == 130
         assert capsys.readouterr().err == f"\nresmlp-mt {name}: stopped{more}"
+
+
+def test_a_fork_that_is_killed_while_it_draws_keeps_no_lock():
+    def killed():
+        Progress.get_lock().acquire()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def draw():
+        Progress("translate", 1, "lines").close()
+
+    draw()  # the lock is made here, not in a fork
+    for work, status in ((killed, -signal.SIGKILL), (draw, 0)):
+        process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
+        process.start()
+        process.join(20)
+        assert process.exitcode == status
 
 
 @pytest.fixture

@@ -28,8 +28,7 @@ SMALL = (
     "--arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 1 "
     f"--max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- --warmup-updates 2 "
     "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 64 --decoder-embed-dim 64 "
-    # no thread reads ahead: this process is forked
-    "--encoder-ffn-embed-dim 128 --decoder-ffn-embed-dim 128 --num-workers 0 --data-buffer-size 0"
+    "--encoder-ffn-embed-dim 128 --decoder-ffn-embed-dim 128 --num-workers 0"
 )
 STEPS = ("1/3", "2/3", "3/3", "2/5", "3/5", "4/5")  # of prepare, of the run
 

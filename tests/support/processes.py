@@ -2,7 +2,6 @@
 
 import contextlib
 import faulthandler
-import gc
 import logging
 import os
 import re
@@ -37,7 +36,6 @@ class Forked(ForkProcess):
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
         faulthandler.register(signal.SIGALRM, file=sys.stderr, chain=True)
         signal.alarm(600)
-        gc.freeze()  # destructors of the parent's garbage may wait for threads that are not here
         # killed while it draws a bar, it would keep the lock that processes share
         tqdm.set_lock(threading.RLock())
         self._function()
