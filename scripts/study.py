@@ -34,7 +34,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.checkpoints import model_options, read_checkpoint, write_checkpoint
-from resmlp_mt.cli.arguments import SEED, WHOLE, Parser
+from resmlp_mt.cli.arguments import FILE, SEED, WHOLE, Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
@@ -477,7 +477,7 @@ def parse_args() -> argparse.Namespace:
     help = "how often to take each pair of an origin, such as win32=0.3 tatoeba=2 (default: once)"
     making.add_argument("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)
     help = "of the model that is to be trained on (default: new subwords)"
-    making.add_argument("--subword-model", type=Path, metavar="FILE", help=help)
+    making.add_argument("--subword-model", **FILE, help=help)
     counts = {"train": "+", "trial": "+", "score": "+", "lead": 2, "publish": 1}
     for name, systems in counts.items():
         action = actions.add_parser(name)

@@ -1,7 +1,6 @@
 """Exit status and last line of a command, closed streams, progress in a terminal and in a log."""
 
 import io
-import multiprocessing
 import os
 import re
 import signal
@@ -9,6 +8,7 @@ import sys
 
 import pytest
 from command import shell
+from processes import Forked
 from tqdm import std
 
 from resmlp_mt.cli.terminal import run_main
@@ -63,7 +63,7 @@ def test_a_stopped_command_says_whether_it_resumes(capsys):
         assert capsys.readouterr().err == f"\nresmlp-mt {name}: stopped{more}"
 
 
-def test_a_fork_that_is_killed_while_it_draws_keeps_no_lock():
+def test_a_fork_that_is_killed_while_it_draws_keeps_no_lock(tmp_path):
     def killed():
         Progress.get_lock().acquire()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -72,11 +72,8 @@ def test_a_fork_that_is_killed_while_it_draws_keeps_no_lock():
         Progress("translate", 1, "lines").close()
 
     draw()  # the lock is made here, not in a fork
-    for work, status in ((killed, -signal.SIGKILL), (draw, 0)):
-        process = multiprocessing.get_context("fork").Process(target=work, daemon=True)
-        process.start()
-        process.join(20)
-        assert process.exitcode == status
+    assert Forked(killed, tmp_path / "log").wait() == -signal.SIGKILL
+    assert Forked(draw, tmp_path / "log").wait() == 0
 
 
 @pytest.fixture

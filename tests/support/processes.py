@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
@@ -17,7 +16,6 @@ from pathlib import Path
 
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
-from tqdm import tqdm
 
 
 class Forked(ForkProcess):
@@ -36,8 +34,6 @@ class Forked(ForkProcess):
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)
         faulthandler.register(signal.SIGALRM, file=sys.stderr, chain=True)
         signal.alarm(600)
-        # killed while it draws a bar, it would keep the lock that processes share
-        tqdm.set_lock(threading.RLock())
         self._function()
 
     def until(self, come: Callable[[str], bool]) -> None:
