@@ -56,6 +56,7 @@ setup(
     python_requires=">=3.11,<3.14",  # see scripts/make_env.sh
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
     package_data={
+        "resmlp_mt.pipeline.prepare": ["augment.toml"],
         "resmlp_mt.pipeline.train": ["recipes/*.toml"],
         "resmlp_mt.export": ["card.md"],
         "resmlp_mt.plot": ["resmlp_mt.mplstyle"],

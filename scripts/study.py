@@ -52,12 +52,7 @@ ARCHITECTURES = {
 RECIPE, VOCABULARY = "mixed", 8000
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
 THINNED = 3  # every third validation line chooses the length penalty
-JOINED = 0.25  # share of training lines that are added as lines of two sentences
-SYMBOLS = 0.04  # share of training lines that are added with rare characters to copy
 COVERAGE = 0.999  # of the characters; the rest is spelled in bytes
-# pictographs, Greek, Cyrillic, arrows, signs, Chinese
-RARE = [*range(0x1F300, 0x1F650), *range(0x391, 0x3CA), *range(0x410, 0x450)]
-RARE += [*range(0x2190, 0x2200), *range(0x2600, 0x2700), *range(0x4E00, 0x5000)]
 SETTLED = 600  # updates before the losses can be compared: three times the warm-up
 SHOWN = 12  # sentences in the card
 EVERYDAY = MODELS / "everyday"  # a hundred, none of them in the En-De text
@@ -107,7 +102,6 @@ class Study:
         if not all(names.values()):
             raise UserError(f"--from {folders[0]}: no valid.NAME.LANG or no test.NAME.LANG")
         rows = self._sampled(folders, shares)
-        with_symbol = random.Random(3).sample(range(len(rows)), int(SYMBOLS * len(rows)))
         for language, lines in zip((self.source, self.target), map(list, zip(*rows))):
             texts = {
                 f"{split}.{name}": side(home / f"{split}.{name}", language)
@@ -119,8 +113,7 @@ class Study:
             valid = [line for name in names["valid"] for line in texts[f"valid.{name}"]]
             write_lines(self.text / f"valid.{language}", valid)
             write_lines(self.text / f"thinned.{language}", valid[::THINNED])
-            more = [*joined(lines), *with_symbols([lines[i] for i in with_symbol])]
-            write_lines(self.text / f"train.{language}", [*lines, *more])
+            write_lines(self.text / f"train.{language}", lines)
         vocabulary = ("--vocab-size", VOCABULARY, "--character-coverage", COVERAGE)
         if subword_model:
             vocabulary = ("--subword-model", subword_model)
@@ -128,7 +121,7 @@ class Study:
             *("prepare", "-s", self.source, "-t", self.target, *vocabulary),
             *("--trainpref", self.text / "train", "--validpref", self.text / "valid"),
             *("--testpref", ",".join(str(self.text / f"test.{name}") for name in names["test"])),
-            *("--out", self.out / "data"),
+            *("--out", self.out / "data", *(["--augment"] if self.args.augment else [])),
         )
 
     def _sampled(self, folders: list[Path], shares: dict[str, float]) -> list[list[str]]:
@@ -389,26 +382,6 @@ def power_law(x: np.ndarray, y: np.ndarray) -> tuple[float, Callable]:
     return float(exponent), lambda at: np.exp(start) * at**exponent
 
 
-def joined(lines: list[str]) -> Iterator[str]:
-    """Lines of two sentences each, drawn alike for both languages."""
-    order = random.Random(1).sample(range(len(lines)), 2 * int(JOINED * len(lines)))
-    for first, second in zip(order[::2], order[1::2]):
-        yield f"{lines[first]} {lines[second]}"
-
-
-def with_symbols(lines: list[str]) -> list[str]:
-    """*lines* with one or three rare characters each, at the same place in both languages: before
-    the first word, after the last, or after the first or second third."""
-    draw = random.Random(1)
-    found = []
-    for line in lines:
-        words = line.split()
-        symbol = "".join(map(chr, draw.choices(RARE, k=draw.choice((1, 1, 3)))))
-        at = len(words) * draw.choice((0, 3, 3, 1, 2)) // 3
-        found.append(" ".join([*words[:at], symbol, *words[at:]]))
-    return found
-
-
 def repeats(line: str) -> bool:
     """Whether the same three words in a row occur twice."""
     words = line.split()
@@ -478,6 +451,8 @@ def parse_args() -> argparse.Namespace:
     making.add_argument("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)
     help = "of the model that is to be trained on (default: new subwords)"
     making.add_argument("--subword-model", **FILE, help=help)
+    help = "add training lines of further kinds, see resmlp-mt prepare"
+    making.add_argument("--augment", action="store_true", help=help)
     counts = {"train": "+", "trial": "+", "score": "+", "lead": 2, "publish": 1}
     for name, systems in counts.items():
         action = actions.add_parser(name)

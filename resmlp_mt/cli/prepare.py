@@ -40,6 +40,8 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--character-coverage", type=number, metavar="X", help=help)
     help = "normalise punctuation as Moses does, here and in translate"
     add("--normalise", action=switch, help=help)
+    help = "add training lines in capitals, with tags, placeholders, addresses, other numbers ..."
+    add("--augment", action=switch, default=None, help=help)
     add("--drop-duplicates", action=switch, help="train on each pair once")
     help = "leave out training lines that are not UTF-8 instead of refusing them"
     add("--skip-invalid", action=switch, help=help)

@@ -15,6 +15,7 @@ from pathlib import Path
 from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.files import read_json, write_json
 from resmlp_mt.model_folder import SUBWORDS, TextSettings
+from resmlp_mt.pipeline.prepare.augment import augment
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
 from resmlp_mt.pipeline.prepare.corpora import Corpus, inspect
 from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
@@ -43,7 +44,8 @@ class PrepareOptions:
     max_ratio: float | None = None  # of the numbers of pieces of both sides; None or 0: any
     max_pieces: int = 250  # per side
     limit: int | None = None  # pairs read of each training corpus
-    seed: int = 1  # of the sample that the subwords are learnt from
+    augment: bool | None = None  # add training lines of other kinds
+    seed: int = 1  # of these lines, and of the sample that the subwords are learnt from
 
     @property
     def coverage(self) -> float:
@@ -123,6 +125,8 @@ class Preparation:
         """In a few lines, what was read, what was left out and why, and what there is."""
         text, data = (read_json(self.out / name / REPORT) for name in ("text", "data-bin"))
         lines = [_counted(*each) for each in text["corpora"].items()]
+        if added := text.get("augmented"):
+            lines.append(f"augmented: {sum(added.values()):,} pairs added: {_numbered(added)}")
         lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
         splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
         lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
@@ -136,18 +140,26 @@ class Preparation:
                 write_lines(folder / f"{split}.{language}", read_lines(path))
         train = [split for split in self.corpora if split not in self.held_out]
         pairs = [self.contents[split][0] for split in train]
+        cleaner = Cleaner(
+            self.languages, options.normalise, options.skip_invalid, options.max_pieces
+        )
+        files = [folder / f"train.{language}" for language in self.languages]
         corpora = clean(
             [self.corpora[split] for split in train],
             [min(number, options.limit or number) for number in pairs],
-            Cleaner(self.languages, options.normalise, options.skip_invalid, options.max_pieces),
+            cleaner,
             options.drop_duplicates,
             self.workers,
-            [folder / f"train.{language}" for language in self.languages],
+            files,
         )
         if not (kept := sum(counts["kept"] for counts in corpora.values())):
             counts = "; ".join(_counted(*each) for each in corpora.items())
             raise UserError(f"no training pair is left: {counts}")
-        write_json(folder / REPORT, {"corpora": corpora, "pairs": kept})
+        report: dict = {"corpora": corpora, "pairs": kept}
+        if options.augment:
+            added = augment(files, self.languages, cleaner.plain, kept, options.seed)
+            report |= {"augmented": added, "pairs": kept + sum(added.values())}
+        write_json(folder / REPORT, report)
 
     def _clean(self, name: str) -> Corpus:
         return Corpus(name, *(self.out / "text" / f"{name}.{side}" for side in self.languages))
@@ -183,5 +195,10 @@ def _counted(name: str, counts: dict[str, int]) -> str:
 def _listed(dropped: dict[str, int]) -> str:
     if not dropped:
         return ", none dropped"
-    reasons = sorted(dropped.items(), key=lambda item: -item[1])
-    return ", dropped: " + ", ".join(f"{number:,} {reason}" for reason, number in reasons)
+    return f", dropped: {_numbered(dropped)}"
+
+
+def _numbered(counts: dict[str, int]) -> str:
+    """The most frequent first."""
+    found = sorted(counts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{number:,} {name}" for name, number in found)

@@ -1,0 +1,181 @@
+"""Lines of further kinds: the same on both sides, the same each time, beside the plain ones."""
+
+import re
+from collections import defaultdict
+from itertools import chain
+
+import pytest
+from command import ran
+from prepare_text import pairs_of, read_parallel, write_pairs
+
+from resmlp_mt.pipeline.prepare import augment
+from resmlp_mt.pipeline.prepare.augment import Augmenter, find_translations
+from resmlp_mt.text.lines import one_line
+
+WORDS = {"save": "speichern", "old": "alten", "file": "Datei", "folder": "Ordner", "now": "jetzt"}
+PAIRS = [
+    ("Tom, save the old file now.", "Tom, wir speichern die alten Datei jetzt."),
+    ("In 1998 Mary paid 1,250.50 for 30 apples.", "Mary zahlte 1998 für 30 Äpfel 1.250,50."),
+    ("Version 2.1.3 at 10:45 has {0} ids A4.", "Version 2.1.3 um 10:45 hat {0} Kennungen A4."),
+    ("Is the folder in here?", "Ist der Ordner hier?"),
+]
+
+
+def made(languages=("en", "de"), pairs=PAIRS, times=400, seed=1) -> dict[str, list]:
+    """The lines by kind, each with its plain pair."""
+    found, augmenter = defaultdict(list), Augmenter(languages, WORDS, seed)
+    for pair in times * pairs:
+        for kind, line in augmenter(pair):
+            found[kind].append((pair, line))
+    return found
+
+
+LINES = made()
+SWAPPED = str.maketrans(",.", ".,")
+
+
+def counted(pattern: str, text: str) -> list[str]:
+    return sorted(re.findall(pattern, text))
+
+
+def test_every_kind_has_about_its_share():
+    shares = augment.TABLE["shares"]
+    assert set(LINES) == set(shares)
+    for kind in ("symbols", "amounts", "quotes", "tags"):  # what every pair allows
+        assert len(LINES[kind]) / (400 * len(PAIRS)) == pytest.approx(shares[kind], rel=0.4)
+
+
+@pytest.mark.parametrize("kind", ["tags", "placeholders", "addresses", "symbols"])
+def test_what_is_added_is_the_same_on_both_sides(kind):
+    """Its signs and digits, in number; and what was there before stays outside of it."""
+    for pair, line in LINES[kind]:
+        signs = [counted(r"[^\w\s.,:?{}]|[0-9]", side) for side in line]
+        assert signs[0] == signs[1]
+        if kind != "placeholders":
+            for before, after in zip(pair, line):
+                letters = iter(after)
+                text = before.rstrip(".") if kind == "addresses" else before
+                words = [w for w in text.split() if w.strip(".,?") not in {*WORDS, *WORDS.values()}]
+                if kind == "tags":
+                    assert all(letter in letters for letter in "".join(words))
+
+
+def test_tags_and_placeholders_stand_at_words_that_translate_each_other():
+    inner = set()
+    for _, (source, target) in LINES["tags"]:
+        found = [re.findall(r"<(\w+).*?>([^<]+)</\1>", side) for side in (source, target)]
+        if len(found[0]) == 1:
+            inner.add((found[0][0][1], found[1][0][1]))
+    assert ("file", "Datei") in inner and ("Tom", "Tom") in inner and ("1998", "1998") in inner
+    assert all(WORDS.get(s, s) == t or (s, t) in PAIRS for s, t in inner)
+    assert ("Is the %s in here?", "Ist der %s hier?") in {line for _, line in LINES["placeholders"]}
+
+
+def test_capitals_and_titles():
+    assert {line for _, line in LINES["capitals"]} == {
+        (source.upper(), target.upper()) for source, target in PAIRS if "{" not in source
+    }
+    titles = {line for _, line in LINES["title"]}
+    assert ("Tom, Save The Old File Now", PAIRS[0][1][:-1]) in titles
+    assert ("Tom, Save the old File now", PAIRS[0][1][:-1]) in titles
+    back = made(("de", "en"), [pair[::-1] for pair in PAIRS])["title"]
+    assert ("Ist Der Ordner Hier?", "Is The Folder In Here?") in {line for _, line in back}
+    assert made(("tr", "en"), [("bir", "one")])["capitals"][0][1] == ("BİR", "ONE")
+
+
+def test_numbers_change_alike_on_both_sides():
+    """As each language writes them; a version, a time and a year stay such; 0 and names stay."""
+    amounts, others = set(), set()
+    for pair, (source, target) in LINES["numbers"]:
+        if pair is PAIRS[1]:
+            year, price, count = re.fullmatch(
+                r"In (\d{4}) Mary paid (\S+) for (\S+) apples.", source
+            ).groups()
+            german = [text.translate(SWAPPED) for text in (price, count)]
+            assert target == f"Mary zahlte {year} für {german[1]} Äpfel {german[0]}."
+            assert 1900 <= int(year) < 2100
+            amounts.add(price)
+        else:
+            form = r"Version (\d\.\d\.\d) \w\w (\d\d:\d\d) ha[st] \{0\} \w+ A4."
+            found = [re.fullmatch(form, side).groups() for side in (source, target)]
+            assert found[0] == found[1] != ("2.1.3", "10:45")
+            others.add(found[0])
+    forms = {re.sub(r"\d", "0", price) for price in amounts}
+    assert {"0", "0,000", "0,000,000", "00,000.0", "0.0"} < forms and len(others) > 9
+
+
+def test_numbers_in_a_language_whose_form_is_not_known_keep_their_form():
+    pair = ("ka 1,250.50 lo 30", "mi 1,250.50 ru 30")
+    for _, (source, target) in made(("xa", "xb"), [pair])["numbers"]:
+        assert re.fullmatch(r"ka (\d,\d{3}\.\d\d) lo \d+", source)
+        assert re.findall(r"\S*\d", source) == re.findall(r"\S*\d", target)
+
+
+def test_quotes_are_those_of_the_language():
+    marks = {
+        tuple("".join(re.findall('["“”‘’„»«]', side)) for side in line)
+        for _, line in LINES["quotes"]
+    }
+    assert marks == {('""', '""'), ("“”", "„“"), ("‘’", "»«")}
+    french = made(("en", "fr"))["quotes"]
+    assert any("« " in target and " »" in target for _, (_, target) in french)
+
+
+def test_joined_sentences_are_those_that_follow_each_other():
+    lengths = set()
+    for _, (source, target) in LINES["joined"]:
+        number = sum(source.count(pair[0]) for pair in PAIRS)
+        assert number == sum(target.count(pair[1]) for pair in PAIRS)
+        assert len(source) <= augment.LONG and source.count(PAIRS[0][0]) == target.count("wir")
+        lengths.add(number)
+    assert lengths == {2, 3, 4, 5}
+
+
+def test_words_signs_and_numbers_stand_alone():
+    lines = {line for _, line in LINES["alone"]}
+    words = {(s, t) for s, t in lines if s.isalpha()}
+    assert words == set(WORDS.items()) and lines & {(f"{s}!", f"{t}!") for s, t in words}
+    assert {("?", "?"), ("€", "€")} & lines
+    numbers = {(s, t) for s, t in lines if re.match(r"\d+,\d{3}", s)}
+    assert numbers and all(t == s.translate(SWAPPED) for s, t in numbers)
+
+
+def test_words_are_translations_if_each_is_the_best_of_the_other():
+    nouns = [("cat", "Katze"), ("dog", "Hund"), ("tree", "Baum"), ("sun", "Sonne")]
+    pairs = [
+        (f"the {a} and the {b}", f"die {x} und der {y}")
+        for a, x in nouns
+        for b, y in nouns
+        for _ in range(2)
+        if a != b
+    ]
+    found = find_translations(pairs)
+    assert {word: found.get(word) for word, _ in nouns} == dict(nouns)
+    assert find_translations(pairs[:3]) == {}  # too few to tell
+
+
+def test_prepare_adds_the_lines_behind_the_plain_ones(tmp_path):
+    """Off by default; made plain, alike for any number of workers, and of no held-out text."""
+    languages = ("en", "de")
+    for name, pairs in (("t", pairs_of(150, 1) + 9 * PAIRS), ("v", pairs_of(20, 2))):
+        write_pairs(tmp_path, name, languages, pairs)
+    base = ("prepare", "-s", "en", "-t", "de", "--trainpref", tmp_path / "t", "--vocab-size", 330)
+    base += ("--validpref", tmp_path / "v", "--character-coverage", 0.98, "--drop-duplicates")
+    found = {}
+    for out, options in {
+        "plain": (),
+        "one": ("--augment", "--workers", 1),
+        "two": ("--augment", "--workers", 2),
+        "normal": ("--augment", "--normalise"),
+    }.items():
+        said = ran(*base, *options, "--out", tmp_path / out).out
+        text = tmp_path / out / "text"
+        found[out] = read_parallel(text / "train.en", text / "train.de")
+        assert read_parallel(text / "valid.en", text / "valid.de") == pairs_of(20, 2)
+        assert f"train {len(found[out])}, valid 20 pairs" in said
+        assert ("augmented: " in said) == (out != "plain")
+    assert len(found["plain"]) == 150 + len(PAIRS)
+    assert found["one"] == found["two"] and found["one"][: 150 + len(PAIRS)] == found["plain"]
+    assert 0.4 < len(found["one"]) / len(found["plain"]) - 1 < 0.8
+    lines = list(chain(*found["normal"]))
+    assert lines == [one_line(line) for line in lines] and not re.search("[“„‘«»]", str(lines))
