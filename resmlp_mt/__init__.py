@@ -8,18 +8,19 @@ import importlib
 import os
 import sys
 
+from resmlp_mt.plugin import register  # loads nothing
+
 __all__ = ["ResMLPModel", "register_mixing"]
 __version__ = "0.3.0"
 
 
-_fixes = importlib.import_module("resmlp_mt.fairseq_fixes")  # loads nothing heavy
 _HOMES = {"ResMLPModel": "resmlp_mt.model.model", "register_mixing": "resmlp_mt.model.mixing"}
 
 
 def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _fixes.apply()
+    register()
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
@@ -28,11 +29,11 @@ class _UserDir(list):
     ``--user-dir`` is in here. Perhaps fairseq came later, and the model is not registered yet."""
 
     def __contains__(self, folder) -> bool:
-        _fixes.apply()
+        register()
         # fairseq knows one folder by several names: SITE/fairseq/../resmlp_mt is SITE/resmlp_mt
         return any(os.path.realpath(folder) == os.path.realpath(ours) for ours in self)
 
 
 __path__ = _UserDir(__path__)
 if "fairseq" in sys.modules:
-    _fixes.apply()
+    register()

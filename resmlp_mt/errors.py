@@ -12,22 +12,8 @@ class OptionError(UserError):
     most: int | None = None  # the highest value that suits the text, if known
 
 
-def in_one_line(error: BaseException) -> str | None:
-    """What programs print of an error that a user can correct, or of an exception with a note about
-    a checkpoint; None for any other."""
-    # fairseq's is of a sentence with more tokens than positions
-    if isinstance(error, UserError) or "Size of sample #" in str(error):
-        return str(error)
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}"
-    notes = getattr(error, "__notes__", ())
-    # with these fairseq refuses options
-    refused = isinstance(error, (AssertionError, NotImplementedError)) and str(error)
-    if not notes and not refused:
-        return None
-    message = " ".join(str(error).split())[:200]
-    where = "RESMLP_MT_TRACEBACK=1 shows where"
-    if not notes:
-        return f"{message} ({where})"
-    return f"{notes[0]} ({type(error).__name__}: {message}; {where})"
+def printable(text: str) -> str:
+    """One line that shows what *text* is: white space becomes one space; control characters and
+    others that a terminal would act on or hide become escapes such as ``\\x1b``."""
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

@@ -10,15 +10,17 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import replace
+from resmlp_mt.patching import replace
 
 CACHED = 1 << 18  # scores, about what a core's cache holds
 
 
 @replace(LabelSmoothedCrossEntropyCriterion, "compute_loss")
 def compute_loss(original, self, model, net_output, sample, reduce=True):
-    """fairseq's loss reads the scores of the whole vocabulary some fifteen times, a quarter of the
-    time of a small model's update on a CPU. This can go when the original is as fast."""
+    """The loss with label smoothing reads the scores twice on a CPU.
+
+    fairseq's reads them some fifteen times, a quarter of the time of a small model's update. It can
+    go when the original is as fast (``test_smoothed_loss_is_that_of_fairseq``)."""
     plain = reduce and not self.ignore_prefix_size and not self.report_accuracy
     if not plain or not _gives_logits(model) or net_output[0].is_cuda:
         return original(self, model, net_output, sample, reduce)
@@ -92,9 +94,11 @@ AUTOCAST = "RESMLP_MT_AUTOCAST"
 
 @replace(FairseqTask, "train_step")
 def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
-    """``RESMLP_MT_AUTOCAST=bfloat16`` computes the loss under ``torch.autocast``; weights,
-    gradients, optimizer, softmax and validation stay float32. It can go when fairseq-train has an
-    option for it: --amp is float16, on GPUs only."""
+    """``RESMLP_MT_AUTOCAST=bfloat16`` computes the loss under ``torch.autocast``.
+
+    Weights, gradients, optimizer, softmax and validation stay float32. It can go when fairseq-train
+    has an option for it: --amp is float16, on GPUs only
+    (``test_products_are_bfloat16_and_gradients_float32``)."""
     precision = os.environ.get(AUTOCAST)
     if not precision:
         return original(self, sample, model, criterion, *args, **kwargs)

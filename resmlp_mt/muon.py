@@ -8,7 +8,6 @@ fairseq has no Muon. PyTorch's takes matrices alone and always computes in bfloa
 times as slow on a CPU without instructions for it.
 """
 
-import ast
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +19,8 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import replace
+from resmlp_mt.literal import literal
+from resmlp_mt.patching import replace
 
 MATRIX = "matrix"  # a weight's param_group, which fairseq's copies for --fp16 keep
 MOMENTUM = 0.95
@@ -41,7 +41,10 @@ class MuonConfig(FairseqDataclass):
 
 @replace(Trainer, "_build_optimizer")
 def build_optimizer(original, trainer):
-    """An optimizer gets weights without their names, so what they are is marked before."""
+    """--optimizer muon knows which weights are matrices.
+
+    An optimizer gets them without their names, so they are marked before
+    (``test_matrices_are_what_the_layers_multiply_channels_by``)."""
     if trainer.cfg.optimizer._name == "muon":
         mark_matrices(trainer.model)
     return original(trainer)
@@ -60,8 +63,8 @@ class FairseqMuon(FairseqOptimizer):
     def __init__(self, cfg, params):
         super().__init__(cfg)
         try:
-            first, second = map(float, ast.literal_eval(str(cfg.adam_betas)))
-        except (ValueError, TypeError, SyntaxError):
+            first, second = map(float, literal(str(cfg.adam_betas)))
+        except (ValueError, TypeError):
             given = f"--adam-betas {cfg.adam_betas!s:.40}"
             raise UserError(f"{given}: give two numbers, as in '(0.9, 0.98)'") from None
         options = {**self.optimizer_config, "betas": (first, second), "eps": cfg.adam_eps}

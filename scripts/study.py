@@ -33,7 +33,8 @@ import results
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-from resmlp_mt.checkpoints import model_options, read_checkpoint, write_checkpoint
+from resmlp_mt.checkpoints.reading import model_options, read_checkpoint
+from resmlp_mt.checkpoints.writing import write_checkpoint
 from resmlp_mt.cli.arguments import FILE, SEED, WHOLE, Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError

@@ -10,9 +10,9 @@ import torch
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-from resmlp_mt import fairseq_fixes
+from resmlp_mt.plugin import register
 
-fairseq_fixes.apply()  # our models are registered, whichever test comes first
+register()  # our models are registered, whichever test comes first
 pytest_plugins = ["trained_models"]
 os.environ["no_proxy"] = "*"  # servers of tests are on this machine
 # at once, because fixtures of a module or a session are made before those of a test

@@ -85,7 +85,7 @@ def draw(checkpoint: Path, picture: Path) -> None:
     from fairseq.utils import set_torch_seed
     from omegaconf import OmegaConf
 
-    from resmlp_mt.checkpoints import read_checkpoint
+    from resmlp_mt.checkpoints.reading import read_checkpoint
     from resmlp_mt.plot.matrices import SIDES, Panel, draw_matrices, rebuild
     from resmlp_mt.plot.style import save
 

@@ -41,7 +41,7 @@ def run(args: Namespace) -> None:
         )
     if by is not None and args.inputs != folders[:1]:
         raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
-    from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints
+    from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 
     paths = args.inputs
     if by is not None:

@@ -48,21 +48,36 @@ def main(argv: list[str] | None = None) -> int:
     listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in SUBCOMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="resmlp-mt",
-        usage="resmlp-mt [-h] [--version] [--user-dir] SUBCOMMAND ...",
+        usage="resmlp-mt [-h] [--version [-v]] [--user-dir] SUBCOMMAND ...",
         description="ResMLP for machine translation, from raw text to BLEU.",
         epilog=f"subcommands:\n{listed}\n\nresmlp-mt SUBCOMMAND --help shows its options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"resmlp-mt {__version__}")
+    help = "print the version, with -v also what is replaced in fairseq"
+    parser.add_argument("--version", action="store_true", help=help)
+    parser.add_argument("-v", action="store_true", help=argparse.SUPPRESS)
     help = "print the folder for fairseq-train --user-dir, from anywhere"
     parser.add_argument("--user-dir", action="version", version=str(USER_DIR), help=help)
     if not words or words[0] not in SUBCOMMANDS:
         if words and not words[0].startswith("-"):
             parser.error(f"{words[0]}: unknown subcommand: choose from {', '.join(SUBCOMMANDS)}")
-        parser.parse_args(words)
+        args = parser.parse_args(words)
+        if args.version:
+            return run_main(lambda: _print_version(args.v))
         parser.print_help()
         return 2
     return run_main(lambda: _run(*words), words[0])
+
+
+def _print_version(verbose: bool) -> None:
+    print(f"resmlp-mt {__version__}")
+    if verbose:
+        from resmlp_mt.patching import REPLACEMENTS, TRIED
+        from resmlp_mt.plugin import register
+
+        register()
+        print(f"replaced in fairseq (tried with fairseq-fixed {TRIED}):")
+        print(*REPLACEMENTS, sep="\n")
 
 
 def _run(name: str, *words: str) -> None:

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 
-from resmlp_mt.errors import in_one_line
+from resmlp_mt.fairseq_fixes.messages import in_one_line
 
 # how a stopped command continues; the examples have no name
 RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")

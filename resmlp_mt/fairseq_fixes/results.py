@@ -9,15 +9,17 @@ from fairseq.tasks import FairseqTask
 from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import replace
 from resmlp_mt.model_folder import TextSettings
+from resmlp_mt.patching import replace
 
 
 @replace(data_utils, "batch_by_size")
 def batch_by_size(original, indices, *args, **kwargs):
-    """fairseq-fixed 0.12.3.1 drops a last batch whose size is no multiple of
-    ``--required-batch-size-multiple`` (8): up to 7 sentences of a test set are not translated. It
-    can go when the original passes ``test_every_sentence_is_in_a_batch_once``."""
+    """The last batch stays, also if its size is no multiple of 8.
+
+    fairseq-fixed 0.12.3.1 drops it by ``--required-batch-size-multiple``: up to 7 sentences of a
+    test set are not translated. It can go when the original passes
+    ``test_every_sentence_is_in_a_batch_once``."""
     try:
         batches = original(indices, *args, **kwargs) if len(indices) else []
     except AssertionError as error:  # "Sentences lengths should not exceed max_tokens=20"
@@ -29,9 +31,10 @@ def batch_by_size(original, indices, *args, **kwargs):
 
 @replace(NGramRepeatBlock, "forward")
 def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
-    """On a CPU fairseq 0.12 takes the last tokens of a hypothesis from the padding at the end of
-    its buffer: ``--no-repeat-ngram-size`` blocks nothing. It can go when the original passes
-    ``test_repeated_ngrams_are_blocked_on_a_cpu``."""
+    """``--no-repeat-ngram-size`` blocks n-grams on a CPU, too.
+
+    fairseq 0.12 takes the last tokens of a hypothesis from the padding at the end of its buffer. It
+    can go when the original passes ``test_repeated_ngrams_are_blocked_on_a_cpu``."""
     if self.use_extension:
         return original(self, tokens, lprobs, bsz, beam_size, step)
     return original(self, tokens[:, : step + 1], lprobs, bsz, beam_size, step)
@@ -39,8 +42,9 @@ def block_ngrams(original, self, tokens, lprobs, bsz, beam_size, step):
 
 @replace(data_utils, "post_process")
 def post_process(original, sentence: str, symbol):
-    """``--remove-bpe sentencepiece`` leaves tokens that spell bytes in the text. It can go when the
-    original passes test_subwords.py, ``test_characters_that_are_spelled_in_bytes``."""
+    """``--remove-bpe sentencepiece`` joins tokens that spell bytes.
+
+    It can go when the original passes ``test_characters_that_are_spelled_in_bytes``."""
     from resmlp_mt.text.subwords import without_bytes  # fairseq-train needs no SentencePiece
 
     return original(without_bytes(sentence) if symbol == "sentencepiece" else sentence, symbol)
@@ -48,17 +52,18 @@ def post_process(original, sentence: str, symbol):
 
 @replace(SentencepieceBPE, "decode")
 def decode_pieces(original, self, pieces: str) -> str:
-    """As :func:`post_process`, for the hub."""
+    """The hub joins tokens that spell bytes. It goes with ``post_process``.
+
+    ``test_characters_that_are_spelled_in_bytes`` has it, too."""
     return data_utils.post_process(pieces, "sentencepiece")
-
-
-# Without the next three, fairseq-interactive and the hub do not normalise text as ``prepare`` did,
-# and let "</s>" through, a piece that ends the sentence. They can go when fairseq takes the
-# encoding of a line from the data (``test_text_is_made_as_it_was_prepared``).
 
 
 @replace(SentencepieceBPE, "__init__")
 def init_sentencepiece(original, self, cfg):
+    """fairseq-interactive and the hub read how the text of the data was made.
+
+    This and the next two can go when fairseq takes the encoding of a line from the data
+    (``test_text_is_made_as_it_was_prepared``)."""
     if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
         raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
     original(self, cfg)
@@ -68,6 +73,10 @@ def init_sentencepiece(original, self, cfg):
 
 @replace(SentencepieceBPE, "encode")
 def encode_pieces(original, self, line: str) -> str:
+    """fairseq-interactive and the hub split a line as ``prepare`` does.
+
+    Without this they do not normalise it, and let "</s>" through, a piece that ends the sentence
+    (``test_text_is_made_as_it_was_prepared``)."""
     from resmlp_mt.text.lines import one_line
     from resmlp_mt.text.subwords import plain_pieces
 
@@ -78,7 +87,9 @@ def encode_pieces(original, self, line: str) -> str:
 
 @replace(FairseqTask, "build_bpe")
 def build_bpe(original, self, args):
-    """A model may translate from what was the target language when the data were made."""
+    """A model may translate from what was the target language when the data were made.
+
+    See ``test_text_is_made_as_it_was_prepared``."""
     bpe = original(self, args)
     if getattr(bpe, "text_settings", None) is not None:
         bpe.text_settings = bpe.text_settings.reading(getattr(self.cfg, "source_lang", None))

@@ -1,13 +1,12 @@
 """Files are data: nothing in a checkpoint, recipe or folder is run. Errors take one line."""
 
-import ast
-import operator
 import os
 import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
 
+import fairseq
 import fairseq_cli.eval_lm
 import fairseq_cli.validate  # noqa: F401 (the two programs that call eval)
 import numpy as np
@@ -17,75 +16,36 @@ from fairseq import options as fairseq_options
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
-from resmlp_mt.checkpoints import naming, not_larger_than, read_checkpoint
-from resmlp_mt.errors import UserError, in_one_line
-from resmlp_mt.fairseq_fixes import replace
-
-# ---- eval -----------------------------------------------------------------------------------
-#
-# fairseq hands options such as "[(512, 3)] * 20" to eval. This can go when it does not
-# (test_what_could_run_code lists its calls).
-
-LARGEST = 10_000  # characters of such an option, and values that it stands for
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
-
-
-def literal(text, *_):
-    """Stands for ``eval``: the value of numbers, strings, lists, tuples, dicts, their sums and
-    products. Raises UserError for any other text; like ``eval``, TypeError for what is none."""
-    if not isinstance(text, (str, bytes)):
-        raise TypeError(f"{type(text).__name__} instead of text")
-    try:
-        if isinstance(text, bytes) or len(text) > LARGEST:
-            raise ValueError
-        return _bounded(_value(ast.parse(text.strip(), mode="eval").body))
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        raise UserError(
-            f"the option {text!r:.60} is refused, which fairseq would run: it may hold numbers, "
-            f"strings, lists, sums and products, at most {LARGEST:,} values"
-        ) from None
-
-
-def _value(node: ast.expr):
-    if not isinstance(node, ast.BinOp) or type(node.op) not in OPERATORS:
-        return ast.literal_eval(node)
-    left, right = _value(node.left), _value(node.right)
-    if isinstance(node.op, ast.Mult):
-        for one, other in ((left, right), (right, left)):
-            if isinstance(one, int):
-                _bounded(other, times=one)
-    return _bounded(OPERATORS[type(node.op)](left, right))
-
-
-def _bounded(value, times: int = 1):
-    if not isinstance(value, (int, float)) and _size(value) * times > LARGEST:
-        raise ValueError
-    return value
-
-
-def _size(value) -> int:
-    if isinstance(value, dict):
-        return _size([*value, *value.values()])
-    if isinstance(value, (list, tuple)):
-        return 1 + sum(map(_size, value))
-    return len(value) if isinstance(value, (str, bytes)) else 1
-
+from resmlp_mt.checkpoints.checking import not_larger_than
+from resmlp_mt.checkpoints.reading import read_checkpoint
+from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.messages import in_one_line, naming
+from resmlp_mt.literal import literal
+from resmlp_mt.patching import note, replace, without_examples
 
 for name, module in [*sys.modules.items()]:
     spec = getattr(module, "__spec__", None)  # python -m fairseq_cli.validate is __main__
     if getattr(spec, "name", name).startswith(("fairseq.", "fairseq_cli.")):
         module.eval = literal  # type: ignore[attr-defined]
 
+EVAL = """Options such as "[(512, 3)] * 20" are read, not run.
+
+It can go when no module of fairseq calls ``eval`` (``test_every_call_is_known``)."""
+note(fairseq, "*.eval", EVAL)
+
 # ---- checkpoints and folders ----------------------------------------------------------------
 
 
 @replace(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
-    """Without this a checkpoint hides a flipped bit or NaN, and its options are not only data. It
-    can go when the original refuses the files of test_hostile_checkpoints.py."""
+    """A checkpoint that is damaged, has NaN or more than data is refused.
+
+    It can go when the original refuses the files of test_hostile_checkpoints.py."""
     with naming(path, "cannot be read"):
         if os.path.isfile(path):
             read_checkpoint(path, mapped=True)
+        elif os.path.exists(path):  # a named pipe would be waited for
+            raise UserError(f"{path} is not a regular file: give a checkpoint")
         return original(path, *args, **kwargs)
 
 
@@ -100,15 +60,17 @@ def load_model_ensemble_and_task(
     num_shards=1,
     state=None,
 ):
-    """Without this ``encoder_layers = 10**7`` in a checkpoint hangs, and errors do not name the
-    file. It can go when the original passes ``test_sizes`` and test_one_line_errors.py."""
+    """A checkpoint whose options ask for a larger model than its weights is refused.
+
+    Without this ``encoder_layers = 10**7`` hangs, and errors do not name the file. It can go when
+    the original passes ``test_sizes`` and test_one_line_errors.py."""
     models: list = []
     cfg = None
     for filename in filenames:
         with naming(filename, "holds a model that cannot be built here"):
             if state is None and os.path.isfile(filename):
                 state = checkpoint_utils.load_checkpoint_to_cpu(filename, arg_overrides)
-            with not_larger_than(state["model"] if state else {}):
+            with without_examples(), not_larger_than(state["model"] if state else {}):
                 arguments = ([filename], arg_overrides, task, strict, suffix, num_shards, state)
                 found, cfg, task = original(*arguments)
         models, state = [*models, *found], None
@@ -117,8 +79,9 @@ def load_model_ensemble_and_task(
 
 @replace(FastaDataset, "_build_index")
 def build_index(original, self, path: str):
-    """fairseq reads FASTA by a shell command with the file's name in it, and takes any folder with
-    such names. It can go when the original passes ``test_a_folder_runs_no_shell``."""
+    """FASTA is refused: fairseq reads it by a shell command with the file's name in it.
+
+    It can go when the original passes ``test_a_folder_runs_no_shell``."""
     raise UserError(f"{path}.fasta: FASTA is not read: make binary data with fairseq-preprocess")
 
 
@@ -127,8 +90,9 @@ def build_index(original, self, path: str):
 
 @replace(fairseq_options, "parse_args_and_arch")
 def parse_args_and_arch(original, parser, *args, **kwargs):
-    """Without this, each of these ends in a traceback, one of them after an epoch. It can go when
-    fairseq's programs refuse them (``test_options_that_are_refused``)."""
+    """Options that end in a traceback, one of them after an epoch, are refused.
+
+    It can go when fairseq's programs refuse them (``test_options_that_are_refused``)."""
     parser.set_defaults(task=parser.get_default("task") or "translation")  # of fairseq-validate
     parsed = original(parser, *args, **kwargs)
     get = vars(parsed[0] if isinstance(parsed, tuple) else parsed).get
@@ -145,8 +109,9 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
 
 @replace(MMapIndexedDataset, "_do_init")
 def open_data(original, self, path: str) -> None:
-    """Without this a file that is cut off ends in a traceback that does not name it, perhaps after
-    hours. It can go when the original passes ``test_data_that_is_cut_off``."""
+    """Binary data that are cut off are refused by name, at once.
+
+    It can go when the original passes ``test_data_that_is_cut_off``."""
     try:
         original(self, path)
         index = self._index
@@ -163,7 +128,9 @@ for kind in (MMapIndexedDataset, MMapIndexedDataset.Index):
 
     @replace(kind, "__del__")
     def close_data(original, self) -> None:
-        """Of a file that could not be opened there is nothing to close."""
+        """A file that could not be opened is not closed.
+
+        It can go when the original passes ``test_data_that_is_cut_off``."""
         with suppress(AttributeError):
             original(self)
 
@@ -184,7 +151,7 @@ def _shorten_errors() -> None:
         if message is None:
             show(kind, error, traceback)
         else:
-            print(f"{name}: error: {' '.join(message.split())}", file=sys.stderr)
+            print(f"{name}: error: {message}", file=sys.stderr)
 
     sys.excepthook = hook
 

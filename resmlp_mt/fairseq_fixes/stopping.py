@@ -12,7 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
 
-from resmlp_mt.fairseq_fixes import replace, running
+from resmlp_mt.patching import replace, running
 
 logger = logging.getLogger(__name__)
 program = running(imported)
@@ -56,8 +56,10 @@ stop = _Stop()
 
 @replace(program, "train")
 def train(original, cfg, trainer, *args):
-    """fairseq makes one more update whenever a finished training is started again, and continues
-    one that ended by an early stop. It can go when the original passes test_stopping.py."""
+    """A training that has ended stays so when it is started again.
+
+    fairseq makes one more update, and continues one that ended by an early stop. It can go when the
+    original passes test_stopping.py."""
     runs, patience = getattr(program.should_stop_early, "num_runs", 0), cfg.checkpoint.patience
     updates, most = trainer.get_num_updates(), cfg.optimization.max_update
     if 0 < patience <= runs:
@@ -73,9 +75,10 @@ def train(original, cfg, trainer, *args):
 
 @replace(Trainer, "_aggregate_logging_outputs")
 def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=False):
-    """Without this, of several processes one stops and the others wait for it. The requests are
-    all-reduced with the statistics of an update, so that all stop at the same one. It can go with
-    :func:`validate_and_save` (test_workers.py)."""
+    """Several processes stop at the same update.
+
+    Without this one stops and the others wait for it. The requests are all-reduced with the
+    statistics of an update. It can go with :func:`validate_and_save` (test_workers.py)."""
     outputs, sums = original(self, logging_outputs, *stats, *stop.requests(), ignore=ignore)
     *sums, stop.wanted, stop.due = sums
     return outputs, sums
@@ -83,7 +86,9 @@ def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=Fa
 
 @replace(checkpoint_utils, "save_checkpoint")
 def save_checkpoints(original, cfg, trainer, epoch_itr, val_loss):
-    """For :func:`validate_and_save`, which need not save what fairseq has just saved."""
+    """What has just been saved is not saved again.
+
+    It goes with :func:`validate_and_save` (test_stopping.py)."""
     path = original(cfg, trainer, epoch_itr, val_loss)
     stop.saved(_position(trainer, epoch_itr))
     return path
@@ -95,9 +100,11 @@ def _position(trainer, epoch_itr) -> tuple:
 
 @replace(program, "validate_and_save")
 def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
-    """Without this, a signal loses all updates since the last checkpoint. Here the update is
-    finished and saved, and the exit status is 128 plus the signal's number. It can go when fairseq
-    does so (test_stopping.py)."""
+    """On a signal, and every five minutes, a checkpoint is saved.
+
+    Without this a signal loses all updates since the last one. Here the update is finished and
+    saved, and the exit status is 128 plus the signal's number. It can go when fairseq does so
+    (test_stopping.py)."""
     losses, ended = original(cfg, trainer, task, epoch_itr, *args)
     if trainer.data_parallel_world_size == 1:
         stop.wanted, stop.due = stop.requests()

@@ -11,9 +11,11 @@ from fairseq.nan_detector import NanDetector
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
 
-from resmlp_mt.checkpoints import check_finite, naming, write_checkpoint, writing
+from resmlp_mt.checkpoints.checking import check_finite
+from resmlp_mt.checkpoints.writing import write_checkpoint, writing
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import replace, running
+from resmlp_mt.fairseq_fixes.messages import naming
+from resmlp_mt.patching import replace, running
 
 program = running(imported)
 
@@ -24,9 +26,11 @@ program = running(imported)
 def load_checkpoint(
     original, self, filename, reset_optimizer=False, *args, reset_meters=False, **kwargs
 ):
-    """fairseq counts updates from 0 if a file has no optimizer state, accepts one that is NaN,
-    resumes elsewhere with another number of processes, and forgets the count of
-    ``--patience``. It can go when the original passes ``test_the_optimizer_has_nan``,
+    """A training resumes exactly, or is refused.
+
+    fairseq counts updates from 0 if a file has no optimizer state, accepts one that is NaN, resumes
+    elsewhere with another number of processes, and forgets the count of ``--patience``. It can go
+    when the original passes ``test_the_optimizer_has_nan``,
     ``test_another_number_of_processes`` and ``test_counts_from_0``."""
     kwargs["reset_meters"] = reset_meters
     with naming(filename, "cannot be resumed from"):
@@ -59,9 +63,10 @@ def load_checkpoint(
 
 @replace(distributed_utils, "_broadcast_object_slow")
 def broadcast_object(original, obj, src_rank, group, dist_device):
-    """Rank 0 sends the others its checkpoint with options in a DictConfig, which PyTorch's
-    weights-only loader refuses: several processes cannot resume. It can go when they can
-    (test_workers.py)."""
+    """Several processes can resume.
+
+    Rank 0 sends the others its checkpoint with options in a DictConfig, which PyTorch's
+    weights-only loader refuses. It can go when the original passes test_workers.py."""
     box = [obj]
     torch.distributed.broadcast_object_list(box, src_rank, group, dist_device)
     return box[0]
@@ -69,8 +74,9 @@ def broadcast_object(original, obj, src_rank, group, dist_device):
 
 @replace(Trainer, "save_checkpoint")
 def save_checkpoint(original, self, filename, extra_state):
-    """Store what :func:`load_checkpoint` needs, and go with it: the number of processes, the count
-    of ``--patience``."""
+    """A checkpoint has the number of processes and the count of ``--patience``.
+
+    :func:`load_checkpoint` needs them, and this goes with it (``test_counts_from_0``)."""
     extra_state = {**extra_state, "processes": self.data_parallel_world_size}
     count = program.should_stop_early  # fairseq has just brought its count up to date
     if hasattr(count, "best"):
@@ -86,9 +92,10 @@ ROOM = "make room there, then the same command resumes from the last checkpoint"
 
 @replace(checkpoint_utils, "torch_persistent_save")
 def save(original, state: dict, path: str, async_write: bool = False) -> None:
-    """After an error fairseq 0.12 appends the checkpoint to the half it had written, and below it
-    copies in place: a kill or a full disk leaves half of one. Both can go when the originals pass
-    test_interruption.py, ``test_the_middle_of_a_write``."""
+    """A checkpoint is written whole or not at all.
+
+    After an error fairseq 0.12 appends it to the half it had written. It can go when the original
+    passes ``test_the_middle_of_a_write``."""
     if async_write or not PathManager.supports_rename(path):
         return original(state, path, async_write=async_write)
     return write_checkpoint(state, Path(path), ROOM)
@@ -96,7 +103,10 @@ def save(original, state: dict, path: str, async_write: bool = False) -> None:
 
 @replace(PathManager, "copy")
 def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
-    """See :func:`save`."""
+    """A checkpoint is copied whole or not at all.
+
+    fairseq copies in place: a kill or a full disk leaves half of one. It can go when the original
+    passes ``test_the_middle_of_a_write``."""
     if not overwrite or not PathManager.supports_rename(path):
         return original(source, path, overwrite=overwrite)
     with writing(Path(path), ROOM) as temporary:
@@ -109,14 +119,17 @@ def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
 
 @replace(NanDetector, "add_hooks")
 def add_hooks(original, detector, module) -> None:
-    """fairseq's hooks, which are to name the module that overflowed, end in a StopIteration at the
-    encoder's output. It can go when without it ``test_divergence_ends_in_one_line`` passes."""
+    """Hooks that are to name the module that overflowed are left out.
+
+    They end in a StopIteration at the encoder's output. It can go when without it
+    ``test_divergence_ends_in_one_line`` passes."""
 
 
 @replace(Trainer, "train_step")
 def train_step(original, trainer, *args, **kwargs):
-    """Without this, a training that diverges ends in a traceback. It can go when the original
-    passes ``test_divergence_ends_in_one_line``."""
+    """A training that diverges says so in one line.
+
+    It can go when the original passes ``test_divergence_ends_in_one_line``."""
     try:
         return original(trainer, *args, **kwargs)
     except FloatingPointError as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from resmlp_mt import __version__
-from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints
+from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, record_source, source_of, write_json
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT

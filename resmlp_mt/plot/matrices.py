@@ -14,8 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from resmlp_mt.checkpoints import model_options, naming, not_larger_than, read_checkpoint
+from resmlp_mt.checkpoints.checking import not_larger_than
+from resmlp_mt.checkpoints.reading import model_options, read_checkpoint
 from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.messages import naming
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 

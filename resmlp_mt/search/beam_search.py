@@ -15,10 +15,10 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes import replace
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.model.packing import PackedLinear
+from resmlp_mt.patching import replace
 from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
 
@@ -163,8 +163,10 @@ def _is_plain_product(layer: nn.Module, x: Tensor) -> bool:
 
 @replace(FairseqTask, "build_generator")
 def build_generator(original, self, models, args, seq_gen_cls=None, *others, **kwargs):
-    """Without this, tasks search with fairseq's SequenceGenerator: the same translations, slower.
-    It can go when a model can name the generator that suits it."""
+    """Our models are searched by our own generator.
+
+    fairseq's SequenceGenerator finds the same translations, slower. It can go when a model can name
+    the generator that suits it (``test_tasks_build_our_generator_for_one_model_of_ours``)."""
     ours = len(models) == 1 and isinstance(models[0], ResMLPModel)
     # fairseq has a generator that collects the attention weights for alignments
     if seq_gen_cls is None and ours and not getattr(args, "print_alignment", False):

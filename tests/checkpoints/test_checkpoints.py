@@ -4,7 +4,7 @@ import pytest
 import torch
 from command import refused, resmlp
 
-from resmlp_mt.checkpoints import average_checkpoints, last_checkpoints
+from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.errors import UserError
 
 

@@ -58,10 +58,11 @@ def test_commands_without_a_model_load_neither_pytorch_nor_fairseq(tmp_path):
 def test_command_lines_without_a_subcommand(capsys):
     assert main([]) == 2
     assert capsys.readouterr().out.startswith("usage: resmlp-mt ")
-    for option, text in {"--version": f"resmlp-mt {__version__}", "--user-dir": OURS}.items():
-        with pytest.raises(SystemExit) as end:
-            main([option])
-        assert (end.value.code, capsys.readouterr().out) == (0, f"{text}\n")
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"resmlp-mt {__version__}\n"
+    with pytest.raises(SystemExit) as end:
+        main(["--user-dir"])
+    assert (end.value.code, capsys.readouterr().out) == (0, f"{OURS}\n")
     with pytest.raises(SystemExit) as end:
         main(["transalte"])
     assert end.value.code == 2

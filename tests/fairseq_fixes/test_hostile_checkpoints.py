@@ -20,10 +20,11 @@ from fairseq_programs import call, differing, hypotheses, load, train, values
 from trained_models import EPOCHS
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints import check_finite
-from resmlp_mt.errors import UserError, in_one_line
-from resmlp_mt.fairseq_fixes import logging_as_before
+from resmlp_mt.checkpoints.checking import check_finite
+from resmlp_mt.errors import UserError
+from resmlp_mt.fairseq_fixes.messages import in_one_line
 from resmlp_mt.plot.matrices import mixing_matrices
+from resmlp_mt.plugin import logging_as_before
 
 # ---- ways of loading: each gives what can be compared ---------------------------------------
 
@@ -257,6 +258,32 @@ def test_sizes(loading, name):
     loading.refuses(saved(altered(loading.good, **SIZES[name])), *ways)
 
 
+MEMORY = {
+    "a call that takes memory": (Called(bytearray, (1 << 46,)), "carries more than data"),
+    "a copy of a list": (Called(set, ([0] * 9,)), "carries more than data"),
+    "more than four megabytes": ([0.5] * 500_000, "is damaged, or no checkpoint"),
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_is_bounded_before_a_file_is_loaded(loading, name, monkeypatch):
+    value, said = MEMORY[name]
+    content = saved(altered(loading.good, extra_state__more=value))
+    old = saved(altered(loading.good, extra_state__more=value), **OLD)
+    monkeypatch.setattr(torch, "load", None)  # nothing is
+    for each in (content, old):
+        assert said in loading.refuses(each, by_hub, by_average, by_plot)
+
+
+def test_compressed_files_are_refused_unread(loading):
+    """Also with checksums that are all 0, which PyTorch may write."""
+    content = bytearray(repacked(loading.content, bytes, zipfile.ZIP_DEFLATED))
+    for signature, offset in ((b"PK\3\4", 14), (b"PK\1\2", 16)):
+        for match in re.finditer(signature, content):
+            content[match.start() + offset : match.start() + offset + 4] = bytes(4)
+    assert "is damaged or cut off" in loading.refuses(bytes(content), by_hub, by_average)
+
+
 def test_tensors_that_claim_more_than_they_hold(tmp_path):
     matrix = torch.arange(12.0).view(3, 4)
     legitimate = {"a part": matrix.T[1:, ::2], "a scalar": matrix[0, 0], "whole": torch.arange(5)}
@@ -371,8 +398,10 @@ WRONG = {  # the change of the state, and what the line names
     "infinite": (lambda s: broken(s, MATRIX, -float("inf")), f"{MATRIX} has NaN or infinite"),
     "repeated": (lambda s: altered(s, model__w=torch.ones(1).expand(16)), "w claims more values"),
     "a list as a weight": (lambda s: altered(s, model__w=[1.0]), "its model is more than tensors"),
-    "a sparse weight": (lambda s: altered(s, model__w=torch.ones(2).to_sparse()), "more than tens"),
-    "on no device": (lambda s: altered(s, model__w=torch.ones(2, device="meta")), "more than tens"),
+    "a sparse weight": (lambda s: altered(s, model__w=torch.ones(2).to_sparse()), "more than data"),
+    "on no device": (lambda s: altered(s, model__w=torch.ones(2, device="meta")), "more than data"),
+    "complex": (lambda s: altered(s, model__w=torch.ones(2) * 1j), "carries more than data"),
+    "of 8 bits": (lambda s: altered(s, model__w=torch.ones(2).to(torch.float8_e5m2)), "more than"),
     "a number as a name": (lambda s: {**s, "model": {7: torch.ones(2)}}, "more than tensors"),
     "no model": (lambda s: {"cfg": s["cfg"]}, "has no model in it"),
     "a list": (lambda s: [1, 2], "has no model in it"),
@@ -414,8 +443,7 @@ def test_files_that_are_something_else(loading):
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("archive/readme.txt", "no checkpoint")
-    compressed = repacked(loading.content, bytes, zipfile.ZIP_DEFLATED)
-    for content in (archive.getvalue(), compressed, b"", b"H-0\t-0.1\tno\n" * 50, bytes(5000)):
+    for content in (archive.getvalue(), b"", b"H-0\t-0.1\tno\n" * 50, bytes(5000)):
         loading.refuses(content, by_hub, by_average)
 
 

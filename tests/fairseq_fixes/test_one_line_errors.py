@@ -10,9 +10,8 @@ import torch
 from fairseq_programs import call, load, refusal, train, training
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints import naming
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import in_one_line
+from resmlp_mt.fairseq_fixes.messages import in_one_line, naming
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)
 

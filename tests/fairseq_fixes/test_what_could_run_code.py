@@ -12,7 +12,7 @@ from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
 from fairseq_programs import process, refusal
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.fairseq_fixes.safety import literal
+from resmlp_mt.literal import literal
 
 # calls, by the last two names, that run code, start a program or read a format that can
 RUN = {"eval", "exec", "compile", "__import__", "importlib.import_module", "os.system", "os.popen"}

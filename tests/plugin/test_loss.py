@@ -12,8 +12,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from helpers import build_model, gap
 from torch.nn import functional as F
 
-from resmlp_mt import fairseq_fixes
 from resmlp_mt.loss import CACHED, SmoothedLoss
+from resmlp_mt.plugin import register
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -54,7 +54,7 @@ def test_gradient_of_large_scores():
 
 def test_a_model_with_probabilities_of_its_own():
     """It keeps fairseq's loss, like the decoder of fairseq's pointer generator."""
-    fairseq_fixes.apply()
+    register()
     model, _ = build_model()
     criterion = LabelSmoothedCrossEntropyCriterion(SimpleNamespace(target_dictionary=None), True, 0)
     criterion.padding_idx = 1

@@ -20,8 +20,8 @@ from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from torch.utils._pytree import keystr, tree_leaves_with_path
 
-from resmlp_mt.errors import in_one_line
 from resmlp_mt.fairseq_fixes import stopping
+from resmlp_mt.fairseq_fixes.messages import in_one_line
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "resmlp_mt"

@@ -6,10 +6,10 @@ import pickle
 import pytest
 from fairseq.data import data_utils
 
-from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.runtime import BYTES, _spelled
 from resmlp_mt.model_folder import TextSettings
+from resmlp_mt.plugin import register
 from resmlp_mt.text.subwords import Subwords, train_subwords, without_bytes
 
 LINE = "\N{LEFT DOUBLE QUOTATION MARK}a man\N{RIGHT DOUBLE QUOTATION MARK}, a dog"
@@ -82,7 +82,7 @@ def test_a_vocabulary_that_does_not_fit_the_text_is_refused(tmp_path, lines, voc
 @pytest.mark.parametrize("line", ["a cat 😀 sees Ω", "😀👍🏽", "<0xE2> <0x41>x", "é<0x0A>"])
 def test_characters_that_are_spelled_in_bytes(tmp_path, line):
     """None is unknown, and each comes back, by fairseq's own way from pieces to text too."""
-    fairseq_fixes.apply()
+    register()
     subwords = Subwords(train_subwords(TEXT * 99 + ["é"], tmp_path / "spm", 300, 0.999))
     pieces = subwords.encode(line)
     assert len(subwords.pieces) == 300 and subwords.processor.piece_to_id("é") == 0

@@ -1,13 +1,15 @@
 """Recipes: how to train, average and search, in TOML files. ``recipes/paper.toml`` explains one."""
 
-import ast
+import json
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from resmlp_mt.errors import UserError
+from resmlp_mt.literal import literal
 from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
 
 FOLDER = Path(__file__).with_name("recipes")
@@ -15,8 +17,6 @@ NAMES = ("trial", "small", "mixed", "paper")
 
 Options = dict[str, list[str]]  # a command line: the values of each option, none for a switch
 Value = str | int | float | bool
-_LITERALS = (ast.Expression, ast.Constant, ast.Name, ast.Tuple, ast.List, ast.Dict)
-_LITERALS += (ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context)
 # options whose values are text; with others a recipe could name files to write or a program to run
 _TEXTS = "activation-fn adam-betas adafactor-eps adaptive-softmax-cutoff best-checkpoint-metric "
 _TEXTS += "criterion ddp-backend decoder-attention decoder-conv-type decoder-kernel-size-list "
@@ -89,10 +89,11 @@ def _is_option(name: str, value) -> bool:
         return False
     if not set(text) & set("([{"):
         return True
-    try:
-        return all(isinstance(node, _LITERALS) for node in ast.walk(ast.parse(text, mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+    for read in (literal, json.loads):  # --eval-bleu-args is JSON
+        with suppress(ValueError, RecursionError):
+            read(text)
+            return True
+    return False
 
 
 def _flat(tables: dict, prefix: str = "options") -> Iterator[tuple[str, str, Value]]:

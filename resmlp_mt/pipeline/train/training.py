@@ -15,7 +15,6 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
-from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import lock, read_own, write_json
 from resmlp_mt.loss import AUTOCAST
@@ -30,8 +29,9 @@ from resmlp_mt.pipeline.train.command import (
 )
 from resmlp_mt.pipeline.train.log import TrainingProgress
 from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
+from resmlp_mt.plugin import register
 
-fairseq_fixes.apply()  # our models are registered
+register()  # our models
 
 # options of fairseq-train that follow from one of ours; fairseq's --amp divides the gradients by
 # the loss scale twice, and its --bf16 is for TPUs

@@ -18,11 +18,11 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
-from resmlp_mt import fairseq_fixes
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import check_dictionaries
 from resmlp_mt.pipeline.translate.driver import Hypothesis
 from resmlp_mt.pipeline.translate.options import SearchOptions
+from resmlp_mt.plugin import register
 from resmlp_mt.search.beam_search import NotFinite
 
 Sentence = list[str]  # its pieces
@@ -33,7 +33,7 @@ class Translator:
     They read at most ``limit`` tokens of a source, ``positions`` with its end."""
 
     def __init__(self, options: SearchOptions):
-        fairseq_fixes.apply()
+        register()
         gpu = torch.cuda.is_available() and not options.cpu
         if options.fp16 and not gpu:
             raise UserError("--fp16: needs a GPU: leave it out")

@@ -11,12 +11,12 @@ from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
 
-from resmlp_mt import fairseq_fixes
 from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.prepare import corpora, encoding
 from resmlp_mt.pipeline.prepare import preparation as steps
 from resmlp_mt.pipeline.prepare.corpora import find_corpora
 from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
+from resmlp_mt.plugin import register
 from resmlp_mt.text.subwords import Subwords
 
 SIDES = ("xa", "xb")
@@ -107,7 +107,7 @@ def test_text_is_normalised_and_filtered_only_if_asked(tmp_path, own):
 
 
 def test_rare_characters_are_spelled_in_bytes(tmp_path, own):
-    fairseq_fixes.apply()  # bytes to text
+    register()  # bytes to text
     ran(*own, "--vocab-size", 320, "--character-coverage", 0.999, "--out", tmp_path / "out")
     words = Dictionary.load(str(tmp_path / "out/data-bin/dict.xa.txt"))
     assert {f"<0x{byte:02X}>" for byte in range(256)} <= set(words.symbols)

@@ -1,0 +1,85 @@
+"""Which checkpoints are the last, and their mean."""
+
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from resmlp_mt.checkpoints.reading import read_checkpoint
+from resmlp_mt.checkpoints.writing import write_checkpoint
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import check_output
+
+# one per epoch, and one per --save-interval-updates
+_NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
+
+
+def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
+    """The *count* newest checkpoints by "epoch" or "update", newest first, or all of a short
+    training. fairseq numbers none where a training ends within an epoch, so ``checkpoint_last.pt``
+    counts if it is newer."""
+    numbers = {}
+    for path in Path(save_dir).glob("checkpoint*.pt"):
+        match = re.fullmatch(_NUMBERED[by], path.name)
+        if match:
+            numbers[int(match[1])] = path
+    found = [numbers[number] for number in sorted(numbers, reverse=True)][:count]
+    last = Path(save_dir) / "checkpoint_last.pt"
+    if last.is_file() and (not found or _updates(last) > _updates(found[0])):
+        found = [last, *found]
+    if not found:
+        raise UserError(f"{save_dir} has no {by} checkpoints and no {last.name}: train first")
+    return found[:count]
+
+
+def _updates(path: Path) -> int:
+    state = read_checkpoint(path, mapped=True)
+    try:
+        return int(state["optimizer_history"][-1]["num_updates"])
+    except (LookupError, TypeError, ValueError):
+        raise UserError(
+            f"{path} does not say how many updates it has: give a checkpoint of fairseq-train"
+        ) from None
+
+
+def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
+    """For each name the first one of the same matrix: shared embeddings have three names."""
+    first: dict = {}
+    return {
+        name: first.setdefault((value.data_ptr(), value.shape, value.stride()), name)
+        for name, value in weights.items()
+    }
+
+
+def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:
+    """Write the mean of the weights of *paths*, in float32 or wider unless *float16* is set; the
+    rest is that of the first file, without the optimizer. Files are mapped: memory is that of the
+    sums, in float64."""
+    check_output(output, *paths)
+    result = read_checkpoint(paths[0], mapped=True)
+    result.pop("last_optimizer_state", None)
+    first = result["model"]
+    owners = _owners(first)
+    means = {
+        name: first[name].double()
+        for name in dict.fromkeys(owners.values())
+        if first[name].is_floating_point()  # others count something, such as a version
+    }
+    for path in paths[1:]:
+        weights = read_checkpoint(path, mapped=True)["model"]
+        if _owners(weights) != owners or any(
+            weights[name].shape != mean.shape for name, mean in means.items()
+        ):
+            raise UserError(
+                f"{path} and {paths[0]} have different parameters: average those of one run"
+            )
+        for name, mean in means.items():
+            mean += weights[name]
+    for name, mean in means.items():
+        dtype = torch.promote_types(first[name].dtype, torch.float32)
+        means[name] = (mean / len(paths)).to(torch.float16 if float16 else dtype)
+        if not torch.isfinite(means[name]).all():
+            raise UserError(f"{name} has values beyond those of 16 bits: leave out --float16")
+    result["model"] = {name: means.get(owner, first[owner]) for name, owner in owners.items()}
+    write_checkpoint(result, output)

@@ -1,0 +1,83 @@
+"""What a checkpoint may hold: options of bounded size, finite weights that are in the file."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
+
+from resmlp_mt.errors import UserError
+
+MOST, DEEPEST = 100_000, 20  # values of all options, and how deeply they are nested
+
+
+def check_options(state: dict, path: str | Path) -> None:
+    """Refuse a checkpoint whose options are more than numbers, booleans, None, strings, and lists
+    and dicts of these."""
+    options: list[tuple] = [(name, state.get(name), 0) for name in ("args", "cfg")]
+    for name, value, depth in options:  # it grows
+        if isinstance(value, argparse.Namespace):
+            value = vars(value)
+        inner: list[tuple] = []
+        if isinstance(value, dict):
+            inner = list(value.items())
+        elif isinstance(value, (list, tuple)) and depth:
+            inner = [(name, each) for each in value]
+        elif value is not None and not (depth and type(value) in (bool, int, float, str)):
+            raise UserError(f"{path}: its option {name} is not data, but {type(value).__name__}")
+        elif isinstance(value, str) and "${" in value:  # a variable of the shell, for example
+            raise UserError(f"{path}: its option {name}, {value!r:.60}, stands for another value")
+        if type(name) not in (str, int):
+            raise UserError(f"{path}: the name of an option is not text: {type(name).__name__}")
+        if depth > DEEPEST or len(options) + len(inner) > MOST:
+            raise UserError(f"{path}: its option {name} is nested too deeply or too long")
+        options += [(key, each, depth + 1) for key, each in inner]
+
+
+def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
+    """Refuse NaN, infinite and repeated values. What is not a tensor in memory is not checked."""
+    for name, weight in weights.items():
+        if not isinstance(weight, Tensor):
+            continue
+        # repeated, like by Tensor.expand: a small file claims any size
+        if weight.numel() * weight.element_size() > weight.untyped_storage().nbytes():
+            raise UserError(
+                f"{path}: {name} claims more values than there are in the file: give a checkpoint "
+                "that fairseq wrote"
+            )
+        if not (weight.is_floating_point() and weight.numel()):
+            continue
+        # both are NaN if any value is; this takes a tenth of the time of torch.isfinite on all
+        extremes = torch.stack(torch.aminmax(weight.detach()))
+        if not torch.isfinite(extremes).all():
+            raise UserError(
+                f"{path}: {name} has NaN or infinite values: its training diverged: give an "
+                "earlier checkpoint"
+            )
+
+
+@contextlib.contextmanager
+def not_larger_than(weights: dict[str, Tensor]) -> Iterator[None]:
+    """Refuse to build a model with many more parameters than *weights* in the block, before memory
+    is taken for them."""
+    # a model may share some, or have a few that are not stored
+    number = 2 * len(weights) + 100
+    values = 2 * sum(weight.numel() for weight in weights.values()) + (1 << 20)
+
+    def count(module, name, parameter) -> None:
+        nonlocal number, values
+        number, values = number - 1, values - (0 if parameter is None else parameter.numel())
+        if number < 0 or values < 0:
+            raise UserError("its options are of a larger model than its weights: it is damaged")
+
+    kinds = (register_module_parameter_registration_hook, register_module_buffer_registration_hook)
+    with contextlib.ExitStack() as stack:
+        for register in kinds:
+            stack.callback(register(count).remove)
+        yield

@@ -1,0 +1,99 @@
+"""Checkpoints of fairseq are read as data: nothing in them is run."""
+
+import io
+import pickle
+import pickletools
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import torch
+from torch import Tensor
+
+from resmlp_mt.checkpoints.checking import check_finite, check_options
+from resmlp_mt.checkpoints.stand_ins import STAND_INS
+from resmlp_mt.errors import UserError, printable
+
+torch.serialization.add_safe_globals([(each, name) for name, each in STAND_INS.items()])
+
+LARGEST = 4 << 20  # bytes of the pickled part, in which each weight takes some 150
+# PyTorch allows more, such as bytearray, which takes any memory that a file asks for
+ALLOWED = {*STAND_INS, "collections.OrderedDict", "_codecs.encode"}
+ALLOWED |= {f"torch._utils._rebuild_{kind}" for kind in ("tensor", "tensor_v2", "parameter")}
+for kind in ("Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
+    ALLOWED.add(f"torch.{kind}Storage")
+
+
+def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
+    """A checkpoint, checked, on the CPU. *mapped* leaves the tensors in the file until they are
+    used. Raises UserError for any other file, and OSError."""
+    try:
+        archive = check_file(path)
+        # files of PyTorch before 1.6 are no archives and cannot be mapped
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped and archive)
+    except (UserError, MemoryError):
+        raise
+    except OSError as error:
+        error.filename = str(path)
+        raise
+    except pickle.UnpicklingError as error:
+        raise UserError(
+            f"{path} is not a checkpoint, or carries more than data (such as code): "
+            "refused, and nothing in it was run"
+        ) from error
+    except Exception as error:  # a corrupt file can raise anything
+        message = printable(str(error).split("\n")[0])[:120]
+        raise UserError(
+            f"{path} is damaged, or no checkpoint of fairseq ({type(error).__name__}: {message}): "
+            "copy or make it again"
+        ) from error
+    if not isinstance(state, dict) or "model" not in state:
+        raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
+    weights = state["model"]
+    if not isinstance(weights, dict) or not all(
+        isinstance(name, str) and isinstance(weight, Tensor) for name, weight in weights.items()
+    ):
+        raise UserError(f"{path} is not a fairseq checkpoint: its model is more than tensors")
+    check_options(state, path)
+    check_finite(weights, path)
+    return state
+
+
+def check_file(path: str | Path) -> bool:
+    """Refuse a file that is damaged, or that would take more memory than its size suggests, before
+    it is loaded. Returns whether it is an archive; files of PyTorch before 1.6 are not."""
+    with open(path, "rb") as file:
+        if file.read(4) != b"PK\x03\x04":
+            file.seek(0)
+            _check_pickles(file, 5)  # a magic number, a version, sizes, the checkpoint, its keys
+            return False
+        try:
+            archive = zipfile.ZipFile(file)
+            records = archive.infolist()
+            # PyTorch compresses nothing
+            stored = all(record.compress_type == zipfile.ZIP_STORED for record in records)
+            # with set_crc32_options(False) all checksums are 0; PyTorch compares none
+            if not stored or (any(record.CRC for record in records) and archive.testzip()):
+                raise zipfile.BadZipFile
+        except Exception:  # a corrupt file can raise anything
+            raise UserError(f"{path} is damaged or cut off: copy or make it again") from None
+        for record in records:
+            if record.filename.lower().endswith("data.pkl"):
+                record.CRC = None  # type: ignore[assignment]  # compared above, if there are any
+                with archive.open(record) as pickled:
+                    _check_pickles(pickled, 1)
+    return True
+
+
+def _check_pickles(file: IO[bytes], number: int) -> None:
+    start = io.BytesIO(file.read(LARGEST))
+    for _ in range(number):
+        for code, argument, _ in pickletools.genops(start):
+            if code.name == "GLOBAL" and str(argument).replace(" ", ".") not in ALLOWED:
+                raise pickle.UnpicklingError(argument)
+
+
+def model_options(state: dict) -> dict:
+    """The model's options in a checkpoint, whether trained by command line or hydra."""
+    options = state["cfg"]["model"]
+    return options if isinstance(options, dict) else vars(options)

@@ -1,0 +1,60 @@
+"""What programs print of an error, ours and fairseq's: one line, or None for a traceback."""
+
+import contextlib
+from collections.abc import Iterator
+
+from resmlp_mt.errors import UserError, printable
+
+
+def in_one_line(error: BaseException) -> str | None:
+    """The line for an error that a user can correct, or for an exception with a note about a
+    checkpoint; None for any other."""
+    # fairseq's is of a sentence with more tokens than positions
+    if isinstance(error, UserError) or "Size of sample #" in str(error):
+        return printable(str(error))
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return printable(f"{where}{error.strerror or error}")
+    notes = getattr(error, "__notes__", ())
+    # with these fairseq refuses options
+    refused = isinstance(error, (AssertionError, NotImplementedError)) and str(error)
+    if not notes and not refused:
+        return None
+    message = printable(str(error))[:200]
+    where = "RESMLP_MT_TRACEBACK=1 shows where"
+    if not notes:
+        return f"{message} ({where})"
+    return printable(f"{notes[0]} ({type(error).__name__}: {message}; {where})")
+
+
+@contextlib.contextmanager
+def naming(path, what: str) -> Iterator[None]:
+    """Errors about a checkpoint name it. Those that no user can correct keep their type and
+    message and get a note, *path* *what*, which fairseq's programs and ours print in one line."""
+    try:
+        yield
+    except UserError as error:
+        if str(path) in str(error):
+            raise
+        raise UserError(f"{path}: {error}") from error
+    except OSError as error:
+        if not error.strerror or error.filename in (None, path, str(path)):
+            raise
+        raise UserError(
+            f"{path} needs {error.filename} ({error.strerror}): give the data folder that it was "
+            "trained on"
+        ) from error
+    except Exception as error:
+        # fairseq's trainer raises an exception of its own over any other
+        if "please ensure that the architectures match" in str(error) and error.__context__:
+            error = error.__context__
+        if "Error(s) in loading state_dict" in str(error):
+            first = str(error).split("\n")[1].strip()  # the line after the heading
+            first = first.split(", ")[0] if "key(s)" in first else first
+            raise UserError(
+                f"{path} does not fit the model: it was trained with another architecture, other "
+                f"options or another dictionary: {first}"
+            ) from error
+        if "Size of sample #" not in str(error):  # about a sentence
+            error.add_note(f"{path} {what}")
+        raise error
