@@ -21,7 +21,7 @@ def compute_loss(original, self, model, net_output, sample, reduce=True):
 
     fairseq's reads them some fifteen times, a quarter of the time of a small model's update. It can
     go when the original is as fast (``test_smoothed_loss_is_that_of_fairseq``)."""
-    plain = reduce and not self.ignore_prefix_size and not self.report_accuracy
+    plain = reduce and not self.ignore_prefix_size
     if not plain or not _gives_logits(model) or net_output[0].is_cuda:
         return original(self, model, net_output, sample, reduce)
     scores, target = net_output[0].flatten(0, -2), sample["target"].flatten()

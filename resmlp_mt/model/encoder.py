@@ -6,7 +6,7 @@ from torch import Tensor
 
 from resmlp_mt.model.inference import FoldedLayers
 from resmlp_mt.model.layers import ResMLPEncoderLayer, build_norm, wrap_layer
-from resmlp_mt.model.padding import check_length, known_empty, turn_back, turn_right, zero_padding
+from resmlp_mt.model.padding import check_length, known_empty, turn_back, turn_right
 
 
 class ResMLPEncoder(TransformerEncoderBase):
@@ -37,7 +37,6 @@ class ResMLPEncoder(TransformerEncoderBase):
         padding = tokens.eq(self.padding_idx)
         if known_empty(padding):
             padding = None
-        x = zero_padding(x, padding)
         states = [x]
         for layer in self.layers if self.folded is None else self.folded():
             x = layer(x, padding)

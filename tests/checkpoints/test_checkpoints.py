@@ -52,12 +52,14 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
     paths, mean = [], torch.zeros(4, dtype=torch.float64)
     for number in range(10):
         shared = torch.arange(4).half() + number / 100
+        more = {"version": torch.ones(1), "square": shared.view(2, 2)}
         mean += shared.double() / 10
         paths.append(tmp_path / f"checkpoint{number}.pt")
-        torch.save({"model": {"embed": shared, "version": torch.ones(1), "out": shared}}, paths[-1])
+        torch.save({"model": {"embed": shared, **more, "out": shared}}, paths[-1])
     average_checkpoints(paths, tmp_path / "averaged.pt")
     averaged = torch.load(tmp_path / "averaged.pt")["model"]
-    assert list(averaged) == ["embed", "version", "out"]
+    assert list(averaged) == ["embed", "version", "square", "out"]
+    assert torch.equal(averaged["square"], averaged["embed"].view(2, 2))
     assert averaged["embed"].dtype == torch.float32
     assert torch.allclose(averaged["embed"].double(), mean, atol=1e-6)
     assert averaged["out"].data_ptr() == averaged["embed"].data_ptr()
@@ -67,8 +69,7 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
     assert small["embed"].dtype == torch.float16 and torch.equal(small["embed"], mean.half())
     assert small["out"].data_ptr() == small["embed"].data_ptr()
 
-    apart = {"embed": shared, "version": torch.ones(1), "out": shared.clone()}
-    torch.save({"model": apart}, paths[3])
+    torch.save({"model": {"embed": shared, **more, "out": shared.clone()}}, paths[3])
     with pytest.raises(UserError, match="checkpoint3.pt and .*different parameters"):
         average_checkpoints(paths, tmp_path / "no.pt")
 
@@ -93,13 +94,14 @@ def test_the_command(tmp_path):
 
 def test_refusals_of_the_command(tmp_path):
     path = save(tmp_path / "checkpoint1.pt", 1)
-    other = save(tmp_path / "other.pt", 1, v=torch.zeros(2))
+    other, wide = (save(tmp_path / f"{n}.pt", 1, v=torch.zeros(n)) for n in (2, 1))
     epochs, out = "--num-epoch-checkpoints", tmp_path / "out.pt"
     for words, said in (
         ((tmp_path,), f"{tmp_path}: add --num-epoch-checkpoints N or --num-update-checkpoints N"),
         ((path, epochs, 1), "--inputs: give one folder with --num-epoch-checkpoints"),
         ((tmp_path, epochs, 0), "--num-epoch-checkpoints: must be at least 1"),
         ((path, other), "different parameters"),
+        ((other, wide), "different parameters"),
         ((path, tmp_path / "no.pt"), "no.pt: No such file or directory"),
     ):
         refused(said, "average", "--output", out, "--inputs", *words)

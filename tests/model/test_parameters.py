@@ -7,7 +7,7 @@ import torch
 from helpers import SMALL, build_model
 
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.mixing import ToeplitzTokenMixing, TokenMixing
+from resmlp_mt.model.mixing import ConvTokenMixing, ToeplitzTokenMixing, TokenMixing
 
 # d, hidden, layers on each side
 SIZES = {
@@ -92,3 +92,14 @@ def test_the_saved_matrix_is_triangular():
         assert weight.count_nonzero() == 2 * 12 * 13 // 2
         mixing(torch.randn(12, 4, 6)).square().sum().backward()
         optimizer.step()
+
+
+@pytest.mark.parametrize("causal, places", [(False, [6, 5, 4, 3]), (True, [8, 7, 6, 5])])
+def test_an_even_number_of_taps_begins_one_position_before_the_own(causal, places):
+    """Or, in a decoder, ends at it. *places*: where each tap, the first first, takes input 5."""
+    cfg = options(1)
+    cfg.token_mixing_kernel_size, cfg.no_token_mixing_bias = 4, True
+    mixing, x = ConvTokenMixing(cfg, 1, 10, causal), torch.zeros(10, 1, 1)
+    mixing.taps.weight.data = torch.tensor([[1.0, 2, 3, 4]])
+    x[5] = 1
+    assert mixing(x).flatten()[places].tolist() == [1, 2, 3, 4]

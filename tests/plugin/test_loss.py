@@ -1,6 +1,7 @@
 """The loss that reads the scores of the vocabulary twice: the same as fairseq's."""
 
 import math
+from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     label_smoothed_nll_loss,
 )
-from helpers import build_model, gap
+from fairseq.models.transformer import TransformerModel, base_architecture
+from helpers import SMALL, build_model, gap, synthetic_dictionary
 from torch.nn import functional as F
 
 from resmlp_mt.loss import CACHED, SmoothedLoss
@@ -52,22 +54,35 @@ def test_gradient_of_large_scores():
     assert (scores.grad - exact.grad).norm() < 1e-6 * exact.grad.norm()
 
 
-def test_a_model_with_probabilities_of_its_own():
-    """It keeps fairseq's loss, like the decoder of fairseq's pointer generator."""
+def loss_of(model, net_output, target):
     register()
-    model, _ = build_model()
     criterion = LabelSmoothedCrossEntropyCriterion(SimpleNamespace(target_dictionary=None), True, 0)
     criterion.padding_idx = 1
-    scores, sample = torch.randn(1, 2, 50), {"target": torch.tensor([[7, 8]])}
+    return criterion.compute_loss(model, net_output, {"target": target})[0]
 
-    def loss():
-        return criterion.compute_loss(model, (scores, None), sample)[0]
 
-    assert gap(loss(), F.cross_entropy(scores[0], sample["target"][0], reduction="sum")) < 1e-5
+def test_an_adaptive_softmax():
+    """What the decoder gives are no scores of tokens then."""
+    args = Namespace(arch="transformer", adaptive_softmax_cutoff="10,20", **SMALL)
+    base_architecture(args)
+    types = synthetic_dictionary(50)
+    task = SimpleNamespace(source_dictionary=types, target_dictionary=types)
+    model, tokens = TransformerModel.build_model(args, task).eval(), torch.tensor([[7, 8, 2]])
+    output = model(tokens, torch.tensor([3]), tokens)
+    logs = model.get_normalized_probs(output, True, {"target": tokens})
+    assert gap(loss_of(model, output, tokens), -logs.gather(2, tokens[..., None]).sum()) < 1e-5
+
+
+def test_a_model_with_probabilities_of_its_own():
+    """It keeps fairseq's loss, like the decoder of fairseq's pointer generator."""
+    model, _ = build_model()
+    scores, target = torch.randn(1, 2, 50), torch.tensor([[7, 8]])
+    expected = F.cross_entropy(scores[0], target[0], reduction="sum")
+    assert gap(loss_of(model, (scores, None), target), expected) < 1e-5
 
     class Uniform(type(model.decoder)):
         def get_normalized_probs(self, net_output, log_probs, sample=None):
             return torch.full_like(net_output[0], 1 / 50).log()
 
     model.decoder.__class__ = Uniform
-    assert gap(loss(), torch.tensor(2 * math.log(50))) < 1e-5
+    assert gap(loss_of(model, (scores, None), target), torch.tensor(2 * math.log(50))) < 1e-5

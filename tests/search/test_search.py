@@ -180,6 +180,22 @@ def test_one_hypothesis_that_overflows_late_is_named():
         generator.generate([model], batch)
 
 
+@pytest.mark.parametrize("step, named", [(0, [0]), (1, [0]), (2, [])])
+def test_scores_after_the_last_end_do_not_count(step, named):
+    """Each step ends one of two hypotheses: the sentence is finished at step 1, which counts."""
+    found = Hypotheses(1, 2, 3, 10, 2, 2, torch.device("cpu"))
+    for now, rows in enumerate((1, 2, 2)):
+        normalizers = torch.full((rows, 1), float("nan") if now == step else 0.0)
+        found.add(normalizers, torch.tensor([[2, 5, 6, 7]]), -torch.arange(4.0)[None])
+    assert found.finished() == [True] and found.fetch().not_finite() == named
+
+
+def test_an_end_that_is_ruled_out_ends_nothing():
+    found = Hypotheses(1, 1, 2, 10, 2, 2, torch.device("cpu"))
+    found.add(torch.zeros(1, 1), torch.tensor([[2, 5]]), torch.tensor([[-torch.inf, -torch.inf]]))
+    assert found.finished() == [False] and found.tokens.tolist() == [2]
+
+
 LEFT_TO_FAIRSEQ = {
     "n-grams": dict(no_repeat_ngram_size=2),
     "suppressed tokens": dict(tokens_to_suppress=("w1", "w2", "w3")),
@@ -193,7 +209,7 @@ LEFT_TO_FAIRSEQ = {
     ),
     "an ensemble": dict(seeds=(0, 1)),
     "temperature": dict(temperature=1.3),
-    "more beams than tokens": dict(model={"vocabulary": 8}, beam_size=6),
+    "few tokens for the beam": dict(model={"vocabulary": 13}, beam_size=6),
 }
 
 

@@ -95,10 +95,14 @@ def test_a_corpus_given_twice_is_counted_twice(tmp_path, own):
 
 
 def test_text_is_normalised_and_filtered_only_if_asked(tmp_path, own):
+    """A pair of exactly the ratio stays."""
+    for side, line in zip(SIDES, ("mi", "mi mi")):
+        with open(tmp_path / "own" / f"t.{side}", "a") as file:
+            file.write(f"{line}\n")
     options = ("--normalise", "--drop-duplicates", "--max-ratio", 2)
     said = ran(*own, *options, "--out", tmp_path / "out")
-    assert "155 pairs read, dropped: 1 empty, 1 duplicate\n" in said.out
-    assert "all: 153 pairs encoded, dropped: 1 length-ratio\n" in said.out
+    assert "156 pairs read, dropped: 1 empty, 1 duplicate\n" in said.out
+    assert "all: 154 pairs encoded, dropped: 1 length-ratio\n" in said.out
     data_bin, text = tmp_path / "out" / "data-bin", tmp_path / "out" / "text"
     assert lines_of(data_bin, "train", "xa")[150] == '"ka lo"'
     assert lines_of(data_bin, "valid", "xb")[20:22] == ["'mi' ru"] * 2
@@ -124,6 +128,7 @@ def test_invalid_utf8_is_refused_or_left_out_of_the_training_text(tmp_path, own)
     assert "155 pairs read, dropped: 2 invalid-utf8, 1 empty" in said.out
     write_side(valid, [b"\xff", *valid.read_bytes().splitlines()[1:]])
     refused("v.xb, line 1: invalid UTF-8", *own, "--skip-invalid", "--out", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):

@@ -52,6 +52,8 @@ def test_a_log_that_lacks_lines_has_other_references_or_subwords_is_refused(log,
     for kind in "DP":
         damaged = re.sub(rf"(?m)^{kind}-7\t.*\n", "", log)
         assert f"log: {NUMBER - 1} complete translations for {NUMBER} ref" in read(damaged)
+    other = re.sub(r"(?m)^([STHDP])-7\t", r"\1-99\t", log)
+    assert f"{NUMBER} complete translations for {NUMBER} ref" in read(other)
     for number in (NUMBER + 1, NUMBER - 1):
         assert f"log: {NUMBER} complete translations for {number} ref" in read(log, number)
     pieces = re.sub(r"(?<=[\t ])(?=[a-z])", "\u2581", log)

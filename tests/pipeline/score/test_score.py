@@ -149,4 +149,5 @@ def test_compounds_are_split_as_in_the_papers():
     assert split_compound_words("a rich-text format") == "a rich ##AT##-##AT## text format"
     # as the substitution does it: from left to right, no character in two matches
     assert split_compound_words("A-B-C -- -x y-") == "A ##AT##-##AT## B-C -- -x y-"
+    assert split_compound_words("50%-ige") == "50% ##AT##-##AT## ige"
     assert tokenize(["U-Bahn-Linie."], "de", True) == ["U ##AT##-##AT## Bahn ##AT##-##AT## Linie ."]
