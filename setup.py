@@ -65,6 +65,7 @@ setup(
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "numpy",
         "regex",
+        "resmlp-mt-runtime",  # in runtime/: pip install ./runtime -e .
         "sacrebleu>=2.3",
         "sacremoses>=0.2",
         "sentencepiece>=0.2",

@@ -1,8 +1,11 @@
 """Errors that a user can correct: one line that names what is wrong, the numbers and what to do."""
 
+try:
+    from resmlp_mt_runtime.errors import UserError
+except ImportError:  # fairseq-train --user-dir in a clone that was never installed
 
-class UserError(ValueError):
-    """Wrong input or options. Its message is one line, fit to be shown without a traceback."""
+    class UserError(ValueError):  # type: ignore[no-redef]
+        """Wrong input or options. Its message is one line, shown without a traceback."""
 
 
 class OptionError(UserError):

@@ -1,84 +1,21 @@
 """What lies in the folder of a model or of prepared data, beside checkpoints and binary data.
 
-``prepare`` decides once whether text is normalised and how it is split, and stores that as
-``text.json`` and ``spm.model``; whoever translates reads it there. ``search.json`` is the length
-penalty that ``resmlp-mt run`` chose on the validation set, ``train.json`` what a training was begun
-with; ``dict.*.txt`` are fairseq's dictionaries.
+``text.json`` and ``spm.model`` say how text is made (``resmlp_mt.text.settings``), ``search.json``
+which length penalty ``resmlp-mt run`` chose on the validation set, ``train.json`` what a training
+was begun with; ``dict.*.txt`` are fairseq's dictionaries.
 """
 
 import os
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json, whole_file, write_json
-
-if TYPE_CHECKING:  # the model imports this module, and needs no subwords
-    from resmlp_mt.text.subwords import Subwords
+from resmlp_mt.files import read_json
 
 TEXT, SUBWORDS, SEARCH, TRAINING = "text.json", "spm.model", "search.json", "train.json"
 LENPEN = 0.6  # of Ott et al. for WMT14
 LENPEN_RANGE = (-10, 10)  # exponents with which no length overflows
-
-
-@dataclass(frozen=True)
-class TextSettings:
-    """The languages, as fairseq calls them, and what is done with text."""
-
-    source_lang: str
-    target_lang: str
-    normalise: bool
-    subword_model: Path
-
-    def save(self, folder: Path) -> None:
-        """Write ``text.json`` and ``spm.model``."""
-        with whole_file(Path(folder) / SUBWORDS) as temporary:
-            shutil.copyfile(self.subword_model, temporary)
-        names = ("source_lang", "target_lang", "normalise")
-        write_json(Path(folder) / TEXT, {name: getattr(self, name) for name in names})
-
-    @classmethod
-    def load(cls, folder: Path, model: Path | None = None) -> "TextSettings | None":
-        """The decision stored in a folder, if there is one, with its subwords or *model*."""
-        path = Path(folder) / TEXT
-        if not path.is_file():
-            return None
-        found = read_json(path)
-        types = {"source_lang": str, "target_lang": str, "normalise": bool}
-        for name, kind in types.items():
-            if not isinstance(found, dict) or not isinstance(found.get(name), kind):
-                raise UserError(f"{path} does not say {name}: prepare the data again")
-        model = model or path.with_name(SUBWORDS)
-        return cls(subword_model=model, **{name: found[name] for name in types})
-
-    def reading(self, source_lang: str) -> "TextSettings":
-        """For a model from *source_lang*: one folder of data serves both directions."""
-        if source_lang != self.target_lang:
-            return self
-        return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)
-
-    def encode_source(self, line: str) -> str:
-        """Pieces of a source line, separated by spaces."""
-        return self.subwords.encode(self.plain(self.source_lang)(line))
-
-    def plain(self, language: str) -> Callable[[str], str]:
-        """What is done to a line before it is split."""
-        if not self.normalise:
-            return str
-        from resmlp_mt.text.normalise import normaliser
-
-        return normaliser(language)
-
-    @cached_property
-    def subwords(self) -> "Subwords":
-        from resmlp_mt.text.subwords import Subwords
-
-        return Subwords(self.subword_model)
 
 
 def dictionary_digest(folder: Path, languages: tuple[str, str]) -> str | None:

@@ -70,6 +70,6 @@ UV_HTTP_RETRIES=1 uv install --torch-backend=auto "${torch[@]}" || {
   "$dir/bin/pip" install --no-compile "${torch[@]}"
 }
 step "resmlp_mt${compiler:+ and its native runtime}"
-uv install --no-deps --no-build-isolation -e "$here/.." ${compiler:+"$here/../native"}
+uv install --no-deps --no-build-isolation -e "$here/.." -e "$here/../runtime" ${compiler:+"$here/../native"}
 uv check
 touch "$dir/.complete"

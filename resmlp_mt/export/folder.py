@@ -63,6 +63,7 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         "positions": [translator.positions, translator.generator.max_len],
         **sizes,
         "search": {name: getattr(translator.options, name) for name in searched},
+        "rule": settings.rule,
         "normalisation": substitutions(settings.source_lang) if settings.normalise else [],
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
         "files": {

@@ -16,6 +16,7 @@ import re
 import select
 import signal
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ BOS, PAD, EOS, UNKNOWN = range(4)  # the first tokens of every fairseq dictionar
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # begins a word, in SentencePiece
 BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")  # spell a rare character
+_CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that are not white space
 WEIGHTS = "weights.safetensors"
 FILES = ("encoder.onnx", "step.onnx", WEIGHTS, "spm.model", "source.txt", "target.txt")
 TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8}  # of arrays
@@ -98,6 +100,9 @@ class ExportedModel:
         for pattern, replacement in self._normalisation:
             line = pattern.sub(replacement, line)
         pieces: list[str] = []
+        if self.config["rule"] == "nfc":
+            line = one_line(_CONTROL.sub(" ", line).replace(SPACE, " "))
+            line = unicodedata.normalize("NFC", line)
         for piece in self._subwords.encode(one_line(line), out_type=str):
             # text that looks like one of fairseq's symbols is not that symbol
             index = self._subwords.piece_to_id(piece) if piece in SPECIAL else None
@@ -396,7 +401,8 @@ def _damaged(error: Exception) -> str:
 
 def _spelled(run: re.Match) -> str:
     """The text of pieces such as ``<0xC3> <0xA9>``."""
-    return one_line(bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="replace"))
+    text = bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="ignore")
+    return one_line(_CONTROL.sub("", text))
 
 
 def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:

@@ -9,7 +9,6 @@ from fairseq.tasks import FairseqTask
 from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.patching import replace
 
 
@@ -45,7 +44,7 @@ def post_process(original, sentence: str, symbol):
     """``--remove-bpe sentencepiece`` joins tokens that spell bytes.
 
     It can go when the original passes ``test_characters_that_are_spelled_in_bytes``."""
-    from resmlp_mt.text.subwords import without_bytes  # fairseq-train needs no SentencePiece
+    from resmlp_mt_runtime.pieces import without_bytes  # fairseq-train needs no SentencePiece
 
     return original(without_bytes(sentence) if symbol == "sentencepiece" else sentence, symbol)
 
@@ -66,6 +65,8 @@ def init_sentencepiece(original, self, cfg):
     (``test_text_is_made_as_it_was_prepared``)."""
     if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
         raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
+    from resmlp_mt.text.settings import TextSettings
+
     original(self, cfg)
     model = Path(cfg.sentencepiece_model)
     self.text_settings = TextSettings.load(model.parent, model)
@@ -77,11 +78,10 @@ def encode_pieces(original, self, line: str) -> str:
 
     Without this they do not normalise it, and let "</s>" through, a piece that ends the sentence
     (``test_text_is_made_as_it_was_prepared``)."""
-    from resmlp_mt.text.lines import one_line
-    from resmlp_mt.text.subwords import plain_pieces
+    from resmlp_mt_runtime.pieces import one_line, plain_pieces
 
     if self.text_settings is not None:
-        return self.text_settings.encode_source(line)
+        return " ".join(self.text_settings.encode_source(line))
     return " ".join(plain_pieces(original(self, one_line(line)).split(" "), self.sp))
 
 

@@ -1,143 +1,23 @@
-"""Text, one sentence per line: read, checked, written. A file may be compressed by gzip.
+"""Text, one sentence per line: what is not needed to translate."""
 
-A line ends at ``\\n`` only: what else Python calls a line break (a lone CR, U+2028 ...) would shift
-one side of a corpus against the other. A byte order mark at the start is not text.
-"""
-
-import gzip
-import hashlib
-import io
-import itertools
-import select
-import sys
-import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO, cast
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.files import whole_file
-
-STDIN = "-"
-MARK = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
-GZIP = b"\x1f\x8b"
-BLOCK = 1 << 16  # bytes read at a time from a stream
-PATIENCE = 0.01  # seconds without input that count as a pause
-
-
-def name_of(path: Path) -> str:
-    """What messages call *path*."""
-    return "standard input" if str(path) == STDIN else str(path)
-
-
-def existing(path: Path) -> Path:
-    """The file *path* or, where there is none, the same name with ``.gz``."""
-    packed = Path(f"{path}.gz")
-    return packed if packed.is_file() and not Path(path).exists() else Path(path)
-
-
-@contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of an :func:`existing` file or of standard input (``-``), uncompressed: whether
-    they are compressed is decided by the content. UserError if they are damaged."""
-    stdin = str(path) == STDIN
-    if stdin and sys.stdin is None:  # closed by <&- in a shell
-        raise UserError("standard input is closed: give a file, or pipe the text in")
-    with nullcontext(sys.stdin.buffer) if stdin else open(existing(path), "rb") as file:
-        if cast(io.BufferedReader, file).peek(2)[:2] != GZIP:
-            yield file
-            return
-        try:
-            with gzip.open(file) as unpacked:
-                yield cast(BinaryIO, unpacked)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise UserError(f"{path}: damaged gzip file ({error}): fetch it again") from None
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file as stored, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read_raw_lines(path: Path) -> Iterator[bytes]:
-    """Lines of a file or of standard input (``-``), with their line ends, whatever the bytes."""
-    with open_bytes(path) as lines:
-        for first in itertools.islice(lines, 1):
-            yield first.removeprefix(MARK)
-        yield from lines
-
-
-def arriving_lines(path: Path) -> Iterator[str | None]:
-    """Lines of UTF-8 without their line ends; None wherever the next one has not arrived yet."""
-    numbers, parts = itertools.count(1), [b""]
-
-    def line() -> str:
-        number, raw = next(numbers), b"".join(parts)
-        try:
-            return (raw.removeprefix(MARK) if number == 1 else raw).rstrip(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            wrong = f"invalid UTF-8 (byte {error.start + 1} of the line)"
-            wrong = "not text (it has NUL bytes)" if b"\0" in raw else wrong
-            raise UserError(
-                f"{name_of(path)}, line {number}: {wrong}: convert the file or remove the line"
-            ) from None
-
-    with open_bytes(path) as file:
-        while True:
-            if not _is_ready(file):
-                yield None
-            block = cast(io.BufferedReader, file).read1(BLOCK)
-            if not block:
-                break
-            first, *others = block.split(b"\n")
-            parts.append(first)
-            for other in others:
-                yield line()
-                parts = [other]
-        if any(parts):
-            yield line()
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """Lines of UTF-8 without their line ends."""
-    return (line for line in arriving_lines(path) if line is not None)
-
-
-def _is_ready(file: BinaryIO) -> bool:
-    """Whether a read returns within PATIENCE; True for what is no stream of the system."""
-    try:
-        return bool(select.select([file], [], [], PATIENCE)[0])
-    except (OSError, ValueError):
-        return True
-
-
-def read_text(path: Path) -> list[str]:
-    """All lines of a text; UserError if it is empty."""
-    lines = list(read_lines(path))
-    if not lines:
-        raise UserError(f"{name_of(path)}: empty file: give one sentence per line")
-    return lines
-
-
-def check_same_lines(path: Path, lines: int, other: Path, other_lines: int) -> None:
-    """Refuse two texts with different numbers of lines."""
-    if lines != other_lines:
-        raise UserError(
-            f"{name_of(path)} has {lines} lines but {name_of(other)} has {other_lines}: both need "
-            "the same number"
-        )
-
-
-def without_region(language: str) -> str:
-    """``zh`` for ``zh_CN``, ``zh-Hans`` and ``ZH``."""
-    return language.lower().replace("_", "-").partition("-")[0]
-
-
-def one_line(text: str) -> str:
-    """Replace every run of white space, line breaks and NUL by one space."""
-    return " ".join(text.replace("\0", " ").split())
+from resmlp_mt_runtime.lines import (  # noqa: F401
+    MARK,
+    STDIN,
+    arriving_lines,
+    check_same_lines,
+    existing,
+    name_of,
+    read_lines,
+    read_raw_lines,
+    read_text,
+    sha256_of,
+    without_region,
+)
+from resmlp_mt_runtime.pieces import one_line  # noqa: F401
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -8,20 +8,13 @@ from pathlib import Path
 import sentencepiece
 
 from resmlp_mt.errors import OptionError, UserError
-from resmlp_mt.text.lines import one_line
-
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
-
-BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
-
-# fairseq's own symbols
-SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))
+from resmlp_mt_runtime.pieces import nfc
 
 
 def train_subwords(
     lines: Iterable[str], prefix: Path, vocab_size: int, character_coverage: float = 1.0
 ) -> Path:
-    """Train ``prefix.model`` for the *lines* of both languages.
+    """Train ``prefix.model`` for the *lines* of both languages, by the rule ``nfc``.
 
     SentencePiece skips lines of more than 4192 bytes. Characters beyond the share
     *character_coverage*, the rarest, are spelled in bytes like those that the text lacks; with a
@@ -30,10 +23,11 @@ def train_subwords(
     model, path = io.BytesIO(), Path(f"{prefix}.model")
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=filter(None, map(one_line, lines)),
+            sentence_iterator=filter(None, map(nfc, lines)),
             model_writer=model,  # SentencePiece may leave half a file
             vocab_size=vocab_size,
             model_type="bpe",
+            normalization_rule_name="identity",  # the default, NFKC, changes the text
             character_coverage=character_coverage,
             byte_fallback=character_coverage < 1,
             # fairseq has these symbols itself
@@ -62,42 +56,3 @@ def _explained(message: str, vocab_size: int) -> UserError | None:
         raised = f"raise it to {least[1]} or more" if least else "raise it"
         return OptionError(f"{size} less than the corpus has characters: {raised}")
     return None
-
-
-class Subwords:
-    """A trained SentencePiece model."""
-
-    def __init__(self, model: Path):
-        try:
-            self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
-        except (OSError, RuntimeError):
-            message = f"{model} is not a SentencePiece model: give the one of the data"
-            raise UserError(message) from None
-
-        self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
-
-    def encode(self, line: str) -> str:
-        """Pieces separated by spaces, as fairseq reads them."""
-        pieces = self.processor.encode(one_line(line), out_type=str)
-        return " ".join(plain_pieces(pieces, self.processor))
-
-
-def without_bytes(pieces: str) -> str:
-    """*pieces*, separated by spaces, with the text of each run of pieces that spell bytes in its
-    place. Bytes that are not UTF-8 become U+FFFD."""
-    return BYTES.sub(
-        lambda run: one_line(bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="replace")),
-        pieces,
-    )
-
-
-def plain_pieces(
-    pieces: Iterable[str], processor: sentencepiece.SentencePieceProcessor
-) -> list[str]:
-    """*pieces* with a literal ``</s>`` of the text split into characters, since fairseq would read
-    it as the end of the sentence, and likewise its other symbols."""
-    plain: list[str] = []
-    for piece in pieces:
-        unknown = piece in SPECIAL and processor.piece_to_id(piece) == processor.unk_id()
-        plain.extend(piece if unknown else [piece])
-    return plain

@@ -18,7 +18,8 @@ from resmlp_mt.export.folder import export, substitutions
 from resmlp_mt.export.runtime import FILES
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import one_line
-from resmlp_mt.text.subwords import plain_pieces, train_subwords
+from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt_runtime.pieces import plain_pieces
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "examples" / "browser"

@@ -14,11 +14,12 @@ from fairseq.data import Dictionary
 from helpers import model_options, randomize_
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import one_line
-from resmlp_mt.text.subwords import Subwords, train_subwords
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt_runtime.pieces import NFC, Subwords
 
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
 LINES = [
@@ -62,7 +63,7 @@ def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptio
         dictionary.add_symbol(pieces.id_to_piece(number))
     for language in ("en", "de"):
         dictionary.save(str(data / f"dict.{language}.txt"))
-    TextSettings("en", "de", normalise, spm).save(data)
+    TextSettings("en", "de", normalise, spm, NFC).save(data)
     model, args = random_model(data, **options)
     args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}

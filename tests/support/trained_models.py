@@ -8,8 +8,9 @@ from typing import NamedTuple
 import pytest
 from fairseq_programs import preprocess, train
 
-from resmlp_mt.model_folder import TextSettings
-from resmlp_mt.text.subwords import Subwords, train_subwords
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt_runtime.pieces import NFC, Subwords
 
 EPOCHS = 4  # of the world
 SIZES = {"train": 61, "valid": 13, "test": 11}  # none is a multiple of 8
@@ -73,9 +74,9 @@ def make_world(folder: Path) -> None:
     spm = train_subwords(lines["train.xx"] + lines["train.yy"], folder / "spm", 50)
     encode = Subwords(spm).encode
     for name, side in lines.items():
-        (pieces / name).write_text("".join(f"{encode(line)}\n" for line in side), "utf-8")
+        (pieces / name).write_text("".join(" ".join(encode(line)) + "\n" for line in side), "utf-8")
     data = preprocess(folder / "data-bin", **{split: pieces / split for split in SIZES})
-    TextSettings("xx", "yy", False, spm).save(data)
+    TextSettings("xx", "yy", False, spm, NFC).save(data)
     options = ("--batch-size", 8, "--max-epoch", EPOCHS, "--save-interval", EPOCHS)
     train(data, folder / "model", *options, "--share-all-embeddings")
 

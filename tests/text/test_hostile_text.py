@@ -21,7 +21,9 @@ from prepare_text import write_side
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner
 from resmlp_mt.text.lines import MARK, one_line, read_lines, read_text, write_lines
-from resmlp_mt.text.subwords import Subwords, train_subwords
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt_runtime.pieces import NFC, Subwords, nfc
 
 FIXED = hostile_lines.FIXED
 MANY = [line.encode() for line in FIXED] + [b""] * 300
@@ -30,8 +32,8 @@ BY_LINE = (*GREEDY, "--buffer-size", 1000, "--batch-size", 1000)
 
 
 def letters(text):
-    """The letters and digits of a text, as SentencePiece writes them (NFKC)."""
-    normal = unicodedata.normalize("NFKC", text)
+    """The letters and digits of a text, in NFC."""
+    normal = unicodedata.normalize("NFC", text)
     return "".join(c for c in normal if unicodedata.category(c)[0] in "LN")
 
 
@@ -88,27 +90,24 @@ def subwords(tmp_path_factory):
     text = [line for line in FIXED if line] * 3 + ["w01 w02 w03 abc"] * 5
     others = [f"{number} слово" for number in range(100, 200)]
     models = (train_subwords(text, folder / "1", 500), train_subwords(others, folder / "2", 30))
-    return list(map(Subwords, models))
+    return [Subwords(model, NFC) for model in models]
 
 
 def pieces_are_right(subwords, line):
     for model in subwords:
-        encoded = model.encode(line)
-        pieces = encoded.split(" ") if encoded else []
-        assert tokenize_line(encoded) == pieces
+        pieces = model.encode(line)
+        assert tokenize_line(" ".join(pieces)) == pieces
         dictionary = Dictionary()
         assert all(dictionary.index(piece) == dictionary.unk() for piece in pieces)
         decoded = "".join(pieces).replace("▁", " ").strip()
-        assert decoded == model.processor.normalize(one_line(line)).replace("▁", " ").strip()
-        # SentencePiece knows newer letters than Python does
-        if all(unicodedata.category(c) != "Cn" for c in line):
-            assert letters(decoded) == letters(line)
-        assert model.encode(decoded) == encoded
+        assert decoded == nfc(line) and letters(decoded) == letters(line)
+        assert model.encode(decoded) == pieces
 
 
 def pair_is_kept_or_dropped(source, target):
     for normalise in (True, False):
-        clean = Cleaner(("en", "de"), normalise, True, 250)
+        settings = TextSettings("en", "de", normalise, Path(), NFC)
+        clean = Cleaner(list(map(settings.plain, ("en", "de"))), True, 250)
         found = clean(f"{source}\n".encode(), f"{target}\n".encode())
         if isinstance(found, str):
             assert found in ("invalid-utf8", "empty", "too-long")
@@ -117,6 +116,7 @@ def pair_is_kept_or_dropped(source, target):
             text = side.decode()
             assert text and text == one_line(text) and len(text.splitlines()) == 1
             assert letters(text) == letters(before), (before, text)
+            assert normalise or text == nfc(before)
 
 
 @given(line=hostile_lines.lines(), target=hostile_lines.lines())
@@ -140,17 +140,17 @@ def test_translate_and_fairseq_interactive_agree_on_every_line(world, tmp_path):
     assert resmlp(*words).status == 0
     output = (tmp_path / "output").read_bytes().decode().split("\n")
     assert output.pop() == "" and len(output) == len(MANY)
-    bpe = ("--bpe", "sentencepiece", "--sentencepiece-model", world.spm)
+    bpe = ("--bpe", "sentencepiece", "--sentencepiece-model", world.data / "spm.model")
     options = (world.data, "--path", world.checkpoint, *BY_LINE, *bpe)
     whole = [number for number, line in enumerate(MANY) if b"\r" not in line]
     said = call("interactive", *options, stdin=b"".join(MANY[n] + b"\n" for n in whole)).out
     its, sources = lines_of(said, "D"), lines_of(said, "S")
     assert sorted(its) == list(range(len(whole)))
     dictionary = Dictionary.load(str(world.data / "dict.xx.txt"))
-    encode = Subwords(world.spm).encode
+    encode = Subwords(world.spm, NFC).encode
     for number, index in enumerate(whole):
         line, found = MANY[index], output[index]
-        pieces = encode(text_of(line))
+        pieces = " ".join(encode(text_of(line)))
         known = dictionary.string(dictionary.encode_line(pieces, add_if_not_exist=False))
         assert sources[number] == [[known]], line
         assert found == (its[number][0][1] if pieces else ""), line

@@ -8,9 +8,10 @@ from fairseq.data import data_utils
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.runtime import BYTES, _spelled
-from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.plugin import register
-from resmlp_mt.text.subwords import Subwords, train_subwords, without_bytes
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt_runtime.pieces import NFC, Subwords, without_bytes
 
 LINE = "\N{LEFT DOUBLE QUOTATION MARK}a man\N{RIGHT DOUBLE QUOTATION MARK}, a dog"
 
@@ -23,11 +24,11 @@ def model(tmp_path_factory):
 
 @pytest.mark.parametrize("normalise", [False, True])
 def test_settings_are_loaded_as_they_were_saved(model, tmp_path, normalise):
-    settings = TextSettings("de", "en", normalise, model)
+    settings = TextSettings("de", "en", normalise, model, NFC)
     settings.save(tmp_path)
     settings.save(tmp_path)
     stored = TextSettings.load(tmp_path)
-    assert stored == TextSettings("de", "en", normalise, tmp_path / "spm.model")
+    assert stored == TextSettings("de", "en", normalise, tmp_path / "spm.model", NFC)
     assert TextSettings.load(tmp_path, model) == settings
     assert (tmp_path / "spm.model").read_bytes() == model.read_bytes()
     encode = Subwords(model).encode
@@ -36,7 +37,7 @@ def test_settings_are_loaded_as_they_were_saved(model, tmp_path, normalise):
     for found in (settings, stored, pickle.loads(pickle.dumps(stored))):
         assert found.plain("en")(LINE) == english
         assert found.encode_source(LINE) == encode(german)
-    assert data_utils.post_process(encode(german), "sentencepiece") == german
+    assert data_utils.post_process(" ".join(encode(german)), "sentencepiece") == german
 
 
 def test_settings_serve_the_other_direction(model):
@@ -84,13 +85,21 @@ def test_characters_that_are_spelled_in_bytes(tmp_path, line):
     """None is unknown, and each comes back, by fairseq's own way from pieces to text too."""
     register()
     subwords = Subwords(train_subwords(TEXT * 99 + ["é"], tmp_path / "spm", 300, 0.999))
-    pieces = subwords.encode(line)
+    pieces = " ".join(subwords.encode(line))
     assert len(subwords.pieces) == 300 and subwords.processor.piece_to_id("é") == 0
     assert all(subwords.processor.piece_to_id(piece) for piece in pieces.split())
     assert data_utils.post_process(pieces, "sentencepiece") == line
 
 
-def test_bytes_that_are_not_utf8_become_replacement_characters():
-    assert without_bytes("<0xC3> a <0xF0> <0x9F>") == "\ufffd a \ufffd"
-    pieces = "<0x61> <0x0A> <0x62> b<0x63> <0x0a>"
-    assert without_bytes(pieces) == "a b b<0x63> <0x0a>" == BYTES.sub(_spelled, pieces)
+@pytest.mark.parametrize(
+    "pieces, text",
+    [
+        ("<0xC3> a <0xF0> <0x9F>", " a "),
+        ("<0x61> <0x0A> <0x62> b<0x63> <0x0a>", "a b b<0x63> <0x0a>"),
+        ("<0xC2> <0x84> <0x57> <0x00>", "W"),  # a control character
+        ("<0x9F> <0xE2> <0x9D> <0xA4> <0xEF> <0xB8> <0x8F> <0xE2>", "❤️"),
+    ],
+)
+def test_bytes_that_are_no_text_are_left_out(pieces, text):
+    """Those that are no UTF-8, and control characters; what is whole between them stays."""
+    assert without_bytes(pieces) == text == BYTES.sub(_spelled, pieces)

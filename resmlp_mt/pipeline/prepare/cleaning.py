@@ -1,4 +1,4 @@
-"""Joins the training corpora into one clean text, with single spaces, normalised if asked.
+"""Joins the training corpora into one clean text, made plain by the rule, normalised if asked.
 
 A pair is left out and counted if a side is not UTF-8 (``invalid-utf8``), is blank (``empty``), has
 more characters than its pieces can have (``too-long``), or for a copy of it (``duplicate``).
@@ -6,15 +6,13 @@ more characters than its pieces can have (``too-long``), or for a copy of it (``
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt.progress import Progress
-from resmlp_mt.text.lines import one_line
-from resmlp_mt.text.normalise import Normaliser
 
 PIECE = 16  # characters of the longest piece that SentencePiece makes
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what programs write for bytes that they cannot decode
@@ -22,12 +20,11 @@ DIGEST = 8  # bytes: that two of 40 million pairs share one has a probability of
 
 
 class Cleaner:
-    """Cleans the pairs of a chunk, in a worker. With *skip_invalid*, U+FFFD is invalid UTF-8."""
+    """Cleans the pairs of a chunk, in a worker: *plain* has what is done to a line of each side.
+    With *skip_invalid*, U+FFFD is invalid UTF-8."""
 
-    def __init__(
-        self, languages: tuple[str, str], normalise: bool, skip_invalid: bool, max_pieces: int
-    ):
-        self.plain = [Normaliser(name) if normalise else one_line for name in languages]
+    def __init__(self, plain: Sequence[Callable[[str], str]], skip_invalid: bool, max_pieces: int):
+        self.plain = plain
         self.skip_invalid = skip_invalid
         self.max_characters = PIECE * max_pieces
 

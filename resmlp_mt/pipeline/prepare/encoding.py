@@ -16,11 +16,10 @@ import numpy as np
 from fairseq.data import Dictionary, indexed_dataset
 
 from resmlp_mt.errors import OptionError
-from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt.progress import Progress
-from resmlp_mt.text.lines import one_line
+from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
 
 SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from
@@ -76,7 +75,7 @@ class Encoder:
         sides = []
         for plain, lines in zip(self.plain, zip(*chunk)):
             texts = (line.decode("utf-8") for line in lines)
-            # the training text is clean
+            # the training text was normalised when it was cleaned
             sides.append(self._encode(texts if split == "train" else map(plain, texts)))
         fit: list[tuple] = []
         dropped: Counter[str] = Counter()
@@ -90,7 +89,7 @@ class Encoder:
         return split, len(fit), [np.fromiter(side, self.dtype) for side in ended], dropped
 
     def _encode(self, texts: Iterable[str]) -> list[list[int]]:
-        lines = list(map(one_line, texts))
+        lines = list(map(self.subwords.plain, texts))
         return self.subwords.processor.encode(lines, out_type=int, num_threads=1)
 
     def _unfit(self, *lengths: int) -> str:

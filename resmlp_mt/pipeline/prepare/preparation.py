@@ -1,6 +1,7 @@
 """Raw text to fairseq's binary data, in three steps, of which a later run repeats none.
 
-OUT/text holds the clean training text and the held-out sets as they were given, for scoring;
+OUT/text holds the clean training text and the held-out sets as they were given, but in Unicode's
+NFC, for scoring;
 OUT/subwords ``spm.model``; OUT/data-bin the binary data, with a copy of it and ``text.json``.
 ``report.json`` in text and data-bin counts what was read and what was left out, by reason.
 """
@@ -8,20 +9,22 @@ OUT/subwords ``spm.model``; OUT/data-bin the binary data, with a copy of it and 
 import filecmp
 import os
 import shutil
+import unicodedata
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.files import read_json, write_json
-from resmlp_mt.model_folder import SUBWORDS, TextSettings
+from resmlp_mt.model_folder import SUBWORDS
 from resmlp_mt.pipeline.prepare.augment import augment
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
 from resmlp_mt.pipeline.prepare.corpora import Corpus, inspect
 from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
 from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.text.lines import read_lines, sha256_of, without_region, write_lines
-from resmlp_mt.text.subwords import Subwords
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt_runtime.pieces import NFC, Subwords
 
 # SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
 RICH_SCRIPTS = ("zh", "zho", "cmn", "yue", "ja", "jpn")
@@ -76,12 +79,24 @@ class Preparation:
         self.languages = (options.source_lang, options.target_lang)
         self.held_out = [split for split in corpora if not split.startswith("train")]
         self.dictionary: Path | None = None
+        self.rule = self._rule()
         if subword_model is not None:
             Subwords(subword_model)  # refuses what is not a model
             if subword_model.name == SUBWORDS:  # of prepared data
                 first, second = (subword_model.with_name(f"dict.{x}.txt") for x in self.languages)
                 if first.is_file() and second.is_file() and filecmp.cmp(first, second, False):
                     self.dictionary = first
+
+    def _rule(self) -> str | None:
+        """How text is made plain: as in what is made already, as the given subwords need it."""
+        made = TextSettings.load(self.out / "data-bin")
+        if made is None and self.subword_model is not None:
+            made = TextSettings.load(self.subword_model.parent)
+            return made.rule if made and self.subword_model.name == SUBWORDS else None
+        return made.rule if made else NFC
+
+    def _settings(self, model: Path) -> TextSettings:
+        return TextSettings(*self.languages, self.options.normalise, model, self.rule)
 
     @cached_property
     def contents(self) -> dict[str, tuple[int, str]]:
@@ -98,6 +113,7 @@ class Preparation:
         files = {"subword_model": self.subword_model, "dictionary": self.dictionary}
         return {
             **asdict(self.options),
+            "rule": self.rule,
             **{name: sha256_of(path) for name, path in files.items() if path is not None},
             **{f"text of {split}": digest for split, (_, digest) in self.contents.items()},
         }
@@ -133,21 +149,22 @@ class Preparation:
         return lines
 
     def _make_text(self, folder: Path) -> None:
-        options = self.options
+        options, settings = self.options, self._settings(folder)
         for split in self.held_out:
             corpus = self.corpora[split]
             for language, path in zip(self.languages, (corpus.source, corpus.target)):
-                write_lines(folder / f"{split}.{language}", read_lines(path))
+                lines = read_lines(path)
+                if self.rule == NFC:  # what is translated is NFC, and references are to be, too
+                    lines = (unicodedata.normalize("NFC", line) for line in lines)
+                write_lines(folder / f"{split}.{language}", lines)
         train = [split for split in self.corpora if split not in self.held_out]
         pairs = [self.contents[split][0] for split in train]
-        cleaner = Cleaner(
-            self.languages, options.normalise, options.skip_invalid, options.max_pieces
-        )
+        plain = [settings.plain(language) for language in self.languages]
         files = [folder / f"train.{language}" for language in self.languages]
         corpora = clean(
             [self.corpora[split] for split in train],
             [min(number, options.limit or number) for number in pairs],
-            cleaner,
+            Cleaner(plain, options.skip_invalid, options.max_pieces),
             options.drop_duplicates,
             self.workers,
             files,
@@ -157,7 +174,7 @@ class Preparation:
             raise UserError(f"no training pair is left: {counts}")
         report: dict = {"corpora": corpora, "pairs": kept}
         if options.augment:
-            added = augment(files, self.languages, cleaner.plain, kept, options.seed)
+            added = augment(files, self.languages, plain, kept, options.seed)
             report |= {"augmented": added, "pairs": kept + sum(added.values())}
         write_json(folder / REPORT, report)
 
@@ -176,11 +193,10 @@ class Preparation:
 
     def _encode(self, folder: Path) -> None:
         options, model = self.options, self.out / "subwords" / SUBWORDS
-        settings = TextSettings(*self.languages, options.normalise, model)
         report = encode(
             {name: self._clean(name) for name in ["train", *self.held_out]},
             self._pairs + sum(self.contents[name][0] for name in self.held_out),
-            Encoder(settings, options.max_pieces, options.max_ratio, self.dictionary),
+            Encoder(self._settings(model), options.max_pieces, options.max_ratio, self.dictionary),
             self.workers,
             folder,
         )

@@ -21,7 +21,7 @@ from resmlp_mt.text.lines import (
     read_lines,
     sha256_of,
 )
-from resmlp_mt.text.subwords import SPACE
+from resmlp_mt_runtime.pieces import SPACE
 
 # lines that are read and sorted by length together: few at first, so that some are written soon
 CHUNK, LARGEST_CHUNK = 128, 2048

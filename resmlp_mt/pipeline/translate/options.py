@@ -6,8 +6,9 @@ from pathlib import Path
 
 import resmlp_mt
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import LENPEN, TEXT, TextSettings
+from resmlp_mt.model_folder import LENPEN, TEXT
 from resmlp_mt.text.lines import sha256_of
+from resmlp_mt.text.settings import TextSettings
 
 
 @dataclass
@@ -55,6 +56,7 @@ class SearchOptions:
             "model": [sha256_of(path) for path in self.paths],
             "subwords": sha256_of(self.text.subword_model),
             "normalise": self.text.normalise,
+            "rule": self.text.rule,
             **{name: getattr(self, name) for name in names},
         }
 

@@ -60,7 +60,7 @@ class Translator:
 
     def pieces(self, line: str) -> Sentence:
         """The pieces of a line, normalised as the data was."""
-        return self.settings.encode_source(line).split()
+        return self.settings.encode_source(line)
 
     def knows(self, piece: str) -> bool:
         """Whether the source dictionary has the piece."""

@@ -16,6 +16,8 @@ from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
 from resmlp_mt.pipeline.prepare.corpora import Corpus
 from resmlp_mt.text.lines import one_line, write_lines
 from resmlp_mt.text.normalise import Normaliser, normaliser
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt_runtime.pieces import NFC
 
 MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
 
@@ -63,7 +65,8 @@ def make(tmp_path, parts, normalise=True, drop_duplicates=True):
         prefix = write_pairs(tmp_path / "raw", name, languages, pairs)
         train.append(Corpus(name, *(Path(f"{prefix}.{language}") for language in languages)))
     sizes = [len(pairs) for pairs in parts.values()]
-    cleaner = Cleaner(languages, normalise, skip_invalid=True, max_pieces=250)
+    settings = TextSettings(*languages, normalise, Path(), NFC)
+    cleaner = Cleaner(list(map(settings.plain, languages)), skip_invalid=True, max_pieces=250)
     outputs = tuple(tmp_path / f"train.{language}" for language in languages)
     report = clean(train, sizes, cleaner, drop_duplicates, 1, outputs)
     return report, read_parallel(*outputs)

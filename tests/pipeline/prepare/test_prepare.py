@@ -3,6 +3,7 @@
 import gzip
 import re
 import shutil
+import unicodedata
 
 import hostile_lines
 import pytest
@@ -11,13 +12,14 @@ from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
 
-from resmlp_mt.model_folder import TextSettings
 from resmlp_mt.pipeline.prepare import corpora, encoding
 from resmlp_mt.pipeline.prepare import preparation as steps
 from resmlp_mt.pipeline.prepare.corpora import find_corpora
 from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
+from resmlp_mt.pipeline.score.sacre import score
 from resmlp_mt.plugin import register
-from resmlp_mt.text.subwords import Subwords
+from resmlp_mt.text.settings import TextSettings
+from resmlp_mt_runtime.pieces import NFC, Subwords, nfc
 
 SIDES = ("xa", "xb")
 
@@ -177,10 +179,10 @@ def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case)
     out, its = tmp_path / "out", tmp_path / "its"
     ran(*own, "--out", out)
     its.mkdir()
-    subwords = Subwords(out / "data-bin" / "spm.model")
+    subwords = Subwords(out / "data-bin" / "spm.model", NFC)
     for split in ("train", "valid", "test", "test1"):
         pairs = read_parallel(*(out / "text" / f"{split}.{side}" for side in SIDES))
-        pieces = [tuple(map(subwords.encode, pair)) for pair in pairs]
+        pieces = [tuple(" ".join(subwords.encode(side)) for side in pair) for pair in pairs]
         if split == "train":
             pieces = [pair for pair in pieces if max(len(side.split()) for side in pair) <= 250]
             assert len(pairs) - len(pieces) == 1
@@ -288,3 +290,56 @@ def test_languages_choose_the_coverage_and_name_the_files(tmp_path):
     sides = [tuple(side.decode() for side in pair) for pair in found["train1"].pairs()]
     assert sides == [(f"{target}\n", f"{source}\n") for source, target in pairs_of(3, 0)]
     assert list(find_corpora(("xa", "zh-Hans"), at, at)) == ["train", "valid"]
+
+
+SCRIPTS = {
+    "zh": "他说：“我喜欢茶，你呢？”（是！）１２３；《红楼梦》……",
+    "fa": "می‌خواهم کتاب‌هایم را بخوانم؛ آیا می‌شود؟",
+    "vi": unicodedata.normalize("NFD", "Tôi muốn uống trà nóng ở Hà Nội."),
+    "th": "ฉันชอบดื่มชาร้อน ๆ ที่กรุงเทพฯ",
+    "hi": "मैं चाय पीना चाहता हूँ। क्‍या आप क़लम लाए?",
+    "ar": "هل تحبّ الشاي؟ ﷺ نعم، ٣٫٥ كوب.",
+    "ja": "「お茶が好きです。」ｶﾌｪ㈱で１０㌔、葛󠄀城市",
+    "ko": "나는 차를 좋아합니다. 각",
+    "ka": "მე მიყვარს ჩაი, „კი“.",
+    "de": "Über ½ l Tee … 10⁶ m² kosten „3,50 €“, ﬁnde ich™.",
+    "fr": "« L’œuvre » coûte 3 € ; n’est-ce pas ?",
+    "emoji": "I ❤️ you 👨‍👩‍👧‍👦 🏳️‍🌈 🏴󠁧󠁢󠁥󠁮󠁧󠁿 ☀️ 1️⃣ 👍🏽",
+    "marks": "co\u00adop \u200b \u2060 \u202eabc\u202c \u200f %s {name} <b>fett</b> <0xE2> ﬀ ﷼",
+}
+
+
+def test_a_perfect_model_writes_the_references(tmp_path):
+    """In any script: text to pieces and back changes nothing but NFC and white space."""
+    pairs = [(f"KA {number}", line) for number, line in enumerate(SCRIPTS.values())]
+    write_pairs(tmp_path, "t", SIDES, pairs * 9)
+    text = ("--trainpref", tmp_path / "t", "--validpref", tmp_path / "t", "--workers", 1)
+    ran("prepare", "-s", "xa", "-t", "xb", *text, "--out", tmp_path / "out")
+    references = (tmp_path / "out/text/valid.xb").read_text("utf-8").splitlines()[: len(pairs)]
+    assert references == [unicodedata.normalize("NFC", line) for line in SCRIPTS.values()]
+    perfect = lines_of(tmp_path / "out/data-bin", "valid", "xb")[: len(pairs)]
+    assert perfect == [" ".join(line.split()) for line in references]
+    scores = score(perfect, references, "zh")
+    assert (scores["bleu"], scores["chrf"]) == (100, 100)
+    # what the search reads is made by the same rule
+    settings = TextSettings.load(tmp_path / "out/data-bin")
+    for line in SCRIPTS.values():
+        assert settings.encode_source(line) == settings.encode_source(nfc(line))
+
+
+def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
+    """Those made before there was a rule keep SentencePiece's own, and are continued by it."""
+    ran(*own, "--out", tmp_path / "new")
+    assert TextSettings.load(tmp_path / "new/data-bin").rule == NFC
+    kept = own[: own.index("--vocab-size")]
+    given = ("--subword-model", tmp_path / "new/data-bin/spm.model")
+    ran(*kept, *given, "--out", tmp_path / "again")
+    assert TextSettings.load(tmp_path / "again/data-bin").rule == NFC
+    stored = tmp_path / "new/data-bin/text.json"
+    stored.write_text(stored.read_text().replace('"nfc"', "null"))
+    ran(*kept, *given, "--out", tmp_path / "old")
+    ran(*kept, *given, "--out", tmp_path / "old")
+    assert TextSettings.load(tmp_path / "old/data-bin").rule is None
+    refused("holds results made with rule", *own, "--out", tmp_path / "new")
+    stored.write_text(stored.read_text().replace("null", '"nfd"'))
+    refused("its rule 'nfd' is not known", *kept, *given, "--out", tmp_path / "other")

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from processes import Forked
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import TEXT, TextSettings
+from resmlp_mt.model_folder import TEXT
 from resmlp_mt.pipeline.translate import driver
 from resmlp_mt.pipeline.translate.driver import Hypothesis, split
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator, by_length
 from resmlp_mt.progress import Progress
+from resmlp_mt.text.settings import TextSettings
 
 SHORT = ("--max-len-b", 20)
 

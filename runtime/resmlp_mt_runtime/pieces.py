@@ -1,0 +1,82 @@
+"""Text to pieces of SentencePiece's, and back.
+
+A rule makes a line plain before it is split, and is stored with the model:
+
+- ``"nfc"``: Unicode's NFC, and one space for a run of white space and control characters.
+  SentencePiece changes nothing more, so that text comes out as it was written.
+- none: models of before, whose SentencePiece model applies NFKC by itself.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from pathlib import Path
+
+import sentencepiece
+
+from resmlp_mt_runtime.errors import UserError
+
+NFC = "nfc"
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
+SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))  # fairseq's own symbols
+
+_BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
+_CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that are not white space
+
+
+def one_line(text: str) -> str:
+    """Replace every run of white space, line breaks and NUL by one space."""
+    return " ".join(text.replace("\0", " ").split())
+
+
+def nfc(line: str) -> str:
+    """The rule of new models. U+2581 is a space, as it is one to SentencePiece."""
+    return unicodedata.normalize("NFC", one_line(_CONTROL.sub(" ", line).replace(SPACE, " ")))
+
+
+RULES = {None: one_line, NFC: nfc}
+
+
+class Subwords:
+    """A trained SentencePiece model and the rule for the text that it splits.
+
+    Attributes:
+        processor: SentencePiece's.
+        pieces: all of them, by their numbers.
+    """
+
+    def __init__(self, model: Path, rule: str | None = None):
+        try:
+            self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        except (OSError, RuntimeError):
+            message = f"{model} is not a SentencePiece model: give the one of the data"
+            raise UserError(message) from None
+        self.plain = RULES[rule]
+        self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
+
+    def encode(self, line: str) -> list[str]:
+        """The pieces of a line; none if it is blank."""
+        return plain_pieces(self.processor.encode(self.plain(line), out_type=str), self.processor)
+
+
+def plain_pieces(
+    pieces: Iterable[str], processor: sentencepiece.SentencePieceProcessor
+) -> list[str]:
+    """*pieces* with a literal ``</s>`` of the text split into characters, since fairseq would read
+    it as the end of the sentence, and likewise its other symbols."""
+    plain: list[str] = []
+    for piece in pieces:
+        unknown = piece in SPECIAL and processor.piece_to_id(piece) == processor.unk_id()
+        plain.extend(piece if unknown else [piece])
+    return plain
+
+
+def without_bytes(pieces: str) -> str:
+    """*pieces*, separated by spaces, with the text of each run of pieces that spell bytes in its
+    place. Bytes that are not UTF-8 and control characters are left out."""
+    return _BYTES.sub(_spell, pieces)
+
+
+def _spell(run: re.Match) -> str:
+    text = bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="ignore")
+    return one_line(_CONTROL.sub("", text))
