@@ -15,12 +15,7 @@ from torch import Tensor, nn
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import Affine, activation_function
 from resmlp_mt.model.inference import absorb, before, fold_layer
-from resmlp_mt.model.mixing import (
-    GatedTokenMixing,
-    NoTokenMixing,
-    ToeplitzTokenMixing,
-    TokenMixing,
-)
+from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
 
 ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu")}
 TYPES = {"float32": "F32", "float16": "F16", "int8": "I8"}  # their names in the file
@@ -117,11 +112,12 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
     return weights, sizes
 
 
-def _kind(branch: nn.Module) -> str:
+def _kind(branch: nn.Module | None) -> str:
     """The token mixing of a branch by its name. A subclass computes something else."""
-    kinds = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz"}
-    kinds |= {GatedTokenMixing: "gated", NoTokenMixing: "none"}
-    kind = type(getattr(branch, "mixing", branch))
+    if branch is None:
+        return "none"
+    kinds = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz", GatedTokenMixing: "gated"}
+    kind = type(branch.mixing)
     if kind not in kinds:
         raise UserError(
             f"the token mixing {kind.__name__} cannot be exported, only linear, toeplitz, "
@@ -130,7 +126,7 @@ def _kind(branch: nn.Module) -> str:
     return kinds[kind]
 
 
-def _token_mixing(weights: Weights, name: str, branch: nn.Module) -> None:
+def _token_mixing(weights: Weights, name: str, branch: nn.Module | None) -> None:
     """``A (scale x + shift) + offset`` with H heads over N positions.
 
     ``weights`` of A: H x N x N, or of Toeplitz matrices H x (2 N - 1). In the decoder those of past
@@ -138,7 +134,7 @@ def _token_mixing(weights: Weights, name: str, branch: nn.Module) -> None:
     other, each from its newest token back. The weights of the newest token itself are apart and
     scaled: ``own``, C, or for each position N x H x 1. ``offset`` is N x H x C / H or N x H x 1.
     """
-    if isinstance(branch, NoTokenMixing):
+    if branch is None:
         return
     weights.norm(f"{name}.mixing_norm", branch.pre)
     mixing = branch.mixing

@@ -90,15 +90,16 @@ def check_config(cfg: ResMLPConfig) -> None:
     for name in lacking:
         flag = name.replace(".", "-").replace("_", "-")
         raise UserError(f"--{flag}: resmlp_mt does not have it: leave it off")
-    for name, choices in (("token_mixing", TOKEN_MIXING), ("normalization", NORMALIZATIONS)):
-        value = str(getattr(cfg, name))
-        if value not in choices:
-            flag = name.replace("_", "-")
-            own = ", or give the --user-dir that registers it" if choices is TOKEN_MIXING else ""
-            raise UserError(f"--{flag} {value}: choose one of {', '.join(choices)}{own}")
-    heads = cfg.token_mixing_heads
-    if heads != 1 and not getattr(TOKEN_MIXING[str(cfg.token_mixing)], "has_heads", False):
+    if cfg.normalization not in NORMALIZATIONS:
+        choices = " or ".join(NORMALIZATIONS)
+        raise UserError(f"--normalization {cfg.normalization}: choose {choices}")
+    kind, heads = str(cfg.token_mixing), cfg.token_mixing_heads
+    if kind not in (*TOKEN_MIXING, "none"):
         raise UserError(
-            f"--token-mixing-heads {heads}: --token-mixing {cfg.token_mixing} has no heads: "
-            "leave it off"
+            f"--token-mixing {kind}: choose one of {', '.join(TOKEN_MIXING)}, none, "
+            "or give the --user-dir that registers it"
+        )
+    if heads != 1 and not getattr(TOKEN_MIXING.get(kind), "has_heads", False):
+        raise UserError(
+            f"--token-mixing-heads {heads}: --token-mixing {kind} has no heads: leave it off"
         )

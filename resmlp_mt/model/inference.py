@@ -207,7 +207,7 @@ class FoldedTokenMixing(nn.Module):
         self.register_buffer("shift", None if shift is None else shift.to(dtype))
         self.register_buffer("offset", offset.to(dtype).contiguous())
 
-    def forward(self, x: Tensor, history=None, padding_mask=None) -> Tensor:
+    def forward(self, x: Tensor, padding_mask=None, history=None) -> Tensor:
         if self.shift is None:
             h = x * self.scale
         else:
@@ -216,7 +216,7 @@ class FoldedTokenMixing(nn.Module):
             offset = self.offset[: len(x)].unsqueeze(1)  # T x 1 x C
         else:
             offset = self.offset[history.position]  # C
-        return self.mixing.mix(h, history) + offset
+        return self.mixing.mix(h, padding_mask, history) + offset
 
 
 def _by_channel(x: Tensor, mixing: nn.Module) -> Tensor:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from resmlp_mt.model.affine import Affine, activation_function
 from resmlp_mt.model.memory import BeamHistory, DecodingMemory, SourceMemory
-from resmlp_mt.model.mixing import TOKEN_MIXING, NoTokenMixing
+from resmlp_mt.model.mixing import TOKEN_MIXING
 from resmlp_mt.model.padding import zero_padding
 
 
@@ -25,7 +25,13 @@ def build_norm(cfg, channels: int) -> nn.Module:
 
 
 class Branch(nn.Module):
-    """What the three branches have: the maps before and after, and the dropout."""
+    """What the three branches have: the maps before and after, and the dropout.
+
+    Attributes:
+        layer: number of its layer in the decoder, which knows the memory of decoding by it.
+    """
+
+    layer = 0
 
     def __init__(self, cfg, channels: int):
         super().__init__()
@@ -47,7 +53,8 @@ class TokenMixingBranch(Branch):
         """x is T x B x C, the mask B x T, True at padding; with a *history* x is R x C."""
         # the trained beta is not 0: without this, padding would reach every position
         h = zero_padding(self.pre(x), padding_mask)
-        y = self.mixing(h, history, padding_mask)
+        past = None if history is None else history.of_layer(self.layer)
+        y = self.mixing(h, padding_mask, past)
         return x + self.dropout(self.post(y))
 
 
@@ -106,7 +113,7 @@ class CrossAttentionBranch(Branch):
             if weights is not None:
                 weights = weights.transpose(0, 1)
         else:
-            keys, values = source.keys_values(id(self), partial(keys_values, self.attn))
+            keys, values = source.keys_values(self.layer, partial(keys_values, self.attn))
             query = source.by_sentence(query, heads)
             y, weights = attend(query, keys, values, source.mask, probability, need_weights)
             y = source.by_row(y)
@@ -158,8 +165,9 @@ class ResMLPEncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None) -> Tensor:
         """x is T x B x C, the mask B x T, True at padding, which is on the right."""
-        z = self.token_mixing(x, encoder_padding_mask)
-        return self.feed_forward(z)
+        if self.token_mixing is not None:
+            x = self.token_mixing(x, encoder_padding_mask)
+        return self.feed_forward(x)
 
     def upgrade_state_dict_named(self, state_dict, name):
         """fairseq's encoder calls this on each layer; no checkpoint of ours needs it."""
@@ -186,17 +194,21 @@ class ResMLPDecoderLayer(nn.Module):
         """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
         *memory*, which replaces both, x is R x C. The weights are H x B x T x S."""
         history, source = (None, None) if memory is None else (memory.history, memory.source)
-        # no padding mask: A is triangular, and the padding is to the right of every token
-        x = self.token_mixing(x, history=history)
+        if self.token_mixing is not None:
+            # no padding mask: A is triangular, and the padding is to the right of every token
+            x = self.token_mixing(x, history=history)
         x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
         return self.feed_forward(x), weights
 
 
-def build_token_mixing_branch(cfg, channels: int, positions: int, causal: bool) -> nn.Module:
-    """The branch of eq. 2 with the mixing that ``cfg.token_mixing`` names."""
+def build_token_mixing_branch(
+    cfg, channels: int, positions: int, causal: bool
+) -> TokenMixingBranch | None:
+    """The branch of eq. 2 with the mixing that ``cfg.token_mixing`` names; None for ``none``."""
+    if cfg.token_mixing == "none":
+        return None
     mixing = TOKEN_MIXING[str(cfg.token_mixing)](cfg, channels, positions, causal)
-    nothing = isinstance(mixing, NoTokenMixing)
-    return mixing if nothing else TokenMixingBranch(cfg, channels, mixing)
+    return TokenMixingBranch(cfg, channels, mixing)
 
 
 def wrap_layer(cfg, layer: nn.Module) -> nn.Module:

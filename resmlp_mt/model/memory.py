@@ -23,6 +23,9 @@ SHARE_FROM = 1024
 # room for this many positions at first; it doubles when it is full
 BUCKET = 32
 
+Key = tuple[int, int]  # the number of a layer, and of the tensor that its mixing stores
+Matrix = Callable[[int], Tensor]
+
 
 class DecodingMemory:
     """The past of the target, for the token mixings, and the source, for the cross-attention."""
@@ -74,18 +77,16 @@ class BeamHistory:
         beam: hypotheses per sentence, which are neighbours; 1 if unknown.
         index: R x room; the buffer row of each hypothesis's input at each position. Later positions
             point to row 0, which is zero.
-        rows: by layer, the rows of A, H x room each. The mixing puts them there; they are dropped
-            when the room grows.
     """
 
     def __init__(self) -> None:
         self.length = 0
         self.beam = 1
         self.index = torch.zeros(0, 0, dtype=torch.long)
-        self.rows: dict[int, tuple[Tensor, ...]] = {}
+        self._matrices: dict[Key, tuple[Tensor, ...]] = {}  # rows of A, H x room each
         self._rows = 1  # written so far, row 0 included
         self._capacity = 0  # rows of each buffer
-        self._buffers: dict[int, Tensor] = {}  # by layer, capacity x C
+        self._buffers: dict[Key, Tensor] = {}  # capacity x C
         self._bags: list[Bags] | None = None  # of the newest position
         # positions and offsets of bags without shared inputs, for an index of that shape
         self._layout: tuple[torch.Size, Tensor, Tensor] | None = None
@@ -114,12 +115,12 @@ class BeamHistory:
         if self.length == room:
             room = min(max(BUCKET, 2 * room), limit)
             self.index = F.pad(self.index, (0, room - self.length))
-            self.rows = {}
+            self._matrices = {}
         needed = self._rows + (room - self.length) * hypotheses
         if needed > self._capacity:
             self._capacity = needed
-            for layer, old in self._buffers.items():
-                buffer = self._buffers[layer] = old.new_empty(needed, old.size(1))
+            for key, old in self._buffers.items():
+                buffer = self._buffers[key] = old.new_empty(needed, old.size(1))
                 buffer[: self._rows] = old[: self._rows]
         rows = torch.arange(self._rows, self._rows + hypotheses, device=device)
         self.index[:, self.length] = rows
@@ -132,10 +133,15 @@ class BeamHistory:
         if self.length:
             self.index = self.index.index_select(0, new_order)
 
-    def weighted_sum(self, layer: int, x: Tensor, row: Tensor) -> Tensor:
-        """Store a layer's newest inputs, R x C. Returns ``sum_s row[s] x[s]``, R x C, over the
-        inputs of each hypothesis so far; *row*, H x room, is the newest of A."""
-        past = self._write(layer, x)
+    def of_layer(self, layer: int) -> "LayerHistory":
+        """What the mixing of a layer is given, anew at each step."""
+        return LayerHistory(self, layer)
+
+    def weighted_sum(self, key: Key, x: Tensor, matrix: Matrix) -> Tensor:
+        """See :meth:`LayerHistory.weighted_sum`."""
+        if key not in self._matrices:
+            self._matrices[key] = matrix(self.room).unbind(1)
+        row, past = self._matrices[key][self.position], self._write(key, x)
         if self._bags is None:
             self._bags = self._collect()
         y, *shared = (self._sum(past, row, bags) for bags in self._bags)
@@ -143,19 +149,18 @@ class BeamHistory:
             y.view(-1, self.beam, y.size(1)).add_(sums.unsqueeze(1))
         return y
 
-    def recent(self, layer: int, x: Tensor, count: int) -> Tensor:
-        """Store a layer's newest inputs, R x C. Returns the last *count* of each hypothesis,
-        R x count x C, the oldest first, zero before the first position."""
-        past = self._write(layer, x)
+    def recent(self, key: Key, x: Tensor, count: int) -> Tensor:
+        """See :meth:`LayerHistory.recent`."""
+        past = self._write(key, x)
         rows = self.index[:, max(0, self.length - count) : self.length]
         rows = F.pad(rows, (count - rows.size(1), 0))
         return past.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
 
-    def _write(self, layer: int, x: Tensor) -> Tensor:
-        """Store R x C; returns the layer's buffer, which :attr:`index` points into."""
-        buffer = self._buffers.get(layer)
+    def _write(self, key: Key, x: Tensor) -> Tensor:
+        """Store R x C; returns the buffer of *key*, which :attr:`index` points into."""
+        buffer = self._buffers.get(key)
         if buffer is None:
-            buffer = self._buffers[layer] = x.new_empty(self._capacity, x.size(1))
+            buffer = self._buffers[key] = x.new_empty(self._capacity, x.size(1))
             buffer[0] = 0
         buffer[self._rows - len(x) : self._rows] = x
         return buffer
@@ -194,6 +199,33 @@ class BeamHistory:
         if heads > 1:
             y = y.view(heads, -1, y.size(1)).transpose(0, 1).reshape(-1, heads * y.size(1))
         return y
+
+
+class LayerHistory:
+    """The past inputs of one layer's mixing. The mixing may store several tensors in a step, always
+    in the same order: each call continues what the same call of the step before stored."""
+
+    def __init__(self, history: BeamHistory, layer: int):
+        self._history, self._layer, self._calls = history, layer, 0
+
+    @property
+    def position(self) -> int:
+        """The newest position, counted from 0."""
+        return self._history.position
+
+    def weighted_sum(self, x: Tensor, matrix: Matrix) -> Tensor:
+        """Store the newest inputs, R x C. Returns the newest row of ``A x``, R x C, for each of R
+        hypotheses. ``matrix(n)`` is A for n positions, H x n x n and triangular."""
+        return self._history.weighted_sum(self._key(), x, matrix)
+
+    def recent(self, x: Tensor, count: int) -> Tensor:
+        """Store the newest inputs, R x C. Returns the last *count* of each hypothesis,
+        R x count x C, the oldest first, zero before the first position."""
+        return self._history.recent(self._key(), x, count)
+
+    def _key(self) -> Key:
+        self._calls += 1
+        return self._layer, self._calls
 
 
 def _select(chosen: Tensor, rows: Tensor) -> Bags:

@@ -1,8 +1,9 @@
 """Token mixings: what stands where a Transformer has self-attention.
 
-A mixing maps states T x B x C to states of the same shape. No output depends on padding or, if
-*causal* (in the decoder), on a later position. In step-by-step decoding it maps the newest position
-of R hypotheses, R x C, and reads their earlier inputs from a :class:`BeamHistory`.
+``mixing(x, padding_mask, history)`` maps states T x B x C to states of the same shape. x is zero
+where *padding_mask*, B x T, is True. No output depends on padding or, if *causal* (in the decoder),
+on a later position. In step-by-step decoding x is the newest position of R hypotheses, R x C, and
+*history*, a :class:`LayerHistory`, has their earlier inputs.
 
 A kind of your own: docs/options.md.
 """
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import activation_function
-from resmlp_mt.model.memory import BeamHistory
+from resmlp_mt.model.memory import LayerHistory
 from resmlp_mt.model.padding import zero_padding
 
 TOKEN_MIXING: dict[str, type[nn.Module]] = {}
@@ -26,7 +27,7 @@ def register_mixing(name: str, cls: type[nn.Module] | None = None):
     UserError if another class has the name."""
     if cls is None:
         return partial(register_mixing, name)
-    if TOKEN_MIXING.setdefault(name, cls) is not cls:
+    if name == "none" or TOKEN_MIXING.setdefault(name, cls) is not cls:
         raise UserError(f"register_mixing: there is another {name} already: choose another name")
     return cls
 
@@ -73,11 +74,10 @@ class TokenMixing(nn.Module):
         return self.weight[:, :length, :width].tril()[:, :, :length]
 
     def forward(
-        self, x: Tensor, history: BeamHistory | None = None, padding_mask: Tensor | None = None
+        self, x: Tensor, padding_mask: Tensor | None = None, history: LayerHistory | None = None
     ) -> Tensor:
-        """``A x + b``. x is T x B x C, zero where *padding_mask*, B x T, is True. With a *history*
-        x is the newest position, R x C."""
-        y = self.mix(x, history)
+        """``A x + b``, T x B x C or R x C."""
+        y = self.mix(x, padding_mask, history)
         if self.bias is None:
             return y
         if history is None:
@@ -87,10 +87,12 @@ class TokenMixing(nn.Module):
         by_head = y.view(*x.shape[:-1], self.heads, -1) + bias.unsqueeze(-1)
         return by_head.view(x.shape)
 
-    def mix(self, x: Tensor, history: BeamHistory | None = None) -> Tensor:
+    def mix(
+        self, x: Tensor, padding_mask: Tensor | None = None, history: LayerHistory | None = None
+    ) -> Tensor:
         """``A x`` alone; shapes as in :meth:`forward`."""
         if history is not None:
-            return history.weighted_sum(id(self), x, self.newest_row(history))
+            return history.weighted_sum(x, self.matrix)
         length, batch, channels = x.shape
         a = self.matrix(length)
         if self.heads == 1:
@@ -100,12 +102,6 @@ class TokenMixing(nn.Module):
         mixed = a @ grouped.reshape(self.heads, length, -1)
         mixed = mixed.view(self.heads, length, batch, -1).permute(1, 2, 0, 3)
         return mixed.reshape(length, batch, channels)
-
-    def newest_row(self, history: BeamHistory) -> Tensor:
-        """The row of A for the newest position, H x room."""
-        if id(self) not in history.rows:
-            history.rows[id(self)] = self.matrix(history.room).unbind(1)
-        return history.rows[id(self)][history.position]
 
 
 @register_mixing("toeplitz")
@@ -119,14 +115,16 @@ class ToeplitzTokenMixing(TokenMixing):
     def weight_shape(self) -> tuple[int, ...]:
         return self.heads, self.positions if self.causal else 2 * self.positions - 1
 
-    def matrix(self, length: int) -> Tensor:
+    def by_distance(self, length: int) -> Tensor:
+        """w for the distances 1 - T to T - 1, H x (2 T - 1), where T is *length*."""
         if self.causal:
-            w = F.pad(self.weight[:, :length], (length - 1, 0))
-        else:
-            centre = self.positions - 1
-            w = self.weight[:, centre - length + 1 : centre + length]
-        # w holds distances 1 - T .. T - 1; row t reads w[t], w[t - 1], ... counted from T - 1
-        return w.flip(-1).unfold(-1, length, 1).flip(-2)
+            return F.pad(self.weight[:, :length], (length - 1, 0))
+        centre = self.positions - 1
+        return self.weight[:, centre - length + 1 : centre + length]
+
+    def matrix(self, length: int) -> Tensor:
+        # row t reads w[t], w[t - 1], ..., which are counted from T - 1
+        return self.by_distance(length).flip(-1).unfold(-1, length, 1).flip(-2)
 
 
 @register_mixing("gated")
@@ -154,13 +152,13 @@ class GatedTokenMixing(nn.Module):
             nn.init.zeros_(self.output.bias)
 
     def forward(
-        self, x: Tensor, history: BeamHistory | None = None, padding_mask: Tensor | None = None
+        self, x: Tensor, padding_mask: Tensor | None = None, history: LayerHistory | None = None
     ) -> Tensor:
-        """Shapes as in :meth:`TokenMixing.forward`; *history* stores the values W_v x."""
+        """*history* stores the values W_v x."""
         value, gate = self.value_gate(x).chunk(2, dim=-1)
         # the bias of W_v would reach every position
         value = zero_padding(value, padding_mask)
-        return self.output(self.toeplitz(value, history) * self.activation(gate))
+        return self.output(self.toeplitz(value, padding_mask, history) * self.activation(gate))
 
 
 @register_mixing("conv")
@@ -184,11 +182,10 @@ class ConvTokenMixing(nn.Module):
             nn.init.zeros_(self.taps.bias)
 
     def forward(
-        self, x: Tensor, history: BeamHistory | None = None, padding_mask: Tensor | None = None
+        self, x: Tensor, padding_mask: Tensor | None = None, history: LayerHistory | None = None
     ) -> Tensor:
-        """Shapes as in :meth:`TokenMixing.forward`."""
         if history is not None:
-            inputs = history.recent(id(self), x, self.kernel_size)
+            inputs = history.recent(x, self.kernel_size)
         else:
             reach = self.kernel_size - 1
             left = reach if self.causal else reach // 2
@@ -196,16 +193,3 @@ class ConvTokenMixing(nn.Module):
             # T x B x K x C: the K inputs of each position, the leftmost first
             inputs = padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
         return self.taps(inputs.flatten(-2))
-
-
-@register_mixing("none")
-class NoTokenMixing(nn.Module):
-    """For ablations: stands for the whole branch, adds nothing and has no weights."""
-
-    def __init__(self, cfg, channels: int, positions: int, causal: bool):
-        super().__init__()
-
-    def forward(
-        self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
-    ) -> Tensor:
-        return x

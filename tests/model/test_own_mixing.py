@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq import options
 from fairseq.utils import import_user_module
-from fairseq_programs import ROOT
+from fairseq_programs import ROOT, hypotheses, process, training
 from helpers import build_model, gap, pad_batch, random_sentences
 from model_checks import Move, assert_causal, assert_decodes_as_in_one_pass
 from torch import nn
@@ -85,3 +85,18 @@ def test_a_taken_name_and_the_export_are_refused(kind):
     model, name = build_model(token_mixing=kind)[0], TOKEN_MIXING[kind].__name__
     with pytest.raises(UserError, match=f"{name} cannot be exported, only linear"):
         exported(model, "float32")
+
+
+def test_fairseqs_programs_take_the_examples(corpus, tmp_path):
+    """In processes of their own, where nothing else has registered the model."""
+    user_dir = ("--user-dir", "examples/mixings")
+    words = training(
+        corpus.data, tmp_path, "--token-mixing", "tnn", "--batch-size", 8, "--max-update", 3
+    )
+    for name, arguments in (
+        ("train", words),
+        ("generate", (corpus.data, "--path", tmp_path / "checkpoint_last.pt", "--cpu")),
+    ):
+        done = process("-m", f"fairseq_cli.{name}", *arguments, *user_dir)
+        assert done.returncode == 0, done.stderr[-2000:]
+    assert len(hypotheses(done.stdout)) == corpus.sizes["test"]

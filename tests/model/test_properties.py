@@ -1,20 +1,37 @@
 """What holds for every model, with options, sizes, lengths and types that Hypothesis draws."""
 
+from argparse import Namespace
 from unittest import mock
 
+import pytest
 import torch
-from helpers import build_model, gap, random_sentences, shift
+from fairseq.utils import import_user_module
+from fairseq_programs import ROOT
+from helpers import HEADED, build_model, gap, random_sentences, shift
 from hypothesis import assume, given
+from hypothesis import strategies as st
 from model_checks import assert_causal, assert_decodes_as_in_one_pass, at_tokens
-from model_strategies import Case, cases, searches
+from model_strategies import KINDS, Case, cases, searches
 from torch import nn
 
 from resmlp_mt.model import memory
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.inference import fold_
+from resmlp_mt.model.mixing import TOKEN_MIXING
 
 # the same sums in another order: rounding alone, through at most three random layers
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
+
+
+@pytest.fixture(scope="module", params=["ours", "examples"])
+def kinds(request):
+    """Names of token mixings: the package's, or those of examples/mixings."""
+    if request.param == "ours":
+        yield KINDS
+        return
+    with mock.patch.dict(TOKEN_MIXING):
+        import_user_module(Namespace(user_dir=str(ROOT / "examples" / "mixings")))
+        yield [kind for kind in TOKEN_MIXING if kind not in KINDS]
 
 
 @torch.no_grad()
@@ -42,10 +59,11 @@ def model_of(case: Case):
     return model
 
 
-@given(case=cases())
+@given(data=st.data())
 @torch.no_grad()
-def test_padding_never_leaks(case):
+def test_padding_never_leaks(kinds, data):
     """Sentences have the same states, attention and logits alone and padded in any batch."""
+    case = data.draw(cases(kinds))
     model, tolerance, dictionary = model_of(case), tolerance_of(case), case.dictionary
     sources, targets = case.sources(), list(map(shift, case.target_sentences()))
     batch = at_tokens(model, dictionary, sources, targets, case.left, not case.left)
@@ -70,16 +88,18 @@ def test_encoder_outputs_are_padded_like_the_source():
     assert gap(states[4:, 1], alone[:, 0]) < 1e-4 and gap(states[:5, 2], alone[:, 0]) < 1e-4
 
 
-@given(case=cases())
-def test_no_token_sees_the_future(case):
+@given(data=st.data())
+def test_no_token_sees_the_future(kinds, data):
     """No later token changes an earlier logit by a single bit."""
+    case = data.draw(cases(kinds))
     moves = case.dtype == torch.float64  # in 16 bits a small change may vanish
     assert_causal(model_of(case), case.dictionary, case.source(), case.tokens(), moves)
 
 
-@given(case=searches())
-def test_decoding_is_exact(case):
+@given(data=st.data())
+def test_decoding_is_exact(kinds, data):
     """Step by step, the logits and attention of the full pass, whatever beam search moves."""
+    case = data.draw(searches(kinds))
     model, tolerance = model_of(case), tolerance_of(case)
     torch.manual_seed(case.seed)
     with mock.patch.object(memory, "SHARE_FROM", case.share_from):
@@ -89,10 +109,11 @@ def test_decoding_is_exact(case):
         )
 
 
-@given(case=cases())
+@given(data=st.data())
 @torch.no_grad()
-def test_folding_changes_nothing(case):
-    """Every affine map beside a linear one, except around a convolution, is absorbed."""
+def test_folding_changes_nothing(kinds, data):
+    """Every affine map is absorbed, but the last and those around a mixing without a rule."""
+    case = data.draw(cases(kinds))
     model, tolerance, prev = case.model(), tolerance_of(case), case.tokens()
     sources = [case.source(left) for left in (True, False)]
     before = [model(source, None, prev)[0] for source in sources]
@@ -102,4 +123,4 @@ def test_folding_changes_nothing(case):
     layers = nn.ModuleList([*model.encoder.folded(), *model.decoder.folded()])
     left = [name for name, module in layers.named_modules() if isinstance(module, Affine)]
     assert all("token_mixing" in name for name in left)
-    assert bool(left) == (case.options["token_mixing"] == "conv")
+    assert bool(left) == (case.options["token_mixing"] not in (*HEADED, "none"))

@@ -16,7 +16,7 @@ from resmlp_mt.model.mixing import TOKEN_MIXING
 
 # every --token-mixing, with more than one head where it has them
 HEADED = ("linear", "toeplitz", "gated")
-MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
+MIXINGS = [(kind, 1) for kind in (*TOKEN_MIXING, "none")]
 MIXINGS += [(kind, 4) for kind in HEADED]
 mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -6,13 +6,14 @@ from functools import cached_property
 from math import gcd
 
 import torch
-from helpers import HEADED, build_model, pad_batch, random_sentences
+from helpers import MIXINGS, build_model, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_tokens
 
 from resmlp_mt.model.mixing import TOKEN_MIXING
 
 VOCABULARY = 30
+KINDS = tuple(dict(MIXINGS))
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
 STD = {torch.float64: 0.3, torch.float32: 0.3, torch.float16: 0.1, torch.bfloat16: 0.1}
 
@@ -64,9 +65,9 @@ def _choose(draw, *values):
 
 
 @st.composite
-def options_of_a_model(draw) -> dict[str, object]:
+def options_of_a_model(draw, kinds: Sequence[str] = KINDS) -> dict[str, object]:
     """Options of the model that go together, those at their default left out."""
-    kind = _choose(draw, *TOKEN_MIXING)
+    kind = _choose(draw, *kinds)
     heads = _choose(draw, 1, 2, 4)
     share = _choose(draw, "nothing", "output", "all")
     channels = heads * _choose(draw, 4, 6, 8)
@@ -89,7 +90,7 @@ def options_of_a_model(draw) -> dict[str, object]:
         "activation_fn": _choose(draw, "relu", "gelu", "gelu_accurate", "tanh", "linear"),
         "layerscale_init": _choose(draw, 0.2, 1.0, 1e-3),
     }
-    if kind in HEADED:
+    if getattr(TOKEN_MIXING.get(kind), "has_heads", False):
         both = gcd(channels, decoder_channels)
         divisors = [n for n in range(1, both + 1) if both % n == 0]
         options["token_mixing_heads"] = _choose(draw, *divisors)
@@ -110,9 +111,9 @@ def options_of_a_model(draw) -> dict[str, object]:
 
 
 @st.composite
-def cases(draw, most_sentences: int = 4) -> Case:
+def cases(draw, kinds: Sequence[str] = KINDS, most_sentences: int = 4) -> Case:
     """A model, and sentences that it has positions for."""
-    options = draw(options_of_a_model())
+    options = draw(options_of_a_model(kinds))
     count = draw(st.integers(1, most_sentences))
     lengths, targets = (
         draw(st.lists(st.integers(1, options[f"max_{side}_positions"]), min_size=n, max_size=n))
@@ -123,9 +124,9 @@ def cases(draw, most_sentences: int = 4) -> Case:
 
 
 @st.composite
-def searches(draw) -> Case:
+def searches(draw, kinds: Sequence[str] = KINDS) -> Case:
     """A case with the moves of a beam search: within its sentences, or any, as in fairseq."""
-    case = draw(cases(most_sentences=3))
+    case = draw(cases(kinds, most_sentences=3))
     case.beam = draw(st.integers(1, 4))
     case.own = draw(st.booleans())
     case.share_from = _choose(draw, 1024, 1)

@@ -1,0 +1,146 @@
+"""Rivals of our mixings, one class each, from the equations of their papers.
+
+States are T x B x C, in step-by-step decoding R x C; docs/options.md explains the arguments. A is
+a Toeplitz matrix for each head: --token-mixing-heads.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from resmlp_mt import register_mixing
+from resmlp_mt.model.mixing import ToeplitzTokenMixing
+from resmlp_mt.model.padding import zero_padding
+
+
+def linear(channels, maps=1):
+    """*maps* linear maps of the channels in one product, each with the Xavier initialization."""
+    layer = nn.Linear(channels, maps * channels)
+    for weight in layer.weight.chunk(maps):
+        nn.init.xavier_uniform_(weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def neighbours(x, count, before, history):
+    """A list of *count* tensors like x: the inputs at each position and beside it, from *before*
+    positions earlier on; zero outside the sentence. A *history* has the earlier ones."""
+    if history is not None:
+        return history.recent(x, count).unbind(1)
+    padded = F.pad(x, (0, 0, 0, 0, before, count - 1 - before))
+    return [padded[i : i + len(x)] for i in range(count)]
+
+
+@register_mixing("shift")
+class Shift(nn.Module):
+    """``y[t] = mu x[t] + (1 - mu) x[t - 1]``: the token shift of RWKV (Peng et al., EMNLP 2023)."""
+
+    def __init__(self, cfg, channels, positions, causal):
+        super().__init__()
+        self.mu = nn.Parameter(torch.full((channels,), 0.5))
+
+    def forward(self, x, padding_mask=None, history=None):
+        before, newest = neighbours(x, 2, 1, history)
+        return self.mu * newest + (1 - self.mu) * before
+
+
+@register_mixing("hyena")
+class Hyena(nn.Module):
+    """``y = W_o (q * A (k * v))``, where q, k, v are ``W x`` under convolutions of three tokens,
+    each channel by itself: the Hyena operator of order 2 (Poli et al., ICML 2023)."""
+
+    has_heads = True
+
+    def __init__(self, cfg, channels, positions, causal):
+        super().__init__()
+        self.qkv, self.output = linear(channels, 3), linear(channels)
+        self.taps = nn.Parameter(torch.empty(3, 3 * channels).uniform_(-(3**-0.5), 3**-0.5))
+        self.toeplitz = ToeplitzTokenMixing(cfg, channels, positions, causal)
+
+    def forward(self, x, padding_mask=None, history=None):
+        # its bias would reach other positions from the padding
+        h = zero_padding(self.qkv(x), padding_mask)
+        taken = neighbours(h, 3, 2 if self.toeplitz.causal else 1, history)
+        q, k, v = sum(tap * h for tap, h in zip(self.taps, taken)).chunk(3, dim=-1)
+        kv = zero_padding(k * v, padding_mask)
+        return self.output(q * self.toeplitz(kv, padding_mask, history))
+
+
+@register_mixing("posgate")
+class PosGate(nn.Module):
+    """``y = W_o (A v * GELU(W_g x))``, ``v = LN(GELU(W_v x))``: the unit of PosNet (Schmidt and
+    Di Gangi, WMT 2023)."""
+
+    has_heads = True
+    activation, mixing = nn.GELU(), ToeplitzTokenMixing
+
+    def __init__(self, cfg, channels, positions, causal):
+        super().__init__()
+        self.value_gate, self.output = linear(channels, 2), linear(channels)
+        self.norm = nn.LayerNorm(channels)
+        self.toeplitz = self.mixing(cfg, channels, positions, causal)
+
+    def forward(self, x, padding_mask=None, history=None):
+        value, gate = self.activation(self.value_gate(x)).chunk(2, dim=-1)
+        value = zero_padding(self.norm(value), padding_mask)
+        return self.output(self.toeplitz(value, padding_mask, history) * gate)
+
+
+class SoftmaxMatrix(ToeplitzTokenMixing):
+    """``A[t, s] = exp(e[t - s]) / sum over the sentence``, distances clipped to 16 tokens."""
+
+    reach = 16
+
+    def weight_shape(self):
+        return self.heads, 2 * self.reach + 1
+
+    def by_distance(self, length):
+        distance = torch.arange(1 - length, length, device=self.weight.device)
+        energy = self.weight - self.weight.amax(1, keepdim=True)
+        w = energy.exp()[:, distance.clamp(-self.reach, self.reach) + self.reach]
+        return w * (distance >= 0) if self.causal else w
+
+    def mix(self, x, padding_mask=None, history=None):
+        ones = zero_padding(x.new_ones(*x.shape[:-1], self.heads), padding_mask)
+        total = super().mix(ones, history=history)
+        y = super().mix(x, history=history).unflatten(-1, (self.heads, -1))
+        return (y / total.unsqueeze(-1)).flatten(-2)
+
+
+@register_mixing("rposnet")
+class RelativePosNet(PosGate):
+    """The unit of PosNet with the A of rPosNet, whose energies we let depend on the distance
+    alone, not on t as well."""
+
+    mixing = SoftmaxMatrix
+
+
+class DecayingMatrix(ToeplitzTokenMixing):
+    """``A[t, s] = 0.99^|t - s| MLP(t - s)``; A's own weights are the output layer of the MLP."""
+
+    hidden = 32
+
+    def __init__(self, cfg, channels, positions, causal):
+        super().__init__(cfg, channels, positions, causal)
+        layers = [nn.Linear(1, self.hidden), nn.LayerNorm(self.hidden), nn.ReLU()]
+        layers += [nn.Linear(self.hidden, self.hidden), nn.LayerNorm(self.hidden), nn.ReLU()]
+        self.mlp = nn.Sequential(*layers)
+
+    def weight_shape(self):
+        return self.heads, self.hidden
+
+    def by_distance(self, length):
+        distance = torch.arange(1 - length, length).to(self.weight).unsqueeze(1)
+        w = (self.mlp(distance) * 0.99 ** distance.abs()) @ self.weight.t()
+        return (w * (distance >= 0) if self.causal else w).t()
+
+
+@register_mixing("tnn")
+class ToeplitzNetwork(PosGate):
+    """The gated Toeplitz unit of TNN (Qin et al., ICLR 2023)."""
+
+    activation, mixing = nn.SiLU(), DecayingMatrix
+
+    def __init__(self, cfg, channels, positions, causal):
+        super().__init__(cfg, channels, positions, causal)
+        self.norm = nn.Identity()
