@@ -7,6 +7,8 @@ hypothesis, and puts the hypotheses together at the end. Worth 1.1x for one sent
 """
 
 import textwrap
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from fairseq.search import BeamSearch
@@ -21,6 +23,9 @@ from resmlp_mt.model.packing import PackedLinear
 from resmlp_mt.patching import replace
 from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
+
+# What lowers the scores of next tokens, R x V, in place, by the step and the tokens before, R x T
+Hook = Callable[[int, Tensor, Tensor], None]
 
 # on a GPU, check for finished sentences every 8 steps: each check waits for the GPU
 CHECK_EVERY = 8
@@ -38,9 +43,15 @@ class NotFinite(UserError):
 
 
 class ResMLPGenerator(SequenceGenerator):
-    """fairseq's generator, with our search for plain beam search by one model. Sampling, prefixes,
-    constraints, n-gram blocking, a temperature, ensembles and the like are left to fairseq's.
-    ``attention`` is empty: ``--print-alignment``, which reads it, has another generator."""
+    """fairseq's generator, with our search for plain beam search by one model. Sampling,
+    constraints, a temperature, ensembles and the like are left to fairseq's. ``attention`` is
+    empty: ``--print-alignment``, which reads it, has another generator.
+
+    Attributes:
+        hooks: called at each step, before the best next tokens are taken.
+    """
+
+    hooks: Sequence[Hook] = ()
 
     def _generate(
         self,
@@ -49,11 +60,12 @@ class ResMLPGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ):
-        if prefix_tokens is not None or constraints is not None or not self._is_plain():
+        whole = prefix_tokens is not None and bool(prefix_tokens.eq(self.eos).any())
+        if whole or constraints is not None or not self._is_plain():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         first_token = self.eos if bos_token is None else bos_token
         with torch.inference_mode():
-            result = self._beam_search(sample["net_input"], first_token).fetch()
+            result = self._beam_search(sample["net_input"], first_token, prefix_tokens).fetch()
         overflowed = result.not_finite()
         if overflowed:
             raise NotFinite([self._name(sample, number) for number in overflowed])
@@ -70,7 +82,6 @@ class ResMLPGenerator(SequenceGenerator):
         return (
             self.model.models_size == 1
             and type(self.search) is BeamSearch
-            and self.repeat_ngram_blocker is None
             and self.lm_model is None
             and self.token_indices_to_suppress is None
             and not self.match_source_len
@@ -78,8 +89,11 @@ class ResMLPGenerator(SequenceGenerator):
             and self.vocab_size > 2 * self.beam_size + 1
         )
 
-    def _beam_search(self, net_input: dict[str, Tensor], first_token: int) -> Hypotheses:
-        """The hypotheses of B sentences. The host waits for a GPU every few steps only."""
+    def _beam_search(
+        self, net_input: dict[str, Tensor], first_token: int, prefixes: Tensor | None
+    ) -> Hypotheses:
+        """The hypotheses of B sentences, which begin with the *prefixes*, B x T, padded on the
+        right. The host waits for a GPU every few steps only."""
         src_tokens = net_input["src_tokens"]
         sentences, source_length = src_tokens.shape
         max_len = min(int(self.max_len_a * source_length + self.max_len_b), self.max_len - 1)
@@ -93,8 +107,18 @@ class ResMLPGenerator(SequenceGenerator):
         state: dict = {}
         memory = DecodingMemory.of(state)
         memory.need_attention = False
+        hooks = list(self.hooks)
+        if self.repeat_ngram_blocker is not None:
+            hooks.append(partial(rule_out_repeated, self.repeat_ngram_blocker.no_repeat_ngram_size))
         hypotheses = Hypotheses(
-            sentences, beam, max_len + 1, self.vocab_size, first_token, self.eos, device
+            sentences,
+            beam,
+            max_len + 1,
+            self.vocab_size,
+            first_token,
+            self.eos,
+            device,
+            bool(hooks),
         )
         rows = sentences * beam if device.type == "cpu" else 0
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
@@ -103,7 +127,18 @@ class ResMLPGenerator(SequenceGenerator):
             features = model.decoder.newest_features(hypotheses.tokens, encoder_out, state)
             logits = self._logits(model.decoder.output_projection, features, buffer)
             normalizers = log_normalizer(logits)
+            forced = None
+            if prefixes is not None and step < min(prefixes.size(1), max_len):
+                forced = hypotheses.by_row(prefixes[:, step])
+                scores_of_forced = logits.gather(1, forced)
             self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
+            for hook in hooks:
+                hook(step, hypotheses.past, logits)
+            if forced is not None:
+                is_forced = forced.ne(self.pad)
+                logits.masked_fill_(is_forced, -torch.inf)
+                free = logits.gather(1, forced)
+                logits.scatter_(1, forced, torch.where(is_forced, scores_of_forced, free))
             # (2) take the best continuations of each sentence: B x 2 K
             scores, candidates = best_continuations(
                 logits, hypotheses.scores - normalizers, hypotheses.first_candidates, 2 * beam
@@ -149,6 +184,16 @@ class ResMLPGenerator(SequenceGenerator):
             for part, target in zip(features.split(rows), out.split(rows), strict=True):
                 target.copy_(layer(part))
         return out
+
+
+def rule_out_repeated(size: int, step: int, tokens: Tensor, logits: Tensor) -> None:
+    """A :data:`Hook`: no *size* tokens come twice in the same order."""
+    if step < size:
+        return
+    windows = tokens.unfold(1, size, 1)  # R x (T - size + 1) x size
+    repeated = windows[:, :, :-1].eq(tokens[:, step - size + 1 :].unsqueeze(1)).all(2)
+    highest = torch.where(repeated, -torch.inf, torch.inf).to(logits.dtype)
+    logits.scatter_reduce_(1, windows[:, :, -1], highest, "amin")
 
 
 def _is_plain_product(layer: nn.Module, x: Tensor) -> bool:

@@ -21,6 +21,7 @@ class Hypotheses:
         scores: R x 1; the sum of the log-probabilities of each row's tokens.
         first_candidates: B x 1; the candidate of each sentence's first row and token 0.
         active: the numbers of the sentences that are not dropped, whose rows these are.
+        past: R x T; all tokens of each row, without the first, if they are *remembered*.
     """
 
     def __init__(
@@ -32,10 +33,12 @@ class Hypotheses:
         first_token: int,
         eos: int,
         device: torch.device,
+        remembered: bool = False,
     ):
         self.beam, self.vocabulary, self.eos = beam, vocabulary, eos
         self.tokens = torch.full((sentences,), first_token, device=device)
         self.scores = torch.zeros(sentences, 1, device=device)
+        self.past, self._remembered = self.tokens[:, None][:, 1:], remembered
         self.active = list(range(sentences))
         self._active = torch.arange(sentences, device=device)
         self._set_first_candidates(1)
@@ -60,12 +63,20 @@ class Hypotheses:
         if len(candidates) != len(self.tokens):
             self._set_first_candidates(self.beam)
         self.tokens, self.scores = candidates.remainder(self.vocabulary), scores.view(-1, 1)
-        return candidates.div(self.vocabulary, rounding_mode="floor")
+        parents = candidates.div(self.vocabulary, rounding_mode="floor")
+        if self._remembered:
+            self.past = torch.cat([self.past[parents], self.tokens.unsqueeze(1)], 1)
+        return parents
 
     def finished(self) -> list[bool]:
         """Whether each active sentence has K finished hypotheses; waits for the device."""
         ended = self._ends[: self._steps, :, : self.beam].sum(dim=(0, 2))
         return ended.ge(self.beam).index_select(0, self._active).tolist()
+
+    def by_row(self, values: Tensor) -> Tensor:
+        """A value for each sentence to one for each row: B to R x 1."""
+        rows = len(self.tokens) // len(self.active)
+        return values[self._active].repeat_interleave(rows).unsqueeze(1)
 
     def keep(self, sentences: Tensor) -> Tensor:
         """Drop the active sentences except these, given by their places; returns the rows left."""
@@ -73,6 +84,8 @@ class Hypotheses:
         rows = (sentences.unsqueeze(1) * self.beam + beams).view(-1)
         self.active = [self.active[i] for i in sentences.tolist()]
         self.tokens, self.scores = (x.index_select(0, rows) for x in (self.tokens, self.scores))
+        if self._remembered:
+            self.past = self.past.index_select(0, rows)
         self._active = self._active.index_select(0, sentences)
         self._set_first_candidates(self.beam)
         return rows

@@ -33,6 +33,8 @@ SEARCHES = {
     "max-len": dict(beam_size=2, max_len=6, min_len=5),
     "EOS alone": dict(beam_size=3, max_len_b=0, min_len=0),
     "other EOS and BOS": dict(beam_size=3, max_len_b=9, eos=6, call={"bos_token": 7}),
+    "bigrams once": dict(beam_size=4, max_len_b=18, min_len=9, no_repeat_ngram_size=2),
+    "trigrams once": dict(beam_size=2, max_len_a=1, max_len_b=9, no_repeat_ngram_size=3),
 }
 # without mixing the same tokens score the same in many orders: which comes first is chance
 MODELS = {
@@ -106,6 +108,50 @@ def assert_as_fairseq(search, **options):
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_search_finds_what_fairseqs_finds(name, way):
     assert_as_fairseq(SEARCHES[name])
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_prefixes_are_continued_as_by_fairseq(way, size):
+    """Of several lengths, longer than some sentences, and perhaps without repeated n-grams."""
+    model, dictionary = build_model(seed=3)
+    batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7))
+    prefixes = torch.full((6, 7), dictionary.pad())
+    for i, length in enumerate((2, 7, 1, 3, 4, 1)):
+        prefixes[i, :length] = torch.arange(6 * i + 5, 6 * i + 5 + length)
+    for limit in (5, 14):
+        options = dict(beam_size=4, max_len_b=limit, no_repeat_ngram_size=size)
+        pairs = list(both([model], dictionary, batch, call={"prefix_tokens": prefixes}, **options))
+        assert_same(pairs)
+        assert limit == 5 or len({len(ours["tokens"]) for _, ours in pairs}) > 3
+
+
+def test_a_prefix_may_repeat_itself():
+    """What is forced is not ruled out."""
+    model, dictionary = build_model(vocabulary=20)
+    prefixes = torch.tensor([[9, 9, 9, 9]] * 3)
+    generator = ResMLPGenerator([model], dictionary, max_len_b=9, no_repeat_ngram_size=2)
+    found = generator.generate([model], batch_of(dictionary, (3, 8, 5)), prefix_tokens=prefixes)
+    for hypotheses in found:
+        for tokens in (one["tokens"].tolist() for one in hypotheses):
+            pairs = list(zip(tokens, tokens[1:]))
+            assert tokens[:4] == [9] * 4 and pairs.count((9, 9)) == 3
+            assert len(pairs) == len(set(pairs)) + 2
+
+
+def test_a_hook_sees_each_step_and_rules_out_tokens():
+    model, dictionary = build_model(vocabulary=20)
+    seen = []
+
+    def hook(step, tokens, logits):
+        assert len(tokens) == len(logits) and tokens.shape[1] == step
+        seen.append(step)
+        logits[:, 7:] = -torch.inf
+
+    generator = ResMLPGenerator([model], dictionary, beam_size=2, max_len_b=9)
+    generator.hooks = [hook]
+    found = generator.generate([model], batch_of(dictionary, (3, 8)))
+    assert seen == list(range(len(seen))) and len(seen) > 2
+    assert all(one["tokens"].max() < 7 for hypotheses in found for one in hypotheses)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -197,12 +243,11 @@ def test_an_end_that_is_ruled_out_ends_nothing():
 
 
 LEFT_TO_FAIRSEQ = {
-    "n-grams": dict(no_repeat_ngram_size=2),
     "suppressed tokens": dict(tokens_to_suppress=("w1", "w2", "w3")),
     "length of the source": dict(match_source_len=True),
     "sampling": dict(strategy=lambda types: fairseq_search.Sampling(types, sampling_topk=8)),
     "diverse": dict(strategy=lambda types: fairseq_search.DiverseBeamSearch(types, 2, 0.5)),
-    "prefixes": dict(call={"prefix_tokens": torch.tensor([[10, 11], [12, 13], [14, 15]])}),
+    "whole translations": dict(call={"prefix_tokens": torch.tensor([[10, 2], [12, 2], [14, 2]])}),
     "constraints": dict(
         call={"constraints": pack_constraints([[torch.tensor([20])], [torch.tensor([21])], []])},
         strategy=lambda types: fairseq_search.LexicallyConstrainedBeamSearch(types, "ordered"),
