@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from fairseq_programs import call, load, refusal, train, training
+from fairseq_programs import call, generate, load, refusal, train, training
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.cli.terminal import run_main
@@ -23,42 +23,48 @@ def transformer(corpus, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def test_files_that_are_refused(trained, transformer, corpus, tmp_path):
-    """The program, its words, what it says from its beginning, and its input."""
-    none, bare, averaged = (tmp_path / name for name in ("none.pt", "bare", "averaged.pt"))
-    shutil.copytree(corpus.data, bare, ignore=shutil.ignore_patterns("train*"))
-    (tmp_path / "file").write_text("")
-    below = tmp_path / "file" / "save"
-    torch.save({**load(trained.path), "last_optimizer_state": None}, averaged)
+FILES = {  # the program and its words, and what it says from its beginning
+    "generate {data} --path {gone}": "Model file not found: {gone}",
+    "generate {folder} --path {path} -s xx -t yy": "{folder}/dict.xx.txt: No such file",
+    "interactive {data} --path {path}": "Size of sample #0 is invalid",
+    "interactive {data} --path {path} --bpe sentencepiece": "--bpe sentencepiece: give --sen",
+    "train {bare}": "Dataset not found: train ({bare})",
+    "train {data} --save-dir {file}/save": "{file}/save: Not a directory",
+    "train {data} --arch resmlp_mt_7": "fairseq-train: error: argument --arch/-a: inv",
+    "train {data} --restore-file {averaged}": "{averaged} has no state of an optimizer",
+    **{
+        f"train {{data}} {more} {option} {{{path}}}": f"{{{path}}} does not fit the model: it"
+        for option in ("--restore-file", "--finetune-from-model")
+        for path, more in (("path", "--encoder-embed-dim 24"), ("transformer", ""))
+    },
+}
 
-    def words(*more, data=corpus.data, save=tmp_path / "on"):
-        return training(data, save, *SHORT, *more)
 
-    def model(path=trained.path, *more, data=corpus.data):
-        return (data, "--path", path, "--cpu", *more)
+@pytest.fixture(scope="module")
+def places(trained, transformer, corpus, tmp_path_factory):
+    """What stands for the names in braces."""
+    folder = tmp_path_factory.mktemp("files")
+    shutil.copytree(corpus.data, folder / "bare", ignore=shutil.ignore_patterns("train*"))
+    (folder / "file").touch()
+    torch.save({**load(trained.path), "last_optimizer_state": None}, folder / "averaged")
+    names = {name: folder / name for name in ("bare", "file", "averaged", "gone")}
+    own = {"data": corpus.data, "path": trained.path, "transformer": transformer}
+    return {"folder": folder, **names, **own}
 
-    no_dictionary = model(trained.path, "-s", "xx", "-t", "yy", data=tmp_path)
-    pieces, wider = ("--bpe", "sentencepiece"), ("--encoder-embed-dim", 24)
-    for name, given, said, *text in (
-        ("generate", model(none), f"Model file not found: {none}"),
-        ("generate", no_dictionary, f"{tmp_path}/dict.xx.txt: No such file or directory"),
-        ("interactive", model(), "Size of sample #0 is invalid", " ".join(["w01"] * 5000) + "\n"),
-        ("interactive", model(trained.path, *pieces), "--bpe sentencepiece: give --sen", "w01\n"),
-        ("train", words(data=bare), f"Dataset not found: train ({bare})"),
-        ("train", words(save=below), f"{below}: Not a directory"),
-        ("train", words("--arch", "resmlp_mt_7"), "fairseq-train: error: argument --arch/-a: inv"),
-        ("train", words("--restore-file", averaged), f"{averaged} has no state of an optimizer"),
-        *(
-            ("train", words(*more, option, path), f"{path} does not fit the model: it was trained")
-            for option in ("--restore-file", "--finetune-from-model")
-            for path, more in ((trained.path, wider), (transformer, ()))
-        ),
-    ):
-        found = refusal(name, *given, stdin="".join(text))
-        assert found.startswith(said), found
+
+@pytest.mark.parametrize("words", FILES)
+def test_files_that_are_refused(places, tmp_path, words):
+    name, data, *more = words.format(**places).split()
+    options = (data, *more, "--cpu")
+    if name == "train":
+        options = training(data, tmp_path / "on", *SHORT, *more)
+    line = refusal(name, *options, stdin=" ".join(["w01"] * 5000) + "\n")
+    assert line.startswith(FILES[words].format(**places))
     assert not list(tmp_path.glob("on/*.pt"))
-    out = call("generate", *model(transformer)).out
-    assert out.count("\nH-") == corpus.sizes["test"]  # the repairs are for every model of fairseq
+
+
+def test_the_repairs_are_for_every_model_of_fairseq(transformer, corpus):
+    assert generate(corpus.data, transformer).count("\nH-") == corpus.sizes["test"]
 
 
 TRAIN = ("train", "--batch-size", 8, "--max-epoch", 1)

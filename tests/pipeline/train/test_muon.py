@@ -18,13 +18,15 @@ from resmlp_mt.muon import MATRIX, FairseqMuon, Muon, MuonConfig, mark_matrices,
 LEARNED = {"token_positional_embeddings": True, "encoder_learned_pos": True}
 LEARNED |= {"decoder_learned_pos": True, "share_all_embeddings": False}
 PROJECTIONS = {"fc1", "fc2", "q_proj", "k_proj", "v_proj", "out_proj"}
-KINDS = [
-    ("resmlp_mt_6", {}, set()),
-    ("resmlp_mt_6", LEARNED, set()),
-    ("resmlp_mt_toeplitz_6", {"token_mixing_heads": 1, "max_target_positions": 1}, set()),
-    ("resmlp_mt_gated_6", {"max_target_positions": 8}, {"value_gate", "output"}),
-    ("resmlp_mt_conv_6", {}, {"taps"}),
-]
+KINDS = {
+    "the paper's": ("resmlp_mt_6", {}, set()),
+    "learned positions": ("resmlp_mt_6", LEARNED, set()),
+    "A is a vector of one": (
+        *("resmlp_mt_toeplitz_6", {"token_mixing_heads": 1, "max_target_positions": 1}, set()),
+    ),
+    "a gate": ("resmlp_mt_gated_6", {"max_target_positions": 8}, {"value_gate", "output"}),
+    "taps": ("resmlp_mt_conv_6", {}, {"taps"}),
+}
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def float32(monkeypatch):
     monkeypatch.setattr("torch.cpu.get_capabilities", dict)
 
 
-@pytest.mark.parametrize("arch, options, more", KINDS, ids=range(len(KINDS)))
+@pytest.mark.parametrize("arch, options, more", KINDS.values(), ids=KINDS)
 def test_matrices_are_what_the_layers_multiply_channels_by(arch, options, more):
     """Not embeddings, the output projection, weights over positions, whatever their shapes."""
     shape = {"encoder_layers": 1, "decoder_layers": 1, "encoder_embed_dim": 32}

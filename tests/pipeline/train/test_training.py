@@ -97,15 +97,14 @@ def test_a_criterion_without_label_smoothing(whole):
     assert found["valid_nll_loss"] == found["valid_loss"] > 0
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda train, _: train + train,
-        lambda train, _: train.replace('"num_updates": "', '"num_updates": "2 of '),
-        lambda _, valid: valid.replace("valid_loss", "l").replace("valid_nll_loss", "l"),
-    ],
-    ids=range(3),
-)
+DAMAGE = {
+    "two records": lambda train, _: train + train,
+    "no number": lambda train, _: train.replace('"num_updates": "', '"num_updates": "2 of '),
+    "no loss": lambda _, valid: valid.replace("valid_loss", "l").replace("valid_nll_loss", "l"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_line_that_two_processes_wrote(whole, capsys, damage):
     """It is no record."""
     train, valid = last_records(whole)

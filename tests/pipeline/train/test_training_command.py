@@ -82,7 +82,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("words, message", REFUSED, ids=range(len(REFUSED)))
+@pytest.mark.parametrize("words, message", REFUSED, ids=lambda each: " ".join(map(str, each)))
 def test_bad_options_are_refused_before_anything_is_written(corpus, tmp_path, many, words, message):
     refused(message, "train", corpus.data, "--out", tmp_path / "out", *words)
     assert not (tmp_path / "out").exists()
