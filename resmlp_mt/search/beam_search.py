@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
+from fairseq.data import Dictionary
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
@@ -47,11 +48,19 @@ class ResMLPGenerator(SequenceGenerator):
     constraints, a temperature, ensembles and the like are left to fairseq's. ``attention`` is
     empty: ``--print-alignment``, which reads it, has another generator.
 
+    A piece that spells a byte comes only where the source has the same piece. fairseq's own search
+    has no such rule.
+
     Attributes:
         hooks: called at each step, before the best next tokens are taken.
     """
 
     hooks: Sequence[Hook] = ()
+
+    def __init__(self, models, tgt_dict, *args, **kwargs):
+        super().__init__(models, tgt_dict, *args, **kwargs)
+        source = self.model.models[0].encoder.dictionary
+        self.register_buffer("bytes", byte_tokens(source, tgt_dict))
 
     def _generate(
         self,
@@ -86,7 +95,7 @@ class ResMLPGenerator(SequenceGenerator):
             and self.token_indices_to_suppress is None
             and not self.match_source_len
             and self.temperature == 1.0
-            and self.vocab_size > 2 * self.beam_size + 1
+            and self.vocab_size - self.bytes.size(1) > 2 * self.beam_size + 1
         )
 
     def _beam_search(
@@ -120,6 +129,10 @@ class ResMLPGenerator(SequenceGenerator):
             device,
             bool(hooks),
         )
+        self.bytes = self.bytes.to(device)
+        of_source, of_target = self.bytes
+        lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)  # B x 256
+        penalties = torch.zeros(lacks.shape, device=device).masked_fill_(lacks, -torch.inf)
         rows = sentences * beam if device.type == "cpu" else 0
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):
@@ -129,9 +142,11 @@ class ResMLPGenerator(SequenceGenerator):
             normalizers = log_normalizer(logits)
             forced = None
             if prefixes is not None and step < min(prefixes.size(1), max_len):
-                forced = hypotheses.by_row(prefixes[:, step])
+                forced = hypotheses.by_row(prefixes[:, step : step + 1])
                 scores_of_forced = logits.gather(1, forced)
             self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
+            if len(of_target):
+                logits.index_add_(1, of_target, hypotheses.by_row(penalties))
             for hook in hooks:
                 hook(step, hypotheses.past, logits)
             if forced is not None:
@@ -184,6 +199,15 @@ class ResMLPGenerator(SequenceGenerator):
             for part, target in zip(features.split(rows), out.split(rows), strict=True):
                 target.copy_(layer(part))
         return out
+
+
+def byte_tokens(source: Dictionary, target: Dictionary) -> Tensor:
+    """The tokens of the source, -1 for none, and of the target for each byte that pieces of the
+    target spell: 2 x N."""
+    pieces = [f"<0x{byte:02X}>" for byte in range(256)]
+    ours, theirs = ([side.indices.get(piece, -1) for piece in pieces] for side in (source, target))
+    pairs = [pair for pair in zip(ours, theirs) if pair[1] >= 0]
+    return torch.tensor(pairs, dtype=torch.long).view(-1, 2).T
 
 
 def rule_out_repeated(size: int, step: int, tokens: Tensor, logits: Tensor) -> None:

@@ -74,9 +74,9 @@ class Hypotheses:
         return ended.ge(self.beam).index_select(0, self._active).tolist()
 
     def by_row(self, values: Tensor) -> Tensor:
-        """A value for each sentence to one for each row: B to R x 1."""
+        """Values for each sentence to those for each row: B x N to R x N."""
         rows = len(self.tokens) // len(self.active)
-        return values[self._active].repeat_interleave(rows).unsqueeze(1)
+        return values[self._active].repeat_interleave(rows, 0)
 
     def keep(self, sentences: Tensor) -> Tensor:
         """Drop the active sentences except these, given by their places; returns the rows left."""

@@ -4,7 +4,8 @@ A rule makes a line plain before it is split, and is stored with the model:
 
 - ``"nfc"``: Unicode's NFC, and one space for a run of white space and control characters.
   SentencePiece changes nothing more, so that text comes out as it was written.
-- none: models of before, whose SentencePiece model applies NFKC by itself.
+- none: models of before, whose SentencePiece model applies NFKC by itself. Digits stay apart that
+  it would join to another number: 10⁶ is read as 10^6, 1½ as 1 1⁄2.
 """
 
 import re
@@ -21,6 +22,11 @@ SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
 SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))  # fairseq's own symbols
 
 _BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
+# what NFKC makes digits of
+_RAISED = "²³¹⁰⁴-⁹"
+_NUMBER = "₀-₉¼-¾⅐-⅟↉①-⑳⒈-⒛⓪㉑-㉟㊱-㊿㋀-㋋㍘-㍰㏠-㏾🄀-🄊"
+_POWER = re.compile(rf"(?<=\d)(?=[⁺⁻]?[{_RAISED}])")
+_TOUCHING = re.compile(rf"(?<=\d)(?=[{_NUMBER}])|(?<=[{_RAISED}{_NUMBER}])(?=\d)")
 _CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that are not white space
 
 
@@ -51,8 +57,16 @@ class Subwords:
         except (OSError, RuntimeError):
             message = f"{model} is not a SentencePiece model: give the one of the data"
             raise UserError(message) from None
-        self.plain = RULES[rule]
+        self.rule = rule
+        self._joins_digits = self.processor.normalize("1²").endswith("12")
         self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
+
+    def plain(self, line: str) -> str:
+        """The line that is split, by the rule."""
+        line = RULES[self.rule](line)
+        if self._joins_digits:
+            line = _TOUCHING.sub(" ", _POWER.sub("^", line))
+        return line
 
     def encode(self, line: str) -> list[str]:
         """The pieces of a line; none if it is blank."""

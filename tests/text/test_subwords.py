@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 from fairseq.data import data_utils
+from sentencepiece import SentencePieceTrainer
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.runtime import BYTES, _spelled
@@ -57,6 +58,25 @@ def test_damaged_settings_are_refused(model, tmp_path):
     (tmp_path / "text.json").write_text(json.dumps({"source_lang": "de", "normalise": True}))
     with pytest.raises(UserError, match="text.json does not say target_lang"):
         TextSettings.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "written, read",
+    [
+        ("10⁶ cells, 5 m² and 10⁻¹² s", "10^6 cells, 5 m2 and 10^−12 s"),
+        ("1½ cups, 2¾ and ½", "1 1⁄2 cups, 2 3⁄4 and 1⁄2"),
+        ("101₂, H₂O, 5①, ①2, x²3, ⒈5", "101 2, H2O, 5 1, 1 2, x2 3, 1. 5"),
+        ("¹⁰ １２ 3．5", "10 12 3.5"),
+    ],
+)
+def test_numbers_keep_their_value_in_models_of_the_old_rule(tmp_path, written, read):
+    """SentencePiece's NFKC joins digits; what it does not join stays."""
+    options = {"model_prefix": str(tmp_path / "old"), "byte_fallback": True, "minloglevel": 2}
+    SentencePieceTrainer.train(sentence_iterator=iter(TEXT), vocab_size=277, **options)
+    pieces = " ".join(Subwords(tmp_path / "old.model").encode(written))
+    assert data_utils.post_process(pieces, "sentencepiece") == read
+    new = train_subwords(TEXT, tmp_path / "new", 20)
+    assert Subwords(new, NFC).plain(written) == written == Subwords(new).plain(written)
 
 
 TEXT = [
