@@ -56,11 +56,12 @@ class ResMLPGenerator(SequenceGenerator):
     """
 
     hooks: Sequence[Hook] = ()
+    of_bytes: Tensor
 
     def __init__(self, models, tgt_dict, *args, **kwargs):
         super().__init__(models, tgt_dict, *args, **kwargs)
         source = self.model.models[0].encoder.dictionary
-        self.register_buffer("bytes", byte_tokens(source, tgt_dict))
+        self.register_buffer("of_bytes", byte_tokens(source, tgt_dict))
 
     def _generate(
         self,
@@ -95,7 +96,7 @@ class ResMLPGenerator(SequenceGenerator):
             and self.token_indices_to_suppress is None
             and not self.match_source_len
             and self.temperature == 1.0
-            and self.vocab_size - self.bytes.size(1) > 2 * self.beam_size + 1
+            and self.vocab_size - self.of_bytes.size(1) > 2 * self.beam_size + 1
         )
 
     def _beam_search(
@@ -129,8 +130,8 @@ class ResMLPGenerator(SequenceGenerator):
             device,
             bool(hooks),
         )
-        self.bytes = self.bytes.to(device)
-        of_source, of_target = self.bytes
+        self.of_bytes = self.of_bytes.to(device)
+        of_source, of_target = self.of_bytes
         lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)  # B x 256
         penalties = torch.zeros(lacks.shape, device=device).masked_fill_(lacks, -torch.inf)
         rows = sentences * beam if device.type == "cpu" else 0
