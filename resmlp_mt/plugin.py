@@ -1,10 +1,16 @@
-"""Where our parts meet fairseq: what is registered with it, and what is replaced in it."""
+"""Where our parts meet fairseq: what is registered with it, by us or by the user's --user-dir, and
+what is replaced in it."""
 
 import contextlib
 import logging
+import os
+import traceback
 import warnings
+from argparse import Namespace
 from collections.abc import Iterator
+from pathlib import Path
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.patching import without_examples
 
 
@@ -34,3 +40,43 @@ def logging_as_before() -> Iterator[None]:
         logging.disable(disabled)
         root.handlers[:] = handlers
         root.setLevel(level)
+
+
+def register_user_dir(folder: str | Path) -> None:
+    """Import a user's *folder*, as fairseq does with ``--user-dir``, beside ours: its classes are
+    registered. Raises a UserError if it cannot be imported."""
+    register()
+    from fairseq.utils import import_user_module
+
+    if not os.path.isdir(folder):
+        raise UserError(f"--user-dir {folder}: there is no such folder")
+    files = Path(folder).rglob("*.py")
+    if not any(b"resmlp_mt" in path.read_bytes() for path in files):
+        # fairseq-train imports no other folder, and would not know ours
+        raise UserError(f"--user-dir {folder}: add `import resmlp_mt` to its __init__.py")
+    try:
+        import_user_module(Namespace(user_dir=str(folder)))
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}, line {place.lineno}"
+        raise UserError(f"--user-dir {folder}: {where}: {type(error).__name__}: {error}") from error
+
+
+def check_registered(state: dict, path: str | Path) -> None:
+    """Refuse the checkpoint *state*, of *path*, of a model that only a user's folder registers."""
+    register()
+    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+
+    from resmlp_mt.checkpoints.reading import options_of
+    from resmlp_mt.model.mixing import TOKEN_MIXING
+
+    options = options_of(state, "model")
+    name = options.get("_name") or options.get("arch")
+    kind = options.get("token_mixing", "none")
+    known = name in (None, *ARCH_MODEL_REGISTRY, *MODEL_REGISTRY), kind in ("none", *TOKEN_MIXING)
+    if not all(known):
+        what = f"token mixing {kind}" if known[0] else f"architecture {name}"
+        folder = options_of(state, "common").get("user_dir") or "DIR"
+        raise UserError(
+            f"{path}: nothing registers its {what}: add --user-dir {folder}, as in its training"
+        )

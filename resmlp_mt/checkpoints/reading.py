@@ -4,8 +4,10 @@ import io
 import pickle
 import pickletools
 import zipfile
+from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import torch
 from torch import Tensor
@@ -93,7 +95,13 @@ def _check_pickles(file: IO[bytes], number: int) -> None:
                 raise pickle.UnpicklingError(argument)
 
 
-def model_options(state: dict) -> dict:
-    """The model's options in a checkpoint, whether trained by command line or hydra."""
-    options = state["cfg"]["model"]
-    return options if isinstance(options, dict) else vars(options)
+def options_of(state: dict, group: str) -> Any:
+    """fairseq's options of a *group* such as "model" or "task" in a checkpoint, to read and to
+    change; ``{}`` if it has none."""
+    # old checkpoints have all options in one namespace
+    all_options = state.get("args")
+    options = state.get("cfg") if all_options is None else all_options
+    if all_options is None and isinstance(options, Mapping):
+        options = options.get(group)
+    options = vars(options) if isinstance(options, Namespace) else options
+    return options if isinstance(options, Mapping) else {}

@@ -60,4 +60,6 @@ FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
 WHOLE: dict[str, Any] = {"type": count, "metavar": "N"}
 LENPEN: dict[str, Any] = {"type": length_penalty, "metavar": "X"}
 SEED: dict[str, Any] = {"type": seed, "default": 1, "metavar": "N"}
+USER_DIR: dict[str, Any] = {"type": lambda text: Path(text).resolve(), "metavar": "DIR"}
+USER_DIR["help"] = "folder of your own Python code to import, such as a token mixing"
 OUT_FOLDER: dict[str, Any] = {"type": out_folder, "metavar": "DIR", "required": True}

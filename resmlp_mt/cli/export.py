@@ -17,7 +17,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.cli.arguments import FILE
+from resmlp_mt.cli.arguments import FILE, USER_DIR
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import chosen_lenpen
 
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--data", type=Path, metavar="DIR", help=help)
     help = "SentencePiece model for data that resmlp-mt prepare did not make; nothing is normalised"
     add("--spm", **FILE, help=help)
+    add("--user-dir", **USER_DIR)
     stored = dict[str, Any](dest="precision", action="store_const", default="float32")
     one_of = parser.add_mutually_exclusive_group().add_argument
     help = "8 bits per weight: a quarter of the size, faster; translations differ a little"
@@ -59,7 +60,8 @@ def run(args: argparse.Namespace) -> None:
     paths = checkpoint_paths(args.checkpoint or published_model())
     beside = paths[0].parent
     lenpen = chosen_lenpen(beside)
-    options = SearchOptions(paths, args.data or beside, args.spm, lenpen=lenpen, cpu=True)
+    given = {"lenpen": lenpen, "cpu": True, "user_dir": args.user_dir}
+    options = SearchOptions(paths, args.data or beside, args.spm, **given)
     texts = [read_text(path) for path in args.verify]
     if len(texts) > 2 or len(set(map(len, texts))) > 1:
         raise UserError("--verify: give a text, or a text and its translation line by line")

@@ -8,7 +8,7 @@ The picture is as wide as a printed column (8 cm) or, of a deep model, a page (1
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import FILE, WHOLE
+from resmlp_mt.cli.arguments import FILE, USER_DIR, WHOLE
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import check_output
 
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("kind", choices=["matrices"], metavar="matrices", help="what to draw")
     add("checkpoint", type=Path, help="a resmlp_mt checkpoint, or its folder")
     add("-o", "--output", **FILE, required=True, help=".png or .svg file to write")
+    add("--user-dir", **USER_DIR)
     add("--title", metavar="TEXT", help="title of the picture, '' for none")
     add("--length", **WHOLE, default=32, help="positions of A to draw (default: 32)")
 
@@ -27,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def figure_of(args: argparse.Namespace):
     from resmlp_mt.pipeline.translate.options import checkpoint_paths
     from resmlp_mt.plot.matrices import arrange, draw_matrices, mixing_matrices
+    from resmlp_mt.plugin import register_user_dir
 
+    if args.user_dir is not None:
+        register_user_dir(args.user_dir)
     path: Path = args.checkpoint
     if path.is_dir():
         (path,) = checkpoint_paths(str(path))

@@ -29,19 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--beam", **WHOLE, help="beam size (default: of the recipe)")
     help = "length penalties. The validation set chooses one (default: of the recipe)"
     add("--lenpen", **LENPEN, nargs="+", help=help)
-    add("--cpu", action="store_true", help="do not use a GPU")
 
 
 def run(args: argparse.Namespace) -> None:
     training = training_options(args)
     recipe = training.recipe
-    if args.cpu:
-        training.fairseq_options.append("--cpu")
     preparation = preparation_of(args, args.out / "data", recipe.vocab_size)
     from resmlp_mt.pipeline.run import Run
 
     search = (args.beam or recipe.beam, args.lenpen or recipe.lenpen)
-    work = Run(args.out, preparation, training, *search, args.cpu)
+    work = Run(args.out, preparation, training, *search)
     result, model = work.run(), args.out / "model"
     print(f"model: {model}, length penalty {result['lenpen']['chosen']:g}")
     for split, scores in result["scores"].items():

@@ -17,7 +17,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import fields
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, WHOLE
+from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, USER_DIR, WHOLE
 from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions, quoted
 from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 
@@ -37,8 +37,10 @@ def add_training_options(parser: ArgumentParser) -> None:
     add("--max-tokens", **WHOLE, help=help)
     add("--gpus", **WHOLE, help="number of GPUs (default: all, or the CPU)")
     help = "fp32, bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"
+    add("--cpu", action="store_true", help="do not use a GPU")
     add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
-    add("--threads", **WHOLE, help="CPU threads")
+    add("--threads", **WHOLE, help="CPU threads (default: all cores)")
+    add("--user-dir", **USER_DIR)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -18,7 +18,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import FILE, LENPEN, WHOLE, count, number
+from resmlp_mt.cli.arguments import FILE, LENPEN, USER_DIR, WHOLE, count, number
 from resmlp_mt.errors import UserError
 
 
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")
+    add("--user-dir", **USER_DIR)
     help = "translate an export by its graph where the native runtime is installed, too"
     add("--graph", action="store_true", default=None, help=help)
 
@@ -70,6 +71,8 @@ def engine_of(args: argparse.Namespace) -> tuple:
     if (Path(path) / "config.json").is_file():
         from resmlp_mt.export import ExportEngine
 
+        if args.user_dir:
+            raise UserError(f"--user-dir: {path} is an export, which needs none: leave it out")
         source = {k: v for k, v in given.items() if k not in ("threads", "max_tokens")}
         source["model"] = [sha256_of(Path(path) / "config.json")]  # which has digests of all files
         return partial(ExportEngine, Path(path), **given), source

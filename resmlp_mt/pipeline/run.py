@@ -39,7 +39,6 @@ class Run:
     training: TrainingOptions
     beam: int
     lenpen: list[float]  # the validation set chooses one
-    cpu: bool  # translate on it
 
     def __post_init__(self):
         self.recipe = self.training.recipe
@@ -99,10 +98,9 @@ class Run:
         """Everything that the results depend on."""
         data = {f"data {name}": value for name, value in self.preparation.identity.items()}
         training = asdict(self.training)
-        for name in ("gpus", "threads"):
+        for name in ("gpus", "cpu", "threads", "user_dir"):
             del training[name]
         del training["recipe"]["name"]
-        training["fairseq_options"] = [w for w in training["fairseq_options"] if w != "--cpu"]
         return {**training, **data, "beam": self.beam, "lenpen": self.lenpen}
 
     def _training(self) -> Training:
@@ -160,8 +158,9 @@ class Run:
             self.model,
             beam=self.beam,
             lenpen=lenpen,
-            cpu=self.cpu,
+            cpu=self.training.cpu,
             threads=self.training.threads,
+            user_dir=self.training.user_dir,
         )
         made_from = with_text(source, options.source())
         if source_of(output) != made_from:

@@ -15,11 +15,12 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from resmlp_mt.checkpoints.checking import not_larger_than
-from resmlp_mt.checkpoints.reading import model_options, read_checkpoint
+from resmlp_mt.checkpoints.reading import options_of, read_checkpoint
 from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes.messages import naming
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
+from resmlp_mt.plugin import check_registered
 
 SIDES = ("encoder", "decoder")
 Layer = tuple[str, int]  # (side, index)
@@ -32,6 +33,7 @@ def mixing_matrices(path: Path, length: int) -> dict[Layer, Tensor]:
         raise UserError(
             f"{path} is a checkpoint of another model: give one of a resmlp_mt architecture"
         )
+    check_registered(state, path)
     model, matrices = rebuild(state, path), {}
     for side in SIDES:
         for index, layer in enumerate(getattr(model, side).layers):
@@ -56,7 +58,7 @@ def rebuild(state: dict, path: Path) -> ResMLPModel:
         source.pad_to_multiple_(len(weights["encoder.embed_tokens.weight"]))
         target.pad_to_multiple_(len(weights["decoder.embed_tokens.weight"]))
         task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-        model = ResMLPModel.build_model(Namespace(**model_options(state)), task)
+        model = ResMLPModel.build_model(Namespace(**options_of(state, "model")), task)
         model.upgrade_state_dict(weights)
         # assign: no second copy in memory; fairseq's own method does not have it
         torch.nn.Module.load_state_dict(model, weights, assign=True)

@@ -1,23 +1,28 @@
-"""A token mixing of a user's own: decoded, folded, refused by the export."""
+"""A token mixing of a user's own: from text to BLEU, decoded, folded, refused by the export."""
 
-from argparse import Namespace
+import contextlib
+from unittest import mock
 
 import pytest
 import torch
+from command import ran, refused
 from fairseq import options
-from fairseq.utils import import_user_module
-from fairseq_programs import ROOT, hypotheses, process, training
+from fairseq_programs import ROOT, hypotheses, load, process, training
 from helpers import build_model, gap, pad_batch, random_sentences
 from model_checks import Move, assert_causal, assert_decodes_as_in_one_pass
+from prepare_text import pairs_of, write_pairs
 from torch import nn
 
 from resmlp_mt import register_mixing
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.graphs import exported
 from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
 
-KINDS = ("shift", "fading")
+RUN = "run -s de -t en --trainpref text/train --validpref text/valid --testpref text/test --out run"
+RUN += " --arch resmlp_mt_tiny --recipe trial --vocab-size 120 --max-update 3 --lenpen 1 --cpu"
+RUN += " --workers 1 --threads 1"
+TRANSLATE = "translate --path run/model --input text/test.de --output out.en --cpu"
+SHIFT = "-- --token-mixing shift --token-mixing-heads 1 --num-workers 0"
 
 
 class FadingMixing(TokenMixing):
@@ -29,22 +34,24 @@ class FadingMixing(TokenMixing):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def plugin(tmp_path_factory):
-    """The example of docs/options.md as a --user-dir of fairseq, and a subclass of the linear A."""
-    folder = tmp_path_factory.mktemp("own") / "my_plugin"
-    folder.mkdir()
+def folder(tmp_path_factory):
+    """The folder of a run with the example of docs/options.md as --user-dir, which trained in a
+    process of its own; in this one, a subclass of the linear A is registered, too."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "my_plugin").mkdir()
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     example = page.split("```python\n")[1].split("```")[0]
-    (folder / "__init__.py").write_text(example)
-    import_user_module(Namespace(user_dir=str(folder)))
-    register_mixing("fading", FadingMixing)
-    register_mixing("fading", FadingMixing)  # twice is once
-    yield
-    for kind in KINDS:
-        del TOKEN_MIXING[kind]
+    (folder / "my_plugin" / "__init__.py").write_text(example)
+    for seed, (split, size) in enumerate({"train": 60, "valid": 7, "test": 5}.items()):
+        write_pairs(folder / "text", split, ("de", "en"), pairs_of(size, seed))
+    with mock.patch.dict(TOKEN_MIXING), contextlib.chdir(folder):
+        assert "test: BLEU" in ran(*f"{RUN} --user-dir my_plugin {SHIFT}".split()).out
+        register_mixing("fading", FadingMixing)
+        register_mixing("fading", FadingMixing)  # twice is once
+        yield folder
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["shift", "fading"])
 def kind(request):
     return request.param
 
@@ -78,13 +85,53 @@ def test_its_name_is_a_choice_of_token_mixing(kind):
             build_model(token_mixing=kind, token_mixing_heads=4)
 
 
-def test_a_taken_name_and_the_export_are_refused(kind):
-    for name in (kind, "linear"):
+def test_a_taken_name_is_refused(kind):
+    for name in (kind, "linear", "none"):
         with pytest.raises(UserError, match=f"another {name} already: choose another name"):
             register_mixing(name, nn.Identity)
-    model, name = build_model(token_mixing=kind)[0], TOKEN_MIXING[kind].__name__
-    with pytest.raises(UserError, match=f"{name} cannot be exported, only linear"):
-        exported(model, "float32")
+
+
+def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
+    """No file of a model names code that is run."""
+    monkeypatch.chdir(folder)
+    plugin, add = folder / "my_plugin", f"add --user-dir {folder / 'my_plugin'}"
+    assert load("run/model/model.pt")["cfg"]["common"]["user_dir"] == str(plugin)
+    ran(*TRANSLATE.split(), "--user-dir", "my_plugin")
+    assert (folder / "out.en").read_bytes() == (folder / "run/translations/test.en").read_bytes()
+    (folder / "out.en").unlink()
+    plot = ("plot", "matrices", "run/model", "-o", "A.png")
+    refused("no matrix over positions to draw", *plot, "--user-dir", "my_plugin")
+    longer = RUN.replace("--max-update 3", "--max-update 4").split()
+    with mock.patch.dict(TOKEN_MIXING):
+        del TOKEN_MIXING["shift"]
+        named = "run/model/model.pt: nothing registers its token mixing shift: "
+        refused(f"{named}{add}", *TRANSLATE.split())
+        refused(f"{named}{add}", *plot)
+        refused("run/checkpoints holds a training with --user-dir", *longer, *SHIFT.split())
+    ran(*longer, "--user-dir", "my_plugin", *SHIFT.split())
+
+
+def test_it_cannot_be_exported(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    export = ("export", "run/model", "--out", "exported")
+    refused("ShiftMixing cannot be exported, only linear", *export, "--user-dir", "my_plugin")
+
+
+@pytest.mark.parametrize(
+    "name, code, said",
+    [
+        ("gone", None, "there is no such folder"),
+        ("other", "import torch\n", "add `import resmlp_mt` to its __init__.py"),
+        ("broken", "import resmlp_mt\n1 / 0\n", "__init__.py, line 2: ZeroDivisionError"),
+        ("json", "import resmlp_mt\n", "(json) is not globally unique. Please rename"),
+    ],
+)
+def test_a_folder_that_cannot_be_imported(name, code, said, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    if code:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(code)
+    refused(said, *TRANSLATE.split(), "--user-dir", tmp_path / name)
 
 
 def test_fairseqs_programs_take_the_examples(corpus, tmp_path):

@@ -68,7 +68,7 @@ def call(name, *arguments, stdin="", log=None):
     checkpoint_utils.save_checkpoint.__dict__.clear()
     importlib.import_module("fairseq_cli.train").should_stop_early.__dict__.clear()
     torch.manual_seed(0)
-    if name not in ("preprocess", "score"):
+    if name not in ("preprocess", "score") and "--user-dir" not in arguments:
         arguments = (*arguments, "--user-dir", PACKAGE)
     argv = [f"fairseq-{name}", *map(str, arguments)]
     stdin = stdin.encode() if isinstance(stdin, str) else stdin

@@ -44,9 +44,11 @@ class TrainingOptions:
     tokens: int  # per update, on all GPUs together
     max_tokens: int | None = None  # per batch; None: as before in this folder
     gpus: int | None = None  # None: all, or the CPU
+    cpu: bool = False  # whatever GPUs there are
     precision: str = "fp32"
     seed: int = 1
     threads: int | None = None
+    user_dir: Path | None = None  # code of the user's, imported beside ours
     fairseq_options: list[str] = field(default_factory=list)  # override the recipe
 
 
@@ -60,21 +62,22 @@ def share_tokens(tokens: int, gpus: int, max_tokens: int | None) -> tuple[int, i
     update_freq, rest = divmod(tokens, gpus * max_tokens)
     if rest:
         raise UserError(
-            f"{tokens} tokens per update are not a multiple of {gpus} x {max_tokens} (GPUs x "
-            "tokens per batch): take another number of GPUs, or in a new folder other --tokens or "
-            "--max-tokens"
+            f"--tokens {tokens} must be a multiple of GPUs x --max-tokens ({gpus} x {max_tokens}): "
+            "take another number of GPUs, or in a new folder other --tokens or --max-tokens"
         )
     return max_tokens, update_freq
 
 
-def training_command(data: Path, options: Options, gpus: int) -> list[str]:
+def training_command(data: Path, options: Options, processes: int) -> list[str]:
     """``fairseq-train ...`` for one process, ``torchrun ... -m fairseq_cli.train ...`` for more."""
-    arguments = [str(data), "--user-dir", str(USER_DIR), *command_line(options)]
-    arguments += ["--distributed-world-size", str(gpus)]
-    if gpus == 1:
+    options = {"--user-dir": [str(USER_DIR)], **options}
+    arguments = [str(data), *command_line(options)]
+    arguments += ["--distributed-world-size", str(processes)]
+    if processes == 1:
         return [program("fairseq-train"), *arguments]
-    processes = ["--standalone", "--nproc_per_node", str(gpus)]  # standalone finds a free port
-    return [program("torchrun"), *processes, "-m", "fairseq_cli.train", *arguments]
+    launcher = [program("torchrun"), "--standalone"]  # which finds a free port
+    launcher += ["--nproc_per_node", str(processes)]
+    return [*launcher, "-m", "fairseq_cli.train", *arguments]
 
 
 def program(name: str) -> str:

@@ -29,7 +29,7 @@ from resmlp_mt.pipeline.train.command import (
 )
 from resmlp_mt.pipeline.train.log import TrainingProgress
 from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
-from resmlp_mt.plugin import register
+from resmlp_mt.plugin import register, register_user_dir
 
 register()  # our models
 
@@ -39,7 +39,7 @@ _OURS = {name: name for name in ["--arch", "--seed", "--max-update", "--max-toke
 _OURS |= {name: name for name in ["--source-lang", "--target-lang"]}
 _OURS |= dict.fromkeys(["--save-dir", "--restore-file", "--log-file"], "--out")
 _OURS |= dict.fromkeys(["--batch-size", "--max-sentences"], "--max-tokens")
-_OURS |= {"--update-freq": "--tokens", "--user-dir": "itself"}
+_OURS |= {"--update-freq": "--tokens", "--user-dir": "--user-dir"}
 _OURS |= {"--distributed-world-size": "--gpus"}
 _OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
 SIZE = "{encoder_layers} + {decoder_layers} layers, {encoder_embed_dim} channels, "
@@ -62,15 +62,23 @@ class Training:
             self.languages = self.source_lang, self.target_lang
         else:
             self.languages = find_languages(self.data, self.source_lang, self.target_lang)
+        if self.options.user_dir is not None:
+            register_user_dir(self.options.user_dir)
         self.arguments = self._arguments()
-        self.gpus = self._find_gpus()
+        gpus = self._find_gpus()
+        if not gpus:
+            self.arguments["--cpu"] = []
+        self.processes = gpus or 1
         self.begun: dict = {}  # train.json of a training that has a checkpoint
         if (self.out / "checkpoint_last.pt").exists():
             self.begun = read_own(self.out / TRAINING, "settings")
+            before = self.begun["settings"].get("--user-dir")
+            if before and self.options.user_dir is None:
+                raise UserError(f"{self.out} holds a training with --user-dir {before[0]}: add it")
         max_tokens = self.options.max_tokens
         if max_tokens is None and self.begun:
             max_tokens = int(self.begun["settings"]["--max-tokens"][0])
-        share = share_tokens(self.options.tokens, self.gpus, max_tokens)
+        share = share_tokens(self.options.tokens, self.processes, max_tokens)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
             self.arguments[name] = [str(value)]
         self.args = self._parsed()
@@ -91,7 +99,7 @@ class Training:
                 "of fairseq"
             )
         by_recipe = recipe.options_for(model, "-".join(self.languages), self.options.max_update)
-        extra = parse_options(self.options.fairseq_options)
+        extra, user_dir = parse_options(self.options.fairseq_options), self.options.user_dir
         for where, options in ((f"recipe {recipe.name}", by_recipe), ("after --", extra)):
             for name in options:
                 if name in _OURS:
@@ -106,24 +114,24 @@ class Training:
             **PRECISIONS[self.options.precision],
             "--max-update": [str(self.options.max_update)],
             "--save-dir": [str(self.out)],
+            **({"--user-dir": [str(user_dir)]} if user_dir else {}),
+            **({"--cpu": []} if self.options.cpu else {}),
             **extra,
         }
 
     def _find_gpus(self) -> int:
-        """How many processes train: one per GPU, or one on the CPU."""
+        """How many GPUs to train on, 0 for the CPU."""
         gpus, there = self.options.gpus, torch.cuda.device_count()
-        if gpus is None and there == 0:
-            self.arguments["--cpu"] = []
-        if "--cpu" in self.arguments:
+        if "--cpu" in self.arguments or (gpus is None and there == 0):
             if self.options.precision == "fp16":
-                raise UserError("--precision fp16: training in 16 bits needs a GPU")
-            return 1
+                raise UserError("--precision fp16: it needs a GPU: on a CPU take bf16")
+            return 0
         if gpus is not None and gpus > there:
             raise UserError(
                 f"--gpus {gpus}: this machine has {there} that PyTorch can use: leave out --gpus "
                 "to take what there is"
             )
-        return gpus or there
+        return there if gpus is None else gpus
 
     def _parsed(self) -> Namespace:
         """The options with the defaults of fairseq-train's parser."""
@@ -190,7 +198,7 @@ class Training:
         return ""
 
     def command(self) -> list[str]:
-        return training_command(self.data, self.arguments, self.gpus)
+        return training_command(self.data, self.arguments, self.processes)
 
     def environment(self) -> dict[str, str]:
         """The variables that the command needs."""

@@ -27,6 +27,7 @@ class SearchOptions:
     fp16: bool = False
     cpu: bool = False
     threads: int | None = None
+    user_dir: str | Path | None = None  # code of the user's that registers the model
     text: TextSettings = field(init=False)  # how the text of the data was made
 
     def __post_init__(self):

@@ -4,7 +4,7 @@ Several are an ensemble, which averages their probabilities at each token.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, takewhile
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +18,12 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
+from resmlp_mt.checkpoints.reading import options_of
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import check_dictionaries
 from resmlp_mt.pipeline.translate.driver import Hypothesis
 from resmlp_mt.pipeline.translate.options import SearchOptions
-from resmlp_mt.plugin import register
+from resmlp_mt.plugin import check_registered, register, register_user_dir
 from resmlp_mt.search.beam_search import NotFinite
 
 Sentence = list[str]  # its pieces
@@ -34,6 +35,8 @@ class Translator:
 
     def __init__(self, options: SearchOptions):
         register()
+        if options.user_dir is not None:
+            register_user_dir(options.user_dir)
         gpu = torch.cuda.is_available() and not options.cpu
         if options.fp16 and not gpu:
             raise UserError("--fp16: needs a GPU: leave it out")
@@ -137,7 +140,8 @@ def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:
     for path in map(str, options.paths):
         overrides = {"data": str(options.data)}
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-        of_task = _task_options(state)
+        check_registered(state, path)
+        of_task = options_of(state, "task")
         name = of_task.get("_name") or of_task.get("task")
         if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
             raise UserError(f"{path} is not a translation model: its task is {name}")
@@ -169,16 +173,6 @@ def _languages_of(options: SearchOptions) -> tuple[str, str]:
             "give the folder of the binary data"
         )
     return source, target
-
-
-def _task_options(state: dict):
-    """The task's options in a checkpoint, to read and to change; ``{}`` if they are no mapping."""
-    try:
-        # old checkpoints have all options in one namespace
-        options = state["cfg"]["task"] if state.get("args") is None else vars(state["args"])
-    except (KeyError, TypeError):
-        return {}
-    return options if isinstance(options, Mapping) else {}
 
 
 def _check_subwords(options: SearchOptions, dictionary) -> None:

@@ -67,7 +67,7 @@ def test_options_and_variables(corpus, tmp_path, many, started):
 
 
 REFUSED = [
-    (["--gpus", 3], "2048 tokens per update are not a multiple of 3 x 682 (GPUs x"),
+    (["--gpus", 3], "--tokens 2048 must be a multiple of GPUs x --max-tokens (3 x 682)"),
     (["--gpus", 9], "--gpus 9: this machine has 8"),
     (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
     (["--recipe", "paper", "--arch", "lstm"], "recipe paper has no options for the model lstm"),
