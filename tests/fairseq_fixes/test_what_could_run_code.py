@@ -2,18 +2,25 @@
 
 import ast
 import importlib
+import re
+import shlex
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
+from types import ModuleType
 
 import fairseq
 import fairseq_cli
 import pytest
+from command import shell
 from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
-from fairseq_programs import refusal
+from fairseq_programs import process, refusal
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.literal import literal
+from resmlp_mt.patching import without_examples
+from resmlp_mt.pipeline.train.command import training_command
 
 # calls, by the last two names, that run code, start a program or read a format that can
 RUN = {"eval", "exec", "compile", "__import__", "importlib.import_module", "os.system", "os.popen"}
@@ -39,6 +46,12 @@ HARMLESS = {
 }
 
 
+# what imports a package ``examples``, which any folder may have: the first when it is loaded, the
+# others where a model, task or criterion is made
+FOREIGN = {"tasks.simultaneous_translation", "tasks.speech_to_speech", "tasks.speech_to_text"}
+FOREIGN |= {"criterions.ctc", "speech_generator"}
+
+
 def calls(path):
     """The names of the dangerous calls in a file."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -56,13 +69,15 @@ def calls(path):
 
 def test_every_call_is_known():
     """A release of fairseq may add one: guard it, or say in HARMLESS why no file reaches it."""
-    evaluating, others = set(), defaultdict(set)
+    evaluating, foreign, others = set(), set(), defaultdict(set)
     for package in (fairseq, fairseq_cli):
         (root,) = map(Path, package.__path__)
         for path in sorted(root.rglob("*.py")):
             name = ".".join(path.relative_to(root.parent).with_suffix("").parts)
             if name.startswith("fairseq.examples"):  # imported by --user-dir alone
                 continue
+            if re.search(r"^\s*(import|from) examples\.", path.read_text("utf-8"), re.MULTILINE):
+                foreign.add(name.removeprefix("fairseq."))
             found = set(calls(path))
             if "eval" in found:
                 evaluating.add(name)
@@ -71,6 +86,7 @@ def test_every_call_is_known():
     known = set().union(*HARMLESS.values())
     assert not {name: others[name] for name in others.keys() - known}, "not in HARMLESS"
     assert not known - others.keys(), "gone from fairseq: take it out of HARMLESS"
+    assert foreign == FOREIGN
     assert len(evaluating) > 15
     for name in evaluating:
         assert importlib.import_module(name).eval is literal, name
@@ -105,6 +121,31 @@ def test_code_and_large_literals(text):
 def test_what_is_no_text():
     with pytest.raises(TypeError):  # as eval does: fairseq relies on it
         literal(True)
+
+
+def test_nothing_is_imported_from_the_working_directory(tmp_path):
+    """By Python in a folder, and by the processes of a training on several GPUs."""
+    for name in ("examples", "fairseq_cli", "resmlp_mt", "numpy"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"open('{tmp_path}/ran', 'a').write('{name}')")
+    command = training_command(Path("gone"), {"--cpu": [], "--arch": ["resmlp_mt_tiny"]}, 2)
+    done = shell(shlex.join({"2": "1"}.get(word, word) for word in command), tmp_path)
+    assert "fairseq-train: error: " in done.stderr and not (tmp_path / "ran").exists()
+    for name in ("fairseq_cli", "resmlp_mt", "numpy"):
+        (tmp_path / name / "__init__.py").unlink()
+        (tmp_path / name).rmdir()
+    done = process("-c", "from resmlp_mt import ResMLPModel; import examples", cwd=tmp_path)
+    assert done.returncode == 0 and (tmp_path / "ran").read_text() == "examples", done.stderr
+
+
+def test_an_imported_examples_stays(monkeypatch):
+    for module in (ModuleType("examples"), None):
+        if module is not None:
+            monkeypatch.setitem(sys.modules, "examples", module)
+        with without_examples(), pytest.raises(ImportError):
+            importlib.import_module("examples")
+        assert sys.modules.get("examples") is module
+        monkeypatch.undo()
 
 
 def test_overrides_run_no_code(trained, tmp_path):

@@ -69,15 +69,16 @@ def share_tokens(tokens: int, gpus: int, max_tokens: int | None) -> tuple[int, i
 
 
 def training_command(data: Path, options: Options, processes: int) -> list[str]:
-    """``fairseq-train ...`` for one process, ``torchrun ... -m fairseq_cli.train ...`` for more."""
+    """``fairseq-train ...`` for one process, ``torchrun ... fairseq-train ...`` for more."""
     options = {"--user-dir": [str(USER_DIR)], **options}
-    arguments = [str(data), *command_line(options)]
+    arguments = [program("fairseq-train"), str(data), *command_line(options)]
     arguments += ["--distributed-world-size", str(processes)]
     if processes == 1:
-        return [program("fairseq-train"), *arguments]
+        return arguments
     launcher = [program("torchrun"), "--standalone"]  # which finds a free port
     launcher += ["--nproc_per_node", str(processes)]
-    return [*launcher, "-m", "fairseq_cli.train", *arguments]
+    # python -m fairseq_cli.train would import what lies in the working directory
+    return [*launcher, "--no-python", *arguments]
 
 
 def program(name: str) -> str:

@@ -48,7 +48,7 @@ def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path,
         assert shared == [4096, 8 // gpus]
         assert Path(command[0]).name == ("fairseq-train" if gpus == 1 else "torchrun")
     assert option(command, "--nproc_per_node") == "8" and "--standalone" in command
-    assert option(command, "-m") == "fairseq_cli.train"
+    assert Path(option(command, "--no-python")).name == "fairseq-train"
 
 
 def test_options_and_variables(corpus, tmp_path, many, started):
