@@ -9,9 +9,12 @@ from fairseq_programs import call
 
 def run_here(name, command, log, on_line, environment):
     """Stands for ``run_command``."""
+    before = logging.root.manager.disable
     logging.disable(logging.NOTSET)  # as a program of its own logs
-    said = call("train", *command[1:]).log
-    logging.disable(logging.INFO)
+    try:
+        said = call("train", *command[1:]).log
+    finally:
+        logging.disable(before)
     with open(log, "a", encoding="utf-8") as file:
         file.write(said)
     for line in said.splitlines():
