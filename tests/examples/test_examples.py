@@ -12,7 +12,7 @@ import grammar
 import pytest
 import results
 import study
-from fairseq_programs import ROOT, process
+from fairseq_programs import ROOT, SMALL, process
 from prepare_text import write_pairs
 
 from resmlp_mt.cli.terminal import run_main
@@ -26,7 +26,6 @@ SENTENCES = {
         "Jeder berühmte Sohn bringt ein Bett mit, während dieser König eine Tochter anruft."
     ),
 }
-SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --decoder-embed-dim 16"
 
 
 def test_the_quickstart(tmp_path):

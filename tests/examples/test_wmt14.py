@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 from command import ran, shell
+from fairseq_programs import SMALL
 from prepare_text import pairs_of, write_pairs
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-SMALL = (
-    "--cpu --warmup-updates 2 --save-interval-updates 1 --encoder-layers 1 --decoder-layers 1 "
-    "--encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 16 "
-    "--decoder-ffn-embed-dim 16 --max-source-positions 64 --max-target-positions 64"
-)
+OPTIONS = "--cpu --warmup-updates 2 --save-interval-updates 1 "
+OPTIONS += f"{SMALL} --max-source-positions 64 --max-target-positions 64"
 
 
 def commands(folder, pair):
@@ -29,7 +27,7 @@ def commands(folder, pair):
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     variables = {"PATH": path, "OUT": "out", "ARCH": "resmlp_mt_tiny"}
-    command = f"bash '{SCRIPTS / 'wmt14.sh'}' {pair} {SMALL}"
+    command = f"bash '{SCRIPTS / 'wmt14.sh'}' {pair} {OPTIONS}"
     done = shell(command, folder, **variables, VOCAB_SIZE="346", MAX_UPDATE="3")
     return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
 

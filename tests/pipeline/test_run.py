@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from command import ran, refused, shell
-from fairseq_programs import ROOT, load
+from fairseq_programs import ROOT, SMALL, load
 from prepare_text import pairs_of, write_pairs
 from processes import Forked
 
@@ -24,11 +24,10 @@ from resmlp_mt.text.lines import sha256_of
 
 pytestmark = pytest.mark.usefixtures("trained_here")
 UPDATES = 12
-SMALL = (
+OPTIONS = (
     "--arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 1 "
     f"--max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- --warmup-updates 2 "
-    "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 64 --decoder-embed-dim 64 "
-    "--encoder-ffn-embed-dim 128 --decoder-ffn-embed-dim 128 --num-workers 0"
+    f"{SMALL} --num-workers 0"
 )
 STEPS = ("1/3", "2/3", "3/3", "2/5", "3/5", "4/5")  # of prepare, of the run
 
@@ -52,7 +51,7 @@ def amharic(letter: re.Match) -> str:
 def words_of(source: str, target: str) -> str:
     prefs = "--trainpref text/train --validpref text/valid --testpref text/test"
     pair = f"--source-lang {source} --target-lang {target}"
-    return f"run {pair} {prefs} --vocab-size 120 {SMALL}"
+    return f"run {pair} {prefs} --vocab-size 120 {OPTIONS}"
 
 
 def scores(folder: Path) -> dict:

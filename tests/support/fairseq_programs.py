@@ -25,11 +25,14 @@ from resmlp_mt.fairseq_fixes.messages import in_one_line
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "resmlp_mt"
-SMALL_MODEL = (
-    *("--arch", "resmlp_mt_tiny", "--encoder-layers", 2, "--decoder-layers", 2),
-    *("--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 32, "--decoder-attention-heads", 2),
-    *("--max-source-positions", 32, "--max-target-positions", 32),
+# the sizes of a model on every command line
+SMALL = (
+    "--encoder-layers 2 --decoder-layers 2 --decoder-attention-heads 2 "
+    "--encoder-embed-dim 16 --decoder-embed-dim 16 "
+    "--encoder-ffn-embed-dim 32 --decoder-ffn-embed-dim 32"
 )
+POSITIONS = ("--max-source-positions", 32, "--max-target-positions", 32)
+SMALL_MODEL = ("--arch", "resmlp_mt_tiny", *SMALL.split(), *POSITIONS)
 RECIPE = (
     *("--optimizer", "adagrad", "--lr", 0.05, "--lr-scheduler", "fixed", "--warmup-updates", 5),
     *("--dropout", 0, "--num-workers", 0, "--cpu"),

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from fairseq_programs import differing, load, values
+from fairseq_programs import SMALL, differing, load, values
 from trained_models import write_other_dictionaries
 
 from resmlp_mt.errors import UserError
@@ -15,10 +15,8 @@ from resmlp_mt.pipeline.train.log import TrainingProgress, parse_record
 from resmlp_mt.pipeline.train.recipe import load_recipe
 from resmlp_mt.pipeline.train.training import Training
 
-SMALL = "--encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32"
-SMALL += " --decoder-attention-heads 2 --max-source-positions 16 --max-target-positions 16 --cpu"
-SMALL += " --warmup-updates 5 --lr 0.05 --num-workers 0 --log-interval 1"
-SMALL += " --save-interval-updates 5"
+OPTIONS = f"{SMALL} --max-source-positions 16 --max-target-positions 16 --cpu --warmup-updates 5"
+OPTIONS += " --lr 0.05 --num-workers 0 --log-interval 1 --save-interval-updates 5"
 UPDATES = 22
 
 
@@ -26,7 +24,7 @@ def training(corpus, out, *more, **options):
     """A run of 61 pairs, with nine updates per epoch or so."""
     options = {"tokens": 64, "max_tokens": 16, "threads": 1, "max_update": UPDATES, **options}
     options = {"arch": "resmlp_mt_tiny", "recipe": load_recipe("paper"), **options}
-    more = [*SMALL.split(), *map(str, more)]
+    more = [*OPTIONS.split(), *map(str, more)]
     return Training(corpus.data, out, TrainingOptions(fairseq_options=more, **options))
 
 
@@ -55,7 +53,7 @@ def test_what_a_user_sees(whole, capsys):
         assert progress.n == UPDATES
     shown = capsys.readouterr().err
     assert shown.count("    a warning\n") == 1
-    sizes = r"1 \+ 1 layers, 16 channels, 32 hidden units"
+    sizes = r"2 \+ 2 layers, 16 channels, 32 hidden units"
     assert len(re.findall(rf"    model: {sizes}, [\d,]{{5}} parameters\n", shown)) == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
 
