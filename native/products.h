@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Products of integers: up to 32 rows of bytes with two panels. A panel has 16 columns, and the
 // bytes of four inputs lie side by side. The sums, rows x 32, are exact: every kernel gives the
 // same.

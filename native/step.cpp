@@ -1,15 +1,18 @@
+// SPDX-License-Identifier: MIT
 // The encoder, the decoding step and the beam search of a model that `resmlp-mt export` wrote.
 //
 // A row is a hypothesis, or a token of a source. Sentences never mix: each has the same
-// translations in any batch and on any number of threads. Widths are padded with zeros to a
-// multiple of 32, so that no loop over channels has a remainder. Weights are packed once into panels
-// of 16 columns.
+// translations in any batch and on any number of threads. Widths are padded with zeros to a multiple
+// of 32, so that no loop over channels has a remainder. Weights are packed once into panels of 16
+// columns.
 
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <thread>
 #include <vector>
+#ifndef __wasm__
+#include <thread>
+#endif
 
 #include "products.h"
 
@@ -17,6 +20,15 @@ namespace {
 
 constexpr int PAD = 1, EOS = 2;  // the first tokens of every fairseq dictionary
 constexpr int TILE = 32;         // rows whose scores of all tokens are in the cache together
+
+// Fitted by tests/runtime/fit_polynomials.py; the constant coefficient comes first.
+constexpr double LN2 = 0.693147180559945309;
+constexpr float LN2_HIGH = 45426.f / 65536;  // its first 16 bits
+constexpr float EXPONENTIAL[] = {0.49999994f, 0.166665211f, 0.041668389f, 0.00836871006f,
+                                 0.00138146128f};
+constexpr float GELU_TAIL[] = {-0.797889352f,     -0.318266958f,    -0.0364786796f,
+                               0.00502214301f,    -0.000188588441f, -9.11303214e-05f,
+                               1.94475942e-05f,   -1.31841182e-06f};
 
 int padded(int size) { return (size + WIDTH - 1) / WIDTH * WIDTH; }
 
@@ -52,6 +64,7 @@ struct Stack {                    // encoder or decoder
   float factor;  // of embeddings
   Linear embedding;
   const float *positional, *alpha;
+  const int32_t* bytes;  // the 256 tokens that spell a byte each, -1: there is none; or null
   const Layer* layers;
   Norm last_norm;
   Linear last;  // keys and values of all layers of the decoder, each padded; or the output layer
@@ -76,13 +89,22 @@ struct Kernel {
 struct Hypothesis {
   float total = 0;
   int32_t newest = EOS, slot = 0;
-  std::vector<int32_t> tokens, slots;  // before the newest
+  std::vector<int32_t> tokens;  // all
+  std::vector<int32_t> slots;   // of those before the newest, from the EOS on which it begins
+
+  Hypothesis continued(int32_t token, float total) const {
+    Hypothesis next = *this;
+    next.total = total, next.newest = token;
+    next.tokens.push_back(token), next.slots.push_back(slot);
+    return next;
+  }
 };
 
 struct Sentence {
   int number, length;
   std::vector<Hypothesis> rows;
   bool done = false;
+  std::vector<int32_t> banned;      // tokens of bytes that the source does not have, sorted
   std::vector<float> past;          // slots x L x C: inputs of the mixing sublayers
   std::vector<float> keys, values;  // L x C x S, with S padded, and L x S x C
 
@@ -102,12 +124,14 @@ struct Sentence {
 
 struct Request {
   int32_t sentences, length, beam, limit, heads;  // heads: of the attention
+  int32_t no_repeat_ngram;                        // size of n-grams that come once; 0: any
   double lenpen;
-  const int32_t *sources, *lengths;  // B x length, B
-  int32_t* counts;                   // of hypotheses
-  float* scores;                     // B x beam
-  int32_t* sizes;                    // B x beam
-  int32_t* tokens;                   // B x beam x limit
+  const int32_t *sources, *lengths;          // B x length, B
+  const int32_t *prefixes, *prefix_lengths;  // of translations: B x limit, B; or null
+  int32_t* counts;                           // of hypotheses
+  float* scores;                             // B x beam; of given tokens: B x (limit + 1)
+  int32_t* sizes;                            // B x beam
+  int32_t* tokens;                           // B x beam x limit
 };
 
 struct Continuation {
@@ -124,6 +148,7 @@ struct Search {
   const Kernel& kernel;
   const Stack &encoder, &model;
   const Request& request;
+  const bool is_given;  // the prefixes are whole translations, whose tokens get scores
   int step = 0, count = 0;  // count: best tokens of each row
   std::vector<Sentence> sentences;
   std::vector<Row> rows;
@@ -138,6 +163,9 @@ struct Search {
   void product(const Linear& layer, const float* x, int rows, float* y) {
     kernel.product(*this, layer, x, rows, y);
   }
+  int32_t forced(const Sentence& sentence) const;
+  bool is_banned(const Row& row, int32_t token) const;
+  void ban_bytes(Sentence& sentence) const;
   void run(int first, int last);
   void advance(Sentence& sentence, int row);
 };
@@ -153,6 +181,7 @@ struct Search {
   };
 template <int LANES>
 struct Vectors;
+VECTORS(4)
 VECTORS(8)
 VECTORS(16)
 
@@ -164,47 +193,46 @@ struct Step {
 
   static INLINE Floats all(float x) { return Floats{} + x; }
 
-  static INLINE float sum(Floats v) {
-    float four[4];
-    for (int i = 0; i < 4; ++i) {
-      four[i] = v[i] + v[i + 4];
-      if (LANES == 16) four[i] += v[i + LANES - 8] + v[i + LANES - 4];
-    }
-    return (four[0] + four[1]) + (four[2] + four[3]);
+  // The sum of value(0), value(LANES), ... value(size - LANES); 4 lanes add in the order of 8.
+  template <class Value>
+  static INLINE float sum(int size, Value value) {
+    constexpr int PARTS = LANES == 4 ? 2 : 1;
+    Floats sums[PARTS] = {};
+    for (int i = 0; i < size; i += LANES * PARTS)
+      for (int part = 0; part < PARTS; ++part) sums[part] += value(i + part * LANES);
+    float lanes[LANES * PARTS];
+    std::memcpy(lanes, sums, sizeof sums);
+    for (int half = LANES * PARTS / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    return lanes[0];
   }
 
   static INLINE Floats rounded(Floats v) {  // half to even, below 2^22
     return (v + 12582912.f) - 12582912.f;
   }
 
-  static INLINE Floats exponential(Floats x) {
+  template <size_t SIZE>
+  static INLINE Floats polynomial(Floats x, const float (&coefficients)[SIZE]) {
+    Floats y = all(coefficients[SIZE - 1]);
+    for (int i = int(SIZE) - 2; i >= 0; --i) y = y * x + coefficients[i];
+    return y;
+  }
+
+  static INLINE Floats exponential(Floats x) {  // 2^n exp(r)
     x = x < -87.f ? all(-87.f) : x > 88.f ? all(88.f) : x;
-    Floats n = rounded(x * 1.44269504f);
-    Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.f;
-    Integers power = (__builtin_convertvector(n, Integers) + 127) << 23;
+    const Floats n = rounded(x * float(1 / LN2));
+    // the first product is exact
+    const Floats r = (x - n * LN2_HIGH) - n * float(LN2 - LN2_HIGH);
+    const Floats p = polynomial(r, EXPONENTIAL) * (r * r) + r + 1.f;
+    const Integers power = (__builtin_convertvector(n, Integers) + 127) << 23;
     return p * load<Floats>(&power);
   }
 
-  static INLINE Floats error_function(Floats x) {  // two polynomials, exact to the last bit or two
-    Floats t = x < 0.f ? -x : x, s = x * x;
-    Floats far = t * -1.72853470e-5f + 3.83197126e-4f;
-    far = far * s + (t * -3.88396438e-3f + 2.42546219e-2f);
-    far = far * t - 1.06777877e-1f;
-    far = far * t - 6.34846687e-1f;
-    far = far * t - 1.28717512e-1f;
-    far = 1.f - exponential(far * t - t);
-    Floats near = s * -5.96761703e-4f + 4.99119423e-3f;
-    near = near * s - 2.67681349e-2f;
-    near = near * s + 1.12819925e-1f;
-    near = near * s - 3.76125336e-1f;
-    near = near * s + 1.28379166e-1f;
-    return t > 0.927734375f ? (x < 0.f ? -far : far) : near * x + x;
+  // max(x, 0) - |x| / 2 erfc(|x| / sqrt 2), which does not cancel
+  static INLINE Floats gelu(Floats x) {
+    const Floats size = x < 0.f ? -x : x;
+    const Floats tail = exponential(size * polynomial(size, GELU_TAIL));
+    return (x > 0.f ? x : Floats{}) - 0.5f * size * tail;
   }
 
   enum Activation : int32_t { RELU, GELU };
@@ -215,7 +243,7 @@ struct Step {
       if (kind == RELU)
         v = v < 0.f ? Floats{} : v;
       else
-        v = 0.5f * v * (1.f + error_function(v * 0.707106781f));
+        v = gelu(v);
       store(x + i, v);
     }
   }
@@ -244,7 +272,8 @@ struct Step {
       store(bytes + i, __builtin_convertvector(n, Bytes));
     }
     zero = std::isfinite(shift) ? int32_t(shift) - signs : 0;
-    scale += sum(invalid);  // NaN if there is a NaN or an infinity
+    // NaN if there is a NaN or an infinity
+    scale += sum(LANES * 2, [&](int i) { return i ? Floats{} : invalid; });
   }
 
   template <int ROWS>
@@ -305,9 +334,7 @@ struct Step {
     if (!norm.size) return &s.x[0];
     for (int row = 0; row < rows; ++row) {
       const float* x = &s.x[size_t(row) * width];
-      Floats sums{};
-      for (int i = 0; i < width; i += LANES) sums += load<Floats>(x + i);
-      const float mean = sum(sums) / norm.size;
+      const float mean = sum(width, [&](int i) { return load<Floats>(x + i); }) / norm.size;
       float squares = 0;
       for (int i = 0; i < norm.size; ++i) squares += (x[i] - mean) * (x[i] - mean);
       const float scale = 1 / std::sqrt(squares / norm.size + 1e-5f);
@@ -480,12 +507,11 @@ struct Step {
       }
       std::fill(&s.weights[length], &s.weights[0] + end, -INFINITY);
       const float most = *std::max_element(&s.weights[0], &s.weights[length]);
-      Floats total{};
-      for (int i = 0; i < end; i += LANES) {
+      const float scale = 1 / sum(end, [&](int i) {
         const Floats weight = exponential(load<Floats>(&s.weights[i]) - most);
-        store(&s.weights[i], weight), total += weight;
-      }
-      const float scale = 1 / sum(total);
+        store(&s.weights[i], weight);
+        return weight;
+      });
       int c = 0;
       for (; c + LANES <= each; c += LANES) {
         Floats found{};
@@ -503,6 +529,7 @@ struct Step {
 
   // The *count* best tokens of a row, the best first, and the score of the end.
   static INLINE void choose(Search& s, int row, const float* logits) {
+    const int32_t forced = s.forced(*s.rows[row].sentence);
     const int size = s.model.last.outputs, last = s.count - 1;
     float* best = &s.best[size_t(row) * s.count];
     int32_t* tokens = &s.tokens[size_t(row) * s.count];
@@ -521,16 +548,19 @@ struct Step {
       if (!(largest > best[last])) continue;
       for (int token = first; token < first + WIDTH; ++token) {
         const float score = logits[token];
-        if (!(score > best[last])) continue;
+        if (!(score > best[last]) || s.is_banned(s.rows[row], token)) continue;
         int place = last;
         for (; place > 0 && best[place - 1] < score; --place)
           best[place] = best[place - 1], tokens[place] = tokens[place - 1];
         best[place] = score, tokens[place] = token;
       }
     }
-    Floats sums{};
-    for (int i = 0; i < size; i += LANES) sums += exponential(load<Floats>(logits + i) - most);
-    const float total = std::log(sum(sums));
+    const float total = std::log(
+        sum(size, [&](int i) { return exponential(load<Floats>(logits + i) - most); }));
+    if (forced >= 0) {
+      std::fill_n(tokens, s.count, PAD);
+      best[0] = logits[forced], tokens[0] = forced;
+    }
     for (int i = 0; i <= last; ++i) best[i] = best[i] - most - total;
     s.ends[row] = logits[EOS] - most - total;
   }
@@ -562,6 +592,36 @@ struct Step {
   }
 };
 
+// The only token that may come next; -1: any may.
+int32_t Search::forced(const Sentence& sentence) const {
+  const int size = request.prefixes ? request.prefix_lengths[sentence.number] : 0;
+  if (step < size) return request.prefixes[size_t(sentence.number) * request.limit + step];
+  return is_given ? EOS : -1;
+}
+
+// It would spell a byte that the source does not have, or repeat an n-gram.
+bool Search::is_banned(const Row& row, int32_t token) const {
+  const auto& banned = row.sentence->banned;
+  if (std::binary_search(banned.begin(), banned.end(), token)) return true;
+  const auto& tokens = row.hypothesis->tokens;
+  const int before = request.no_repeat_ngram - 1, size = int(tokens.size());
+  for (int end = before; before >= 0 && end < size; ++end)
+    if (tokens[end] == token &&
+        std::equal(tokens.end() - before, tokens.end(), tokens.begin() + end - before))
+      return true;
+  return false;
+}
+
+void Search::ban_bytes(Sentence& sentence) const {
+  if (!encoder.bytes || !model.bytes) return;
+  const int32_t* source = request.sources + size_t(sentence.number) * request.length;
+  const int32_t* end = source + sentence.length;
+  for (int byte = 0; byte < 256; ++byte)
+    if (model.bytes[byte] >= 0 && std::find(source, end, encoder.bytes[byte]) == end)
+      sentence.banned.push_back(model.bytes[byte]);
+  std::sort(sentence.banned.begin(), sentence.banned.end());
+}
+
 void Search::run(int first, int last) {
   size_t most = size_t(last - first) * request.beam, longest = 0, wider = 0;
   for (int i = first; i < last; ++i) {
@@ -581,7 +641,10 @@ void Search::run(int first, int last) {
   weights.resize(padded(request.length));
   count = std::min(2 * request.beam + 2, model.tokens);
   if (kernel.configure) kernel.configure(true);
-  for (Sentence& sentence : sentences) kernel.encode(*this, sentence);
+  for (Sentence& sentence : sentences) {
+    ban_bytes(sentence);
+    kernel.encode(*this, sentence);
+  }
   std::fill(h.begin(), h.end(), 0.f);  // attention does not write the padding of a row
   for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
     rows.clear();
@@ -603,8 +666,15 @@ void Search::run(int first, int last) {
   if (kernel.configure) kernel.configure(false);
 }
 
-// Finish hypotheses and choose those that continue, as the search of runtime.py does.
+// Finish hypotheses and choose those that continue, as fairseq's beam search does.
 void Search::advance(Sentence& sentence, int first) {
+  if (is_given) {
+    const size_t place = size_t(first) * count;
+    request.scores[size_t(sentence.number) * (request.limit + 1) + step] = best[place];
+    sentence.done = step == request.prefix_lengths[sentence.number];
+    sentence.rows[0] = sentence.rows[0].continued(tokens[place], 0);
+    return;
+  }
   int32_t& finished = request.counts[sentence.number];
   std::vector<Continuation> candidates;
   for (int row = 0; row < int(sentence.rows.size()); ++row) {
@@ -616,8 +686,8 @@ void Search::advance(Sentence& sentence, int first) {
     if (step == request.limit) candidates.push_back({end, EOS, row});
     for (int i = 0; i < count && step < request.limit; ++i) {
       const size_t place = size_t(first + row) * count + i;
-      const bool never = tokens[place] == PAD || (step == 0 && tokens[place] == EOS);
-      candidates.push_back({never ? -INFINITY : best[place] + total, tokens[place], row});
+      if (tokens[place] != PAD && (step > 0 || tokens[place] != EOS))
+        candidates.push_back({best[place] + total, tokens[place], row});
     }
   }
   const auto better = [](const Continuation& a, const Continuation& b) {
@@ -626,9 +696,7 @@ void Search::advance(Sentence& sentence, int first) {
   std::stable_sort(candidates.begin(), candidates.end(), better);
   if (step < request.limit)
     candidates.resize(std::min(candidates.size(), size_t(2) * request.beam));
-  const auto continues = [](const Continuation& one) {
-    return one.token != EOS || one.score == -INFINITY;
-  };
+  const auto continues = [](const Continuation& one) { return one.token != EOS; };
   const size_t beam = std::min(candidates.size(), size_t(request.beam));
   const float length = float(std::pow(double(step + 1), request.lenpen));
   for (size_t rank = 0; rank < beam && !sentence.done; ++rank) {
@@ -641,16 +709,13 @@ void Search::advance(Sentence& sentence, int first) {
     sentence.done = ++finished == request.beam;
   }
   if (sentence.done || step == request.limit) return;
-  std::stable_partition(candidates.begin(), candidates.end(), continues);
+  const auto end = std::stable_partition(candidates.begin(), candidates.end(), continues);
+  candidates.resize(std::min<size_t>(request.beam, end - candidates.begin()));
   std::vector<Hypothesis> next;
-  for (size_t rank = 0; rank < beam; ++rank) {
-    Hypothesis hypothesis = sentence.rows[candidates[rank].parent];
-    hypothesis.total = candidates[rank].score, hypothesis.newest = candidates[rank].token;
-    hypothesis.tokens.push_back(hypothesis.newest);
-    hypothesis.slots.push_back(hypothesis.slot);
-    next.push_back(std::move(hypothesis));
-  }
+  for (const Continuation& one : candidates)
+    next.push_back(sentence.rows[one.parent].continued(one.token, one.score));
   sentence.rows = std::move(next);
+  sentence.done = sentence.rows.empty();  // every token is banned
 }
 
 // Kernels, the fastest first
@@ -665,7 +730,7 @@ void Search::advance(Sentence& sentence, int first) {
     Step<LANES>::encode_body(s, sentence);                                               \
   }
 
-LEVEL(plain, 8, )
+LEVEL(plain, 4, )
 bool always() { return true; }
 #if defined(__x86_64__)
 LEVEL(avx2, 8, TARGET("avx2,fma"))
@@ -685,6 +750,41 @@ const Kernel KERNELS[] = {
     {"plain", always, dot_plain, 0, product_plain, step_plain, encode_plain},
 };
 
+// Threads have parts of the batch with about as many tokens each. Returns true if memory is out.
+bool run_parts(const Search& search, int threads) {
+  const Request& request = search.request;
+  threads = std::max(1, std::min(threads, request.sentences));
+  int64_t all = 0, seen = 0;
+  for (int i = 0; i < request.sentences; ++i) all += request.lengths[i];
+  std::vector<int> bounds{0};
+  for (int i = 0; i < request.sentences; ++i) {
+    seen += request.lengths[i];
+    while (int(bounds.size()) <= threads && seen * threads >= all * int(bounds.size()))
+      bounds.push_back(i + 1);
+  }
+#ifdef __wasm__  // without threads and exceptions
+  for (int i = 0; i < threads; ++i) Search(search).run(bounds[i], bounds[i + 1]);
+  return false;
+#else
+  std::vector<char> failed(threads);
+  const auto part = [&](int number) {
+    try {
+      Search(search).run(bounds[number], bounds[number + 1]);
+    } catch (const std::exception&) {
+      failed[number] = 1;
+    }
+  };
+  std::vector<std::thread> others;
+  try {
+    while (int(others.size()) < threads - 1) others.emplace_back(part, int(others.size()));
+  } catch (const std::exception&) {  // no more threads
+  }
+  for (int number = int(others.size()); number < threads; ++number) part(number);
+  for (std::thread& other : others) other.join();
+  return std::count(failed.begin(), failed.end(), 1) > 0;
+#endif
+}
+
 }  // namespace
 
 extern "C" {  // for ctypes
@@ -699,25 +799,20 @@ const Kernel* resmlp_kernel(const char* name) {
 // 0, or 1: out of memory
 int resmlp_search(const Kernel* kernel, const Stack* encoder, const Stack* decoder,
                   const Request* request, int threads) {
-  const int count = request->sentences;
-  threads = std::max(1, std::min(threads, count));
-  std::vector<char> failed(threads);
-  const auto part = [&](int number) {
-    try {
-      Search{*kernel, *encoder, *decoder, *request}.run(count * number / threads,
-                                            count * (number + 1) / threads);
-    } catch (const std::exception&) {
-      failed[number] = 1;
-    }
-  };
-  std::vector<std::thread> others;
-  try {
-    while (int(others.size()) < threads - 1) others.emplace_back(part, int(others.size()));
-  } catch (const std::exception&) {  // no more threads
-  }
-  for (int number = int(others.size()); number < threads; ++number) part(number);
-  for (std::thread& other : others) other.join();
-  return std::count(failed.begin(), failed.end(), 1) > 0;
+  return run_parts({*kernel, *encoder, *decoder, *request, false}, threads);
+}
+
+// The log probabilities of the tokens of given translations, the prefixes, and of their ends.
+int resmlp_score(const Kernel* kernel, const Stack* encoder, const Stack* decoder,
+                 const Request* request, int threads) {
+  return run_parts({*kernel, *encoder, *decoder, *request, true}, threads);
+}
+
+// Of the structures that a caller lays out.
+const int32_t* resmlp_sizes() {
+  static const int32_t sizes[] = {sizeof(Linear), sizeof(Norm), sizeof(Layer), sizeof(Stack),
+                                  sizeof(Request)};
+  return sizes;
 }
 
 }  // extern "C"

@@ -48,7 +48,7 @@ class Stack(ctypes.Structure):
         *_fields(c_int32, "activation layer_count"),
         ("factor", c_float),
         ("embedding", Linear),
-        *_fields(c_void_p, "positional alpha layers"),
+        *_fields(c_void_p, "positional alpha bytes layers"),
         ("last_norm", Norm),
         ("last", Linear),
     ]
@@ -56,22 +56,40 @@ class Stack(ctypes.Structure):
 
 class Request(ctypes.Structure):
     _fields_ = [
-        *_fields(c_int32, "sentences length beam limit heads"),
+        *_fields(c_int32, "sentences length beam limit heads no_repeat_ngram"),
         ("lenpen", c_double),
-        *_fields(c_void_p, "sources lengths counts scores sizes tokens"),
+        *_fields(c_void_p, "sources lengths prefixes prefix_lengths counts scores sizes tokens"),
     ]
 
 
-_library = ctypes.CDLL(str(next(Path(__file__).parent.glob("libresmlp_mt_step.*"))))
-_library.resmlp_kernel.argtypes, _library.resmlp_kernel.restype = [c_char_p], c_void_p
-_library.resmlp_search.argtypes = [c_void_p, *[POINTER(Stack)] * 2, POINTER(Request), c_int]
+def load_library() -> ctypes.CDLL:
+    """The library beside this file. Raises ImportError if its structures are not those above."""
+    library = ctypes.CDLL(str(next(Path(__file__).parent.glob("libresmlp_mt_step.*"))))
+    library.resmlp_kernel.argtypes, library.resmlp_kernel.restype = [c_char_p], c_void_p
+    for entry in (library.resmlp_search, library.resmlp_score):
+        entry.argtypes = [c_void_p, *[POINTER(Stack)] * 2, POINTER(Request), c_int]
+    library.resmlp_sizes.restype = POINTER(c_int32)
+    sizes = [ctypes.sizeof(type_) for type_ in (Linear, Norm, Layer, Stack, Request)]
+    if library.resmlp_sizes()[: len(sizes)] != sizes:
+        raise ImportError("the library is of another version")
+    return library
+
+
+_library = load_library()
 
 
 class NativeSearch:
     """A model of *arrays* by name, and its search. RESMLP_MT_KERNEL in the environment may name a
-    kernel: amx, avx512, avx2, neon, plain."""
+    kernel: amx, avx512, avx2, neon, plain. *spelling* has, of the source and of the target, the
+    tokens that spell the 256 bytes, -1 where there is none: translations spell only bytes that the
+    source spells."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], config: dict):
+    def __init__(
+        self,
+        arrays: dict[str, np.ndarray],
+        config: dict,
+        spelling: Sequence[Sequence[int]] | None = None,
+    ):
         kernel = os.environ.get("RESMLP_MT_KERNEL", "")
         self._kernel = _library.resmlp_kernel(kernel.encode())
         if not self._kernel:
@@ -79,35 +97,66 @@ class NativeSearch:
         self._layout, self._config = Layout(arrays, config), config
         self._decoder, self._encoder = (self._layout.stack(side) for side in (1, 0))
         self._layout.check_all_read()
+        if spelling is not None:
+            for stack, tokens in zip((self._encoder, self._decoder), spelling, strict=True):
+                table = np.array(tokens)
+                right = table.shape == (256,) and -1 <= table.min() <= table.max() < stack.tokens
+                _check(right, "spelling of bytes")
+                stack.bytes = self._layout._store(table, np.int32)
 
     def search(
-        self, sources: Sequence[Sequence[int]], beam: int, lenpen: float, limit: int, threads: int
+        self,
+        sources: Sequence[Sequence[int]],
+        beam: int,
+        lenpen: float,
+        limit: int,
+        threads: int,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        no_repeat_ngram: int = 0,
     ) -> list[list[tuple[float, np.ndarray]]]:
         """The hypotheses of each sentence, the best first: score and tokens, at most *limit*.
-        *sources* are indices of tokens."""
-        count, lengths = len(sources), np.array(list(map(len, sources)), np.int32)
-        tokens = np.zeros((count, int(lengths.max())), np.int32)
-        for row, source in zip(tokens, sources):
-            row[: len(source)] = source
-        most = self._config["positions"]
-        _check(lengths.min() > 0 and tokens.shape[1] <= most[0], "length")
-        _check(tokens.min() >= 0 and tokens.max() < self._encoder.tokens, "token")
-        _check(0 <= limit < most[1], "limit")
+        *sources* are indices of tokens. Hypotheses begin with the prefix of their sentence, and
+        tokens after it do not repeat an n-gram of *no_repeat_ngram* tokens, if that is not 0."""
         _check(1 <= beam <= (self._decoder.tokens - 1) // 2, "beam")
+        _check(0 <= no_repeat_ngram < 1 << 24, "no_repeat_ngram")
+        count = len(sources)
         counts, sizes = np.zeros(count, np.int32), np.zeros((count, beam), np.int32)
         scores = np.zeros((count, beam), np.float32)
         out = np.empty((count, beam, limit), np.int32)
-        arrays = [x.ctypes.data for x in (tokens, lengths, counts, scores, sizes, out)]
-        heads = self._config["heads"]
-        request = Request(count, tokens.shape[1], beam, limit, heads, lenpen, *arrays)
-        stacks = self._encoder, self._decoder
-        if _library.resmlp_search(self._kernel, *stacks, request, threads):
-            raise MemoryError("the search ran out of memory")
+        made = counts, scores, sizes, out
+        self._run("search", sources, prefixes, limit, made, threads, beam, no_repeat_ngram, lenpen)
         found = [
             [(float(scores[i, j]), out[i, j, : sizes[i, j]].copy()) for j in range(counts[i])]
             for i in range(count)
         ]
         return [sorted(hypotheses, key=lambda one: -one[0]) for hypotheses in found]
+
+    def score(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], threads: int
+    ) -> list[np.ndarray]:
+        """The log probability of each token of the *targets*, and of the end after them."""
+        limit = max(map(len, targets))
+        scores = np.zeros((len(sources), limit + 1), np.float32)
+        self._run("score", sources, targets, limit, (None, scores, None, None), threads)
+        return [row[: len(target) + 1].copy() for row, target in zip(scores, targets)]
+
+    def _run(
+        self, entry, sources, prefixes, limit, made, threads, beam=1, no_repeat_ngram=0, lenpen=0.0
+    ) -> None:
+        given = [*_table(sources), *(_table(prefixes, limit) if prefixes else (None, None))]
+        most, (tokens, lengths, starts, _) = self._config["positions"], given
+        _check(lengths.min() > 0 and tokens.shape[1] <= most[0], "length")
+        _check(tokens.min() >= 0 and tokens.max() < self._encoder.tokens, "token")
+        _check(0 <= limit < most[1], "limit")
+        if starts is not None:
+            _check(len(starts) == len(tokens), "prefixes")
+            right = ((starts >= 0) & (starts < self._decoder.tokens)).all()
+            _check(right, "token of a prefix")
+        addresses = [None if x is None else x.ctypes.data for x in (*given, *made)]
+        sizes = *tokens.shape, beam, limit, self._config["heads"], no_repeat_ngram
+        request, stacks = Request(*sizes, lenpen, *addresses), (self._encoder, self._decoder)
+        if getattr(_library, f"resmlp_{entry}")(self._kernel, *stacks, request, threads):
+            raise MemoryError("the search ran out of memory")
 
 
 class Layout:
@@ -259,6 +308,17 @@ class Layout:
         copy[:] = array.view(np.uint8)
         self._stored.append(room)
         return copy.ctypes.data
+
+
+def _table(rows: Sequence[Sequence[int]], width: int | None = None) -> tuple:
+    """B x *width* tokens, and the length of each row."""
+    lengths = np.array(list(map(len, rows)), np.int32)
+    width = int(lengths.max()) if width is None else width
+    _check(lengths.max() <= width, "length of a prefix")
+    table = np.zeros((len(rows), width), np.int32)
+    for row, tokens in zip(table, rows):
+        row[: len(tokens)] = tokens
+    return table, lengths
 
 
 def _padded(size: int) -> int:
