@@ -23,7 +23,8 @@
 #endif
 #endif
 
-#define INLINE inline __attribute__((always_inline))
+#define INLINED __attribute__((always_inline))
+#define INLINE inline INLINED
 #define TARGET(features) __attribute__((target(features)))
 
 namespace {

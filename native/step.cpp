@@ -272,8 +272,7 @@ struct Step {
       store(bytes + i, __builtin_convertvector(n, Bytes));
     }
     zero = std::isfinite(shift) ? int32_t(shift) - signs : 0;
-    // NaN if there is a NaN or an infinity
-    scale += sum(LANES * 2, [&](int i) { return i ? Floats{} : invalid; });
+    for (int i = 0; i < LANES; ++i) scale += invalid[i];  // NaN if there is a NaN or an infinity
   }
 
   template <int ROWS>
@@ -334,7 +333,7 @@ struct Step {
     if (!norm.size) return &s.x[0];
     for (int row = 0; row < rows; ++row) {
       const float* x = &s.x[size_t(row) * width];
-      const float mean = sum(width, [&](int i) { return load<Floats>(x + i); }) / norm.size;
+      const float mean = sum(width, [&](int i) INLINED { return load<Floats>(x + i); }) / norm.size;
       float squares = 0;
       for (int i = 0; i < norm.size; ++i) squares += (x[i] - mean) * (x[i] - mean);
       const float scale = 1 / std::sqrt(squares / norm.size + 1e-5f);
@@ -507,7 +506,7 @@ struct Step {
       }
       std::fill(&s.weights[length], &s.weights[0] + end, -INFINITY);
       const float most = *std::max_element(&s.weights[0], &s.weights[length]);
-      const float scale = 1 / sum(end, [&](int i) {
+      const float scale = 1 / sum(end, [&](int i) INLINED {
         const Floats weight = exponential(load<Floats>(&s.weights[i]) - most);
         store(&s.weights[i], weight);
         return weight;
@@ -556,7 +555,7 @@ struct Step {
       }
     }
     const float total = std::log(
-        sum(size, [&](int i) { return exponential(load<Floats>(logits + i) - most); }));
+        sum(size, [&](int i) INLINED { return exponential(load<Floats>(logits + i) - most); }));
     if (forced >= 0) {
       std::fill_n(tokens, s.count, PAD);
       best[0] = logits[forced], tokens[0] = forced;

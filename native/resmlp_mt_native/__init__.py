@@ -119,6 +119,7 @@ class NativeSearch:
         tokens after it do not repeat an n-gram of *no_repeat_ngram* tokens, if that is not 0."""
         _check(1 <= beam <= (self._decoder.tokens - 1) // 2, "beam")
         _check(0 <= no_repeat_ngram < 1 << 24, "no_repeat_ngram")
+        _check(0 <= limit < self._config["positions"][1], "limit")
         count = len(sources)
         counts, sizes = np.zeros(count, np.int32), np.zeros((count, beam), np.int32)
         scores = np.zeros((count, beam), np.float32)
