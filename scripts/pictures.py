@@ -1,43 +1,55 @@
 """The picture of docs/results.md. Its title states the finding."""
 
 from pathlib import Path
+from statistics import mean
 
+import curves
 import numpy as np
 from matplotlib.figure import Figure
 
 from resmlp_mt.plot.style import CM, in_style, new_figure, save
 
-# of a line: its name, and a colour with a contrast of 4.5:1 or more on white
-LOOKS = {
-    "lead/en-de/toeplitz, hold/1": ("Toeplitz A, En-De", "#0B61A4"),
-    "lead/en-fr/toeplitz, hold/1": ("Toeplitz A, En-Fr", "#A4500B"),
-}
+# of a pair, with a contrast of 4.5:1 or more on white; of a size
+COLOURS = {"en-de": "#0B61A4", "en-fr": "#A4500B"}
+MARKERS = {"0.6": "o", "1.5": "s", "3.3": "^", "5.6": "D"}
+POINTS = np.geomspace(700, 64_000, 30)
 
 
 @in_style
-def lead(results: dict[str, dict]) -> Figure:
-    """The lead over the Transformer in training loss, with standard errors, and its power law."""
-    title = "The lead over the Transformer in training loss shrinks with the updates"
-    figure = new_figure(13 * CM, 7 * CM, title)
+def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
+    """How many times as many updates the Transformer needs, by those of ours; bars go from the
+    lowest to the highest seed."""
+    figure, shown = new_figure(13 * CM, 7 * CM, " "), []
     axes = figure.subplots()
-    for name, (label, color) in LOOKS.items():
-        numbers = results[name]["numbers"]
-        updates, _, _, bits, errors = np.array(numbers["points"]).T
-        axes.errorbar(updates, bits, errors, color=color, fmt="o", label=label)
-        if "exponent" in numbers:
-            end, then = 10 * numbers["updates"], numbers["after ten times as many"]
-            ahead = np.geomspace(updates[0], end)
-            fitted = then * (ahead / end) ** numbers["exponent"]
-            axes.plot(ahead, fitted, color=color, linestyle="--")
-    axes.set(xscale="log", yscale="log", xlabel="updates", ylabel="bits per token")
+    for group, system in curves.compared(results):
+        ratios = {at: group.ratios(ours, at) for at in POINTS if system == ours}
+        # where no Transformer got as far, there is no ratio
+        reached = {
+            at: [r for r, _ in of] for at, of in ratios.items() if of and all(r[1] for r in of)
+        }
+        if reached:
+            means = [mean(of) for of in reached.values()]
+            bars = [(m - min(of), max(of) - m) for m, of in zip(means, reached.values())]
+            look = {"color": COLOURS.get(group.pair), "marker": MARKERS.get(group.size, "x")}
+            label = ", ".join(filter(None, [group.pair, f"{group.size} million", group.label]))
+            axes.errorbar([*reached], means, np.transpose(bars), label=label, **look)
+            shown += means
+    low, high = min(shown), max(shown)
+    figure.suptitle(
+        f"For the same loss the Transformer needs {low:.1f} to {high:.1f} times the updates"
+    )
+    axes.set(
+        xscale="log", ylim=(0, 1.1 * high), xlabel="updates of ours", ylabel="times the updates"
+    )
+    axes.axhline(1, color="black", linewidth=0.5)
     axes.minorticks_off()
-    axes.set_xticks((1000, 3000, 10000), ("1,000", "3,000", "10,000"))
-    axes.set_yticks((0.1, 0.2, 0.4), ("0.1", "0.2", "0.4"))
+    ticks = [at for at in curves.AT if axes.get_xlim()[0] <= at <= axes.get_xlim()[1]]
+    axes.set_xticks(ticks, [f"{at:,}" for at in ticks])
     axes.legend(frameon=False)
     axes.grid(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def draw(results: dict[str, dict], folder: Path) -> None:
-    save(lead(results), folder / "lead.png")
+def draw(results: dict[str, dict], ours: str, folder: Path) -> None:
+    save(time_to_the_same_loss(results, ours), folder / "time-to-the-same-loss.png")

@@ -1,5 +1,6 @@
 """docs/results/results.jsonl: one line per result, and how numbers are written."""
 
+import fcntl
 import json
 import os
 import platform
@@ -15,13 +16,14 @@ FILE = ROOT / "docs" / "results" / "results.jsonl"
 
 
 def load() -> dict[str, dict]:
-    """The results by name, in the order of the file. A later line of the same name wins."""
+    """The results by name, in the order of the file."""
     with open(FILE, encoding="utf-8") as lines:
         return {result["name"]: result for result in map(json.loads, lines)}
 
 
 def append(name: str, numbers: dict, seed: int = 1) -> None:
-    """Add a line with the command that is running, the commit and the machine."""
+    """Write a line, instead of one of that name, with the command that is running, the commit and
+    the machine."""
     program, *words = sys.argv
     # whoever repeats it has other folders
     words = ["OUT" if before == "--out" else word for before, word in zip(sys.argv, words)]
@@ -36,8 +38,12 @@ def append(name: str, numbers: dict, seed: int = 1) -> None:
         "seed": seed,
         "numbers": numbers,
     }
-    with open(FILE, "a", encoding="utf-8") as file:
-        file.write(json.dumps(result, ensure_ascii=False) + "\n")
+    with open(FILE, "r+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # of trainings that end at the same time
+        others = [line for line in file if json.loads(line)["name"] != name]
+        file.seek(0)
+        file.writelines([*others, json.dumps(result, ensure_ascii=False) + "\n"])
+        file.truncate()
 
 
 def number(value: float) -> str:

@@ -1,51 +1,40 @@
 #!/usr/bin/env python3
 """Every table, number and picture in the pages, rebuilt from docs/results/results.jsonl.
 
-Marks in a page: <!-- table NAME -->...<!-- / --> is a table of TABLES. <!-- = VALUE RESULT -->...
-<!-- / --> is a number, VALUE one of VALUES and RESULT a name in results.jsonl; with "minus RESULT"
-it is the difference.
+<!-- table NAME -->...<!-- / --> in a page is a table of TABLES. A number in a sentence comes from
+docs/results/claims.toml: page, the words around it with {} for each number, and for each where it
+comes from, VALUE RESULT or VALUE RESULT minus RESULT.
 """
 
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import product
 from pathlib import Path
 from statistics import mean
 
+import curves
+from curves import THEIRS, compared, groups, shown_ratio
 from pictures import draw
-from results import ROOT, cpu_label, load, number, spread
+from results import FILE, ROOT, cpu_label, load, number, spread
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
 
-NEWS = "newstest2014"
-NOT_IN_DOMAIN = {NEWS, "everyday", "valid"}  # the other test sets have the domains of the training
+NEWS = ("newstest2014", "news")  # two names of one test set
+NOT_IN_DOMAIN = {*NEWS, "everyday", "valid"}  # of other text than the training
 PAIRS = {"en-de": "En-De", "en-fr": "En-Fr"}
-# system in the names of results, and its label if it has one: heading in the tables
+OURS = "toeplitz"  # what we recommend
+# heading in the tables
 SYSTEMS = {
-    "transformer": "Transformer",
+    THEIRS: "Transformer",
     "resmlp": "the paper's A",
+    "narrow": "Toeplitz, narrow",
     "toeplitz": "Toeplitz",
-    "toeplitz, ffn 896": "Toeplitz, wide",
     "conv": "convolutions",
     "gated": "gated",
 }
-TWO = ("transformer", "toeplitz, ffn 896")  # the second is recommended
-LONG = ("transformer", "gated", "toeplitz", TWO[1])  # systems of the longer trainings
-# pair, updates, the label of all its trainings, and million sentence pairs of text
-TRAININGS = (
-    ("en-de", 3000, "bytes", 0.3),
-    ("en-de", 16000, "bytes, dropout=0.05", 0.3),
-    ("en-de", 3000, "large", 1.3),
-    ("en-de", 6000, "large", 1.3),
-    ("en-fr", 3000, "bytes", 0.3),
-    ("en-fr", 6000, "bytes", 0.3),
-    ("en-fr", 1500, "large", 1.2),
-    ("en-fr", 3000, "large", 1.2),
-)
-LARGE = tuple(training for training in TRAININGS if training[2] == "large")
 Results = dict[str, dict]
 Runs = list[dict]  # the numbers of trainings that differ in the seed alone
 Column = Callable[[dict], float]
@@ -71,102 +60,178 @@ def in_domain(n: dict) -> float:
     return mean(score(n, test) for test in inside(n))
 
 
-def repeats(n: dict, test: str = NEWS) -> float:
-    """Percent of the translations."""
-    return 100 * score(n, test, "repeats")
+def news(n: dict, metric: str = "bleu") -> float:
+    return score(n, next(filter(n["scores"].__contains__, NEWS)), metric)
 
 
-PLACES = {"in domain": in_domain, "news": partial(score, test=NEWS)}
-# what a mark may ask of a result, and columns of tables: function, digits
+PLACES = {"in domain": in_domain, "news": news}
+# what a claim may ask of a result, and columns of tables: function, digits
 VALUES = {
+    "decoding": (lambda n: speed_up(n["decode"]), 2),
     "parameters": (lambda n: n["parameters"] / 1e6, 2),
     "minutes": (lambda n: n["cpu_minutes"], 0),
     "loss": (lambda n: n["valid_curve"][-1][1], 2),
     "in-domain": (in_domain, 1),
-    "news": (PLACES["news"], 1),
-    "repeats": (repeats, 1),
+    "news": (news, 1),
+    "repeats": (lambda n: 100 * news(n, "repeats"), 1),
     "copied": (lambda n: 100 * n["copied"], 0),
     "ablation": (lambda n: n["test"], 1),
     "bleu": (lambda n: n["bleu"], 1),
     "valid": (lambda n: n["valid"], 2),
-    "first-lead": (lambda n: n["points"][0][3], 2),
-    "lead": (lambda n: n["points"][-1][3], 2),
-    "foretold": (lambda n: n["last by the first four"], 2),
-    "exponent": (lambda n: n["exponent"], 2),
-    "predicted": (lambda n: n["after ten times as many"], 2),
     "native-ms": (lambda n: n["text"]["exported, native"]["p50"], 1),
     "graph-ms": (lambda n: n["text"]["exported"]["p50"], 1),
     "ctranslate2-ms": (lambda n: n["text"]["CTranslate2 int8"]["p50"], 1),
 }
 
 
+def speed_up(decode: dict) -> float:
+    """Of the last of our models."""
+    arch = max(decode["models"].keys() - {THEIRS})
+    return decode["lines"][0]["columns"][arch]["speed"]["median"]
+
+
 def value(results: Results, text: str) -> str:
-    """``VALUE RESULT`` or ``VALUE RESULT minus RESULT``."""
+    """``VALUE RESULT``, a mean of several with ``and``, a difference with ``minus``; or ``times
+    PAIR SIZE LABEL UPDATES``: how many times the Transformer needs the updates of OURS."""
     column, _, names = text.partition(" ")
-    if column not in VALUES or any(name not in results for name in names.split(" minus ")):
-        raise UserError(f"<!-- = {text} -->: results.jsonl has no such number")
+    terms = [term.split(" and ") for term in names.split(" minus ")]
+    if column == "times":
+        pair, size, label, updates = names.split(" ")
+        for group, system in compared(results):
+            if (group.pair, group.size, group.label, system) == (pair, size, label, OURS):
+                return f"{mean(ratio for ratio, _ in group.ratios(system, int(updates))):.1f}"
+    if column not in VALUES or any(name not in results for term in terms for name in term):
+        raise UserError(f"claims.toml: {text}: results.jsonl has no such number")
     function, digits = VALUES[column]
-    found, *less = (function(results[name]["numbers"]) for name in names.split(" minus "))
+    found, *less = (mean(function(results[name]["numbers"]) for name in term) for term in terms)
     return f"{found - sum(less):.{digits}f}"
 
 
-def runs(results: Results, training: tuple, systems: Iterable[str]) -> list[Runs]:
-    """Of each system, for the seeds of all systems that were trained at all."""
-    pair, updates, label, _ = training
-    found = []
-    for kind, _, own in (system.partition(", ") for system in systems):
-        name = f"{pair}/{', '.join(filter(None, (kind, label, own)))}"
-        names = {seed: f"{name}/{seed}/{updates}" for seed in (1, 2)}
-        found.append({s: results[n]["numbers"] for s, n in names.items() if n in results})
-    seeds = set.intersection(*map(set, filter(None, found)))
-    return [[some[seed] for seed in sorted(seeds & some.keys())] for some in found]
+def scored(results: Results) -> dict[tuple, dict[str, Runs]]:
+    """The trainings that were scored, by pair, size, label and updates, then by system: of each,
+    for the seeds that all systems have, at the rate with the least validation loss."""
+    found: dict[tuple, dict[str, dict[int, dict]]] = {}
+    for result in results.values():
+        n, seed = result["numbers"], result["seed"]
+        if "label" in n and "scores" in n:
+            key = n["pair"], n["size"], n["label"], n["updates"]
+            seeds = found.setdefault(key, {}).setdefault(n["system"], {})
+            if seed not in seeds or VALUES["loss"][0](n) < VALUES["loss"][0](seeds[seed]):
+                seeds[seed] = n
+    shared = {key: set.intersection(*map(set, of.values())) for key, of in found.items()}
+    return {
+        key: {system: [n[s] for s in sorted(shared[key])] for system, n in of.items()}
+        for key, of in sorted(found.items())
+        if len(of) > 1 and shared[key]
+    }
 
 
 def average(some: Runs, column: Column, digits: int = 1) -> str:
     return f"{mean(map(column, some)):.{digits}f}" if some else "-"
 
 
+def longest(results: Results) -> Iterable[tuple[tuple, dict[str, Runs]]]:
+    """The longest trainings of the Transformer and of ours, of each pair, if not on little text."""
+    found = {key: of for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()}
+    best = {key[0]: key for key in sorted(found, key=lambda key: (key[2] != "small", key[3]))}
+    return [(best[pair], found[best[pair]]) for pair in sorted(best)]
+
+
 def quality(results: Results) -> str:
     """On each test set. A star: p < 0.05 by paired bootstrap, for every seed."""
     rows = []
-    for training in {training[0]: training for training in LARGE}.values():  # the longest
-        both = runs(results, training, TWO)
-        for test in (*inside(both[1][0]), NEWS):
-            bleu, chrf = (partial(score, test=test, metric=metric) for metric in ("bleu", "chrf"))
+    for (pair, *_), of in longest(results):
+        both = of[THEIRS], of[OURS]
+        tests = both[1][0]["scores"]
+        for test in (*inside(both[1][0]), *filter(tests.__contains__, NEWS)):
+            bleu, chrf, repeats = (
+                partial(score, test=test, metric=metric) for metric in ("bleu", "chrf", "repeats")
+            )
             theirs, ours = (mean(map(bleu, some)) for some in both)
-            tests = [n["against"].get(TWO[0], {}).get(test, {"p": 1}) for n in both[1]]
-            star = "*" * all(of["p"] < 0.05 for of in tests)
-            cells = [average(some, bleu) for some in both] + [f"{ours - theirs:+.1f}{star}"]
+            against = [n["against"].get(THEIRS, {}).get(test, {"p": 1}) for n in both[1]]
+            star = "*" * all(found["p"] < 0.05 for found in against)
+            cells = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours - theirs:+.1f}{star}"]
             cells += [average(some, chrf) for some in both]
-            cells += [average(some, partial(repeats, test=test)) + "%" for some in both]
-            rows.append([f"{PAIRS[training[0]]}, {test}", *cells])
+            cells += [f"{100 * mean(map(repeats, some)):.1f}%" for some in both]
+            rows.append([f"{PAIRS[pair]}, {test}", *cells])
     head = [f"{metric}, {name}" for metric in ("chrF", "repeats") for name in ("T", "R")]
-    return markdown(["test set", "Transformer (T)", "ResMLP (R)", "gain", *head], rows)
+    return markdown(["BLEU", "Transformer (T)", "ResMLP (R)", "gain", *head], rows)
 
 
-def by_training(results: Results, trainings: tuple, systems: tuple) -> str:
-    """BLEU after trainings of several lengths."""
+def by_training(results: Results, trainings: Callable, systems: Iterable[str]) -> str:
+    """BLEU in domain and on news."""
     rows = []
-    for training, (place, column) in product(trainings, PLACES.items()):
-        pair, updates, _, pairs = training
-        of = runs(results, training, systems)
-        setting = [f"{PAIRS[pair]}, {place}", str(pairs), f"{updates:,}", str(max(map(len, of)))]
-        rows.append([*setting, *(average(some, column) for some in of)])
-    head = ["BLEU", "million pairs", "updates", "seeds"]
-    return markdown([*head, *(SYSTEMS[system] for system in systems)], rows)
+    for (pair, size, label, updates), of in trainings(results):
+        some = of[THEIRS]
+        text = [f"{PAIRS[pair]}, {some[0]['pairs']:g} million pairs", label]
+        text += [f"{size} million parameters"] * (size != "5.6")
+        text += [f"{len(some)} seeds"] * (len(some) > 1)
+        cells = (
+            " / ".join(average(of[system], by) for by in PLACES.values()) if system in of else "-"
+            for system in systems
+        )
+        rows.append([", ".join(filter(None, text)), f"{updates:,}", *cells])
+    return markdown(["BLEU in domain / on news", "updates", *map(name_of, systems)], rows)
 
 
-def kinds(results: Results) -> str:
-    """Kinds of token mixing after the shortest training, and on the captions of Multi30k."""
+# ----------------------------------------------------------------------- time to the same loss
+
+
+def setting(group: curves.Group) -> str:
+    return ", ".join(filter(None, [PAIRS[group.pair], f"{group.size} million", group.label]))
+
+
+def name_of(system: str) -> str:
+    return SYSTEMS.get(system, system)
+
+
+def time_table(results: Results) -> str:
+    """How many times as many updates, and how much CPU time, the Transformer needs."""
     rows = []
-    for system, some in zip(SYSTEMS, runs(results, TRAININGS[0], SYSTEMS)):
-        captions = (results.get(f"multi30k/en-de/{system}-3/{seed}") for seed in (1, 2))
-        bleu = average([r["numbers"] for r in captions if r], lambda n: n["bleu"])
-        names = ("parameters", "minutes", "loss", "in-domain", "news", "repeats")
-        values = (average(some, *VALUES[name]) for name in names)
-        rows.append([SYSTEMS[system], *values, bleu])
-    head = ["", "million parameters", "CPU minutes", "loss", *PLACES, "news repeats, %", "captions"]
-    return markdown(head, rows)
+    for group, system in compared(results):
+        found = {at: group.ratios(system, at) for at in curves.AT}
+        last = next((of for of in reversed(found.values()) if of), [])
+        faster = curves.cost(results, group, system)
+        cpu = shown_ratio(last, faster) if faster else "-"
+        cells = (shown_ratio(of) for of in found.values())
+        rows.append([setting(group), name_of(system), *cells, cpu])
+    return markdown(
+        ["", "system, after updates", *(f"{at:,}" for at in curves.AT), "in CPU time"], rows
+    )
+
+
+def front_time(results: Results) -> str:
+    """Of what we recommend, over all lengths."""
+    rows = []
+    for group, system in compared(results):
+        of = {at: [r for r, reached in group.ratios(system, at) if reached] for at in curves.AT}
+        ratios = [ratio for found in of.values() for ratio in found]
+        if system == OURS and ratios:
+            last = max(at for at, found in of.items() if found)
+            times = (1, curves.cost(results, group, system))
+            low, high = min(ratios), max(ratios)
+            cells = (f"{number(low * by)} to {number(high * by)}" if by else "-" for by in times)
+            rows.append([setting(group), f"{last:,}", *cells])
+    return markdown(
+        ["text, parameters", "up to update", "times the updates", "times the CPU time"], rows
+    )
+
+
+def loss_table(results: Results) -> str:
+    """Bits per token by updates, of each system at the best of the learning rates tried."""
+    rows = []
+    for group in groups(results):
+        for system in group.trainings:
+            updates, tried = group.rates(system)
+            best = min(tried, key=tried.__getitem__)
+            rates = (f"{rate:g}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
+            of = [curves.curve(n) for n in group.best(system).values()]
+            reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in curves.AT)
+            losses = (partial(curves.bits, update=at) for at in curves.AT)
+            cells = (average(some, bits, 2) for some, bits in zip(reached, losses))
+            rates = f"{', '.join(rates)} after {updates:,.0f}" if len(tried) > 1 else f"{best:g}"
+            rows.append([setting(group), name_of(system), rates, *cells])
+    return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in curves.AT)], rows)
 
 
 # ------------------------------------------------------------------------------------- speed
@@ -240,6 +305,13 @@ def model_scores(results: Results, pair: str) -> str:
     return markdown(["test set", "chrF", "sacreBLEU", *model["exports"]], rows)
 
 
+def model_damage(results: Results, pair: str) -> str:
+    found = results[f"model/{pair}"]["numbers"].get("damage", {})
+    return markdown(
+        ["kind of line", "damaged"], [[k, f"{bad} of {n}"] for k, (bad, n) in found.items()]
+    )
+
+
 def model_training(results: Results, pair: str) -> str:
     n = results[f"model/{pair}"]["numbers"]
     cost = f"{n['updates']:,} updates in {n['cpu_minutes']:.0f} CPU minutes of one core"
@@ -253,18 +325,23 @@ def model_sentences(results: Results, pair: str) -> str:
 
 TABLES = {
     "quality": quality,
-    "front quality": partial(by_training, trainings=LARGE, systems=TWO),
-    "lengths": partial(by_training, trainings=TRAININGS, systems=LONG),
-    "kinds": kinds,
+    "front quality": partial(by_training, trainings=longest, systems=(THEIRS, OURS)),
+    "lengths": partial(by_training, trainings=lambda r: scored(r).items(), systems=SYSTEMS),
+    "time": time_table,
+    "front time": front_time,
+    "losses": loss_table,
     "decoding": decoding,
     "front speed": partial(speed, mode="decode"),
     "training": partial(speed, mode="train", head=("as many hidden units", "as many parameters")),
     "exported": exported,
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in PAIRS},
+    **{f"model {pair} damage": partial(model_damage, pair=pair) for pair in PAIRS},
     **{f"model {pair} training": partial(model_training, pair=pair) for pair in PAIRS},
     **{f"model {pair} sentences": partial(model_sentences, pair=pair) for pair in PAIRS},
 }
-MARK = re.compile(r"(<!-- (table|=) (.+?) -->).*?(<!-- / -->)", re.DOTALL)
+MARK = re.compile(r"(<!-- table (.+?) -->).*?(<!-- / -->)", re.DOTALL)
+CLAIMS = FILE.with_name("claims.toml")
+CHECKED = ("docs/results.md", "docs/results-details.md")
 
 
 def pages() -> list[Path]:
@@ -272,28 +349,61 @@ def pages() -> list[Path]:
     return sorted(path for path in found if "node_modules" not in path.parts)
 
 
-def fill(text: str, results: Results) -> str:
+def fill(page: str, text: str, results: Results) -> str:
     """A page with its tables and numbers as the results say."""
 
     def filled(mark: re.Match) -> str:
-        begin, kind, name, end = mark.groups()
-        if kind == "=":
-            return begin + value(results, name) + end
+        begin, name, end = mark.groups()
         if name not in TABLES:
             raise UserError(f"{begin}: no such table")
         return begin + TABLES[name](results) + end
 
-    return MARK.sub(filled, text)
+    text = MARK.sub(filled, text)
+    for claim in claims(page):
+        match, values = find(claim, text), [value(results, each) for each in claim["values"]]
+        for group in range(len(values), 0, -1):
+            begin, end = match.span(group)
+            text = text[:begin] + values[group - 1] + text[end:]
+    return text
+
+
+def claims(page: str) -> list[dict]:
+    return [claim for claim in read_claims()["claim"] if claim["page"] == page]
+
+
+def read_claims() -> dict:
+    return tomllib.loads(CLAIMS.read_text("utf-8"))
+
+
+def find(claim: dict, text: str) -> re.Match:
+    """Where *text* has the words of a claim, over any line breaks; each number is a group."""
+    parts = (re.escape(part).replace(r"\ ", r"\s+") for part in claim["text"].split("{}"))
+    found = list(re.finditer(r"([+-]?[\d,.]*\d)".join(parts), text))
+    if len(found) != 1 or len(found[0].groups()) != len(claim["values"]):
+        raise UserError(f"claims.toml: not once, with a value for each {{}}: {claim['text']}")
+    return found[0]
+
+
+def loose_numbers(page: str, text: str) -> list[str]:
+    """Numbers in the sentences of a page that are in no claim and no setting of claims.toml."""
+    other = r"```.*?```|^\|.*?$|<[^>]+>|`[^`]*`|\]\([^)]*\)|\b(?:19|20)\d\d\b|"
+    other += "|".join(read_claims()["settings"]).replace(" ", r"\s+")
+    known = [find(claim, text) for claim in claims(page)]
+    known += re.finditer(other, text, re.DOTALL | re.MULTILINE)
+    numbers = re.finditer(r"[\d,.]*\d", text)
+    return [n[0] for n in numbers if not any(m.start() <= n.start() < m.end() for m in known)]
 
 
 def main() -> None:
     results = load()
     for path in pages():
-        text = path.read_text(encoding="utf-8")
-        if (filled := fill(text, results)) != text:
+        page, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+        if (filled := fill(page, text, results)) != text:
             path.write_text(filled, encoding="utf-8")
-            print(path.relative_to(ROOT))
-    draw(results, ROOT / "docs" / "pictures")
+            print(page)
+        if page in CHECKED and (loose := loose_numbers(page, filled)):
+            raise UserError(f"{page}: {', '.join(loose)}: name them in docs/results/claims.toml")
+    draw(results, OURS, ROOT / "docs" / "pictures")
 
 
 if __name__ == "__main__":

@@ -106,18 +106,6 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_numbers_are_those_of_the_results(page):
     text, results = PAGES[page], tables.load()
-    assert tables.fill(text, results) == text
-    begun = re.findall("<!-- (?:table|=) ", text)
-    assert len(begun) == len(tables.MARK.findall(text)) == text.count("<!-- / -->")
-
-
-def test_systems_are_compared_on_the_seeds_of_all():
-    trained = ("a", 1), ("a", 2), ("b", 2)
-    results = {f"en-de/{kind}/{seed}/9": {"numbers": seed} for kind, seed in trained}
-    assert tables.runs(results, ("en-de", 9, "", 1), ("a", "b", "none")) == [[2], [2], []]
-
-
-@pytest.mark.parametrize("mark", ["table x", "= x model/en-de", "= minutes x"])
-def test_unknown_marks_are_refused(mark):
-    with pytest.raises(tables.UserError, match=f"{mark} -->: "):
-        tables.fill(f"<!-- {mark} -->1<!-- / -->", tables.load())
+    assert tables.fill(page, text, results) == text
+    assert text.count("<!-- table ") == len(tables.MARK.findall(text)) == text.count("<!-- / -->")
+    assert page not in tables.CHECKED or not tables.loose_numbers(page, text)

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Count the lines of kinds.tsv that a model damages, by kind.
+
+    python examples/mixed/damage.py examples/mixed/model --pair en-de
+    python examples/mixed/damage.py - --pair en-de < translations
+
+A line of kinds.tsv is a kind, English text, and what a translation must keep as it is, separated by
+tabs. Every rule lets a good translation pass; that a line passes does not make it a good one.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.errors import UserError
+from resmlp_mt.text.lines import read_text, write_lines
+
+KINDS = Path(__file__).with_name("kinds.tsv")
+QUOTES = '"“”„«»'
+COPIED = 0.5  # share of the words of a title that a translation may have in common with it
+
+
+class Line(NamedTuple):
+    kind: str
+    text: str
+    kept: tuple[str, ...]
+
+
+def lines() -> list[Line]:
+    rows = (row.split("\t") for row in read_text(KINDS))
+    return [Line(kind, text, tuple(kept)) for kind, text, *kept in rows]
+
+
+def damage(line: Line, translation: str, language: str) -> str:
+    """What is wrong with a *translation* into *language*; nothing if no rule finds anything."""
+    kind, text, kept = line
+    if not translation.strip():
+        return "empty"
+    if lost := [each for each in kept if translation.count(each) != text.count(each)]:
+        return f"lost {lost[0]}"
+    # what is kept, such as H₂O or %2$s, has digits and letters of its own
+    source, target = without(kept, text), without(kept, translation)
+    if numbers(source, "en") != numbers(target, language):
+        return "another number"
+    if (
+        kind == "capitals"
+        and share(str.isupper, filter(str.isalpha, target.replace("ß", ""))) < 0.9
+    ):
+        return "small letters"
+    if kind == "quotes" and count(QUOTES, text) != count(QUOTES, target):
+        return "other quotes"
+    words, found = (re.findall(r"\w+", side.lower()) for side in (source, target))
+    if kind in ("capitals", "titles") and share(found.__contains__, words) > COPIED:
+        return "not translated"
+    if kind == "titles" and not 0.5 <= len(found) / len(words) <= 2:
+        return "another length"
+    if kind == "alone":
+        if source.strip() and any(map(str.isalpha, source)) and source == target:
+            return "not translated"
+        if not source.strip() and target.strip():
+            return "something else"
+        if len(target.split()) > len(text.split()) + 2:
+            return "another length"
+        if re.findall(r"[.!?…]+$", source) != re.findall(r"[.!?…]+$", target):
+            return "another mark"
+    return ""
+
+
+def without(kept: tuple[str, ...], text: str) -> str:
+    for each in kept:
+        text = text.replace(each, " ")
+    return text
+
+
+def count(characters: str, text: str) -> int:
+    return sum(map(text.count, characters))
+
+
+def share(test, items) -> float:
+    found = [bool(test(item)) for item in items]
+    return sum(found) / len(found) if found else 1.0
+
+
+def numbers(text: str, language: str) -> Counter[str]:
+    """The numbers of a text with a decimal point and without marks between thousands. A time is
+    two numbers, however it is written."""
+    group, point = (",", ".") if language == "en" else (".", ",")
+    text = re.sub(r"(?<=\d)[\u00a0\u202f '’](?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"(\d\d)(?::|\.(?=\d\d Uhr)| ?h ?)(\d\d)(?!\d)", r"\1 \2", text)
+    found = []
+    for number in re.findall(r"\d+(?:[.,-]\d+)*", text):
+        if number.count(point) <= 1 and re.fullmatch(
+            rf"\d{{1,3}}(\{group}\d{{3}})+(\{point}\d+)?", number
+        ):
+            number = number.replace(group, "")
+        found.append(number.replace(point, ".") if number.count(point) == 1 else number)
+    return Counter(found)
+
+
+def shares(
+    translations: list[str], language: str, show: bool = False
+) -> dict[str, tuple[int, int]]:
+    """By kind, how many of how many lines are damaged."""
+    given = lines()
+    if len(translations) != len(given):
+        raise UserError(
+            f"{len(translations)} translations of the {len(given)} lines of {KINDS.name}"
+        )
+    found: dict[str, tuple[int, int]] = {}
+    for line, translation in zip(given, translations):
+        reason = damage(line, translation, language)
+        if reason and show:
+            print(f"{line.kind}: {reason}: {line.text} -> {translation}")
+        bad, total = found.get(line.kind, (0, 0))
+        found[line.kind] = bad + bool(reason), total + 1
+    return found
+
+
+def translate(path: Path, *options: str) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        source, output = Path(folder, "source"), Path(folder, "output")
+        write_lines(source, [line.text for line in lines()])
+        words = ["translate", "--path", path, "--input", source, "--output", output, *options]
+        subprocess.run([sys.executable, "-m", "resmlp_mt", *map(str, words)], check=True)
+        return read_text(output)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "model", type=Path, help="what resmlp-mt translate takes, or - for translations"
+    )
+    parser.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
+    args = parser.parse_args()
+    found = (
+        read_text(args.model) if str(args.model) == "-" else translate(args.model, "--threads", "1")
+    )
+    for kind, (bad, total) in shares(found, args.pair.split("-")[1], show=True).items():
+        print(f"{kind}\t{bad} of {total}")
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Make the folder of a model from a training of scripts/study.py, and measure it for its card.
+
+    python examples/mixed/publish.py en-de/toeplitz-5.6-0.004.1/32000
+    python examples/mixed/publish.py --card en-de
+
+The training, named as in docs/results/results.jsonl, has been scored; the folder is examples/mixed/
+model or model-en-fr. --card measures a published model again. Numbers go to the line model/PAIR of
+results.jsonl, for `make tables`.
+"""
+
+import argparse
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import damage
+import results
+import scoring
+from study import EVERYDAY, MODELS, SIZES, resmlp_mt, side
+
+from resmlp_mt.checkpoints.reading import model_options, read_checkpoint
+from resmlp_mt.checkpoints.writing import write_checkpoint
+from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.errors import UserError
+from resmlp_mt.files import write_json
+from resmlp_mt.text.lines import read_text, sha256_of, write_lines
+
+SHOWN = 12  # sentences in the card
+# of the training: where the line model/PAIR says how it was trained
+KEPT = ("system", "size", "updates", "cpu_minutes", "parameters", "lenpen", "signatures")
+
+
+def publish(name: str, out: Path, model: Path) -> dict:
+    """The scored weights in float16, and all else that translates. Gives the training's result."""
+    scored = results.load().get(name)
+    if scored is None:
+        raise UserError(f"results.jsonl has no {name}: study.py score makes it")
+    numbers, (source, target) = scored["numbers"], name.split("/")[0].split("-")
+    data = out / numbers["pair"] / f"data-{SIZES[numbers['size']][0]}" / "data-bin"
+    model.mkdir(parents=True, exist_ok=True)
+    weights = ("--inputs", out / name / "model.pt", "--output", model / "model.pt")
+    resmlp_mt("average", *weights, "--float16")
+    forget_folders(model / "model.pt")
+    write_json(model / "search.json", {"lenpen": numbers["lenpen"]})
+    for file in (f"dict.{source}.txt", f"dict.{target}.txt", "spm.model", "text.json"):
+        shutil.copyfile(data / file, model / file)
+    return scored
+
+
+def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
+    """Scores of a model by its checkpoint and by its exports, damage by kind, and sentences.
+    *trained*: a result that says how it was trained."""
+    source, target = pair.split("-")
+    texts = {
+        path.name.split(".")[1]: path.with_suffix("")
+        for path in sorted((out / pair / "text").glob(f"test.*.{source}"))
+    }
+    tests = texts | ({"everyday": EVERYDAY} if pair == "en-de" else {})
+    found: dict[str, dict[str, list[str]]] = {}
+    with TemporaryDirectory() as temporary:
+        exported, int8, kinds = (Path(temporary, name) for name in ("exported", "int8", "kinds"))
+        resmlp_mt("export", model, "--out", exported)
+        resmlp_mt("export", model, "--out", int8, "--int8")
+        write_lines(Path(f"{kinds}.{source}"), [line.text for line in damage.lines()])
+        engines = {
+            "checkpoint": (model, "--cpu"),
+            "exported": (exported, "--graph"),
+            "int8": (int8, "--graph"),
+        }
+        if find_spec("resmlp_mt_native"):
+            engines["int8, native"] = (int8,)
+        for name, engine in engines.items():
+            found[name] = {}
+            for test, prefix in {**tests, "everyday": EVERYDAY, "kinds": kinds}.items():
+                output = Path(temporary, f"{name}.{test}")
+                files = ("--input", f"{prefix}.{source}", "--output", output)
+                resmlp_mt("translate", "--threads", 1, *files, "--path", *engine)
+                found[name][test] = read_text(output)
+    scores = {
+        name: {test: scoring.scores(of[test], side(tests[test], target)) for test in tests}
+        for name, of in found.items()
+    }
+    files = [path for path in sorted(model.iterdir()) if path.suffix != ".md"]
+    theirs, ours = side(EVERYDAY, source), found["checkpoint"]["everyday"]
+    numbers = {
+        **{key: trained["numbers"][key] for key in KEPT},
+        "scores": scores.pop("checkpoint"),
+        "exports": {n: {test: s["bleu"] for test, s in of.items()} for n, of in scores.items()},
+        "damage": damage.shares(found["checkpoint"]["kinds"], target),
+        "sentences": list(zip(theirs, ours))[:SHOWN],
+        "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
+    }
+    results.append(f"model/{pair}", numbers, trained["seed"])
+
+
+def forget_folders(path: Path) -> None:
+    """fairseq writes the folders of the training into a checkpoint: they are of one machine."""
+    state = read_checkpoint(path)
+    parts = [state["cfg"][part] for part in ("common", "checkpoint", "task")]
+    for options in [model_options(state), *parts]:
+        options = options if isinstance(options, dict) else vars(options)
+        for name in ("user_dir", "save_dir", "continue_once", "finetune_from_model", "data"):
+            if name in options:
+                options[name] = None
+    write_checkpoint(state, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("training", nargs="?", metavar="RESULT")
+    add("--card", metavar="PAIR", help="measure the published model of that pair again")
+    add("--model", type=Path, metavar="DIR")
+    add("--out", type=Path, default=MODELS / "out", metavar="DIR", help="that of study.py")
+    args = parser.parse_args()
+    if bool(args.training) == bool(args.card):
+        raise UserError("give a training, or --card PAIR")
+    pair = args.card or args.training.split("/")[0]
+    model = args.model or MODELS / ("model" if pair == "en-de" else f"model-{pair}")
+    if args.card:
+        trained = results.load().get(f"model/{pair}")
+        if trained is None:
+            raise UserError(f"results.jsonl has no model/{pair}: publish it first")
+    else:
+        trained = publish(args.training, args.out, model)
+    measure(pair, args.out, model, trained)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main(main))

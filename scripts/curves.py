@@ -1,0 +1,152 @@
+"""Losses by updates, and how many updates a Transformer needs for the same loss.
+
+A line curve/... of results.jsonl holds a training's validation loss in bits per token, or at least
+that on its batches, by updates. Trainings of one pair, size and label saw the same batches.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+from results import number
+
+from resmlp_mt.pipeline.train.log import parse_record
+from resmlp_mt.text.lines import read_text
+
+THEIRS = "transformer"
+AT = (1000, 2000, 4000, 8000, 16000, 32000)  # updates that the tables have
+Curve = list[tuple[float, float]]  # update, bits per token
+Seeds = dict[int, dict]  # the numbers of a training, by seed
+
+
+def records(log: Path, kind: str) -> Iterator[dict[str, float]]:
+    """The statistics of a kind, ``valid`` or ``train_inner``, in a log of fairseq-train."""
+    parsed = map(parse_record, read_text(log))
+    return (values for found, values in parsed if found == kind)
+
+
+def valid_curve(log: Path) -> Curve:
+    """The validation nll; after a resume the later record counts."""
+    valid = records(log, "valid")
+    return sorted({int(v["valid_num_updates"]): v["valid_nll_loss"] for v in valid}.items())
+
+
+def train_curve(log: Path) -> Curve:
+    """Means of the nll of batches, over what lies between powers of the root of two."""
+    groups: dict[int, list[tuple[int, float]]] = {}
+    for update, (bits,) in sorted(batches(log, "nll_loss").items()):
+        groups.setdefault(int(2 * np.log2(update)), []).append((update, bits))
+    means = (
+        (np.exp(np.log(n).mean()), np.mean(of)) for n, of in (zip(*g) for g in groups.values())
+    )
+    return [(round(float(update)), round(float(bits), 4)) for update, bits in means]
+
+
+def batches(log: Path, *names: str) -> dict[int, tuple[float, ...]]:
+    """Statistics of the training, by update."""
+    rows = records(log, "train_inner")
+    return {int(row["num_updates"]): tuple(row[name] for name in names) for row in rows}
+
+
+class Group:
+    """Trainings of one pair, size and label, by system, rate and seed; the longest of each."""
+
+    def __init__(self, pair: str, size: str, label: str):
+        self.pair, self.size, self.label = pair, size, label
+        self.trainings: dict[str, dict[float, Seeds]] = {}
+
+    def add(self, numbers: dict, seed: int) -> None:
+        seeds = self.trainings.setdefault(numbers["system"], {}).setdefault(numbers["rate"], {})
+        if seed not in seeds or last_update(seeds[seed]) < last_update(numbers):
+            seeds[seed] = numbers
+
+    def rates(self, system: str) -> tuple[int, dict[float, float]]:
+        """The last update that all rates reached, and the bits after it by rate."""
+        of = self.trainings[system]
+        shared = min(max(map(last_update, seeds.values())) for seeds in of.values())
+        reached = {r: [n for n in of[r].values() if last_update(n) >= shared] for r in sorted(of)}
+        return shared, {
+            r: mean(bits(curve(n), shared) for n in some) for r, some in reached.items()
+        }
+
+    def best(self, system: str) -> Seeds:
+        """The trainings at the system's best rate."""
+        _, found = self.rates(system)
+        return self.trainings[system][min(found, key=found.__getitem__)]
+
+    def ratios(self, system: str, update: int) -> list[tuple[float, bool]]:
+        """By seed, how many times as many updates the Transformer needs for the loss that *system*
+        has after *update*; and False where it did not get there, so that it needs more."""
+        ours, theirs = self.best(system), self.best(THEIRS)
+        found = []
+        for seed in sorted(ours.keys() & theirs.keys()):
+            if curve(ours[seed])[0][0] <= update <= last_update(ours[seed]):
+                needed, reached = time_to(curve(theirs[seed]), bits(curve(ours[seed]), update))
+                found.append((needed / update, reached))
+        return found
+
+
+def curve(numbers: dict) -> Curve:
+    return numbers.get("valid_curve") or numbers["train_curve"]
+
+
+def last_update(numbers: dict) -> float:
+    return curve(numbers)[-1][0]
+
+
+def bits(points: Curve, update: float) -> float:
+    """Between two points, a straight line over the logarithm of the updates."""
+    updates, losses = zip(*points)
+    return float(np.interp(np.log(update), np.log(updates), losses))
+
+
+def time_to(points: Curve, loss: float) -> tuple[float, bool]:
+    """The first update with that loss; else the last update, and False."""
+    updates, losses = np.array(points).T
+    reached = np.flatnonzero(losses <= loss)
+    if not len(reached):
+        return float(updates[-1]), False
+    at = reached[0]
+    if at == 0:
+        return float(updates[0]), True
+    share = (losses[at - 1] - loss) / (losses[at - 1] - losses[at])
+    first, second = np.log(updates[at - 1 : at + 1])
+    return float(np.exp(first + share * (second - first))), True
+
+
+def groups(results: dict[str, dict]) -> list[Group]:
+    found: dict[tuple, Group] = {}
+    for name, result in results.items():
+        if name.startswith("curve/"):
+            n = result["numbers"]
+            key = (n["pair"], n["size"], n["label"])
+            found.setdefault(key, Group(*key)).add(n, result["seed"])
+    return [found[key] for key in sorted(found, key=lambda key: (key[0], float(key[1]), key[2]))]
+
+
+def compared(results: dict[str, dict]) -> Iterator[tuple[Group, str]]:
+    """Each group that has a Transformer, with each other system of it."""
+    for group in groups(results):
+        if THEIRS in group.trainings:
+            yield from ((group, system) for system in group.trainings if system != THEIRS)
+
+
+def shown_ratio(found: list[tuple[float, bool]], times: float = 1.0) -> str:
+    """The mean over the seeds, and from where to where they go; or what all are above."""
+    values = [value * times for value, _ in found]
+    if not values:
+        return "-"
+    if not all(reached for _, reached in found):
+        return f"> {number(min(values))}"
+    several = f" ({number(min(values))} .. {number(max(values))})" if len(values) > 1 else ""
+    return number(mean(values)) + several
+
+
+def cost(results: dict[str, dict], group: Group, system: str) -> float | None:
+    """Seconds per update of the Transformer over those of *system*, measured in one run."""
+    measured = results.get(f"cost/{group.pair}/{group.size}")
+    seconds = measured["numbers"]["seconds"] if measured else {}
+    if not {system, THEIRS} <= seconds.keys():
+        return None
+    return seconds[THEIRS][1] / seconds[system][1]

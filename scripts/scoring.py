@@ -1,0 +1,61 @@
+"""BLEU, chrF and repeats of translations, tests between systems, and the translations stored."""
+
+import gzip
+from pathlib import Path
+from statistics import mean
+
+import results
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
+
+from resmlp_mt.text.lines import read_text
+
+
+def scores(lines: list[str], references: list[str]) -> dict[str, float]:
+    return {
+        "bleu": round(BLEU().corpus_score(lines, [references]).score, 2),
+        "chrf": round(CHRF().corpus_score(lines, [references]).score, 2),
+        "repeats": round(mean(map(repeats, lines)), 4),
+    }
+
+
+def repeats(line: str) -> bool:
+    """Whether the same three words in a row occur twice."""
+    words = line.split()
+    threes = list(zip(words, words[1:], words[2:]))
+    return len(set(threes)) < len(threes)
+
+
+def tested(theirs: list[str], ours: list[str], references: list[str]) -> dict[str, float]:
+    """Paired bootstrap: the difference in BLEU, and the chance of it."""
+    systems, metric = [("baseline", theirs), ("system", ours)], BLEU(references=[references])
+    baseline, system = PairedTest(systems, {"BLEU": metric}, [references], "bs", 1000)()[1]["BLEU"]
+    return {"difference": round(system.score - baseline.score, 2), "p": round(system.p_value, 4)}
+
+
+def signatures() -> dict[str, str]:
+    metrics = {"bleu": BLEU(), "chrf": CHRF()}
+    for metric in metrics.values():
+        metric.corpus_score(["a"], [["a"]])
+    return {name: str(metric.get_signature()) for name, metric in metrics.items()}
+
+
+def translations_of(name: str) -> Path:
+    return results.FILE.parent / "translations" / f"{name.replace('/', '_')}.gz"
+
+
+def stored_translations(name: str) -> dict[str, list[str]]:
+    """By test set."""
+    found: dict[str, list[str]] = {}
+    for line in read_text(translations_of(name)):
+        test, _, translation = line.partition("\t")
+        found.setdefault(test, []).append(translation)
+    return found
+
+
+def store_translations(name: str, lines: dict[str, list[str]]) -> None:
+    """TEST<TAB>TRANSLATION lines, for other metrics and for tests against later systems."""
+    path = translations_of(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{test}\t{line}\n" for test, some in lines.items() for line in some)
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
