@@ -38,12 +38,14 @@ from resmlp_mt.files import read_json, write_json
 from resmlp_mt.text.lines import read_text, write_lines
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
-SYSTEMS = {
-    "transformer": ("--arch", "transformer"),
-    "resmlp": ("--arch", "resmlp_mt_6"),
-    "toeplitz": ("--arch", "resmlp_mt_toeplitz_6"),
-    "conv": ("--arch", "resmlp_mt_conv_6"),
-    "gated": ("--arch", "resmlp_mt_gated_6"),
+MIXINGS, OTHERS = MODELS.with_name("mixings"), ("hyena", "posgate", "rposnet", "tnn")
+ARCHITECTURES = {
+    "transformer": "transformer",
+    "resmlp": "resmlp_mt_6",
+    "toeplitz": "resmlp_mt_toeplitz_6",
+    "conv": "resmlp_mt_conv_6",
+    "gated": "resmlp_mt_gated_6",
+    **dict.fromkeys(OTHERS, "resmlp_mt_gated_6"),
 }
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer
 SIZES = {
@@ -213,10 +215,12 @@ class Study:
         sizes = {"layers": layers, "embed-dim": channels, "ffn-embed-dim": hidden}
         sides = product(("encoder", "decoder"), sizes.items())
         resmlp_mt(
-            *("train", self.data, "--out", folder, *SYSTEMS[system], "--recipe", self.args.recipe),
+            *("train", self.data, "--out", folder, "--arch", ARCHITECTURES[system]),
+            *("--recipe", self.args.recipe, *(["--user-dir", MIXINGS] if system in OTHERS else [])),
             *("--seed", self.args.seed, "--max-update", updates, "--threads", 1),
             *("--precision", self.args.precision, "--", "--cpu", f"--lr={self.args.rate:g}"),
             *(f"--{side}-{name}={size}" for side, (name, size) in sides),
+            *([f"--token-mixing={system}"] if system in OTHERS else []),
             *more,
         )
 
@@ -266,14 +270,14 @@ class Study:
 
     # ---------------------------------------------------------------------------- scoring
 
-    def translate(self, model: Path, prefix: Path, lenpen: float) -> list[str]:
+    def translate(self, model: Path, prefix: Path, lenpen: float, *more) -> list[str]:
         folder = model.parent / "translations"
         folder.mkdir(parents=True, exist_ok=True)
         output = folder / f"{prefix.name}.{lenpen:g}.{self.target}"
         resmlp_mt(
             *("translate", "--path", model, "--data", self.data, "--cpu", "--threads", 1),
             *("--lenpen", lenpen, "--input", f"{prefix}.{self.source}"),
-            *("--output", output, "--resume"),
+            *("--output", output, "--resume", *more),
         )
         return read_text(output)
 
@@ -288,9 +292,11 @@ class Study:
             model = self.folder(system) / "model.pt"
             if not model.exists():
                 raise UserError(f"{model}: no such file: train {system} for these updates first")
-            tried = {x: scoring.scores(self.translate(model, thinned, x), wanted) for x in LENPEN}
+            more = ("--user-dir", MIXINGS) if system in OTHERS else ()
+            lenpens = {x: self.translate(model, thinned, x, *more) for x in LENPEN}
+            tried = {lenpen: scoring.scores(lines, wanted) for lenpen, lines in lenpens.items()}
             chosen = max(LENPEN, key=lambda lenpen: tried[lenpen]["bleu"])
-            lines = {name: self.translate(model, p, chosen) for name, (p, _) in tests.items()}
+            lines = {n: self.translate(model, p, chosen, *more) for n, (p, _) in tests.items()}
             scoring.store_translations(self.training(system).name, lines)
             numbers = {
                 "pairs": round(read_json(self.data / "report.json")["pairs"]["train"] / 1e6, 1),
@@ -340,7 +346,7 @@ def parse_args() -> argparse.Namespace:
             help = "add training lines of further kinds, see resmlp-mt prepare"
             add("--augment", action="store_true", help=help)
         if name in ("train", "cost", "score"):
-            add("systems", nargs="+", choices=SYSTEMS, metavar="SYSTEM")
+            add("systems", nargs="+", choices=ARCHITECTURES, metavar="SYSTEM")
             add("--rate", type=float, default=0.004, help="of learning (default: 0.004)")
             add("--seed", **SEED)
         if name in ("train", "score"):

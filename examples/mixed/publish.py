@@ -23,7 +23,7 @@ import results
 import scoring
 from study import EVERYDAY, MODELS, SIZES, resmlp_mt, side
 
-from resmlp_mt.checkpoints.reading import model_options, read_checkpoint
+from resmlp_mt.checkpoints.reading import options_of, read_checkpoint
 from resmlp_mt.checkpoints.writing import write_checkpoint
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
@@ -101,9 +101,8 @@ def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
 def forget_folders(path: Path) -> None:
     """fairseq writes the folders of the training into a checkpoint: they are of one machine."""
     state = read_checkpoint(path)
-    parts = [state["cfg"][part] for part in ("common", "checkpoint", "task")]
-    for options in [model_options(state), *parts]:
-        options = options if isinstance(options, dict) else vars(options)
+    for group in ("model", "common", "checkpoint", "task"):
+        options = options_of(state, group)
         for name in ("user_dir", "save_dir", "continue_once", "finetune_from_model", "data"):
             if name in options:
                 options[name] = None
