@@ -19,27 +19,38 @@ GRACE = 3
 
 
 def _own_name(path: str) -> str:
-    """This process's temporary name for *path*. Those of this host's dead processes are removed."""
+    """This process's temporary name for *path*, which is free. Those of this host's dead processes
+    are removed."""
     host = re.sub(r"[^\w-]", "_", socket.gethostname())
     for stale in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
-        process = stale.split(".")[-2]
         with contextlib.suppress(OSError, ValueError):  # another user's, or another name
-            try:
-                os.kill(int(process), 0)  # signal 0: is there such a process?
-            except (ProcessLookupError, OverflowError):
-                shutil.rmtree(stale) if os.path.isdir(stale) else os.remove(stale)
+            if not _is_anothers(int(stale.split(".")[-2])):
+                is_folder = os.path.isdir(stale) and not os.path.islink(stale)
+                shutil.rmtree(stale) if is_folder else os.remove(stale)
     return f"{path}.{host}.{os.getpid()}.tmp"
+
+
+def _is_anothers(process: int) -> bool:
+    """Whether a living process, but this one, has the number."""
+    try:
+        os.kill(process, 0)  # signal 0: is there such a process?
+        return process != os.getpid()
+    except (ProcessLookupError, OverflowError):
+        return False
 
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Atomic write: yields a temporary path, then fsync and rename; removes it after an error."""
+    """Atomic write: yields a new temporary file, then fsync and rename; removes it after an
+    error."""
     temporary = _own_name(str(path))
     try:
+        # a link that another user has put there is not followed
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         yield Path(temporary)
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
+        _sync(temporary)
         os.replace(temporary, path)
+        _sync(os.path.dirname(path) or ".")
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(temporary)
@@ -56,9 +67,26 @@ def whole_folder(path: Path) -> Iterator[Path]:
     try:
         temporary.mkdir(parents=True)
         yield temporary
+        for inner, _, names in os.walk(temporary):
+            for name in (*names, "."):
+                _sync(os.path.join(inner, name))
         os.rename(temporary, path)
+        _sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _sync(path: str | Path) -> None:
+    """Write a file or folder to the disk; not every file system does so for folders."""
+    try:
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError:
+        if not os.path.isdir(path):
+            raise
 
 
 def write_json(path: Path, value) -> None:
@@ -72,8 +100,22 @@ def read_json(path: Path):
     """The value in a JSON file."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
+
+
+@contextlib.contextmanager
+def as_written(path: Path) -> Iterator[None]:
+    """Values of a JSON file of this package are used in the block: UserError if one is missing or
+    of another type than was written."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(
+            f"{path} is not as it was written ({type(error).__name__}: {error}): make it again"
+        ) from error
 
 
 def read_own(path: Path, *names: str) -> dict:
@@ -96,7 +138,10 @@ def _record(path: Path) -> Path:
 def source_of(path: Path) -> dict | None:
     """What a file or folder was made from, as recorded beside it; None if that is not known."""
     record = _record(path)
-    return read_own(record, "made_from").get("made_from") if Path(path).exists() else None
+    if not Path(path).exists() or not record.exists():
+        return None
+    with as_written(record):
+        return dict(read_own(record, "made_from")["made_from"])
 
 
 def record_source(path: Path, source: dict) -> None:

@@ -4,18 +4,22 @@ import os
 import signal
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from processes import Forked
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import (
+    _own_name,
+    as_written,
     check_output,
     lock,
     read_json,
     record_source,
     source_of,
     whole_file,
+    whole_folder,
     write_json,
 )
 
@@ -44,6 +48,37 @@ def test_what_a_dead_process_left_is_removed_and_a_living_one_s_is_not(tmp_path)
     living.touch()
     write_json(path, 1)
     assert set(tmp_path.iterdir()) == {path, living, tmp_path / "log"}
+
+
+def test_links_under_a_temporary_name_are_not_followed(tmp_path, monkeypatch):
+    """Another user may put one there in a folder that both can write."""
+    (tmp_path / "victim").write_text("kept")
+    name = _own_name(f"{tmp_path}/a.json")
+    os.symlink("victim", name)
+    write_json(tmp_path / "a.json", 1)
+    assert read_json(tmp_path / "a.json") == 1
+    os.symlink("victim", name)
+    monkeypatch.setattr("resmlp_mt.files._own_name", lambda path: name)  # put there just now
+    with pytest.raises(FileExistsError):
+        write_json(tmp_path / "a.json", 3)
+    assert (tmp_path / "victim").read_text() == "kept"
+
+
+def test_files_and_folders_are_on_the_disk_before_they_have_their_name(tmp_path, monkeypatch):
+    events, rename = [], os.rename
+    path_of = "/proc/self/fd/{}".format
+    monkeypatch.setattr(os, "fsync", lambda n: events.append(Path(os.readlink(path_of(n)))))
+    for name in ("rename", "replace"):
+        monkeypatch.setattr(os, name, lambda a, b: events.append("rename") or rename(a, b))
+    write_json(tmp_path / "a.json", 1)
+    file, renamed, folder = events
+    assert (file.suffix, renamed, folder) == (".tmp", "rename", tmp_path)
+    events.clear()
+    with whole_folder(tmp_path / "made") as made:
+        (made / "inner").mkdir()
+        (made / "inner" / "file").write_text("x")
+    before = {path.relative_to(made) for path in events[: events.index("rename")]}
+    assert before == {Path("."), Path("inner"), Path("inner/file")} and events[-1] == tmp_path
 
 
 def test_an_error_names_the_file_that_was_asked_for(tmp_path):
@@ -98,3 +133,18 @@ def test_a_record_of_the_source_counts_as_long_as_the_file_is_there(tmp_path):
     assert source_of(path) is None
     path.touch()
     assert source_of(path) == {"text": "0f"} and source_of(tmp_path / "other") is None
+    for wrong in ('{"made_from": 5}', '["x"]', "[" * 100_000, "{"):
+        (tmp_path / ".out.source").write_text(wrong)
+        with pytest.raises(UserError, match=f"^{tmp_path}/.out.source"):
+            source_of(path)
+
+
+def test_values_that_are_not_as_written():
+    for use in (lambda v: v["a"]["b"], lambda v: v["c"], lambda v: v["a"].x, lambda v: int(v["s"])):
+        with (
+            pytest.raises(UserError, match="^f.json is not as it was written"),
+            as_written("f.json"),
+        ):
+            use({"a": 5, "s": "x"})
+    with pytest.raises(UserError, match="^mine$"), as_written("f.json"):
+        raise UserError("mine")
