@@ -5,6 +5,8 @@ import threading
 
 from tqdm import tqdm
 
+from resmlp_mt.errors import printable, say
+
 ON_TERMINAL, IN_LOG = 0.2, 30.0  # seconds between two updates
 
 
@@ -38,11 +40,11 @@ class Progress(tqdm):
         if self.on_terminal:
             return super().display(msg, pos)
         if msg is None and self.total is not None:  # a filter's log stays empty
-            print(self, file=sys.stderr, flush=True)
+            say(self)
 
     def say(self, line: str) -> None:
         """Write a line above the bar."""
         if self.on_terminal:
-            self.write(line, file=sys.stderr)
+            self.write(printable(line), file=sys.stderr)
         else:
-            print(line, file=sys.stderr, flush=True)
+            say(line)

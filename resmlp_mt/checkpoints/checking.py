@@ -62,19 +62,26 @@ def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
             )
 
 
-@contextlib.contextmanager
-def not_larger_than(weights: dict[str, Tensor]) -> Iterator[None]:
-    """Refuse to build a model with many more parameters than *weights* in the block, before memory
-    is taken for them."""
+def not_larger_than(weights: dict[str, Tensor]):
+    """:func:`at_most`, for a model of these *weights*."""
     # a model may share some, or have a few that are not stored
     number = 2 * len(weights) + 100
     values = 2 * sum(weight.numel() for weight in weights.values()) + (1 << 20)
+    return at_most(
+        number, values, "its options are of a larger model than its weights: it is damaged"
+    )
+
+
+@contextlib.contextmanager
+def at_most(number: int, values: int, said: str) -> Iterator[None]:
+    """Refuse to build a model with more than *number* parameters, or with more than so many
+    *values*, in the block, before memory is taken for them."""
 
     def count(module, name, parameter) -> None:
         nonlocal number, values
         number, values = number - 1, values - (0 if parameter is None else parameter.numel())
         if number < 0 or values < 0:
-            raise UserError("its options are of a larger model than its weights: it is damaged")
+            raise UserError(said)
 
     kinds = (register_module_parameter_registration_hook, register_module_buffer_registration_hook)
     with contextlib.ExitStack() as stack:

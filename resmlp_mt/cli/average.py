@@ -8,12 +8,11 @@ checkpoint_last.pt counts if it is newer than the numbered ones. If there are fe
 are averaged. Needs memory for two checkpoints.
 """
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import WHOLE
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, printable, say
 from resmlp_mt.files import check_output
 
 
@@ -47,6 +46,6 @@ def run(args: Namespace) -> None:
     if by is not None:
         paths = last_checkpoints(folders[0], last, by)
         if len(paths) < last:
-            print(f"note: {folders[0]} has fewer than {last} {by} checkpoints", file=sys.stderr)
+            say(f"note: {folders[0]} has fewer than {last} {by} checkpoints")
     average_checkpoints(paths, args.output, args.float16)
-    print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")
+    print(printable(f"{args.output}: mean of {', '.join(path.name for path in paths)}"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from resmlp_mt import __version__
 from resmlp_mt.cli.arguments import Parser
 from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.errors import printable
 
 SUBCOMMANDS = {
     "run": "all the steps from raw text to BLEU: prepare, train, average, translate, score",
@@ -60,7 +61,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--user-dir", action="version", version=str(USER_DIR), help=help)
     if not words or words[0] not in SUBCOMMANDS:
         if words and not words[0].startswith("-"):
-            parser.error(f"{words[0]}: unknown subcommand: choose from {', '.join(SUBCOMMANDS)}")
+            choices = ", ".join(SUBCOMMANDS)
+            parser.error(f"{printable(words[0])}: unknown subcommand: choose from {choices}")
         args = parser.parse_args(words)
         if args.version:
             return run_main(lambda: _print_version(args.v))

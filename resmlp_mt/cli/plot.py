@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import FILE, USER_DIR, WHOLE
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, printable
 from resmlp_mt.files import check_output
 
 MOST_HEADS = 8  # per layer
@@ -53,4 +53,4 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{args.output}: name a .png or .svg file")
     check_output(args.output)
     save(figure_of(args), args.output)
-    print(args.output)
+    print(printable(str(args.output)))

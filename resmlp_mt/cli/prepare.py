@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, WHOLE, number
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
-    help = "SentencePiece model to use; in a folder data-bin its dictionary is used too"
+    help = "SentencePiece model to use; in a folder data-bin its dictionary and --normalise, too"
     add("--subword-model", type=Path, metavar="FILE", help=help)
     help = "share of the characters in the vocabulary, 0.98 to 1; below 1 the others are spelled "
     help += "in bytes, not unknown (default: 1; Chinese, Japanese: 0.9995)"
@@ -81,4 +81,4 @@ def preparation_of(args: argparse.Namespace, out: Path, default_vocab_size: int 
 def run(args: argparse.Namespace) -> None:
     work = preparation_of(args, args.out)
     work.run()
-    print(*work.summary(), sep="\n")
+    print(*map(printable, work.summary()), sep="\n")

@@ -18,6 +18,8 @@ import shlex
 from resmlp_mt.cli.arguments import LENPEN, OUT_FOLDER, SEED, WHOLE
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
 from resmlp_mt.cli.train import add_training_options, training_options
+from resmlp_mt.errors import printable
+from resmlp_mt.files import as_written
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,10 +42,13 @@ def run(args: argparse.Namespace) -> None:
     search = (args.beam or recipe.beam, args.lenpen or recipe.lenpen)
     work = Run(args.out, preparation, training, *search)
     result, model = work.run(), args.out / "model"
-    print(f"model: {model}, length penalty {result['lenpen']['chosen']:g}")
-    for split, scores in result["scores"].items():
-        print(f"{work.names[split]}: BLEU {scores['bleu']:.2f} {scores['bleu_signature']}")
-        print(f"{work.names[split]}: chrF {scores['chrf']:.2f} {scores['chrf_signature']}")
+    with as_written(work.scores):
+        lines = [f"model: {model}, length penalty {result['lenpen']['chosen']:g}"]
+        for split, scores in result["scores"].items():
+            for name, key in (("BLEU", "bleu"), ("chrF", "chrf")):
+                score = f"{name} {scores[key]:.2f} {scores[f'{key}_signature']}"
+                lines.append(f"{work.names[split]}: {score}")
     for source, translation in work.example():
-        print(f"example: {source}\n      -> {translation}")
-    print(f"next: resmlp-mt translate --path {shlex.quote(str(model))} --input TEXT")
+        lines += [f"example: {source}", f"      -> {translation}"]
+    lines.append(f"next: resmlp-mt translate --path {shlex.quote(str(model))} --input TEXT")
+    print(*map(printable, lines), sep="\n")

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 
+from resmlp_mt.errors import say
 from resmlp_mt.fairseq_fixes.messages import in_one_line
 
 # how a stopped command continues; the examples have no name
@@ -42,7 +43,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     if sys.stderr is None:  # closed by 2>&- in a shell; print() would use standard output instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
     if sys.stdout is None:
-        print(f"{program}: error: standard output is closed: redirect it", file=sys.stderr)
+        say(f"{program}: error: standard output is closed: redirect it")
         return 1
     before = {each: signal.getsignal(each) for each in ENDING}
     for each, handler in before.items():
@@ -63,14 +64,15 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
         message = in_one_line(error)
         if message is None or os.environ.get("RESMLP_MT_TRACEBACK"):
             raise
-        print(f"{program}: error: {message}", file=sys.stderr)
+        say(f"{program}: error: {message}")
         try:
             sys.stdout.flush()
         except OSError:  # a full disk
             _drop_output()
         return 1
     except (KeyboardInterrupt, _Terminated) as stop:
-        print(f"\n{program}: stopped{RESUMED.get(name, '')}", file=sys.stderr)
+        print(file=sys.stderr)
+        say(f"{program}: stopped{RESUMED.get(name, '')}")
         return stop.code if isinstance(stop, _Terminated) else 130
     finally:
         for each, handler in before.items():

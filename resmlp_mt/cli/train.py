@@ -12,12 +12,12 @@ A recipe is a TOML file: small.toml (tens of thousands of pairs), mixed.toml (mo
 (WMT14) give their reasons. TensorBoard: -- --tensorboard-logdir DIR (pip install ".[tensorboard]").
 """
 
-import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import fields
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, USER_DIR, WHOLE
+from resmlp_mt.errors import say
 from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions, quoted
 from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 
@@ -67,5 +67,5 @@ def run(args: Namespace) -> None:
 
     training = Training(args.data, args.out, options, args.source_lang, args.target_lang)
     training.check_data()
-    print(f"    {quoted(training.command(), training.environment())}", file=sys.stderr, flush=True)
+    say(f"    {quoted(training.command(), training.environment())}")
     training.run()

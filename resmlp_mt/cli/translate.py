@@ -14,12 +14,11 @@ at once where no more input is waiting. After a stop, --resume continues after t
 """
 
 import argparse
-import sys
 from functools import partial
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import FILE, LENPEN, USER_DIR, WHOLE, count, number
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,4 +105,4 @@ def run(args: argparse.Namespace) -> None:
         made_from=made_from,
     )
     if to_file:
-        print(f"{args.output}: {lines} lines", file=sys.stderr)
+        say(f"{args.output}: {lines} lines")

@@ -15,10 +15,11 @@ from fairseq import checkpoint_utils
 from fairseq import options as fairseq_options
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.tasks import FairseqTask
 
 from resmlp_mt.checkpoints.checking import not_larger_than
 from resmlp_mt.checkpoints.reading import read_checkpoint
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, say
 from resmlp_mt.fairseq_fixes.messages import in_one_line, naming
 from resmlp_mt.literal import literal
 from resmlp_mt.patching import note, replace, without_examples
@@ -75,6 +76,17 @@ def load_model_ensemble_and_task(
                 found, cfg, task = original(*arguments)
         models, state = [*models, *found], None
     return models, cfg, task
+
+
+@replace(FairseqTask, "build_criterion")
+def build_criterion(original, self, *args, **kwargs):
+    """A checkpoint that names no criterion is refused where one is needed.
+
+    It can go when the original passes ``test_no_criterion``."""
+    criterion = original(self, *args, **kwargs)
+    if criterion is None:
+        raise UserError("no criterion is named: give --path a checkpoint of fairseq-train")
+    return criterion
 
 
 @replace(FastaDataset, "_build_index")
@@ -151,7 +163,7 @@ def _shorten_errors() -> None:
         if message is None:
             show(kind, error, traceback)
         else:
-            print(f"{name}: error: {message}", file=sys.stderr)
+            say(f"{name}: error: {message}")
 
     sys.excepthook = hook
 

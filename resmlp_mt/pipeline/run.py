@@ -6,7 +6,6 @@ the scores record what they were made from, and are made again where that has ch
 """
 
 import shutil
-import sys
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, say
 from resmlp_mt.files import read_json, record_source, source_of, write_json
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.prepare.preparation import Preparation
@@ -128,7 +127,7 @@ class Run:
     def _average(self, folder: Path) -> None:
         recipe = self.recipe
         paths = last_checkpoints(self.checkpoints, recipe.average_count, recipe.average_by)
-        print(f"    {', '.join(path.name for path in paths)}", file=sys.stderr)
+        say(f"    {', '.join(path.name for path in paths)}")
         average_checkpoints(paths, folder / "model.pt")
         for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), TEXT, SUBWORDS):
             shutil.copyfile(self.data_bin / name, folder / name)
@@ -152,7 +151,7 @@ class Run:
         """Translations of a split; those made from the same model, text and options are kept."""
         output, source = self._translation(name), self._text(split, self.source_lang)
         title = f"    {self.names[split]}"
-        print(f"{title}, length penalty {lenpen:g}", file=sys.stderr)
+        say(f"{title}, length penalty {lenpen:g}")
         options = SearchOptions(
             (self.model / "model.pt",),
             self.model,

@@ -3,13 +3,20 @@
 import contextlib
 import json
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import lock, read_own, record_source, source_of, whole_folder, write_json
+from resmlp_mt.errors import UserError, say
+from resmlp_mt.files import (
+    as_written,
+    lock,
+    read_own,
+    record_source,
+    source_of,
+    whole_folder,
+    write_json,
+)
 
 
 class Steps:
@@ -51,8 +58,9 @@ class Steps:
                 raise UserError(
                     f"{self.root} holds folders of something else: choose an empty folder"
                 )
-            for name in self.options | made_with:  # in the order of the options
-                self._compare(name, made_with.get(name), self.options.get(name))
+            with as_written(manifest):
+                for name in self.options | made_with:  # in the order of the options
+                    self._compare(name, made_with.get(name), self.options.get(name))
         if made_with != self.options:
             write_json(manifest, self.options)
 
@@ -79,7 +87,7 @@ class Steps:
     def announce(self, title: str) -> None:
         """Print that a step begins."""
         self.number += 1
-        print(f"{self.indent}[{self.number}/{self.total}] {title}", file=sys.stderr, flush=True)
+        say(f"{self.indent}[{self.number}/{self.total}] {title}")
 
     def step(
         self, name: str, title: str, make: Callable[[Path], None], source: dict | None = None
@@ -97,4 +105,4 @@ class Steps:
             shutil.rmtree(final, ignore_errors=True)
         if source is not None:
             record_source(final, source)
-        print(f"{self.indent}    done in {time.monotonic() - start:.0f} s", file=sys.stderr)
+        say(f"{self.indent}    done in {time.monotonic() - start:.0f} s")

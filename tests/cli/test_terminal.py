@@ -7,12 +7,14 @@ import signal
 import sys
 
 import pytest
-from command import shell
+import torch
+from command import refused, shell
 from processes import Forked
 from tqdm import std
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.files import whole_file
+from resmlp_mt.pipeline.train.recipe import FOLDER
 from resmlp_mt.progress import Progress
 
 
@@ -39,6 +41,28 @@ def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path):
         assert run_main(write) == 0 and list(tmp_path.iterdir())
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+EVIL = "x\nresmlp-mt, error, run this\r\x1b]0;title\x07\x1b[2J\x9b1m\u202e y"
+SHOWN = r"x resmlp-mt, error, run this \x1b]0;title\x07\x1b[2J\x9b1m\u202e y"
+
+
+def test_a_file_writes_no_lines_and_no_escapes_of_its_own(tmp_path, monkeypatch):
+    """The names of a file, of a recipe's key, of an option's value and of a weight."""
+    monkeypatch.chdir(tmp_path)
+    key = "".join(f"\\u{ord(c):04x}" for c in EVIL)
+    recipe = (FOLDER / "small.toml").read_text()
+    (tmp_path / "own.toml").write_text(f'{recipe}\n["{key}"]\n')
+    torch.save({"model": {EVIL: torch.tensor([float("nan")])}}, "nan.pt")
+    torch.save({"model": {}, "cfg": {EVIL: b"x"}}, "bytes.pt")
+    for words, said in (
+        (("train", "data", "--out", "out", "--recipe", "own.toml"), f"own.toml: {SHOWN}: no such"),
+        (("translate", "--path", EVIL), f"{SHOWN}: no such file"),
+        (("train", EVIL, "--out", "out"), f"{SHOWN} has no train."),
+        (("average", "--inputs", "nan.pt", "--output", "out.pt"), f"nan.pt: {SHOWN} has NaN"),
+        (("average", "--inputs", "bytes.pt", "--output", "o"), f"{SHOWN} is not data, but bytes"),
+    ):
+        refused(said, *words)
 
 
 def test_closed_streams(tmp_path):

@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import zipfile
+from argparse import Namespace
 from collections import OrderedDict
 from functools import partial
 
@@ -431,6 +432,11 @@ def test_options_that_do_not_fit(loading, name):
     changes, said = MISFITS[name]
     content = saved(altered(loading.good, **changes))
     assert said in loading.refuses(content, by_translate, by_hub)
+
+
+def test_no_criterion(loading):
+    content = saved(altered(loading.good, cfg__criterion=Namespace(x=1)))
+    assert "no criterion is named" in loading.refuses(content, by_validate)
 
 
 def test_the_optimizer_has_nan(loading):

@@ -87,6 +87,9 @@ def test_folders_that_cannot_be_used(tmp_path):
     refused("holds folders of something else", tmp_path, {})
     (tmp_path / "manifest.json").write_text('{"seed": ')
     refused("manifest.json: not a JSON file", tmp_path, {})
+    (tmp_path / "manifest.json").write_text('{"seed": ["x"]}')
+    with pytest.raises(UserError, match="manifest.json is not as it was written"):
+        Steps(tmp_path, {"seed": 1}, 1, grows="seed").__enter__()
     (tmp_path / "manifest.json").write_text('{"name": "a page", "icons": []}')
     refused("manifest.json is a file of another program", tmp_path, {"seed": 1})
     assert read_json(tmp_path / "manifest.json")["name"] == "a page"

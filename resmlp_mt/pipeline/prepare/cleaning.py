@@ -76,6 +76,7 @@ def clean(
     ):
         for corpus, size in zip(corpora, sizes):
             dropped: Counter = Counter()
+            kept = 0
             tasks = chunks(islice(corpus.pairs(), size))
             for pairs, reasons in in_processes(processes, cleaner.chunk, tasks):
                 dropped += reasons
@@ -85,11 +86,12 @@ def clean(
                             dropped["duplicate"] += 1
                             continue
                         seen.add(digest)
+                    kept += 1
                     source_file.write(source + b"\n")
                     target_file.write(target + b"\n")
                 progress.update(len(pairs) + reasons.total())
             name = corpus.name
             while name in report:  # a corpus may be given twice
                 name += " (again)"
-            report[name] = {"read": size, **dropped, "kept": size - dropped.total()}
+            report[name] = {"read": kept + dropped.total(), **dropped, "kept": kept}
     return report

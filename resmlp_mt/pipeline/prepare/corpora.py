@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,12 @@ class Corpus(NamedTuple):
 
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         """Lines of both sides, with their line ends."""
-        return zip(read_raw_lines(self.source), read_raw_lines(self.target))
+        sides = [read_raw_lines(path) for path in (self.source, self.target)]
+        for source, target in zip_longest(*sides):
+            if source is None or target is None:  # they had as many when they were inspected
+                shorter = self.source if source is None else self.target
+                raise UserError(f"{shorter} was changed while it was read: run it again")
+            yield source, target
 
 
 def find_corpora(

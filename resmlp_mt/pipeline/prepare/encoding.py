@@ -6,7 +6,6 @@ or too many times those of the other (``length-ratio``). The held-out sets stay 
 
 import random
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from fairseq.data import Dictionary, indexed_dataset
 
-from resmlp_mt.errors import OptionError
+from resmlp_mt.errors import OptionError, say
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt.progress import Progress
@@ -42,7 +41,7 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
     except OptionError as error:
         if options.vocab_size or not error.most:
             raise
-        print(f"    note: only {error.most} subwords, all of this text", file=sys.stderr)
+        say(f"    note: only {error.most} subwords, all of this text")
         list(in_processes(1, learn, [error.most]))
 
 

@@ -10,12 +10,12 @@ import filecmp
 import os
 import shutil
 import unicodedata
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from resmlp_mt.errors import OptionError, UserError
-from resmlp_mt.files import read_json, write_json
+from resmlp_mt.files import as_written, read_json, write_json
 from resmlp_mt.model_folder import SUBWORDS
 from resmlp_mt.pipeline.prepare.augment import augment
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
@@ -79,7 +79,8 @@ class Preparation:
         self.languages = (options.source_lang, options.target_lang)
         self.held_out = [split for split in corpora if not split.startswith("train")]
         self.dictionary: Path | None = None
-        self.rule = self._rule()
+        self.rule, normalise = self._rule()
+        self.options = replace(options, normalise=normalise)
         if subword_model is not None:
             Subwords(subword_model)  # refuses what is not a model
             if subword_model.name == SUBWORDS:  # of prepared data
@@ -87,13 +88,18 @@ class Preparation:
                 if first.is_file() and second.is_file() and filecmp.cmp(first, second, False):
                     self.dictionary = first
 
-    def _rule(self) -> str | None:
-        """How text is made plain: as in what is made already, as the given subwords need it."""
+    def _rule(self) -> tuple[str | None, bool]:
+        """How text is made plain, and whether punctuation is normalised: as in what is made
+        already, as in the data of the given subwords."""
+        asked, model = self.options.normalise, self.subword_model
         made = TextSettings.load(self.out / "data-bin")
-        if made is None and self.subword_model is not None:
-            made = TextSettings.load(self.subword_model.parent)
-            return made.rule if made and self.subword_model.name == SUBWORDS else None
-        return made.rule if made else NFC
+        if model is None:
+            return made.rule if made else NFC, asked
+        if made is None and model.name == SUBWORDS:
+            made = TextSettings.load(model.parent)
+            if made is not None and asked and not made.normalise:
+                raise UserError(f"--normalise: the text of {model} is not: leave it out")
+        return (made.rule, asked or made.normalise) if made else (None, asked)
 
     def _settings(self, model: Path) -> TextSettings:
         return TextSettings(*self.languages, self.options.normalise, model, self.rule)
@@ -102,10 +108,17 @@ class Preparation:
     def contents(self) -> dict[str, tuple[int, str]]:
         """The number of pairs and their digest, by split. Refuses files that cannot be read."""
         skip = self.options.skip_invalid
+        self.states = self._states()
         return {
             split: inspect(corpus, check_utf8=not skip or split in self.held_out)
             for split, corpus in self.corpora.items()
         }
+
+    def _states(self) -> dict[Path, tuple]:
+        """What tells whether a file has been changed since."""
+        paths = [path for corpus in self.corpora.values() for path in corpus[1:]]
+        stats = {path: path.stat() for path in paths}
+        return {path: (s.st_ino, s.st_size, s.st_mtime_ns) for path, s in stats.items()}
 
     @property
     def identity(self) -> dict:
@@ -139,7 +152,11 @@ class Preparation:
 
     def summary(self) -> list[str]:
         """In a few lines, what was read, what was left out and why, and what there is."""
-        text, data = (read_json(self.out / name / REPORT) for name in ("text", "data-bin"))
+        text, data = (self.out / name / REPORT for name in ("text", "data-bin"))
+        with as_written(text), as_written(data):
+            return self._lines(read_json(text), read_json(data))
+
+    def _lines(self, text: dict, data: dict) -> list[str]:
         lines = [_counted(*each) for each in text["corpora"].items()]
         if added := text.get("augmented"):
             lines.append(f"augmented: {sum(added.values()):,} pairs added: {_numbered(added)}")
@@ -169,6 +186,9 @@ class Preparation:
             self.workers,
             files,
         )
+        for path, state in self._states().items():
+            if state != self.states[path]:
+                raise UserError(f"{path} was changed while it was read: run it again")
         if not (kept := sum(counts["kept"] for counts in corpora.values())):
             counts = "; ".join(_counted(*each) for each in corpora.items())
             raise UserError(f"no training pair is left: {counts}")

@@ -10,10 +10,10 @@ from resmlp_mt_runtime.pieces import SPACE
 # source, perhaps reference, best hypothesis, detokenized, scores: no message came between or
 # divided a line
 SENTENCE = re.compile(
-    r"^S-(\d+)\t.*\n(?:T-\1\t.*\n)?H-\1\t(\S+)\t.*\nD-\1\t\2\t(.*)\nP-\1\t", re.MULTILINE
+    r"^S-(\d{1,18})\t.*\n(?:T-\1\t.*\n)?H-\1\t(\S+)\t.*\nD-\1\t\2\t(.*)\nP-\1\t", re.MULTILINE
 )
 # a translation may look like a line of a log, but not like these two
-LOG = re.compile(r"^H-(\d+)\t(\S+)\t.*\nD-\1\t\2\t", re.MULTILINE)
+LOG = re.compile(r"^H-(\d{1,18})\t(\S+)\t.*\nD-\1\t\2\t", re.MULTILINE)
 
 
 def read_system(path: Path, sentences: int) -> list[str]:

@@ -124,7 +124,7 @@ def load_recipe(name: str | Path) -> Recipe:
     except OSError as error:
         choices = f"choose {', '.join(NAMES)}, or give a TOML file"
         raise UserError(f"--recipe {name}: {error.strerror}: {choices}") from None
-    except ValueError as error:  # tomllib names the line
+    except (ValueError, RecursionError) as error:  # tomllib names the line
         raise UserError(f"{path}: not a TOML file in UTF-8: {error}") from None
     for key in {**values, **_KEYS}:
         if key not in _KEYS:

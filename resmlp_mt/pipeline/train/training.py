@@ -15,8 +15,9 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
+from resmlp_mt.checkpoints.checking import at_most
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import lock, read_own, write_json
+from resmlp_mt.files import as_written, lock, read_own, write_json
 from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
@@ -44,6 +45,7 @@ _OURS |= {"--distributed-world-size": "--gpus"}
 _OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
 SIZE = "{encoder_layers} + {decoder_layers} layers, {encoder_embed_dim} channels, "
 SIZE += "{encoder_ffn_embed_dim} hidden units, "
+LARGEST = (20_000, 1 << 40, "more weights than any computer trains: fewer layers or channels")
 _STARTS = ("--continue-once", "--finetune-from-model")
 
 
@@ -69,15 +71,10 @@ class Training:
         if not gpus:
             self.arguments["--cpu"] = []
         self.processes = gpus or 1
-        self.begun: dict = {}  # train.json of a training that has a checkpoint
-        if (self.out / "checkpoint_last.pt").exists():
-            self.begun = read_own(self.out / TRAINING, "settings")
-            before = self.begun["settings"].get("--user-dir")
-            if before and self.options.user_dir is None:
-                raise UserError(f"{self.out} holds a training with --user-dir {before[0]}: add it")
-        max_tokens = self.options.max_tokens
-        if max_tokens is None and self.begun:
-            max_tokens = int(self.begun["settings"]["--max-tokens"][0])
+        self.begun = self._begun()
+        if (before := self.begun.get("user_dir")) and self.options.user_dir is None:
+            raise UserError(f"{self.out} holds a training with --user-dir {before}: add it")
+        max_tokens = self.options.max_tokens or self.begun.get("max_tokens")
         share = share_tokens(self.options.tokens, self.processes, max_tokens)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
             self.arguments[name] = [str(value)]
@@ -87,6 +84,21 @@ class Training:
         for start in self.starts:
             if not start.is_file():  # fairseq would begin with random weights
                 raise UserError(f"{start}: no such file: give a checkpoint to start from")
+
+    def _begun(self) -> dict:
+        """What a training here that has a checkpoint was begun with; ``{}`` if there is none."""
+        path = self.out / TRAINING
+        begun = read_own(path, "settings") if (self.out / "checkpoint_last.pt").exists() else {}
+        if not begun:
+            return {}
+        with as_written(path):
+            settings = begun["settings"]
+            return {
+                "arch": settings["--arch"][0],
+                "max_tokens": int(settings["--max-tokens"][0]),
+                "user_dir": settings.get("--user-dir", [None])[0],
+                "dictionary": begun["data"]["dictionary"],
+            }
 
     def _arguments(self) -> Options:
         """The recipe's options and the user's, before the GPUs are known."""
@@ -149,7 +161,7 @@ class Training:
         if ARCH_MODEL_NAME_REGISTRY[self.options.arch] == "resmlp_mt":
             task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
             try:
-                with torch.device("meta"):
+                with torch.device("meta"), at_most(*LARGEST):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
             except (AssertionError, ValueError) as error:
                 raise UserError(f"--arch {self.options.arch}: {error}") from None
@@ -159,8 +171,8 @@ class Training:
         find_languages(self.data, *self.languages)
         self.dictionary = dictionary_digest(self.data, self.languages)
         if self.begun:
-            same_arch = self.begun["settings"]["--arch"] == [self.options.arch]
-            if not same_arch or self.begun["data"]["dictionary"] != self.dictionary:
+            same_arch = self.begun["arch"] == self.options.arch
+            if not same_arch or self.begun["dictionary"] != self.dictionary:
                 other = "dictionary" if same_arch else "--arch"
                 raise UserError(
                     f"{self.out} holds a training with another {other}: choose another folder for "

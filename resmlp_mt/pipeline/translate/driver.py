@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple, Protocol
 
-from resmlp_mt.errors import UserError
+from resmlp_mt.errors import UserError, say
 from resmlp_mt.files import check_output, lock_file, record_source, source_of
 from resmlp_mt.progress import Progress
 from resmlp_mt.text.lines import (
@@ -187,18 +187,16 @@ class _Text:
     def warn(self) -> None:
         """Print which lines were not translated as they are."""
         if self.long:
-            print(
+            say(
                 f"warning: {self.name}, line {_first_of(self.long)}: more than the {self.limit} "
-                "tokens that the model reads: translated in parts",
-                file=sys.stderr,
+                "tokens that the model reads: translated in parts"
             )
         if self.unknown:
             line, characters = next(iter(self.unknown.items()))
             count = sum(map(len, self.unknown.values()))
-            print(
+            say(
                 f"warning: {self.name}: the subwords do not know {count} characters in "
-                f"{len(self.unknown)} lines, first {characters[0]!r} in line {line}",
-                file=sys.stderr,
+                f"{len(self.unknown)} lines, first {characters[0]!r} in line {line}"
             )
 
 

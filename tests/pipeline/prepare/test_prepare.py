@@ -12,6 +12,7 @@ from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.prepare import corpora, encoding
 from resmlp_mt.pipeline.prepare import preparation as steps
 from resmlp_mt.pipeline.prepare.corpora import find_corpora
@@ -110,6 +111,20 @@ def test_text_is_normalised_and_filtered_only_if_asked(tmp_path, own):
     assert lines_of(data_bin, "valid", "xb")[20:22] == ["'mi' ru"] * 2
     assert (text / "valid.xb").read_text("utf-8").splitlines()[20] == "‘mi’ ru"  # for scoring
     assert TextSettings.load(data_bin).normalise
+
+
+@pytest.mark.parametrize("name, lines", [("t.xb", 80), ("one.xa", 3), ("v.xa", 24)])
+def test_a_text_that_is_changed_while_it_is_read_is_refused(tmp_path, own, name, lines):
+    """In length, or only in what it says."""
+    path = tmp_path / "own" / name
+    options = {"source_lang": "xa", "target_lang": "xb", "vocab_size": 110}
+    texts = find_corpora(SIDES, *map(str, (own[6], own[8], own[10])))
+    work = steps.Preparation(texts, PrepareOptions(**options), tmp_path / "out", workers=2)
+    assert work.identity
+    path.write_bytes(b"".join(path.read_bytes().splitlines(True)[:lines]))
+    with pytest.raises(UserError, match=f"^{path} was changed while it was read: run it again"):
+        work.run()
+    assert there(tmp_path / "out") == ["manifest.json"]
 
 
 def test_rare_characters_are_spelled_in_bytes(tmp_path, own):
@@ -328,18 +343,25 @@ def test_a_perfect_model_writes_the_references(tmp_path):
 
 
 def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
-    """Those made before there was a rule keep SentencePiece's own, and are continued by it."""
+    """Those made before there was a rule keep SentencePiece's own, and are continued by it. So do
+    those with normal punctuation."""
+    own.append("--normalise")
     ran(*own, "--out", tmp_path / "new")
     assert TextSettings.load(tmp_path / "new/data-bin").rule == NFC
     kept = own[: own.index("--vocab-size")]
     given = ("--subword-model", tmp_path / "new/data-bin/spm.model")
-    ran(*kept, *given, "--out", tmp_path / "again")
-    assert TextSettings.load(tmp_path / "again/data-bin").rule == NFC
+    for _ in range(2):
+        ran(*kept, *given, "--out", tmp_path / "again")
+        again = TextSettings.load(tmp_path / "again/data-bin")
+        assert again.rule == NFC and again.normalise
     stored = tmp_path / "new/data-bin/text.json"
-    stored.write_text(stored.read_text().replace('"nfc"', "null"))
+    stored.write_text(stored.read_text().replace('"nfc"', "null").replace("true", "false"))
+    said = "--normalise: the text of"
+    refused(said, *kept, *given, "--normalise", "--out", tmp_path / "other")
     ran(*kept, *given, "--out", tmp_path / "old")
     ran(*kept, *given, "--out", tmp_path / "old")
-    assert TextSettings.load(tmp_path / "old/data-bin").rule is None
+    old = TextSettings.load(tmp_path / "old/data-bin")
+    assert old.rule is None and not old.normalise
     refused("holds results made with rule", *own, "--out", tmp_path / "new")
     stored.write_text(stored.read_text().replace("null", '"nfd"'))
     refused("its rule 'nfd' is not known", *kept, *given, "--out", tmp_path / "other")

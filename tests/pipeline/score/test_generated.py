@@ -44,7 +44,8 @@ def test_a_log_is_read_whole_or_not_at_all(log, read):
     assert read(log[:start] + MESSAGE + log[start:] + MESSAGE) == texts
     # a text that reads like a log is a text
     lines = ["D-0\t-0.5\ta", "P-0\t-0.5", "H-0\t-0.5\ta", "H-1\t-0.5\tb", "D-2\t-0.5\tb"]
-    for text in ([*lines, "Translated 1 sentences"], texts):
+    long = [f"H-{9**999}\t-0.5\ta", f"D-{9**999}\t-0.5\ta"]
+    for text in ([*lines, "Translated 1 sentences"], long, texts):
         assert read("".join(f"{line}\n" for line in text)) == text
 
 

@@ -81,6 +81,7 @@ def test_a_recipe_of_ones_own(tmp_path):
 
 WRONG = [
     ("beam = 4", "beam = ", "own.toml: not a TOML file in UTF-8: Invalid value (at line"),
+    ("beam = 4", f"x = {'[' * 99_999}", "own.toml: not a TOML file in UTF-8: "),
     ("beam = 4", "beam = 4\nbeems = 4", "own.toml: beems: no such key: choose from max-update"),
     ("beam = 4", "", "own.toml: beam is missing: it must be a whole number"),
     ("beam = 4", "beam = 0", "own.toml: beam = 0: it must be a whole number, at least 1"),
@@ -90,6 +91,7 @@ WRONG = [
     ("[options.other]", "[options]\nother = 1", "own.toml: "),
     ("lr = 0.002", "lr = \"__import__('os')\"", "own.toml: options.all.lr = "),
     ("lr = 0.002", "lr = ' [x for x in ()]'", "own.toml: options.all.lr = ' [x for x in ()]': it "),
+    ("lr = 0.002", "lr = '[9 ** 9 ** 9]'", "own.toml: options.all.lr = '[9 ** 9 ** 9]': it must"),
     ("lr = 0.002", "lr = [0.1]", "own.toml: options.all.lr = [0.1]: it must be a number, true"),
     ("lr = 0.002", 'lr = "--user-dir=evil"', "own.toml: options.all.lr = '--user-dir=evil': it "),
     ("lr = 0.002", 'lr = "\t-s"', "own.toml: options.all.lr = '\\t-s': it must be"),
@@ -100,7 +102,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("old, new, message", WRONG, ids=[new for _, new, _ in WRONG])
+@pytest.mark.parametrize("old, new, message", WRONG, ids=[new[:40] for _, new, _ in WRONG])
 def test_a_wrong_value_is_refused_with_its_file_and_key(tmp_path, old, new, message):
     with pytest.raises(UserError) as error:
         load_own(tmp_path / "own.toml", old, new)

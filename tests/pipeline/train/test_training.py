@@ -174,6 +174,14 @@ def test_files_of_another_program_are_not_overwritten(corpus, tmp_path):
         assert read_json(out / name) == {"usd": 3} and not list(out.glob("*.pt"))
 
 
+def test_a_record_of_another_shape_is_refused(corpus, tmp_path):
+    (tmp_path / "checkpoint_last.pt").touch()
+    for wrong in ({}, 5, {"--arch": [], "--max-tokens": ["9"]}, {"--arch": "", "--max-tokens": 1}):
+        write_json(tmp_path / "train.json", {"settings": wrong, "data": {}})
+        with pytest.raises(UserError, match="train.json is not as it was written"):
+            training(corpus, tmp_path)
+
+
 def test_options_may_change_until_there_is_a_checkpoint(corpus, tmp_path):
     write_json(tmp_path / "train.json", {"settings": {"--arch": ["other"]}, "data": {}})
     training(corpus, tmp_path).check_data()

@@ -78,6 +78,7 @@ REFUSED = [
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
     (["--", "--continue-once", "gone.pt"], "gone.pt: no such file: give a checkpoint to start"),
     (["--", "--token-mixing-heads", "7"], "_toeplitz_6: --token-mixing-heads 7 does not"),
+    (["--", "--decoder-layers", 10**7], "_toeplitz_6: more weights than any computer trains"),
     (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
 ]
 
