@@ -19,6 +19,7 @@ from processes import Forked
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.files import source_of
+from resmlp_mt.pipeline import run as pipeline_run
 from resmlp_mt.pipeline.train.recipe import FOLDER as RECIPES
 from resmlp_mt.text.lines import sha256_of
 
@@ -33,9 +34,11 @@ STEPS = ("1/3", "2/3", "3/3", "2/5", "3/5", "4/5")  # of prepare, of the run
 
 
 def write_corpus(folder: Path, source: str, target: str, packed: bool = False) -> None:
-    """Made-up words; those of Amharic are in its own script."""
+    """Made-up words; those of Amharic are in its own script. One line has no translation."""
     for seed, (split, size) in enumerate({"train": 100, "valid": 9, "test": 7, "more": 5}.items()):
         pairs = pairs_of(size, seed)
+        if split == "test":
+            pairs[0] = ("", pairs[0][1])
         if target == "am":
             pairs = [(one, re.sub("[a-z]", amharic, other)) for one, other in pairs]
         write_pairs(folder, split, (source, target), pairs)
@@ -171,6 +174,28 @@ def test_another_beam_translates_again_with_the_same_model(copy):
     assert made_from("translations/test.en")["beam"] == 1
 
 
+def test_the_validation_set_chooses_the_length_penalty(copy, monkeypatch):
+    """And the scores tell which it was, also where it changed no translation."""
+    words, tested = words_of("de", "en"), made_from("scores.json")["test"]
+
+    def chosen(lenpen):
+        ran(*words.replace("--lenpen 1", f"--lenpen {lenpen}").split())
+        result = json.loads(Path("run/scores.json").read_text())
+        lenpen = result["lenpen"]["chosen"]
+        assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": lenpen}
+        assert made_from("translations/test.en")["lenpen"] == lenpen
+        return result
+
+    assert chosen("1.0001")["lenpen"] == {"chosen": 1.0001}
+    assert made_from("scores.json")["test"] == tested
+    bleu, score = iter((3, 9, 5)), pipeline_run.score
+    stub = lambda *texts: {"bleu": next(bleu)} if texts[3:] else score(*texts)  # noqa: E731
+    monkeypatch.setattr(pipeline_run, "score", stub)
+    result = chosen("0.5 1.4 2")
+    assert result["lenpen"] == {"chosen": 1.4, "valid_bleu": {"0.5": 3, "1.4": 9, "2": 5}}
+    assert set(result["scores"]) == {"valid", "test"}
+
+
 def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     monkeypatch.chdir(german)
     for old, new, said in (
@@ -204,6 +229,7 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
     "words, said",
     [
         ("--max-tokens 1", "--max-tokens 1: a sentence may have 251 tokens"),
+        ("--max-tokens 1 -- --max-source-positions 64 --max-target-positions 64", "have 64 tokens"),
         ("--gpus 99", "--gpus 99: this machine has "),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         (
