@@ -46,6 +46,7 @@ class Translation(NamedTuple):
     text: str
     score: float  # log probability divided by length to the power of the length penalty
     pieces: list[str]  # tokens of the text
+    cut: bool  # it has as many of them as it may
 
 
 class ExportedModel:
@@ -100,7 +101,7 @@ class ExportedModel:
         for pattern, replacement in self._normalisation:
             line = pattern.sub(replacement, line)
         pieces: list[str] = []
-        if self.config["rule"] == "nfc":
+        if self.config.get("rule") == "nfc":
             line = one_line(_CONTROL.sub(" ", line).replace(SPACE, " "))
             line = unicodedata.normalize("NFC", line)
         for piece in self._subwords.encode(one_line(line), out_type=str):
@@ -195,17 +196,18 @@ class ExportedModel:
                 raise TranslationError("out of memory: lower max_tokens") from None
             except Exception as error:  # graphs that lie about shapes fail inside a library
                 raise TranslationError(f"{self.folder}: {_damaged(error)}") from None
+            limit = min(int(a * len(encoded[batch[0]]) + b), self.config["positions"][1] - 1)
             yield {
-                i: [self._translation(*hypothesis) for hypothesis in hypotheses[:nbest]]
+                i: [self._translation(*hypothesis, limit) for hypothesis in hypotheses[:nbest]]
                 for i, hypotheses in zip(batch, results)
             }
 
-    def _translation(self, score: float, tokens: np.ndarray) -> Translation:
+    def _translation(self, score: float, tokens: np.ndarray, limit: int) -> Translation:
         pieces = [self.target_pieces[token] for token in tokens]
         # fairseq prints no <s>
         shown = " ".join(piece for piece, token in zip(pieces, tokens) if token != BOS)
         text = one_line(BYTES.sub(_spelled, shown).replace(" ", "").replace(SPACE, " "))
-        return Translation(text, score, pieces)
+        return Translation(text, score, pieces, len(pieces) >= limit)
 
 
 class BeamSearch:

@@ -88,7 +88,10 @@ class Translator:
             results = self.search(batch)
         except (NotFinite, AssertionError):  # fairseq asserts that each has a hypothesis
             return [self.nbest([one])[0] for one in batch] if len(batch) > 1 else [[]]
-        return [self._read(hypotheses[: self.options.nbest]) for hypotheses in results]
+        longest = max(map(len, batch)) + 1
+        most = int(self.options.max_len_a * longest + self.options.max_len_b)
+        most = min(most, self.generator.max_len - 1)
+        return [self._read(hypotheses[: self.options.nbest], most) for hypotheses in results]
 
     def search(self, batch: Sequence[Sentence]) -> list[list[dict]]:
         """fairseq's hypotheses for each sentence, the best first."""
@@ -110,13 +113,15 @@ class Translator:
         in_order = dict(zip(sample["id"].tolist(), results, strict=True))
         return [in_order[number] for number in range(len(batch))]
 
-    def _read(self, hypotheses: list[dict]) -> list[Hypothesis]:
-        """The hypotheses before the first whose score is not finite."""
+    def _read(self, hypotheses: list[dict], most: int) -> list[Hypothesis]:
+        """The hypotheses, of at most so many tokens, before the first whose score is not finite."""
         string = self.task.target_dictionary.string
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
         return [
             Hypothesis(
-                string(one["tokens"].int().cpu(), "sentencepiece", **ignored), one["score"].item()
+                string(one["tokens"].int().cpu(), "sentencepiece", **ignored),
+                one["score"].item(),
+                len(one["tokens"]) > most,  # its end counts
             )
             for one in takewhile(lambda one: math.isfinite(one["score"]), hypotheses)
         ]
