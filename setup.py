@@ -11,11 +11,10 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2"]
-EXPORT = ["onnx", "onnxruntime"]
 NATIVE = ["cmake", "ninja", "scikit-build-core"]  # to build the wheel of the native step
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
 TEST = ["filelock", "hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-xdist"]
-TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *EXPORT, *NATIVE]
+TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *NATIVE]
 
 
 def read_readme() -> str:
@@ -64,10 +63,10 @@ setup(
     install_requires=[
         "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
         "numpy",
-        "regex",
         "resmlp-mt-runtime",  # in runtime/: pip install ./runtime -e .
         "sacrebleu>=2.3",
         "sacremoses>=0.2",
+        "safetensors>=0.5",
         "sentencepiece>=0.2",
         "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
         "tqdm",
@@ -76,7 +75,6 @@ setup(
     extras_require={
         "plot": PLOT,
         "benchmark": BENCHMARK,
-        "export": EXPORT,
         "tensorboard": TENSORBOARD,
         "test": TEST,
     },

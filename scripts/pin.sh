@@ -12,7 +12,7 @@ cp "$pins" "$new"
 # for each Python from 3.11 and every platform, with the hash of every file of a release
 uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
   --no-emit-index-url --no-emit-find-links --no-annotate --extra test --output-file "$new" \
-  "$@" setup.py scripts/torch.txt
+  --no-emit-package resmlp-mt-runtime "$@" setup.py scripts/torch.txt - <<<./runtime
 {
   cat <<END
 # What scripts/make_env.sh installs, PyTorch apart (scripts/torch.txt), with the hashes of each

@@ -79,7 +79,6 @@ VALUES = {
     "bleu": (lambda n: n["bleu"], 1),
     "valid": (lambda n: n["valid"], 2),
     "native-ms": (lambda n: n["text"]["exported, native"]["p50"], 1),
-    "graph-ms": (lambda n: n["text"]["exported"]["p50"], 1),
     "ctranslate2-ms": (lambda n: n["text"]["CTranslate2 int8"]["p50"], 1),
 }
 
@@ -280,17 +279,15 @@ def speed(results: Results, mode: str, head: tuple[str, ...] = ()) -> str:
 
 
 def exported(results: Results) -> str:
-    """Exports in int8 beside the Transformer in CTranslate2, milliseconds per step. No variable
-    limits ONNX Runtime, so that the graph is left out where the others are limited."""
+    """Exports in int8 beside the Transformer in CTranslate2, milliseconds per step."""
     rows = []
     for heading, ours, ms, _ in measured(results, "decode"):
         for arch in ours if "CTranslate2 int8" in ms else ():
             theirs, native = ms["CTranslate2 int8"], ms[f"{arch}, native int8"]
-            graph = "-" if "limited" in heading else number(ms[f"{arch}, graph int8"])
-            cells = [number(theirs), graph, number(native), number(theirs / native)]
+            cells = [number(theirs), number(native), number(theirs / native)]
             rows.append([heading, label_of(arch), *cells])
-    head = ["CPU, sentences x beam", "model", "CTranslate2", "ours, ONNX Runtime", "ours, native"]
-    return markdown([*head, "speed-up"], rows)
+    head = ["CPU, sentences x beam", "model", "CTranslate2", "ours", "speed-up"]
+    return markdown(head, rows)
 
 
 # ------------------------------------------------------------------------- published models
@@ -298,11 +295,13 @@ def exported(results: Results) -> str:
 
 def model_scores(results: Results, pair: str) -> str:
     model = results[f"model/{pair}"]["numbers"]
+    # records of before have two engines
+    exports = {name.removesuffix(", native"): bleu for name, bleu in model["exports"].items()}
     rows = []
     for name, s in model["scores"].items():
-        exports = [f"{bleu[name]:.2f}" for bleu in model["exports"].values()]
-        rows.append([name, f"{s['chrf']:.1f}", f"{s['bleu']:.2f}", *exports])
-    return markdown(["test set", "chrF", "sacreBLEU", *model["exports"]], rows)
+        cells = [f"{bleu[name]:.2f}" for bleu in exports.values()]
+        rows.append([name, f"{s['chrf']:.1f}", f"{s['bleu']:.2f}", *cells])
+    return markdown(["test set", "chrF", "sacreBLEU", *exports], rows)
 
 
 def model_damage(results: Results, pair: str) -> str:

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -50,21 +48,6 @@ def shared(tmp_path_factory):
         return folder
 
     return folder_of
-
-
-@pytest.fixture(scope="session")
-def native_wheel(shared, request):
-    """The folder in which the wheel of the native runtime is installed, built once."""
-    if not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        pytest.skip("there is no C++ compiler")
-    pytest.importorskip("scikit_build_core")
-
-    def build(folder):
-        words = ["install", "--no-build-isolation", "--no-deps", "--target", folder]
-        source = shutil.copytree(request.config.rootpath / "native", folder / "source")
-        subprocess.run([sys.executable, "-m", "pip", *words, source], check=True)
-
-    return shared("native", build)
 
 
 def pytest_collection_modifyitems(items):

@@ -12,7 +12,6 @@ results.jsonl, for `make tables`.
 import argparse
 import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -67,13 +66,7 @@ def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
         resmlp_mt("export", model, "--out", exported)
         resmlp_mt("export", model, "--out", int8, "--int8")
         write_lines(Path(f"{kinds}.{source}"), [line.text for line in damage.lines()])
-        engines = {
-            "checkpoint": (model, "--cpu"),
-            "exported": (exported, "--graph"),
-            "int8": (int8, "--graph"),
-        }
-        if find_spec("resmlp_mt_native"):
-            engines["int8, native"] = (int8,)
+        engines = {"checkpoint": (model, "--cpu"), "exported": (exported,), "int8": (int8,)}
         for name, engine in engines.items():
             found[name] = {}
             for test, prefix in {**tests, "everyday": EVERYDAY, "kinds": kinds}.items():

@@ -3,14 +3,12 @@
   resmlp-mt export --out exported
   resmlp-mt export run/model --out exported
   resmlp-mt export averaged.pt --data DATA/data-bin --out exported --int8
-  python exported/runtime.py --input test.en --output test.de
+  python -m resmlp_mt_runtime exported < test.en > test.de
 
-The folder needs numpy, onnxruntime and sentencepiece. It holds two ONNX graphs, their weights, the
-subwords, a description with checksums, a model card and the runtime, which is one file. Its
-translations are compared with PyTorch's: of --verify, or of the validation set in the folder of the
-data or of resmlp-mt run.
-
-It needs onnx and onnxruntime: pip install ".[export]".
+The folder is data: weights, subwords, dictionaries, a description with checksums and a model card.
+resmlp_mt_runtime, which needs numpy and sentencepiece alone, translates with it. Its translations
+are compared with PyTorch's: of --verify, or of the validation set in the folder of the data or of
+resmlp-mt run.
 """
 
 import argparse
@@ -43,11 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-    except ImportError as error:
-        raise UserError(f'{error}: pip install ".[export]"') from None
     from resmlp_mt.export.folder import export
     from resmlp_mt.pipeline.translate.options import (
         SearchOptions,

@@ -41,16 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nbest", **WHOLE, default=1, help=help)
     help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
     add("--scores", action="store_true", help=help)
-    help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
+    help = "a translation has at most A x source + B tokens (default: 200)"
     add("--max-len-b", type=count, metavar="B", help=help)
     add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
+    help = "no N tokens come twice in the same order in a translation"
+    add("--no-repeat-ngram-size", **WHOLE, help=help)
     add("--max-tokens", **WHOLE, default=4096, help="source tokens per batch (default: 4096)")
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")
     add("--user-dir", **USER_DIR)
-    help = "translate an export by its graph where the native runtime is installed, too"
-    add("--graph", action="store_true", default=None, help=help)
+    help = "what translates with an export (default: native, where it was built)"
+    add("--engine", choices=("native", "numpy"), help=help)
 
 
 def engine_of(args: argparse.Namespace) -> tuple:
@@ -68,15 +70,17 @@ def engine_of(args: argparse.Namespace) -> tuple:
     other = ("run", "path", "input", "output", "resume", "scores", "cpu")
     given = {k: v for k, v in vars(args).items() if k not in other and v is not None}
     if (Path(path) / "config.json").is_file():
-        from resmlp_mt.export import ExportEngine
+        from resmlp_mt_runtime import Model
 
-        if args.user_dir:
-            raise UserError(f"--user-dir: {path} is an export, which needs none: leave it out")
-        source = {k: v for k, v in given.items() if k not in ("threads", "max_tokens")}
+        for name in ("data", "spm", "fp16", "user_dir"):
+            if name in given:
+                option = name.replace("_", "-")
+                raise UserError(f"--{option}: is for checkpoints, and {path} is an export")
+        source = {k: v for k, v in given.items() if k not in ("threads", "max_tokens", "engine")}
         source["model"] = [sha256_of(Path(path) / "config.json")]  # which has digests of all files
-        return partial(ExportEngine, Path(path), **given), source
-    if args.graph:
-        raise UserError(f"--graph: is for folders of resmlp-mt export, which {path} is not")
+        return partial(Model, Path(path), **given), source
+    if args.engine:
+        raise UserError(f"--engine: is for folders of resmlp-mt export, which {path} is not")
     paths = checkpoint_paths(path)
     beside = paths[0].parent
     given = {"data": beside, "lenpen": chosen_lenpen(beside), **given}

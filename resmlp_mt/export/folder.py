@@ -1,23 +1,31 @@
-"""The folder of an exported model: two graphs, weights, subwords, a description, the runtime."""
+"""Write an exported folder: the weights, the subwords and a description, all of it data."""
 
 import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import regex
 import torch
-from sacremoses import MosesPunctNormalizer
+from safetensors.numpy import save
 
 from resmlp_mt import __version__
 from resmlp_mt.errors import UserError
-from resmlp_mt.export import runtime
-from resmlp_mt.export.graphs import exported
 from resmlp_mt.export.verification import verify
+from resmlp_mt.export.weights import weights_of
 from resmlp_mt.files import whole_folder
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.lines import sha256_of, without_region
+from resmlp_mt.text.lines import sha256_of
+from resmlp_mt_runtime.folder import (
+    CONFIG,
+    DICTIONARIES,
+    FORMAT,
+    SEARCH,
+    SUBWORDS,
+    WEIGHTS,
+    check_arrays,
+    check_config,
+)
 
 
 def export(
@@ -47,50 +55,25 @@ def export(
 def write_model(translator: Translator, model, folder: Path, precision: str) -> dict:
     """Write everything but the model card; returns what config.json has."""
     task, settings = translator.task, translator.settings
-    files, sizes = exported(model, precision)
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-    shutil.copyfile(settings.subword_model, folder / "spm.model")
-    for side, dictionary in ("source", task.source_dictionary), ("target", task.target_dictionary):
-        text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
-        (folder / f"{side}.txt").write_text(text, encoding="utf-8", newline="\n")
-    shutil.copyfile(runtime.__file__, folder / "runtime.py")
-    searched = ("beam", "lenpen", "max_len_a", "max_len_b")
+    arrays, sizes = weights_of(model, precision)
     config = {
-        "format": runtime.FORMAT,
-        "precision": precision,
+        "format": FORMAT,
         "languages": [task.cfg.source_lang, task.cfg.target_lang],
-        "positions": [translator.positions, translator.generator.max_len],
         **sizes,
-        "search": {name: getattr(translator.options, name) for name in searched},
+        "search": {name: getattr(translator.options, name) for name in SEARCH},
         "rule": settings.rule,
-        "normalisation": substitutions(settings.source_lang) if settings.normalise else [],
+        "normalise": settings.normalise,
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
-        "files": {
-            path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
-            for path in sorted(folder.iterdir())
-        },
+        "files": {},
     }
-    text = json.dumps(config, indent=1) + "\n"  # in ASCII: a rule may have half a character pair
-    (folder / "config.json").write_text(text, encoding="utf-8")
+    check_config(config)
+    check_arrays(arrays, config)
+    (folder / WEIGHTS).write_bytes(save(arrays))
+    shutil.copyfile(settings.subword_model, folder / SUBWORDS)
+    for name, dictionary in zip(DICTIONARIES, (task.source_dictionary, task.target_dictionary)):
+        text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    config["files"] = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
+    (folder / CONFIG).write_text(text, encoding="utf-8")
     return config
-
-
-def _characters(pattern: str) -> str:
-    """The characters that match *pattern*, as ranges for a class in brackets."""
-    characters = "".join(map(chr, range(0x110000)))
-    runs = regex.findall(f"(?V1)(?:{pattern})+", characters)
-    return "".join(run if len(run) < 3 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def substitutions(language: str) -> list[tuple[str, str]]:
-    """:class:`resmlp_mt.text.normalise.Normaliser` as pairs of a regular expression and a
-    replacement, which need no library. They leave white space as it is."""
-    other_letters = _characters(r"[[\p{L}\p{M}]--\p{Latin}]")
-    not_spelling = rf"(?!(?<=[{other_letters}])[\u200c\u200d])"
-    return [
-        (not_spelling + "[" + _characters(r"\p{Cf}") + "]", ""),
-        (not_spelling + "[" + _characters(r"\p{C}") + "]", " "),
-        (r"^\s+|\s+$", ""),
-        *MosesPunctNormalizer(without_region(language)).substitutions,
-    ]

@@ -1,214 +1,163 @@
-"""The specification of an exported model: named arrays, stored in one safetensors file.
+"""The arrays of an exported model, by the specification in ``resmlp_mt_runtime.folder``.
 
-The ONNX graphs, the native runtime and the embeddings read these arrays by name. Affine maps are
-folded. Under the name of a linear layer there are ``weight`` (inputs x outputs), ``bias`` and, in
-int8, the ``scale`` of each output; under that of a LayerNorm ``scale`` and ``shift``. Layer 0 of
-the encoder begins with ``encoder.0.``
+Affine maps are folded into the linear layers beside them.
 """
 
-import json
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model.affine import Affine, activation_function
-from resmlp_mt.model.inference import absorb, before, fold_layer
+from resmlp_mt.model.affine import activation_function
+from resmlp_mt.model.inference import absorb, fold_layer
 from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
+from resmlp_mt_runtime.folder import EMBEDDINGS
 
 ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu")}
-TYPES = {"float32": "F32", "float16": "F16", "int8": "I8"}  # their names in the file
+MIXINGS = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz", GatedTokenMixing: "gated"}
 
 
 class Weights(dict[str, np.ndarray]):
     """Arrays by name. Linear layers are stored in *precision*: ``float32``, ``float16`` or
-    ``int8``, where other matrices are float16."""
+    ``int8``, where matrices that are no linear layers are float16."""
 
     def __init__(self, precision: str):
         super().__init__()
-        self.precision = precision
+        self._precision = precision
 
-    def vector(self, name: str, value: Tensor | np.ndarray) -> None:
-        self[name] = np.ascontiguousarray(array(value), np.float32)
+    def vector(self, name: str, value: Tensor) -> None:
+        self[name] = np.ascontiguousarray(to_numpy(value))
 
-    def matrix(self, name: str, value: Tensor | np.ndarray) -> None:
+    def matrix(self, name: str, value: Tensor) -> None:
         """A large array that is no linear layer."""
-        type_ = "float32" if self.precision == "float32" else "float16"
-        self[name] = np.ascontiguousarray(array(value), type_)
+        type_ = np.float32 if self._precision == "float32" else np.float16
+        self[name] = np.ascontiguousarray(to_numpy(value), type_)
 
-    def linear(self, name: str, layer: nn.Linear) -> None:
-        """``x W' + b``."""
-        self.columns(name, layer.weight, layer.bias)
+    def linear(self, name: str, weight: Tensor, bias: Tensor | None) -> None:
+        """``x W' + b`` of a weight that is outputs x inputs."""
+        self.columns(name, weight)
+        self.vector(f"{name}.bias", weight.new_zeros(len(weight)) if bias is None else bias)
 
-    def columns(self, name: str, weight: Tensor, bias: Tensor | None) -> None:
-        """:meth:`linear` of a weight that is outputs x inputs."""
-        columns = np.ascontiguousarray(array(weight).T)
-        if self.precision == "int8":
+    def columns(self, name: str, weight: Tensor) -> None:
+        columns = np.ascontiguousarray(to_numpy(weight).T)
+        if self._precision == "int8":
             self[f"{name}.weight"], self[f"{name}.scale"] = quantize(columns)
         else:
-            self[f"{name}.weight"] = columns.astype(self.precision)
-        if bias is not None:
-            self.vector(f"{name}.bias", bias)
-
-    def norm(self, name: str, norm: nn.Module | None) -> None:
-        """A LayerNorm. An affine map is folded: nothing is left of it."""
-        if isinstance(norm, nn.LayerNorm):
-            self.vector(f"{name}.scale", norm.weight)
-            self.vector(f"{name}.shift", norm.bias)
-
-    def serialized(self) -> tuple[bytes, dict[str, int]]:
-        """The file, and the offset of each array in it."""
-        header, end = {}, 0
-        names = sorted(self, key=lambda name: -self[name].itemsize)  # which aligns all of them
-        for name in names:
-            start, end = end, end + self[name].nbytes
-            type_, shape = TYPES[self[name].dtype.name], list(self[name].shape)
-            header[name] = {"dtype": type_, "shape": shape, "data_offsets": [start, end]}
-        text = json.dumps(header).encode()
-        text += b" " * (-(8 + len(text)) % 64)
-        data = [len(text).to_bytes(8, "little"), text, *(self[name].tobytes() for name in names)]
-        begin = 8 + len(text)
-        return b"".join(data), {n: begin + header[n]["data_offsets"][0] for n in names}
+            self[f"{name}.weight"] = columns.astype(self._precision)
 
 
 @torch.no_grad()
 def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
-    """The arrays of a model, and the sizes that go to config.json with them."""
-    weights, encoder, decoder = Weights(precision), model.encoder, model.decoder
-    activation = ACTIVATIONS.get(decoder.layers[0].feed_forward.activation_fn)
-    if activation is None:
-        raise UserError(
-            "this --activation-fn cannot be exported, only relu and gelu: translate with "
-            "resmlp-mt translate"
-        )
-    attentions = [layer.cross_attention.attn for layer in decoder.layers]
-    sizes = {
-        "vocabulary": [len(stack.dictionary) for stack in (encoder, decoder)],
-        "layers": [len(stack.layers) for stack in (encoder, decoder)],
-        "channels": [encoder.embed_tokens.embedding_dim, decoder.embed_dim],
-        "heads": attentions[0].num_heads,
-        "mixing": _kind(decoder.layers[0].token_mixing),
-        "activation": activation,
-        "memory": None,  # G and D of what the step reads of past tokens
-    }
-    for side, stack in ("encoder", encoder), ("decoder", decoder):
+    """The arrays of a model, and what config.json says of it. Raises a UserError if the model has a
+    part that the runtime does not know."""
+    encoder, decoder = model.encoder, model.decoder
+    weights, stacks = Weights(precision), (encoder, decoder)
+    sizes = {"precision": precision, **_sizes(encoder, decoder)}
+    for side, stack in zip(("encoder", "decoder"), stacks):
+        positions = torch.zeros(stack.max_positions(), stack.embed_tokens.embedding_dim)
         if stack.embed_positions is not None:
-            tokens = torch.full((1, stack.max_positions()), stack.padding_idx + 1)
-            weights.matrix(f"{side}.positions", stack.embed_positions(tokens)[0])
+            tokens = torch.full((1, len(positions)), stack.padding_idx + 1)
+            positions = stack.embed_positions(tokens)[0]
+        weights.matrix(f"{side}.positions", positions)
         for number, layer in enumerate(map(fold_layer, stack.layers)):
-            name, branch = f"{side}.{number}", layer.feed_forward
-            _token_mixing(weights, name, layer.token_mixing)
+            name = f"{side}.{number}"
+            _token_mixing(weights, name, layer.token_mixing.mixing)
             if side == "decoder":
-                _attention(weights, name, layer.cross_attention)
-            weights.norm(f"{name}.feed_forward_norm", branch.pre)
-            weights.linear(f"{name}.first", branch.fc1)
-            weights.linear(f"{name}.second", branch.fc2)
-    if sizes["mixing"] != "none":
-        heads = len(weights["decoder.0.mixing.weights"])
-        sizes["memory"] = [len(decoder.layers) * heads, decoder.embed_dim // heads]
-    _keys_values(weights, encoder.layer_norm, attentions)
-    sizes["embeddings"] = _vocabulary(weights, model)
-    return weights, sizes
-
-
-def _kind(branch: nn.Module | None) -> str:
-    """The token mixing of a branch by its name. A subclass computes something else."""
-    if branch is None:
-        return "none"
-    kinds = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz", GatedTokenMixing: "gated"}
-    kind = type(branch.mixing)
-    if kind not in kinds:
-        raise UserError(
-            f"the token mixing {kind.__name__} cannot be exported, only linear, toeplitz, "
-            "gated and none: translate with resmlp-mt translate"
-        )
-    return kinds[kind]
-
-
-def _token_mixing(weights: Weights, name: str, branch: nn.Module | None) -> None:
-    """``A (scale x + shift) + offset`` with H heads over N positions.
-
-    ``weights`` of A: H x N x N, or of Toeplitz matrices H x (2 N - 1). In the decoder those of past
-    tokens by their distance, H x N; of triangular matrices the rows of all positions, one after the
-    other, each from its newest token back. The weights of the newest token itself are apart and
-    scaled: ``own``, C, or for each position N x H x 1. ``offset`` is N x H x C / H or N x H x 1.
-    """
-    if branch is None:
-        return
-    weights.norm(f"{name}.mixing_norm", branch.pre)
-    mixing = branch.mixing
-    scale: np.ndarray | float = 1
-    if isinstance(mixing, GatedTokenMixing):
-        weights.linear(f"{name}.value_gate", mixing.value_gate)
-        weights.linear(f"{name}.output", mixing.output)
-        inner = mixing.toeplitz
-        bias = torch.zeros(inner.heads, inner.positions) if inner.bias is None else inner.bias
-        offset = array(bias).T
+                attn, query = layer.cross_attention.attn, layer.cross_attention.attn.q_proj
+                scaled = query.weight * attn.scaling, query.bias * attn.scaling
+                weights.linear(f"{name}.query", *scaled)
+                weights.linear(f"{name}.attended", attn.out_proj.weight, attn.out_proj.bias)
+            for part, linear in (
+                ("first", layer.feed_forward.fc1),
+                ("second", layer.feed_forward.fc2),
+            ):
+                weights.linear(f"{name}.{part}", linear.weight, linear.bias)
+    # keys and values of all layers of the decoder, by one product
+    readers = [layer.cross_attention.attn for layer in decoder.layers]
+    linears = [linear for attn in readers for linear in (attn.k_proj, attn.v_proj)]
+    linears = [absorb(encoder.layer_norm, linear)[1] for linear in linears]
+    both = (torch.cat([getattr(linear, part) for linear in linears]) for part in ("weight", "bias"))
+    weights.linear("encoder.keys_values", *both)
+    # an embedding cannot have the scale of the last affine map in it
+    norm, output = decoder.layer_norm, decoder.output_projection
+    scale = output.weight.new_ones(decoder.embed_dim) if norm is None else norm.alpha
+    weights.vector("decoder.output_scale", scale)
+    weights.linear("decoder.output", output.weight, absorb(norm, output)[1].bias)
+    # equal matrices are stored once
+    source, target = (stack.embed_tokens.weight for stack in stacks)
+    names = list(EMBEDDINGS[:2])
+    if torch.equal(output.weight, target):
+        names[1] = EMBEDDINGS[2]
     else:
-        inner, offset, scale = mixing.mixing, array(mixing.offset), array(mixing.scale)
-        weights.vector(f"{name}.mixing.scale", scale)
-        if mixing.shift is not None:
-            weights.vector(f"{name}.mixing.shift", mixing.shift)
-    weights.matrix(f"{name}.mixing.offset", offset.reshape(inner.positions, inner.heads, -1))
-    values, own = array(inner.weight), f"{name}.mixing.own"
-    if inner.causal and isinstance(inner, ToeplitzTokenMixing):
-        weights.vector(own, values[:, 0].repeat(inner.channels // inner.heads) * scale)
-        values = np.pad(values[:, 1:], ((0, 0), (1, 0)))
-    elif inner.causal:
-        row, age = np.tril_indices(inner.positions)
-        weights.matrix(own, np.diagonal(values, axis1=1, axis2=2).T[..., None])
-        values = np.where(age == 0, 0, values[:, row, row - age])
-    weights.matrix(f"{name}.mixing.weights", values)
-
-
-def _attention(weights: Weights, name: str, branch: nn.Module) -> None:
-    """Queries come out scaled."""
-    attn, layer = branch.attn, branch.attn.q_proj
-    weights.norm(f"{name}.attention_norm", branch.pre)
-    weights.columns(f"{name}.query", layer.weight * attn.scaling, layer.bias * attn.scaling)
-    weights.linear(f"{name}.attended", attn.out_proj)
-
-
-def _keys_values(weights: Weights, norm: nn.Module | None, attentions: list[nn.Module]) -> None:
-    """Those of all layers of the decoder, by one product with the encoder's output."""
-    layers = [layer for attn in attentions for layer in (attn.k_proj, attn.v_proj)]
-    layers = [absorb(norm, layer)[1] for layer in layers]
-    weight, bias = (torch.cat([getattr(x, part) for x in layers]) for part in ("weight", "bias"))
-    weights.norm("encoder.last_norm", norm)
-    weights.columns("encoder.keys_values", weight, bias)
-
-
-def _vocabulary(weights: Weights, model: nn.Module) -> list:
-    """Store the output layer and the embeddings, equal ones once. Returns, for the source and the
-    target, the name of the columns that embed and the factor."""
-    decoder = model.decoder
-    norm, layer = decoder.layer_norm, decoder.output_projection
-    weights.norm("decoder.last_norm", norm)
-    tied = torch.equal(layer.weight, decoder.embed_tokens.weight)
-    if isinstance(norm, Affine):
-        folded = before(norm, layer)
-        if tied:  # an embedding cannot have the scale of the norm in it
-            weights.vector("decoder.output_scale", norm.alpha)
-            folded.weight = layer.weight
-        layer = folded
-    weights.linear("decoder.output", layer)
-    source, target = model.encoder.embed_tokens.weight, decoder.embed_tokens.weight
-    names = ["source.embedding", "decoder.output" if tied else "target.embedding"]
-    if not tied:
-        weights.columns(names[1], target, None)
+        weights.columns(names[1], target)
     if torch.equal(source, target):
         names[0] = names[1]
     else:
-        weights.columns(names[0], source, None)
-    return [
-        [name, float(stack.embed_scale)] for name, stack in zip(names, (model.encoder, decoder))
-    ]
+        weights.columns(names[0], source)
+    factors = [float(stack.embed_scale) for stack in stacks]
+    return weights, {**sizes, "embeddings": [list(pair) for pair in zip(names, factors)]}
 
 
-def array(value: Tensor | np.ndarray) -> np.ndarray:
+def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
+    """Those that config.json has. Refuses a model with other parts."""
+    stacks, layer = (encoder, decoder), decoder.layers[0]
+    mixings = [getattr(stack.layers[0].token_mixing, "mixing", None) for stack in stacks]
+    mixing, activation = type(mixings[1]), ACTIVATIONS.get(layer.feed_forward.activation_fn)
+    parts = (part for stack in stacks for part in stack.modules())
+    only = None
+    if mixing not in MIXINGS:  # a subclass computes something else
+        only = "--token-mixing linear, toeplitz and gated"
+    elif activation is None:
+        only = "--activation-fn relu and gelu"
+    elif any(isinstance(part, nn.LayerNorm) for part in parts):
+        only = "--normalization affine"
+    if only:
+        raise UserError(
+            f"only models with {only} can be exported: translate with resmlp-mt translate"
+        )
+    inner: list[Any] = [getattr(mixing, "toeplitz", mixing) for mixing in mixings]
+    return {
+        "vocabulary": [len(stack.dictionary) for stack in stacks],
+        "layers": [len(stack.layers) for stack in stacks],
+        "channels": [stack.embed_tokens.embedding_dim for stack in stacks],
+        "hidden": [stack.layers[0].feed_forward.fc1.out_features for stack in stacks],
+        "heads": layer.cross_attention.attn.num_heads,
+        "mixing_heads": [each.heads for each in inner],
+        "positions": [each.positions for each in inner],
+        "mixing": MIXINGS[mixing],
+        "activation": activation,
+    }
+
+
+def _token_mixing(weights: Weights, name: str, mixing: nn.Module) -> None:
+    """``A (scale x + shift) + offset`` with H heads over N positions, perhaps under a gate."""
+    if isinstance(mixing, GatedTokenMixing):
+        weights.linear(f"{name}.value_gate", mixing.value_gate.weight, mixing.value_gate.bias)
+        weights.linear(f"{name}.output", mixing.output.weight, mixing.output.bias)
+        inner = mixing.toeplitz
+        offset = inner.weight.new_zeros(inner.positions, inner.channels)
+        if inner.bias is not None:
+            offset = inner.bias.T.repeat_interleave(inner.channels // inner.heads, dim=1)
+        scale, shift = torch.ones(inner.channels), torch.zeros(inner.channels)
+    else:  # FoldedTokenMixing
+        inner, offset, scale = mixing.mixing, mixing.offset, mixing.scale
+        shift = 0 * scale if mixing.shift is None else mixing.shift
+    weights.vector(f"{name}.mixing.scale", scale)
+    weights.matrix(f"{name}.mixing.offset", offset)
+    values = inner.weight
+    if not inner.causal:
+        weights.vector(f"{name}.mixing.shift", shift)
+    elif not isinstance(inner, ToeplitzTokenMixing):
+        row, age = np.tril_indices(inner.positions)
+        values = values[:, row, row - age]
+    weights.matrix(f"{name}.mixing.weights", values)
+
+
+def to_numpy(value: Tensor) -> np.ndarray:
     """A parameter as float32."""
-    return value.detach().float().numpy() if isinstance(value, Tensor) else value
+    return value.detach().float().numpy()
 
 
 def quantize(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

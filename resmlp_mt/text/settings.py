@@ -9,6 +9,7 @@ from pathlib import Path
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, whole_file, write_json
 from resmlp_mt.model_folder import SUBWORDS, TEXT
+from resmlp_mt_runtime.normalise import normaliser
 from resmlp_mt_runtime.pieces import RULES, Subwords
 
 
@@ -61,8 +62,6 @@ class TextSettings:
         rule = RULES[self.rule]
         if not self.normalise:
             return rule
-        from resmlp_mt.text.normalise import normaliser
-
         normalise = normaliser(language)
         return lambda line: rule(normalise(line))
 

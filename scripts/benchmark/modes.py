@@ -4,13 +4,12 @@ import os
 import warnings
 from argparse import Namespace
 from functools import partial
-from itertools import product
 
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.sequence_generator import SequenceGenerator
 from measuring import timed
 from models import Models
-from systems import engines, exported, in_ctranslate2, in_fairseq
+from systems import exported, in_ctranslate2, in_fairseq
 from torch import Tensor
 
 from resmlp_mt.errors import UserError
@@ -28,9 +27,8 @@ def decode(args) -> dict:
             part = partial(in_fairseq, models.build(name), models, batch, packed=False)
             systems[f"{name}, fairseq's search"] = part(search=SequenceGenerator)
             systems[f"{name}, not packed"] = part()
-        for engine, precision in product(engines(), args.exported):
-            system = exported(name, engine, precision, models, batch)
-            systems[f"{name}, {engine} {precision}"] = system
+        for precision in args.exported:
+            systems[f"{name}, native {precision}"] = exported(name, precision, models, batch)
     systems |= {f"CTranslate2 {p}": in_ctranslate2(p, models, batch) for p in args.ctranslate2}
     for name, translate in systems.items():
         if translate() != {args.length}:

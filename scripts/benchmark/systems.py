@@ -5,7 +5,6 @@ Each function returns another one, which translates and gives the lengths of its
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -42,30 +41,28 @@ def in_fairseq(
     return translate
 
 
-def engines() -> list[str]:
-    """What runs an export: the native runtime where it is installed, and ONNX Runtime."""
-    return ["native", "graph"] if find_spec("resmlp_mt_native") else ["graph"]
+def exported(name: str, precision: str, models: Models, batch: dict) -> Translate:
+    """Our model as ``resmlp-mt export`` writes it, in C++."""
+    from resmlp_mt.export.weights import weights_of
+    from resmlp_mt_runtime.folder import Export
+    from resmlp_mt_runtime.native import NativeEngine, load_library
 
-
-def exported(name: str, engine: str, precision: str, models: Models, batch: dict) -> Translate:
-    """Our model as ``resmlp-mt export`` writes it."""
-    from resmlp_mt.export import graphs
-    from resmlp_mt.export.runtime import BeamSearch
-
+    library = load_library()
+    if library is None:
+        raise UserError("--exported: the library is not built: install with a C++ compiler")
     args, model = models.args, models.build(name).eval()
-    output = model.decoder.output_projection
+    output, dictionary = model.decoder.output_projection, models.task.source_dictionary
     bias = torch.zeros(output.out_features) if output.bias is None else output.bias.detach()
     # the limit ends sentences, as it does elsewhere
-    bias[models.task.source_dictionary.eos()] = -1e4
+    bias[dictionary.eos()] = -1e4
     output.bias = torch.nn.Parameter(bias)
-    limits = [model.encoder.max_source_positions, model.decoder.max_target_positions]
-    files, sizes = graphs.exported(model, precision)
-    config = {**sizes, "positions": limits}
-    search = BeamSearch(files, config, args.threads, engine == "graph")
+    arrays, sizes = weights_of(model, precision)
+    export = Export(sizes, arrays, [dictionary.symbols] * 2, b"")
+    engine = NativeEngine(library, export, args.threads)
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
 
     def translate() -> set[int]:
-        found = search.search(sources, args.beam, 1.0, 0, args.length)
+        found = engine.search(sources, args.beam, 1.0, args.length, [[]] * len(sources))
         return {len(tokens) for hypotheses in found for _, tokens in hypotheses}
 
     return translate

@@ -7,18 +7,18 @@ from statistics import median
 import sentencepiece
 from measuring import alternate
 from results import number
-from systems import converted, engines
+from systems import converted
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.runtime import ExportedModel
 from resmlp_mt.text.lines import read_text
+from resmlp_mt_runtime import Model
 
 # from a line, and the number of tokens to write (0: no limit), to the number of tokens
 Translate = Callable[[str, int], int]
 
 
-def ours(args, engine: str) -> Translate:
-    exported = ExportedModel(args.folder, args.threads, engine == "graph")
+def ours(args) -> Translate:
+    exported = Model(args.folder, "native", args.threads)
 
     def translate(line: str, length: int) -> int:
         ((best, *_),) = exported.stream([line], beam=args.beam)
@@ -49,8 +49,7 @@ def by_line(args) -> dict:
     if args.ctranslate2 and not (args.transformer and args.data):
         raise UserError("--ctranslate2: give --transformer and --data, too")
     name = args.folder.name
-    labels = {"native": f"{name}, native", "graph": name}
-    systems = {labels[engine]: ours(args, engine) for engine in engines()}
+    systems = {f"{name}, native": ours(args)}
     systems |= {f"CTranslate2 {p}": theirs(args, p) for p in args.ctranslate2}
     lines = [line for line in read_text(args.input) if line.strip()][: args.sentences]
     first, *_ = systems.values()

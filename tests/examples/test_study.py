@@ -43,9 +43,8 @@ def call(tmp_path, monkeypatch, file):
 
 
 @pytest.mark.soak
-def test_the_study(tmp_path, monkeypatch, native_wheel, call):
+def test_the_study(tmp_path, monkeypatch, call):
     """On 200 sentences, with layers of 16 channels."""
-    monkeypatch.setenv("PYTHONPATH", str(native_wheel))
     sizes = {"train": 200, "valid.a": 10, "test.a": 12, "test.b": 10}
     for split, pairs in grammar.generate(1, sizes).items():
         write_pairs(tmp_path, split, ("en", "fr"), pairs)

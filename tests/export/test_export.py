@@ -1,4 +1,4 @@
-"""An exported model translates as PyTorch does, whatever it is made of."""
+"""The folder that `resmlp-mt export` writes, and what it says of it."""
 
 import copy
 import re
@@ -10,60 +10,19 @@ from unittest import mock
 
 import hostile_lines
 import numpy as np
-import onnx
 import pytest
 import torch
-from exported_models import LINES, SHARED, apart, random_model, saved_model, sentences, with_model
+from exported_models import LINES, SHARED, random_model, saved_model, sentences, with_model
 from fairseq.data.indexed_dataset import make_builder
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.errors import UserError
-from resmlp_mt.export.folder import export, substitutions
-from resmlp_mt.export.graphs import exported
-from resmlp_mt.export.runtime import WEIGHTS, ExportedModel, read_arrays
+from resmlp_mt.export.folder import export
 from resmlp_mt.export.verification import verify
-from resmlp_mt.export.weights import quantize
+from resmlp_mt.export.weights import quantize, weights_of
 from resmlp_mt.files import _own_name
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.lines import one_line
-from resmlp_mt.text.normalise import Normaliser
-
-TYPOGRAPHY = ["„Ja“ – sagt ‚er‘ …", "12 %", "5\u00a0000\u00a0; « oui »", "a\u00adb (c ) ``d''"]
-TYPOGRAPHY += ['Er sagte: "Ja."', "„Ja.“ Dann", "«\u00a0Oui\u00a0»"]
-
-
-# the norm, and whether embeddings are shared, alternate over the kinds of mixing
-KINDS = [("linear", 1), ("linear", 4), ("toeplitz", 1), ("gated", 4), ("none", 1)]
-CASES = [
-    (kind, heads, ("affine", "layernorm")[(i + j) % 2], bool(j))
-    for i, (kind, heads) in enumerate(KINDS)
-    for j in range(2)
-]
-
-
-@pytest.mark.parametrize("kind, heads, norm, tied", CASES)
-def test_same_translations(plain, tmp_path, kind, heads, norm, tied):
-    model, _ = random_model(
-        plain.options.data,
-        token_mixing=kind,
-        token_mixing_heads=heads,
-        normalization=norm,
-        **(SHARED if tied else {}),
-        token_positional_embeddings=kind == "none",
-        decoder_learned_pos=tied,
-    )
-    theirs = with_model(plain.translator, model, beam=4)
-    sources = sentences(theirs)
-    export(theirs, tmp_path / "out", "float32")
-    exported, lengths = ExportedModel(tmp_path / "out", threads=1, graph=True), []
-    for beam, lenpen in ((1, 0.6), (4, 0.6), (8, 1.4)):
-        expected = with_model(plain.translator, model, beam, lenpen).nbest(sources)
-        ours = exported.search(sources, beam=beam, lenpen=lenpen, nbest=beam)
-        other, gap = apart(ours, expected)
-        # one of a thousand decisions may be a tie but for rounding
-        assert other <= 1 and gap < 1e-4
-        lengths += [len(hypothesis.pieces) for one in ours for hypothesis in one]
-    assert max(lengths) > 16 or kind == "none"  # past the first room of the memory
+from resmlp_mt_runtime import Model
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +34,6 @@ def plain(tmp_path_factory):
     return SimpleNamespace(options=options, translator=translator, out=folder / "out")
 
 
-def test_any_batch(plain):
-    """A sentence has the same translation alone and among others, in any order."""
-    exported = ExportedModel(plain.out, threads=1)
-    lines = [*LINES, "", "red dog", *LINES[::-1], "  "]
-    together = exported.translate(lines)
-    assert together == [exported.translate([line], max_tokens=1)[0] for line in lines]
-    assert together[4] == together[-1] == ""
-    assert len({*together}) == len({*LINES}) + 2
-    assert list(exported.stream(iter(lines)))[5][0].text == together[5]
-
-
 def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
     """float32 is compared for rounding, less for whether it is another model."""
     for limit, precision in (("ROUNDING", "float32"), ("OTHER", "int8"), ("OTHER", "float16")):
@@ -94,26 +42,10 @@ def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
             export(plain.translator, tmp_path / "out", precision)
     assert not list(tmp_path.iterdir())
     export(plain.translator, tmp_path / "out", "int8")
-    model, _ = random_model(plain.options.data, normalization="layernorm")
-    other = with_model(plain.translator, model, beam=4)
+    model, _ = random_model(plain.options.data, token_mixing="gated")
+    other = with_model(plain.translator, model)
     with pytest.raises(UserError, match="differs from PyTorch .*: float32 may help"):
         verify(other, tmp_path / "out", "int8")
-
-
-@pytest.mark.parametrize("precision", ["int8", "float16"])
-def test_smaller(plain, tmp_path, precision):
-    """Rounding to 8 or 11 bits: neither nothing nor another model."""
-    export(plain.translator, tmp_path / "out", precision)
-    sources = sentences(plain.translator)
-    smaller, whole = (
-        ExportedModel(folder, 1, graph=True).search(sources)
-        for folder in (tmp_path / "out", plain.out)
-    )
-    _, gap = apart(smaller, whole)
-    assert 1e-6 < gap < (0.2 if precision == "int8" else 0.02)
-    sizes = [(f / WEIGHTS).stat().st_size for f in (tmp_path / "out", plain.out)]
-    assert sizes[0] < 0.6 * sizes[1]
-    assert all(ExportedModel(tmp_path / "out").translate(LINES))
 
 
 def test_int8_does_not_saturate_without_vnni():
@@ -127,38 +59,32 @@ def test_int8_does_not_saturate_without_vnni():
     assert np.abs(rounded).max() > 90
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_a_step_is_lean(plain, precision):
-    """The published model has as many layers; what reads arrays alone is done at loading."""
-    model, _ = random_model(plain.options.data, token_mixing="gated", decoder_layers=3, **SHARED)
-    files, sizes = exported(model, precision)
-    step = onnx.load_from_string(files["step.onnx"])
-    known = {array.name for array in step.graph.initializer}
-    for node in step.graph.node:
-        if known.issuperset(node.input):
-            known.update(node.output)
-    assert sum(not known.issuperset(node.output) for node in step.graph.node) <= 67
-    assert [node.op_type for node in step.graph.node].count("Transpose") == 1
-    # one embedding, which is the output layer
-    table = [model.encoder.embed_tokens.embedding_dim, len(model.encoder.dictionary)]
-    arrays = read_arrays(files[WEIGHTS])
-    assert [name for name, x in arrays.items() if list(x.shape) == table] == [
-        "decoder.output.weight"
-    ]
-    assert [name for name, _ in sizes["embeddings"]] == ["decoder.output"] * 2
+@pytest.mark.parametrize("tied", [False, True])
+def test_equal_matrices_are_stored_once(plain, tied):
+    model, _ = random_model(plain.options.data, **(SHARED if tied else {}))
+    weights, sizes = weights_of(model, "int8")
+    table = (model.encoder.embed_tokens.embedding_dim, len(model.encoder.dictionary))
+    stored = [name for name, array in weights.items() if array.shape == table]
+    names = [] if tied else ["encoder.embedding", "decoder.embedding"]
+    assert sorted(stored) == sorted(f"{name}.weight" for name in [*names, "decoder.output"])
+    assert [name for name, _ in sizes["embeddings"]] == (names or ["decoder.output"] * 2)
+    total = sum(array.nbytes for array in weights.values())
+    assert total < 0.6 * sum(array.nbytes for array in weights_of(model, "float32")[0].values())
 
 
-def test_the_file_of_the_weights(plain):
-    """Other programs read it: the library of the format, and onnx the graphs beside it."""
-    stored = read_arrays((plain.out / WEIGHTS).read_bytes())
-    for side in ("encoder", "step"):
-        path = plain.out / f"{side}.onnx"
-        onnx.checker.check_model(str(path))
-        loaded = onnx.load(str(path)).graph.initializer
-        arrays = {x.name: onnx.numpy_helper.to_array(x) for x in loaded if x.name in stored}
-        assert len(arrays) > 9
-        for name, x in arrays.items():
-            assert np.array_equal(x, stored[name])
+def test_the_command(plain, tmp_path, capsys):
+    """What it says, and the search that it stores: that of the training, if there was one."""
+    data = shutil.copytree(plain.options.data, tmp_path / "data")
+    checkpoint = shutil.copyfile(plain.options.paths[0], tmp_path / "model.pt")
+    (tmp_path / "search.json").write_text('{"lenpen": 1.2}')
+    (tmp_path / "text").write_text("\n".join(["", *LINES]) + "\n")
+    words = ["export", checkpoint, "--data", data, "--out", tmp_path / "out"]
+    assert main([*map(str, words), "--verify", str(tmp_path / "text")]) == 0
+    said = r"0\.\d MB, float32\n4 of 4 sentences are translated as by PyTorch\n"
+    assert re.search(said, capsys.readouterr().out)
+    assert "beam 4, length penalty 1.2" in (tmp_path / "out" / "README.md").read_text()
+    stored = Model(tmp_path / "out").config["search"]
+    assert (stored["beam"], stored["lenpen"], stored["no_repeat_ngram_size"]) == (4, 1.2, 0)
 
 
 @pytest.mark.parametrize("where", ["beside", "of a run", "given"])
@@ -202,7 +128,7 @@ def test_what_a_killed_export_has_left_is_removed(plain, tmp_path):
     with mock.patch("os.getpid", return_value=10**8):  # there is no such process
         stale = Path(_own_name(str(tmp_path / "out")))
     stale.mkdir()
-    (stale / "encoder.onnx").touch()
+    (stale / "spm.model").touch()
     export(plain.translator, tmp_path / "out", "float32")
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
@@ -211,17 +137,10 @@ def test_normalised_text(tmp_path):
     """Lines with what the normaliser changes are split as `resmlp-mt translate` splits them."""
     options = saved_model(tmp_path, normalise=True)
     export(Translator(options), tmp_path / "out", "float32")
-    exported, settings = ExportedModel(tmp_path / "out"), options.text
-    lines = [*TYPOGRAPHY, *hostile_lines.FIXED]
-    for line in lines:
+    exported, settings = Model(tmp_path / "out"), options.text
+    for line in [*hostile_lines.FIXED, "„Ja“ – sagt ‚er‘ …", "« oui »", 'Er sagte: "Ja."']:
         assert exported.pieces(line) == settings.encode_source(line), ascii(line)
-    for language in ("de", "de_AT", "fr", "zh"):
-        rules, normaliser = substitutions(language), Normaliser(language)
-        for line in (line + end for line in lines for end in ("", " ", "\r", "\x07 ")):
-            text = line
-            for pattern, replacement in rules:
-                text = re.sub(pattern, replacement, text)
-            assert one_line(text) == normaliser(line), ascii(line)
+    assert exported.pieces("„Ja“") == exported.pieces('"Ja"')
 
 
 def test_what_cannot_be_exported(plain, tmp_path):
@@ -234,11 +153,13 @@ def test_what_cannot_be_exported(plain, tmp_path):
         assert "\n" not in str(error.value) and sorted(tmp_path.iterdir()) == before
 
     for message, options in (
-        ("--activation-fn", {"activation_fn": "relu_squared"}),
-        ("the token mixing ConvTokenMixing cannot be exported", {"token_mixing": "conv"}),
+        ("only models with --activation-fn relu", {"activation_fn": "relu_squared"}),
+        ("only models with --token-mixing linear, toeplitz", {"token_mixing": "conv"}),
+        ("only models with --token-mixing linear, toeplitz", {"token_mixing": "none"}),
+        ("only models with --normalization affine", {"normalization": "layernorm"}),
     ):
         model, _ = random_model(plain.options.data, **options)
-        refused(message, with_model(plain.translator, model, 4))
+        refused(message, with_model(plain.translator, model))
     other = copy.copy(plain.translator)
     other.models = [torch.nn.Linear(2, 2)]
     refused("model.pt is a checkpoint of another model", other)

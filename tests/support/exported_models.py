@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 from fairseq.data import Dictionary
 from helpers import model_options, randomize_
@@ -19,9 +20,19 @@ from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt_runtime import native
+from resmlp_mt_runtime.folder import SEARCH
 from resmlp_mt_runtime.pieces import NFC, Subwords
 
+ENGINES = [
+    "numpy",
+    pytest.param(
+        "native",
+        marks=pytest.mark.skipif(not native.load_library(), reason="the library is not built"),
+    ),
+]
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
+BYTES = ["<0x41>", "<0x42>", "<0x43>"]  # pieces of the dictionary that spell bytes
 LINES = [
     "the red dog runs in the park and the cat sits on the old wall",
     "A man, who sings; walks home with 12 green bags - slowly!",
@@ -30,7 +41,7 @@ LINES = [
 ]
 
 
-def random_model(data: Path, **options):
+def random_model(data: Path, std: float = 0.3, **options):
     """A model with random weights, and its complete options."""
     torch.manual_seed(0)
     dictionary = Dictionary.load(str(data / "dict.en.txt"))
@@ -38,15 +49,15 @@ def random_model(data: Path, **options):
     limits = {"max_source_positions": 40, "max_target_positions": 40}
     args = model_options(**{**limits, **options})
     model = ResMLPModel.build_model(args, task)
-    randomize_(model)
+    randomize_(model, std)
     return model.eval(), args
 
 
-def with_model(translator: Translator, model, beam: int, lenpen: float = 0.6) -> Translator:
-    """The translator of another *model*. Loading one from a file takes fairseq a second."""
+def with_model(translator: Translator, model, beam: int = 4, **search) -> Translator:
+    """The translator of another *model* and *search*. Loading one from a file takes a second."""
     other = copy.copy(translator)
-    other.options = replace(translator.options, beam=beam, nbest=beam)
-    generation = Namespace(beam=beam, lenpen=lenpen, max_len_a=0, max_len_b=other.options.max_len_b)
+    other.options = replace(translator.options, beam=beam, nbest=beam, **search)
+    generation = Namespace(**{name: getattr(other.options, name) for name in SEARCH})
     model.prepare_for_inference_(Namespace(generation=generation))
     other.models, other.generator = [model], translator.task.build_generator([model], generation)
     return other
@@ -61,6 +72,8 @@ def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptio
     pieces = Subwords(spm).processor
     for number in range(1, len(pieces)):
         dictionary.add_symbol(pieces.id_to_piece(number))
+    for piece in BYTES:
+        dictionary.add_symbol(piece)
     for language in ("en", "de"):
         dictionary.save(str(data / f"dict.{language}.txt"))
     TextSettings("en", "de", normalise, spm, NFC).save(data)
@@ -78,7 +91,7 @@ def change_file(folder: Path, name: str, change):
     (folder / name).write_bytes(data)
     if name != "config.json":
         config = json.loads((folder / "config.json").read_text())
-        config["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        config["files"][name] = hashlib.sha256(data).hexdigest()
         (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -101,18 +114,27 @@ def changed_weights(change):
 
 
 def sentences(model):
-    """Subwords of many lengths, one past the first slots, and one of nothing but unknown words."""
+    """Subwords of many lengths, some bytes, and nothing but unknown words."""
     found = [model.pieces(line) for line in LINES]
-    return [*found, found[0][:1], found[1][:7], found[2][3:12], ["?!"] * 3]
+    return [*found, found[0][:1], found[1][:7], BYTES[:1] + found[2][3:12], ["?!"] * 3]
+
+
+def found_by(engine, sources, **options):
+    """The n best of each source, by a Translator or a Model; none of those without scores."""
+    found = {
+        i: best for part in engine.translations(sources, **options) for i, best in part.items()
+    }
+    return [found.get(i, []) for i in range(len(sources))]
 
 
 def apart(ours, theirs):
-    """How many sentences have other hypotheses, and how far scores are apart in the rest."""
+    """How many sentences have other hypotheses, and how far scores are apart in the rest, relative
+    to those above 1."""
     other, gaps = 0, [0.0]
     for some, others in zip(ours, theirs, strict=True):
         assert len(some) == len(others)
         if [a.text for a in some] == [one_line(b.text) for b in others]:
-            gaps += [abs(a.score - b.score) for a, b in zip(some, others)]
+            gaps += [abs(a.score - b.score) / max(1, abs(b.score)) for a, b in zip(some, others)]
         else:
             other += 1
     return other, np.max(gaps)

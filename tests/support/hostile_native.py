@@ -1,17 +1,19 @@
-"""Give the native runtime what hostile folders would give it: ``hostile_native.py FOLDER ...``.
+"""Give the library what hostile folders and callers would: ``... LIBRARY FOLDER ...``.
 
-Run under AddressSanitizer by test_native.py. Each array and each number is changed in turn; the
-native runtime refuses it, or translates.
+Run under AddressSanitizer by test_engines.py. Each array, each number of config.json and each
+option is changed in turn; it is refused, or the library translates.
 """
 
-import json
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
-from resmlp_mt_native import NativeSearch
 
-SOURCES = [[7, 9, 8, 4, 11, 2], [5, 2], [6, 4, 2]]
+from resmlp_mt_runtime import Model, UserError, folder, model, native
+
+SOURCES = [["a", "▁the", "▁"], ["x"], ["▁red", "▁dog"]]
+SEARCH = {"beam": 4, "lenpen": 1.0, "max_len_a": 0.5, "max_len_b": 9, "no_repeat_ngram_size": 2}
 
 
 def other_arrays(x):
@@ -20,7 +22,8 @@ def other_arrays(x):
     yield from (np.delete(x, 0, axis) for axis in range(x.ndim))
     yield from (np.take(x, [0], axis) for axis in range(x.ndim))
     yield from (x.ravel(), x[None], x[:0], x.T, x[::-1], x.copy("F"), x.astype(np.float64))
-    yield from (x.astype(np.int8), x.astype(np.float32) * 1e38, x.astype(np.float32) * np.nan)
+    with np.errstate(all="ignore"):
+        yield from (x.astype(np.int8), (x * 1e38).astype(x.dtype), (x * np.nan).astype(x.dtype))
 
 
 def other_numbers(n):
@@ -31,7 +34,7 @@ def variants(value):
     """*value* with one array or number changed, or with an entry less."""
     if isinstance(value, np.ndarray):
         yield from other_arrays(value)
-    elif type(value) is int:
+    elif type(value) in (int, float):
         yield from other_numbers(value)
     elif isinstance(value, (list, tuple)):
         for i, entry in enumerate(value):
@@ -42,29 +45,35 @@ def variants(value):
             yield from ({**value, name: other} for other in variants(entry))
 
 
-def main(folders):
+def main(library, *folders):
     refused = translated = 0
-    for folder in folders:
-        sys.path.insert(0, folder)
-        from runtime import WEIGHTS, read_arrays
-
-        config = json.loads(Path(folder, "config.json").read_text())
-        made = read_arrays(Path(folder, WEIGHTS).read_bytes()), config
-        asked = SOURCES, 4, 1.0, 9, 1
-        right = NativeSearch(*made)
-        for given, wanted in [
-            *((given, asked) for given in variants(made)),
-            *((None, wanted) for wanted in variants(asked)),
-        ]:
+    loaded = native.load_library(Path(library).parent)
+    for path in folders:
+        right = folder.read_export(path)
+        arrays = {name: x.copy() for name, x in right.arrays.items()}
+        tried = [*((v, SEARCH) for v in variants((right.config, arrays)))]
+        tried += [(None, search) for search in variants(SEARCH)]
+        for given, search in tried:
+            config, changed = given or (right.config, arrays)
             try:
-                engine = NativeSearch(*given) if given else right
-                found = engine.search(*wanted)
-            except Exception:
+                folder.check_config(config)
+                folder.check_arrays(changed, config)
+                export = right._replace(config=config, arrays=changed)
+                with (
+                    mock.patch.object(model, "read_export", return_value=export),
+                    mock.patch.object(model, "load_library", return_value=loaded),
+                ):
+                    engine = Model(path, "native", threads=1)
+                found = list(engine.translations(SOURCES, [["▁red"], [], ["a"]], **search))
+                engine.score_pieces(SOURCES, SOURCES)
+            except UserError as error:
+                assert "\n" not in str(error) and len(str(error)) < 300, error
                 refused += 1
                 continue
-            assert all(len(tokens) <= wanted[3] for some in found for _, tokens in some)
+            most = config["positions"][1] - 1
+            assert all(len(o.pieces) <= most for part in found for b in part.values() for o in b)
             translated += 1
     print(f"{refused} refused, {translated} translated")
 
 
-main(sys.argv[1:])
+main(*sys.argv[1:])

@@ -9,6 +9,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import LENPEN, TEXT
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import TextSettings
+from resmlp_mt_runtime.folder import SEARCH
 
 
 @dataclass
@@ -22,7 +23,8 @@ class SearchOptions:
     lenpen: float = LENPEN
     nbest: int = 1
     max_len_a: float = 0.0  # a translation has at most A x source + B tokens
-    max_len_b: int = 10_000  # by default, and at most, as many as it has positions
+    max_len_b: int = 200
+    no_repeat_ngram_size: int = 0
     max_tokens: int = 4096  # source tokens per batch, padding included
     fp16: bool = False
     cpu: bool = False
@@ -52,7 +54,7 @@ class SearchOptions:
 
     def source(self) -> dict:
         """What translations by these options are made from, beside the text: see ``source_of``."""
-        names = ["beam", "lenpen", "nbest", "max_len_a", "max_len_b", "fp16"]
+        names = [*SEARCH, "nbest", "fp16"]
         return {
             "model": [sha256_of(path) for path in self.paths],
             "subwords": sha256_of(self.text.subword_model),

@@ -25,6 +25,7 @@ from resmlp_mt.pipeline.translate.driver import Hypothesis
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.plugin import check_registered, register, register_user_dir
 from resmlp_mt.search.beam_search import NotFinite
+from resmlp_mt_runtime.folder import SEARCH
 
 Sentence = list[str]  # its pieces
 
@@ -46,8 +47,7 @@ class Translator:
         self.models, self.task = _load_models(options)
         self.settings = options.text.reading(self.task.cfg.source_lang)
         _check_subwords(options, self.task.source_dictionary)
-        names = ("beam", "lenpen", "max_len_a", "max_len_b")
-        generation = GenerationConfig(**{name: getattr(options, name) for name in names})
+        generation = GenerationConfig(**{name: getattr(options, name) for name in SEARCH})
         for model in self.models:
             model.eval()
             if options.fp16:
@@ -70,30 +70,38 @@ class Translator:
         dictionary = self.task.source_dictionary
         return dictionary.index(piece) != dictionary.unk()
 
-    def translations(self, sources: Sequence[Sentence]) -> Iterator[dict[int, list[Hypothesis]]]:
-        """The n best of each source by its index, batch by batch."""
+    def translations(
+        self, sources: Sequence[Sentence], prefixes: Sequence[Sentence] = ()
+    ) -> Iterator[dict[int, list[Hypothesis]]]:
+        """The n best of each source by its index, batch by batch; each begins with its prefix, if
+        there are *prefixes*."""
         lengths = [len(source) + 1 for source in sources]  # the end of sentence counts
         for batch in by_length(lengths, self.options.max_tokens):
             # the limit A x source + B is the batch's: with A, each length is searched by itself
             for _, group in groupby(batch, lambda i: self.options.max_len_a and lengths[i]):
                 alike = list(group)
-                yield dict(zip(alike, self.nbest([sources[i] for i in alike])))
+                begin = [prefixes[i] for i in alike] if prefixes else ()
+                yield dict(zip(alike, self.nbest([sources[i] for i in alike], begin)))
 
-    def nbest(self, batch: Sequence[Sentence]) -> list[list[Hypothesis]]:
+    def nbest(
+        self, batch: Sequence[Sentence], prefixes: Sequence[Sentence] = ()
+    ) -> list[list[Hypothesis]]:
         """At most ``nbest`` hypotheses for each sentence, the best first.
 
         A sentence whose scores are not finite has none, and does not affect the others.
         """
         try:
-            results = self.search(batch)
+            results = self.search(batch, prefixes)
         except (NotFinite, AssertionError):  # fairseq asserts that each has a hypothesis
-            return [self.nbest([one])[0] for one in batch] if len(batch) > 1 else [[]]
-        longest = max(map(len, batch)) + 1
-        most = int(self.options.max_len_a * longest + self.options.max_len_b)
-        most = min(most, self.generator.max_len - 1)
-        return [self._read(hypotheses[: self.options.nbest], most) for hypotheses in results]
+            if len(batch) == 1:
+                return [[]]
+            each = range(len(batch))
+            return [self.nbest(batch[i : i + 1], prefixes[i : i + 1])[0] for i in each]
+        return [self._read(hypotheses[: self.options.nbest]) for hypotheses in results]
 
-    def search(self, batch: Sequence[Sentence]) -> list[list[dict]]:
+    def search(
+        self, batch: Sequence[Sentence], prefixes: Sequence[Sentence] = ()
+    ) -> list[list[dict]]:
         """fairseq's hypotheses for each sentence, the best first."""
         dictionary = self.task.source_dictionary
         tokens = [
@@ -103,8 +111,9 @@ class Translator:
         sample = dataset.collater(list(map(dataset.__getitem__, range(len(dataset)))))
         if self.device.type == "cuda":
             sample = move_to_cuda(sample, self.device)
+        given = {"prefix_tokens": self._prefixes(prefixes, sample["id"])} if prefixes else {}
         try:
-            results = self.task.inference_step(self.generator, self.models, sample)
+            results = self.task.inference_step(self.generator, self.models, sample, **given)
         except torch.OutOfMemoryError:
             raise UserError(
                 f"{self.device}: out of memory with --max-tokens {self.options.max_tokens}: "
@@ -113,15 +122,23 @@ class Translator:
         in_order = dict(zip(sample["id"].tolist(), results, strict=True))
         return [in_order[number] for number in range(len(batch))]
 
-    def _read(self, hypotheses: list[dict], most: int) -> list[Hypothesis]:
-        """The hypotheses, of at most so many tokens, before the first whose score is not finite."""
+    def _prefixes(self, prefixes: Sequence[Sentence], order: torch.Tensor) -> torch.Tensor:
+        """B x T tokens, padded on the right, in the order of the batch."""
+        dictionary = self.task.target_dictionary
+        rows = [
+            torch.tensor([dictionary.index(piece) for piece in prefixes[i]], dtype=torch.long)
+            for i in order.tolist()
+        ]
+        padded = torch.nn.utils.rnn.pad_sequence(rows, True, dictionary.pad())
+        return padded.to(self.device)
+
+    def _read(self, hypotheses: list[dict]) -> list[Hypothesis]:
+        """The hypotheses before the first whose score is not finite."""
         string = self.task.target_dictionary.string
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
         return [
             Hypothesis(
-                string(one["tokens"].int().cpu(), "sentencepiece", **ignored),
-                one["score"].item(),
-                len(one["tokens"]) > most,  # its end counts
+                string(one["tokens"].int().cpu(), "sentencepiece", **ignored), one["score"].item()
             )
             for one in takewhile(lambda one: math.isfinite(one["score"]), hypotheses)
         ]

@@ -1,24 +1,25 @@
-"""The C++ engine's search and its scores of given translations, beside a search that is plain."""
+"""The searches of the engines and their scores of given translations, beside a search that is
+plain."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 import torch
-from exported_models import SHARED, random_model, saved_model, with_model
+from exported_models import ENGINES, SHARED, random_model, saved_model, with_model
 
 from resmlp_mt.export.folder import write_model
-from resmlp_mt.export.runtime import WEIGHTS, read_arrays
 from resmlp_mt.pipeline.translate.translator import Translator
+from resmlp_mt_runtime import UserError, native
+from resmlp_mt_runtime.folder import Export, read_export
+from resmlp_mt_runtime.numpy_engine import NumpyEngine
 
-native = pytest.importorskip("resmlp_mt_native")
-EOS, TOKENS = 2, 93
+EOS, TOKENS = 2, 96
 SOURCES = [[7, 9, 8, 4, 11, 2], [5, 2], [31, 6, 4, 2], [*range(4, 30), 2]]
 MODELS = {
     "gated": dict(token_mixing="gated", token_mixing_heads=4, **SHARED),
-    "linear": dict(token_mixing="linear", normalization="layernorm"),
-    "none": dict(token_mixing="none", token_positional_embeddings=True),
+    "linear": dict(token_mixing="linear"),
+    "toeplitz": dict(token_mixing="toeplitz", token_positional_embeddings=True),
 }
 # tokens of bytes by the source, which has some of them, and by the target
 SPELLING = [np.full(256, -1), np.full(256, -1)]
@@ -31,15 +32,32 @@ def translator(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def both(request, translator, tmp_path_factory):
-    """A model in PyTorch, and in C++."""
+def exported(request, translator, tmp_path_factory):
+    """A model in PyTorch, and its export."""
     model, _ = random_model(translator.options.data, **MODELS[request.param])
     folder = tmp_path_factory.mktemp("engine")
-    write_model(with_model(translator, model, beam=4), model, folder, "float32")
-    config = json.loads((folder / "config.json").read_text())
-    arrays = read_arrays((folder / WEIGHTS).read_bytes())
+    write_model(with_model(translator, model), model, folder, "float32")
     model, _ = random_model(translator.options.data, **MODELS[request.param])  # not folded
-    return model, lambda *spelling: native.NativeSearch(arrays, config, *spelling)
+    return model, read_export(folder)
+
+
+@pytest.fixture(params=ENGINES)
+def both(request, exported):
+    """A model in PyTorch, and a function that makes an engine, perhaps with a spelling of bytes."""
+    model, export = exported
+
+    def engine(spelling=((), ()), threads=2):
+        tokens = [[f"t{i}" for i in range(TOKENS)] for _ in spelling]
+        for side, of_bytes in zip(tokens, spelling):
+            for byte, token in enumerate(of_bytes):
+                if token >= 0:
+                    side[token] = f"<0x{byte:02X}>"
+        made = Export(export.config, export.arrays, tokens, b"")
+        if request.param == "numpy":
+            return NumpyEngine(made)
+        return native.NativeEngine(native.load_library(), made, threads)
+
+    return model, engine
 
 
 @torch.no_grad()
@@ -99,45 +117,43 @@ def test_search(both, number):
     asked = dict(case)
     spelling = asked.pop("spelling", None)
     engine = make_engine(*[spelling] if spelling else [])
-    found = engine.search(SOURCES, beam, lenpen, limit, 2, **asked)
-    prefixes = asked.get("prefixes", [[]] * len(SOURCES))
+    prefixes, ngram = asked.get("prefixes", [[]] * len(SOURCES)), asked.get("no_repeat_ngram", 0)
+    found = engine.search(SOURCES, beam, lenpen, limit, prefixes, ngram)
     for source, prefix, hypotheses in zip(SOURCES, prefixes, found, strict=True):
-        expected = plain_search(
-            model, source, beam, lenpen, limit, prefix, asked.get("no_repeat_ngram", 0), spelling
-        )
+        expected = plain_search(model, source, beam, lenpen, limit, prefix, ngram, spelling)
         assert len(hypotheses) == len(expected) > 0
         for (score, tokens), (right, other) in zip(hypotheses, expected):
             assert math.isclose(score, right, rel_tol=1e-5)
-            assert tokens.tolist() == other
+            assert tokens == other
 
 
 def test_scores_of_given_translations(both):
     model, make_engine = both
     engine = make_engine(SPELLING)  # what is given is never banned
     targets = [[24, 24, 9, 24, 9, 24, 9], [], [5], [3, 0, 92, 77]]
-    for source, target, scores in zip(SOURCES, targets, engine.score(SOURCES, targets, 3)):
+    for source, target, scores in zip(SOURCES, targets, engine.score(SOURCES, targets)):
         [right] = log_probabilities(model, source, [target])
         right = right[np.arange(len(target) + 1), [*target, EOS]]
-        assert scores.shape == right.shape and np.abs(scores - right).max() < 1e-4
-    found = [hypotheses[0] for hypotheses in engine.search(SOURCES, 2, 0.7, 9, 1)]
-    scored = engine.score(SOURCES, [tokens for _, tokens in found], 1)
+        assert len(scores) == len(right) and np.abs(scores - right).max() < 1e-4
+    found = [hypotheses[0] for hypotheses in engine.search(SOURCES, 2, 0.7, 9, PREFIXES, 0)]
+    scored = engine.score(SOURCES, [tokens for _, tokens in found])
     for (score, _), scores in zip(found, scored, strict=True):
-        assert math.isclose(score, scores.sum() / len(scores) ** 0.7, rel_tol=1e-5)
+        assert math.isclose(score, sum(scores) / len(scores) ** 0.7, rel_tol=1e-5)
 
 
 def test_a_search_in_which_all_is_banned_ends(both):
     """Even n-grams of one token, of which a long translation has none left."""
     _, make_engine = both
-    [hypotheses] = make_engine().search([SOURCES[0]], 40, 0.0, 39, 1, no_repeat_ngram=1)
+    [hypotheses] = make_engine().search([SOURCES[0]], 40, 0.0, 39, [[]], 1)
     assert hypotheses and all(len(set(tokens)) == len(tokens) for _, tokens in hypotheses)
     others = [token for token in range(TOKENS) if token not in (1, EOS)]
     spelling = [[-1] * 256, [*others, *[-1] * (256 - len(others))]]
-    assert make_engine(spelling).search([SOURCES[0]], 2, 0.0, 9, 1) == [[]]
+    assert make_engine(spelling).search([SOURCES[0]], 2, 0.0, 9, [[]], 0) == [[]]
 
 
+@pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
 def test_a_library_of_another_version(monkeypatch):
     """It is refused when it is loaded: it would read elsewhere."""
-    native.load_library()
     monkeypatch.setattr(native, "Request", native.Norm)
-    with pytest.raises(ImportError, match="another version"):
+    with pytest.raises(UserError, match="not the library of this version"):
         native.load_library()

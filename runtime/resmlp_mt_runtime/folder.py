@@ -1,0 +1,234 @@
+"""What an exported folder is: data that two engines read, checked before they do.
+
+config.json, weights.safetensors, spm.model, source.txt, target.txt, README.md: no program.
+"""
+
+import hashlib
+import json
+import math
+import mmap
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from resmlp_mt_runtime.errors import UserError
+
+FORMAT = 4
+CONFIG, WEIGHTS, SUBWORDS, DICTIONARIES = (
+    "config.json",
+    "weights.safetensors",
+    "spm.model",
+    ("source.txt", "target.txt"),
+)
+FILES = (WEIGHTS, SUBWORDS, *DICTIONARIES)  # of which config.json has the digests
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]  # the first tokens of every fairseq dictionary
+BOS, PAD, EOS, UNKNOWN = range(4)
+SIDES = ("encoder", "decoder")
+EMBEDDINGS = ("encoder.embedding", "decoder.embedding", "decoder.output")  # equal ones are one
+LARGEST = 1 << 24  # of any size
+LARGEST_CONFIG = 1 << 20  # bytes
+
+# Arrays by name; i is a layer, * both sides. Of a side: C channels, F hidden units, H heads of the
+# mixing, N positions, V tokens, T = N (N + 1) / 2; K: two times all channels of all layers of the
+# decoder. A "linear" layer is .weight and .bias, "columns" are .weight alone, each with the .scale
+# of a column in int8. A mixing is A (scale x + shift) + offset, in the decoder without a shift.
+ARRAYS = """
+*.positions               N C     matrix   any              added to the embeddings
+encoder.i.mixing.weights  H N N   matrix   linear           A, by rows
+encoder.i.mixing.weights  H 2N-1  matrix   toeplitz, gated  A by the distance t - s, from 1 - N
+decoder.i.mixing.weights  H T     matrix   linear           rows of A, from the diagonal to the left
+decoder.i.mixing.weights  H N     matrix   toeplitz, gated  A by the distance t - s, from 0
+*.i.mixing.scale          C       vector   any
+encoder.i.mixing.shift    C       vector   any
+*.i.mixing.offset         N C     matrix   any
+*.i.value_gate            C 2C    linear   gated            inputs of the mixing, and their gates
+*.i.output                C C     linear   gated            of mixed values times gates
+decoder.i.query           C C     linear   any              scaled
+decoder.i.attended        C C     linear   any              what follows the cross-attention
+*.i.first                 C F     linear   any              of the feed-forward sublayer
+*.i.second                F C     linear   any
+encoder.keys_values       C K     linear   any              keys, values of layer 0, keys of layer 1
+decoder.output_scale      C       vector   any              of the inputs of decoder.output
+decoder.output            C V     linear   any
+*.embedding               C V     columns  untied           where "embeddings" has this name
+"""
+
+
+# what config.json has: of the source and the target whole numbers, the least of them
+PAIRS = {"vocabulary": 5, "layers": 1, "channels": 1, "hidden": 1, "mixing_heads": 1}
+PAIRS |= {"positions": 2}  # a token and the end
+CHOICES = {
+    "precision": ("float32", "float16", "int8"),
+    "mixing": ("linear", "toeplitz", "gated"),
+    "activation": ("relu", "gelu"),
+    "rule": (None, "nfc"),
+    "normalise": (False, True),
+}
+SEARCH = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")  # as in fairseq
+
+
+class Export(NamedTuple):
+    """The contents of a folder."""
+
+    config: dict[str, Any]
+    arrays: dict[str, np.ndarray]  # in the memory of the file
+    tokens: list[list[str]]  # of the source, of the target
+    subwords: bytes  # SentencePiece's model
+
+
+def read_export(folder: Path) -> Export:
+    """Read a folder that `resmlp-mt export` wrote. Raises a UserError if it is anything else."""
+    folder = Path(folder)
+    try:
+        return _read(folder)
+    except OSError as error:
+        reason = f"{error.filename or folder}: {error.strerror}"
+        raise UserError(f"{reason}: give a folder of resmlp-mt export") from None
+    except UserError as error:
+        raise UserError(f"{folder}: {error}: export the model again") from None
+    except Exception as error:  # a damaged file can raise anything inside a library
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise UserError(f"{folder}: damaged ({reason!r}): export the model again") from None
+
+
+def _read(folder: Path) -> Export:
+    with open(folder / CONFIG, "rb") as file:
+        text = file.read(LARGEST_CONFIG)
+    config = json.loads(text)
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        found = config.get("format") if isinstance(config, dict) else None
+        raise UserError(f"{CONFIG} is of format {found!r}, not {FORMAT}")
+    check_config(config)
+    data = {name: _map(folder / name, config["files"].get(name)) for name in FILES}
+    tokens = [data[name][:].decode("utf-8").split("\n")[:-1] for name in DICTIONARIES]
+    for name, of_side, size in zip(DICTIONARIES, tokens, config["vocabulary"]):
+        if not len(of_side) == len(set(of_side)) == size or of_side[: len(SPECIAL)] != SPECIAL:
+            raise UserError(f"{name} is not a dictionary of {size} tokens")
+    arrays = read_arrays(data[WEIGHTS])
+    check_arrays(arrays, config)
+    return Export(config, arrays, tokens, data[SUBWORDS][:])
+
+
+def _map(path: Path, digest: Any) -> mmap.mmap:
+    """The bytes of a file that has this digest."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path.name} is not a file")
+    with open(path, "rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+            raise UserError(f"{path.name} is not the file that {CONFIG} lists")
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def read_arrays(data) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file by name, without a copy."""
+    types = {"F32": np.float32, "F16": np.float16, "I8": np.int8}
+    data = memoryview(data)
+    begin = 8 + int.from_bytes(data[:8], "little")
+    arrays = {}
+    for name, entry in json.loads(bytes(data[8:begin])).items():
+        if name == "__metadata__":
+            continue
+        start, end = entry["data_offsets"]
+        part, type_ = data[begin + start : begin + end], types.get(entry["dtype"])
+        if not 0 <= start <= end or len(part) != end - start or not type_:
+            raise UserError(f"{WEIGHTS}: {name!r} does not fit")
+        arrays[name] = np.frombuffer(part, type_).reshape(entry["shape"])
+        if list(arrays[name].shape) != entry["shape"]:
+            raise UserError(f"{WEIGHTS}: {name!r} does not fit")
+    return arrays
+
+
+def expected_arrays(config: dict) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Shape and type of each array of a model, by name."""
+    precision, found = config["precision"], {}
+    half = np.float32 if precision == "float32" else np.float16
+    types = {"vector": np.float32, "matrix": half, "linear": precision, "columns": precision}
+    embedded = {name for name, _ in config["embeddings"]}
+
+    def add(name: str, kind: str, shape: tuple[int, ...]) -> None:
+        parts = {"": (shape, types[kind])}
+        if kind in ("linear", "columns"):
+            parts = {".weight": parts[""]}
+            if kind == "linear":
+                parts[".bias"] = shape[-1:], np.float32
+            if precision == "int8":
+                parts[".scale"] = shape[-1:], np.float32
+        found.update({name + part: (size, np.dtype(t)) for part, (size, t) in parts.items()})
+
+    for line in ARRAYS.strip().split("\n"):
+        pattern, letters, kind, models = re.split("  +", line)[:4]
+        for side, name in enumerate(SIDES):
+            c, f, h, n, v = (
+                config[size][side]
+                for size in ("channels", "hidden", "mixing_heads", "positions", "vocabulary")
+            )
+            sizes = {"C": c, "F": f, "H": h, "N": n, "V": v, "2C": 2 * c, "2N-1": 2 * n - 1}
+            sizes |= {"T": n * (n + 1) // 2, "K": 2 * config["layers"][1] * config["channels"][1]}
+            of_side = pattern.replace("*", name)
+            if not of_side.startswith(name) or not (
+                of_side in embedded
+                if models == "untied"
+                else models == "any" or config["mixing"] in models.split(", ")
+            ):
+                continue
+            shape = tuple(sizes[letter] for letter in letters.split())
+            for layer in range(config["layers"][side]) if ".i." in of_side else [0]:
+                add(of_side.replace(".i.", f".{layer}."), kind, shape)
+    return found
+
+
+def check_arrays(arrays: dict[str, np.ndarray], config: dict) -> None:
+    """Name an array that is missing, that nobody reads, or of another shape or type."""
+    expected = expected_arrays(config)
+    for name in sorted(expected.keys() | arrays.keys()):
+        if name not in arrays:
+            raise UserError(f"{WEIGHTS} has no {name}")
+        if name not in expected:
+            raise UserError(f"{WEIGHTS}: nobody reads {name!r}")
+        (shape, type_), found = expected[name], arrays[name]
+        if (found.shape, found.dtype) != (shape, type_):
+            is_ = f"{list(found.shape)} of {found.dtype}"
+            raise UserError(f"{WEIGHTS}: {name} is {is_}, not {list(shape)} of {type_}")
+
+
+def check_config(config: dict) -> None:
+    """Refuse values that no export has; those of "search" are the engine's to check."""
+
+    def check(right: bool, name: str) -> None:
+        if not right:
+            raise UserError(f"{CONFIG}: {name!r} is missing or wrong")
+
+    def is_size(value, least: int = 1) -> bool:
+        return type(value) is int and least <= value < LARGEST
+
+    for name, least in PAIRS.items():
+        pair = config.get(name)
+        check(isinstance(pair, list) and [is_size(x, least) for x in pair] == [True] * 2, name)
+    for name, choices in CHOICES.items():
+        check(name in config and config[name] in choices, name)
+    check(isinstance(config.get("files"), dict), "files")
+    names = config.get("languages")
+    check(isinstance(names, list) and [type(x) for x in names] == [str] * 2, "languages")
+    check(isinstance(config.get("search"), dict), "search")
+    check(config["search"].keys() == set(SEARCH), "search")
+    channels, heads = config["channels"], config.get("heads")
+    embeddings: Any = config.get("embeddings")
+    check(max(config["layers"]) <= 1000, "layers")
+    check(is_size(heads) and channels[1] % heads == 0, "heads")
+    check(not any(c % h for c, h in zip(channels, config["mixing_heads"])), "mixing_heads")
+    check(isinstance(embeddings, list) and len(embeddings) == 2, "embeddings")
+    for side, entry in enumerate(embeddings):
+        check(isinstance(entry, list) and len(entry) == 2, "embeddings")
+        check(entry[0] in EMBEDDINGS[side:], "embeddings")
+        check(type(entry[1]) in (int, float) and math.isfinite(entry[1]), "embeddings")
+    if embeddings[0][0] != EMBEDDINGS[0]:
+        check(channels[0] == channels[1], "embeddings")
+        check(config["vocabulary"][0] == config["vocabulary"][1], "embeddings")
+
+
+def byte_tokens(tokens: list[str]) -> list[int]:
+    """The index of the token that spells each byte, ``<0x00>`` to ``<0xFF>``; -1: there is none."""
+    index = {token: number for number, token in enumerate(tokens)}
+    return [index.get(f"<0x{byte:02X}>", -1) for byte in range(256)]

@@ -1,0 +1,242 @@
+"""A model of an exported folder: text in, text out."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.folder import BOS, EOS, SUBWORDS, UNKNOWN, read_export
+from resmlp_mt_runtime.native import NativeEngine, load_library
+from resmlp_mt_runtime.normalise import normaliser
+from resmlp_mt_runtime.numpy_engine import NumpyEngine
+from resmlp_mt_runtime.pieces import SPACE, Subwords, one_line, without_bytes
+
+Pieces = Sequence[str]
+CHUNK = 512  # lines that are sorted by length together
+OTHER = "export another checkpoint, or without --float16 and --int8"
+# of translations, by their names in fairseq: the least value, whole or not, and the highest
+OPTIONS: dict[str, tuple[float, float]] = {
+    "beam": (1, 1000),
+    "nbest": (1, 1000),
+    "lenpen": (-10.0, 10.0),
+    "max_len_a": (0.0, 1000.0),
+    "max_len_b": (1, 1 << 30),
+    "no_repeat_ngram_size": (0, 1 << 30),
+    "max_tokens": (1, 1 << 30),
+}
+
+
+class Hypothesis(NamedTuple):
+    """Text, its log probability divided by length to the power of the penalty, whether it ended
+    because it had as many tokens as it may, and its pieces."""
+
+    text: str
+    score: float
+    cut: bool
+    pieces: list[str]
+
+
+class Score(NamedTuple):
+    """The score that a search would give a translation, and the log probabilities of its pieces and
+    of its end."""
+
+    score: float
+    pieces: list[str]
+    log_probs: list[float]
+
+
+class Model:
+    """A *folder* that `resmlp-mt export` wrote.
+
+    *engine* is ``native``, the library in C++, or ``numpy``; by default the library where it is
+    built. *threads* are those of the library, by default as many as the process has CPUs. *search*
+    has other defaults than the folder's, by the names of :meth:`translations`. Raises a UserError
+    if the folder is anything else, or an option out of range.
+
+    Attributes:
+        config: the contents of config.json.
+        engine: ``native`` or ``numpy``.
+        limit: tokens of a source that the model reads.
+    """
+
+    def __init__(self, folder, engine: str | None = None, threads: int | None = None, **search):
+        if engine not in (None, "native", "numpy"):
+            raise UserError(f"engine {engine!r}: give native or numpy")
+        export = read_export(folder)
+        self.config, (self._source, self._target) = export.config, export.tokens
+        self.limit = self.config["positions"][0] - 1
+        self._index = [{piece: i for i, piece in enumerate(tokens)} for tokens in export.tokens]
+        self._subwords = Subwords(Path(folder) / SUBWORDS, self.config["rule"])
+        names = self.config["languages"]
+        self._normalise = [normaliser(n) if self.config["normalise"] else str for n in names]
+        self._options = {"nbest": 1, "max_tokens": 4096, "no_repeat_ngram_size": 0}
+        self._options |= self.config["search"] | search
+        try:
+            self._check(self._options)
+        except UserError as error:
+            raise UserError(f"{folder}: {error}") from None
+        library = None if engine == "numpy" else load_library()
+        if library is None and engine == "native":
+            raise UserError("engine native: the library is not built here: install with a compiler")
+        self.engine = "native" if library else "numpy"
+        if library:
+            self._engine: Any = NativeEngine(library, export, threads or count_cpus())
+        else:
+            self._engine = NumpyEngine(export)
+
+    def pieces(self, line: str) -> list[str]:
+        """The pieces of a line of the source; none if it is blank."""
+        return self._subwords.encode(self._normalise[0](line))
+
+    def knows(self, piece: str) -> bool:
+        """Whether the dictionary of the source has it."""
+        return piece in self._index[0]
+
+    def translate(self, lines: Iterable[str], **options) -> list[str]:
+        """The best translation of each line, ``""`` of a blank one; options of :meth:`stream`."""
+        if isinstance(lines, str):
+            raise UserError("pass a list of lines, not one string")
+        return [found[0].text if found else "" for found in self.stream(lines, **options)]
+
+    def stream(
+        self, lines: Iterable[str], prefixes: Iterable[str] = (), **search
+    ) -> Iterator[list[Hypothesis]]:
+        """The translations of each line, the best first, while lines are still read; none of a
+        blank one. Some hundred are read ahead and sorted by length. Each begins with its prefix, if
+        there are *prefixes*. Options as of :meth:`translations`."""
+        begin = (self._subwords.encode(self._normalise[1](prefix)) for prefix in prefixes)
+        number, starts = 0, chain(begin, repeat([]))
+        lines = iter(lines)
+        while chunk := [self.pieces(line) for line in islice(lines, CHUNK)]:
+            found: dict[int, list[Hypothesis]] = {}
+            for batch in self.translations(chunk, list(islice(starts, len(chunk))), **search):
+                found.update(batch)
+            for i, pieces in enumerate(chunk):
+                number += 1
+                if pieces and not found[i]:
+                    raise UserError(f"line {number}: its scores are NaN or infinite: {OTHER}")
+                yield found.get(i, [])
+
+    def translations(
+        self, sources: Sequence[Pieces], prefixes: Sequence[Pieces] | None = None, **search
+    ) -> Iterator[dict[int, list[Hypothesis]]]:
+        """The translations of the sentences of a batch by their index, the best first, batch by
+        batch; an empty list where the scores are not finite.
+
+        Args:
+            sources: the pieces of each sentence, at most *limit*; nothing is said of empty ones.
+            prefixes: the pieces with which each translation begins.
+            search: beam, lenpen, nbest, max_len_a, max_len_b, no_repeat_ngram_size as of
+                fairseq-generate; max_tokens: source tokens per batch, padding included.
+        """
+        options = {**self._options, **search}
+        self._check(options)
+        a, b, beam = (options[name] for name in ("max_len_a", "max_len_b", "beam"))
+        given = self._indices(0, sources, EOS)
+        starts = self._indices(1, prefixes) if prefixes else [[]] * len(given)
+        for batch in _batches(list(map(len, given)), options["max_tokens"], a != 0):
+            limit = min(int(a * len(given[batch[0]]) + b), self.config["positions"][1] - 1)
+            begin = [starts[i] for i in batch]
+            if (longest := max(map(len, begin))) > limit:
+                raise UserError(f"a prefix has {longest} tokens, a translation at most {limit}")
+            found = self._run(
+                self._engine.search,
+                [given[i] for i in batch],
+                beam,
+                options["lenpen"],
+                limit,
+                begin,
+                options["no_repeat_ngram_size"],
+            )
+            nbest = options["nbest"]
+            yield {
+                i: [self._hypothesis(score, tokens, limit) for score, tokens in best[:nbest]]
+                for i, best in zip(batch, found)
+            }
+
+    def score(self, sources: Iterable[str], targets: Iterable[str], **search) -> list[Score]:
+        """The scores of given translations, line by line; options as of :meth:`translations`."""
+        lines = [list(map(str, side)) for side in (sources, targets)]
+        if len(lines[0]) != len(lines[1]):
+            raise UserError(f"{len(lines[0])} sources, but {len(lines[1])} translations")
+        pieces = [
+            [self._subwords.encode(normalise(line)) for line in side]
+            for normalise, side in zip(self._normalise, lines)
+        ]
+        return self.score_pieces(*pieces, **search)
+
+    def score_pieces(
+        self, sources: Sequence[Pieces], targets: Sequence[Pieces], **search
+    ) -> list[Score]:
+        """As :meth:`score`, of lines in pieces."""
+        options = {**self._options, **search}
+        self._check(options)
+        given, wanted = self._indices(0, sources, EOS), self._indices(1, targets)
+        limits = self.limit + 1, self.config["positions"][1] - 1
+        for number, pair in enumerate(zip(given, wanted), 1):
+            for name, row, most in zip(("source", "translation"), pair, limits):
+                if len(row) > most:
+                    wrong = f"the {name} has more than {most} tokens: shorten it"
+                    raise UserError(f"line {number}: {wrong}")
+            if len(pair[0]) == 1:
+                raise UserError(f"line {number}: the source is blank: leave it out")
+        found: dict[int, list[float]] = {}
+        for batch in _batches(list(map(len, given)), options["max_tokens"], False):
+            pair = ([side[i] for i in batch] for side in (given, wanted))
+            found.update(zip(batch, self._run(self._engine.score, *pair)))
+        return [
+            Score(sum(found[i]) / len(found[i]) ** options["lenpen"], list(target), found[i])
+            for i, target in enumerate(targets)
+        ]
+
+    def _run(self, function: Callable, *args):
+        try:
+            return function(*args)
+        except MemoryError:
+            raise UserError("out of memory: lower max_tokens") from None
+
+    def _indices(self, side: int, rows: Sequence[Pieces], *end: int) -> list[list[int]]:
+        index = self._index[side]
+        return [[*(index.get(piece, UNKNOWN) for piece in row), *end] for row in rows]
+
+    def _hypothesis(self, score: float, tokens: list[int], limit: int) -> Hypothesis:
+        pieces = [self._target[token] for token in tokens]
+        # fairseq prints no <s>
+        shown = " ".join(piece for piece, token in zip(pieces, tokens) if token != BOS)
+        text = one_line(without_bytes(shown).replace(" ", "").replace(SPACE, " "))
+        return Hypothesis(text, score, len(tokens) == limit, pieces)
+
+    def _check(self, options: dict[str, Any]) -> None:
+        """Refuse values out of range, and names that nothing has."""
+        if unknown := options.keys() - OPTIONS.keys():
+            raise UserError(f"{min(unknown)} is no option: give {', '.join(OPTIONS)}")
+        most = min(1000, (len(self._target) - 1) // 2)
+        limits = {"beam": (1, most), "nbest": (1, options["beam"])}
+        for name, (least, highest) in {**OPTIONS, **limits}.items():
+            value = options[name]
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            fits = whole or (isinstance(least, float) and isinstance(value, float))
+            if not fits or not least <= value <= highest:
+                kind = "number" if isinstance(least, float) else "whole number"
+                raise UserError(f"{name} {value!r}: give a {kind} from {least:g} to {highest:g}")
+
+
+def _batches(lengths: list[int], max_tokens: int, alike: bool) -> Iterator[list[int]]:
+    """Indices of sentences of similar length, *alike* of one, the longest first, none empty."""
+    batch: list[int] = []
+    filled = [index for index, length in enumerate(lengths) if length > 1]
+    for index in sorted(filled, key=lambda i: -lengths[i]):
+        longest = lengths[batch[0]] if batch else 0
+        if (len(batch) + 1) * longest > max_tokens or (alike and lengths[index] < longest):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def count_cpus() -> int:
+    """As many as this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,120 @@
+"""fairseq's beam search over the indices of tokens, and scores of given translations.
+
+It knows a model by two functions: ``encode`` of sentences to a state, and a ``step`` that gives the
+log probabilities of the next token. step.cpp finds the same.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from resmlp_mt_runtime.folder import EOS, PAD
+
+Sentences = Sequence[Sequence[int]]
+Hypotheses = list[list[tuple[float, list[int]]]]  # of each sentence, the best first: score, tokens
+
+
+def search(
+    engine,
+    sources: Sentences,
+    beam: int,
+    lenpen: float,
+    limit: int,
+    prefixes: Sentences,
+    no_repeat_ngram: int,
+) -> Hypotheses:
+    """The hypotheses of each sentence, of at most *limit* tokens; none if its scores are not
+    finite. *sources* end with EOS. A translation begins with its prefix, whatever is ruled out. No
+    *no_repeat_ngram* tokens come twice in the same order, if that is not 0.
+    """
+    state, banned = engine.encode(sources), engine.banned_bytes(sources)
+    finished: list[list] = [[] for _ in sources]
+    # B active sentences with J hypotheses each: one at first, later *beam*
+    active = np.arange(len(sources))
+    tokens, totals = np.zeros((len(active), 1, 0), int), np.zeros((len(active), 1), np.float32)
+    for step in range(limit + 1):
+        # (1) score every next token of each hypothesis: B x J x V
+        newest = tokens[:, :, -1] if step else np.full(totals.shape, EOS)
+        scores = engine.step(newest, state)
+        ends = scores[:, :, EOS].copy()
+        failed = (~np.isfinite(ends) & np.isfinite(totals)).any(axis=1)
+        for i, number in enumerate(active.tolist()):
+            prefix = prefixes[number]
+            if step == limit:
+                _allow_only(scores[i], EOS)
+            elif step < len(prefix):
+                _allow_only(scores[i], prefix[step])
+            else:
+                scores[i][:, banned[number]] = -np.inf
+                if no_repeat_ngram:
+                    _rule_out_repeated(scores[i], tokens[i].tolist(), no_repeat_ngram)
+        scores[:, :, PAD] = -np.inf
+        if step == 0:
+            scores[:, :, EOS] = -np.inf
+        # (2) take the best continuations of each sentence: B x 2 beam
+        best, chosen, parents = _best(scores, totals, 2 * beam)
+        # (3) those that are EOS are finished, the best others continue
+        is_end = (chosen == EOS) & (best > -np.inf)
+        length = np.float32((step + 1) ** lenpen)
+        for i, rank in np.argwhere(is_end[:, :beam]):
+            if not failed[i] and len(finished[active[i]]) < beam:
+                hypothesis = tokens[i, parents[i, rank]].tolist()
+                finished[active[i]].append((float(best[i, rank] / length), hypothesis))
+        for number in active[failed]:
+            finished[number] = []
+        done = failed | [len(finished[number]) == beam for number in active]
+        if step == limit or done.all():
+            break
+        # a row ends at most once: enough others follow
+        order = np.argsort(is_end, axis=1, kind="stable")[:, :beam]
+        each, kept = np.arange(len(active))[:, None], np.flatnonzero(~done)
+        totals, chosen, parents = (x[each, order][kept] for x in (best, chosen, parents))
+        tokens = np.concatenate([tokens[kept[:, None], parents], chosen[:, :, None]], axis=2)
+        active = active[kept]
+        state.follow(kept, parents)
+    return [sorted(hypotheses, key=lambda one: -one[0]) for hypotheses in finished]
+
+
+def score(engine, sources: Sentences, targets: Sentences) -> list[list[float]]:
+    """Log probabilities of the tokens of each target, and of the EOS after them. *sources* end with
+    EOS."""
+    state = engine.encode(sources)
+    given = np.full((len(targets), max(map(len, targets)) + 1), EOS)
+    for row, target in zip(given, targets):
+        row[: len(target)] = target
+    found, newest = [], np.full((len(targets), 1), EOS)
+    for step in range(given.shape[1]):
+        scores = engine.step(newest, state)[:, 0]
+        newest = given[:, step : step + 1]
+        found.append(np.take_along_axis(scores, newest, axis=1)[:, 0])
+    return [row[: len(target) + 1].tolist() for row, target in zip(np.stack(found, 1), targets)]
+
+
+def _allow_only(scores: np.ndarray, token: int) -> None:
+    """Rule out all other tokens, in place; *scores* are J x V."""
+    allowed = scores[:, token].copy()
+    scores[:] = -np.inf
+    scores[:, token] = allowed
+
+
+def _rule_out_repeated(scores: np.ndarray, hypotheses: list[list[int]], size: int) -> None:
+    """Rule out tokens that would repeat *size* tokens of their hypothesis, in place."""
+    for row, tokens in zip(scores, hypotheses):
+        begin = len(tokens) - size + 1
+        for i in range(begin):
+            if tokens[i : i + size - 1] == tokens[begin:]:
+                row[tokens[i + size - 1]] = -np.inf
+
+
+def _best(scores: np.ndarray, totals: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+    """Scores, tokens and parents of the best *count* continuations of each sentence, the best
+    first; of equal ones the first row and token."""
+    sentences, rows, tokens = scores.shape
+    top = np.sort(np.argpartition(scores, tokens - count, axis=2)[:, :, tokens - count :], axis=2)
+    best = np.take_along_axis(scores, top, axis=2)
+    order = np.argsort(-best, axis=2, kind="stable")
+    best, top = (np.take_along_axis(x, order, axis=2) for x in (best, top))
+    best, top = (best + totals[:, :, None]).reshape(sentences, -1), top.reshape(sentences, -1)
+    order = np.argsort(-best, axis=1, kind="stable")[:, :count]
+    found = (np.take_along_axis(x, order, axis=1) for x in (best, top))
+    return *found, order // count

@@ -1,0 +1,242 @@
+"""Both engines find what PyTorch finds, whatever the model is made of."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from exported_models import (
+    BYTES,
+    ENGINES,
+    SHARED,
+    apart,
+    found_by,
+    random_model,
+    saved_model,
+    sentences,
+    with_model,
+)
+
+from resmlp_mt.export.folder import write_model
+from resmlp_mt.pipeline.translate.translator import Translator
+from resmlp_mt_runtime import Model, UserError, native
+
+engines = pytest.mark.parametrize("engine", ENGINES)
+# heads of 10 channels, and more than 32 of them in all
+WIDE = {"encoder_embed_dim": 40, "decoder_embed_dim": 40}
+ODD = {"encoder_embed_dim": 15, "decoder_embed_dim": 15}
+ODD |= {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
+MODELS = {
+    "gated, wide": dict(token_mixing="gated", token_mixing_heads=4, std=0.15, **WIDE),
+    "gated, tied": dict(token_mixing="gated", activation_fn="relu", **SHARED),
+    "toeplitz": dict(token_mixing="toeplitz", no_decoder_final_norm=True),
+    "linear, odd sizes": dict(token_mixing="linear", token_mixing_heads=3, **ODD),
+    "linear, tied, no bias": dict(token_mixing="linear", no_token_mixing_bias=True, **SHARED),
+    "positions": dict(token_mixing="toeplitz", token_positional_embeddings=True, **SHARED),
+    "learned positions": dict(
+        token_mixing="gated",
+        no_token_mixing_bias=True,
+        token_positional_embeddings=True,
+        decoder_learned_pos=True,
+        encoder_learned_pos=True,
+        encoder_embed_dim=12,
+    ),
+}
+SEARCHES = (
+    dict(beam=1, lenpen=0.6, max_len_b=20),
+    dict(beam=4, lenpen=1.4, max_len_b=39),
+    dict(beam=8, lenpen=-1.0, max_len_b=3),
+)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return Translator(saved_model(tmp_path_factory.mktemp("engines"), token_mixing="gated"))
+
+
+def written(plain, out, precision="float32", **options):
+    """A random model, and the folder of its export."""
+    model, _ = random_model(plain.options.data, **options)
+    out.mkdir()
+    write_model(with_model(plain, model), model, out, precision)
+    return model, out
+
+
+@engines
+@pytest.mark.parametrize("name", MODELS)
+def test_same_hypotheses_as_pytorch(plain, tmp_path, name, engine):
+    model, folder = written(plain, tmp_path / "out", **MODELS[name])
+    sources = sentences(plain)
+    ours = Model(folder, engine, threads=1)
+    for search in SEARCHES:
+        theirs = found_by(with_model(plain, model, **search), sources)
+        other, gap = apart(found_by(ours, sources, nbest=search["beam"], **search), theirs)
+        # one of a thousand decisions may be a tie but for rounding
+        assert other <= 1 and gap < 1e-4
+
+
+@engines
+def test_a_byte_is_written_only_where_the_source_has_it(plain, tmp_path, engine):
+    model, folder = written(plain, tmp_path / "first", **MODELS["toeplitz"])
+    sources = sentences(plain)
+    found = found_by(Model(folder, engine), sources)
+    pieces = Counter(piece for nbest in found for piece in nbest[0].pieces)
+    index = plain.task.target_dictionary.index
+    weight = model.decoder.output_projection.weight.data
+    weight[list(map(index, BYTES))] = 1.1 * weight[index(pieces.most_common(1)[0][0])]
+    (tmp_path / "out").mkdir()
+    write_model(with_model(plain, model), model, tmp_path / "out", "float32")
+    found = found_by(Model(tmp_path / "out", engine), sources, beam=4, nbest=4)
+    for source, nbest in zip(sources, found):
+        spelled = {piece for one in nbest for piece in one.pieces if piece in BYTES}
+        assert spelled == set(source) & set(BYTES)
+    theirs = found_by(with_model(plain, model, beam=4), sources)
+    other, gap = apart(found, theirs)
+    assert other <= 1 and gap < 1e-4
+
+
+@engines
+@pytest.mark.parametrize("name", ["gated, wide", "linear, odd sizes"])
+def test_prefixes_and_ngrams_as_in_pytorch(plain, tmp_path, name, engine):
+    model, folder = written(plain, tmp_path / "out", **MODELS[name])
+    sources, ours = sentences(plain), Model(folder, engine, threads=1)
+    pieces = ours.pieces("a red dog and a cat in a park")
+    prefixes = [pieces[i : 2 * i] + BYTES[1:2] * (i % 2) for i in range(len(sources))]
+    for size, begin in ((0, prefixes), (2, prefixes), (2, ()), (1, ())):
+        search = dict(beam=4, max_len_b=20, no_repeat_ngram_size=size)
+        theirs = found_by(with_model(plain, model, **search), sources, prefixes=begin)
+        found = found_by(ours, sources, prefixes=begin, nbest=4, **search)
+        other, gap = apart(found, theirs)
+        assert other <= 1 and gap < 1e-4
+        for prefix, nbest in zip(begin, found):
+            assert all(one.pieces[: len(prefix)] == prefix for one in nbest)
+        for one in (one for nbest in found for one in nbest):
+            grams = list(zip(*(one.pieces[i:] for i in range(size))))
+            assert begin or not size or len(grams) == len(set(grams))
+
+
+@engines
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_scores_of_given_translations(plain, tmp_path, precision, engine):
+    """A translation has the score with which it was found."""
+    _, folder = written(plain, tmp_path / "out", precision, **MODELS["linear, odd sizes"])
+    model, sources = Model(folder, engine, threads=1), sentences(plain)
+    found = [nbest[0] for nbest in found_by(model, sources, max_len_b=30, lenpen=0.7)]
+    scores = model.score_pieces(sources, [one.pieces for one in found], lenpen=0.7)
+    for one, again in zip(found, scores):
+        assert again.score == pytest.approx(one.score, abs=1e-4 if precision == "float32" else 0.05)
+        length = len(one.pieces) + 1
+        assert len(again.log_probs) == length and all(score < 0 for score in again.log_probs)
+        assert sum(again.log_probs) / length**0.7 == pytest.approx(again.score)
+    other = model.score_pieces(sources[:1], [found[0].pieces[::-1]], lenpen=0.7)
+    assert other[0].score < found[0].score
+
+
+def log_probs(model, sources, targets) -> np.ndarray:
+    return np.concatenate([one.log_probs for one in model.score_pieces(sources, targets)])
+
+
+@engines
+@pytest.mark.parametrize("precision, most", [("int8", 0.3), ("float16", 0.01)])
+def test_smaller_weights(plain, tmp_path, precision, most, engine):
+    """Rounding to 8 or 11 bits: neither nothing nor another model; both engines round alike."""
+    _, whole = written(plain, tmp_path / "whole", **MODELS["toeplitz"])
+    _, folder = written(plain, tmp_path / "out", precision, **MODELS["toeplitz"])
+    sources, model = sentences(plain), Model(folder, engine, threads=1)
+    targets = [nbest[0].pieces for nbest in found_by(model, sources, max_len_b=20)]
+    ours, theirs, exact = (
+        log_probs(other, sources, targets)
+        for other in (model, Model(folder, "numpy"), Model(whole, engine))
+    )
+    assert 1e-6 < np.median(np.abs(ours - exact)) < most
+    # inputs of a product in 8 bits: a difference in the last bit of a float may become one of 8
+    assert np.median(np.abs(ours - theirs)) < (0.02 if precision == "int8" else 1e-4)
+
+
+@engines
+def test_any_batch_and_threads(plain, tmp_path, engine):
+    """A sentence has the same translations in any company."""
+    _, folder = written(plain, tmp_path / "out", **MODELS["gated, wide"])
+    sources = [*sentences(plain), []] * 3
+    search = dict(beam=4, nbest=4, max_len_b=20)
+    alone = found_by(Model(folder, engine, 1), sources, max_tokens=1, **search)
+    for threads in (1, 2, 5):
+        found = found_by(Model(folder, engine, threads), sources, **search)
+        assert [[one.pieces for one in nbest] for nbest in found] == [
+            [one.pieces for one in nbest] for nbest in alone
+        ]
+        assert engine == "numpy" or found == alone
+
+
+@engines
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
+    """They cost the sentences that reach them, not the others."""
+    model, _ = random_model(plain.options.data, token_mixing="gated")
+    sources = sentences(plain)
+    poisoned = plain.task.source_dictionary.index(sources[6][-1])
+    model.encoder.embed_tokens.weight.data[poisoned] = torch.nan
+    (tmp_path / "out").mkdir()
+    write_model(with_model(plain, model), model, tmp_path / "out", precision)
+    found = found_by(Model(tmp_path / "out", engine, 1), sources)
+    lost = [sources[6][-1] in source for source in sources]
+    assert [not nbest for nbest in found] == lost and not all(lost)
+
+
+@pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
+@pytest.mark.parametrize("kernel", ["plain", "avx2", "avx512", "amx", "neon"])
+def test_kernels(plain, tmp_path, monkeypatch, kernel):
+    """Every kernel of this CPU finds what the others find."""
+    monkeypatch.setenv("RESMLP_MT_KERNEL", kernel)
+    for precision, name in (
+        ("int8", "gated, wide"),
+        ("int8", "linear, odd sizes"),
+        ("float16", "toeplitz"),
+    ):
+        _, folder = written(plain, tmp_path / name, precision, **MODELS[name])
+        try:
+            model = Model(folder, "native", threads=1)
+        except UserError as error:
+            assert f"no kernel '{kernel}'" in str(error)
+            pytest.skip(str(error))
+        sources = sentences(plain)
+        targets = [nbest[0].pieces for nbest in found_by(model, sources, max_len_b=20)]
+        ours, theirs = (log_probs(m, sources, targets) for m in (model, Model(folder, "numpy")))
+        most = 0.02 if precision == "int8" else 1e-4
+        assert np.median(np.abs(ours - theirs)) < most
+
+
+def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
+    """What folders may give the library, one change at a time, under AddressSanitizer."""
+    source = next((Path(__file__).parents[2]).glob("*/**/step.cpp"))
+    compiler = next(filter(None, map(shutil.which, ("g++", "c++"))), None)
+    if not compiler:
+        pytest.skip("there is no C++ compiler")
+    library = tmp_path / "libresmlp_mt_step.so"
+    words = ["-std=gnu++17", "-O1", "-g", "-shared", "-fPIC", "-pthread", "-fsanitize=address"]
+    subprocess.run([compiler, *words, "-w", source, "-o", library], check=True)
+    asan = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True)
+    one_layer = {"encoder_layers": 1, "decoder_layers": 1}
+    folders = [
+        written(plain, tmp_path / name, precision, **MODELS[name], **one_layer)[1]
+        for name, precision in (("gated, wide", "int8"), ("linear, odd sizes", "float32"))
+    ]
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": asan.stdout.strip(),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "OMP_NUM_THREADS": "1",
+    }
+    program = [sys.executable, Path(__file__).parents[1] / "support/hostile_native.py"]
+    done = subprocess.run(
+        [*program, library, *folders], capture_output=True, text=True, env=environment, timeout=900
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    refused, translated = map(int, re.findall(r"\d+", done.stdout))
+    assert refused > 1000 and translated > 100

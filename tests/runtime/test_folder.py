@@ -1,0 +1,166 @@
+"""An exported folder is data that is checked: no folder but a whole one, and one line says why."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from exported_models import change_file, changed_config, changed_weights, saved_model
+from safetensors.numpy import load, save
+
+from resmlp_mt.export.folder import export
+from resmlp_mt.pipeline.translate.translator import Translator
+from resmlp_mt_runtime import Model, UserError
+from resmlp_mt_runtime.folder import FILES, WEIGHTS, expected_arrays, read_arrays
+
+SEARCH = {"beam": 4, "lenpen": 0.6, "max_len_a": 0, "max_len_b": 20, "no_repeat_ngram_size": 0}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("folder")
+    export(Translator(saved_model(folder, token_mixing_heads=2)), folder / "out", "int8")
+    return folder / "out"
+
+
+def refused(folder: Path) -> str:
+    """One line that says what is wrong and what to do, of at most 400 characters."""
+    with pytest.raises(UserError) as error:
+        Model(folder).translate(["red"])
+    message = str(error.value)
+    assert str(folder) in message and message.isprintable() and len(message) < 400
+    return message
+
+
+def test_six_files_of_data(made):
+    assert sorted(path.name for path in made.iterdir()) == sorted(
+        [*FILES, "config.json", "README.md"]
+    )
+    assert not any(os.access(path, os.X_OK) for path in made.iterdir())
+    assert len({path.stat().st_mode for path in made.iterdir()}) == 1
+
+
+def bias(**entry):
+    """Another description of one array."""
+    return changed_weights(lambda arrays: arrays["decoder.0.query.bias"].update(entry))
+
+
+def without(name):
+    return lambda data: json.dumps(
+        {k: v for k, v in json.loads(data).items() if k != name}
+    ).encode()
+
+
+# config.json lists the files as they are, as whoever means harm would see to
+HOSTILE = {
+    "half of a model of subwords": ("spm.model", lambda data: data[: len(data) // 2], ""),
+    "no model of subwords": ("spm.model", lambda _: b"\0" * 99, "not a SentencePiece model"),
+    "an empty file": ("spm.model", lambda _: b"", ""),
+    "a short dictionary": ("target.txt", lambda data: data[:-9], "target.txt is not a dictionary"),
+    "a token twice": ("source.txt", lambda data: b"the\n" * data.count(b"\n"), "source.txt"),
+    "no end of sentence": ("target.txt", lambda d: d.replace(b"</s>", b"the end"), "target.txt"),
+    "no UTF-8": ("source.txt", lambda data: b"\xff" + data, ""),
+    "short weights": (WEIGHTS, lambda data: data[:-9], "does not fit"),
+    "no weights": (WEIGHTS, lambda data: data[:8] + b"[]" + data[10:], ""),
+    "an endless header": (WEIGHTS, lambda data: b"\xff" * 8 + data[8:], ""),
+    "an array less": (
+        WEIGHTS,
+        changed_weights(lambda arrays: arrays.pop("decoder.0.query.bias")),
+        "has no decoder.0.query.bias",
+    ),
+    "an array more": (
+        WEIGHTS,
+        changed_weights(lambda a: a.update({"x\x1b[31m": a["decoder.0.query.bias"]})),
+        r"nobody reads 'x\x1b[31m'",
+    ),
+    "a negative size": (WEIGHTS, bias(shape=[-2]), ""),
+    "another shape": (WEIGHTS, bias(shape=[1, 16]), "decoder.0.query.bias is [1, 16] of float32"),
+    "another type": (WEIGHTS, bias(dtype="F16", shape=[32]), "not [16] of float32"),
+    "Python objects": (WEIGHTS, bias(dtype="O"), "does not fit"),
+    "far away": (WEIGHTS, bias(data_offsets=[1 << 40, (1 << 40) + 64]), "does not fit"),
+    "before the file": (WEIGHTS, bias(data_offsets=[-64, 0]), "does not fit"),
+    "an older format": ("config.json", changed_config(format=3), "export the model again"),
+    "no format": ("config.json", without("format"), "of format None"),
+    "no positions": ("config.json", changed_config(positions=[1, 1]), "'positions'"),
+    "many positions": ("config.json", changed_config(positions=[999, 999]), "not [999, 16]"),
+    "a number as text": ("config.json", changed_config(channels=["16", 16]), "'channels'"),
+    "true for one": ("config.json", changed_config(layers=[True, 2]), "'layers'"),
+    "no layers": ("config.json", changed_config(layers=[0, 2]), "'layers'"),
+    "a million layers": ("config.json", changed_config(layers=[1 << 20, 2]), "'layers'"),
+    "heads that do not divide": ("config.json", changed_config(heads=3), "'heads'"),
+    "no list of files": ("config.json", changed_config(files={}), "not the file"),
+    "another mixing": ("config.json", changed_config(mixing="self-attention"), "'mixing'"),
+    "another rule": ("config.json", changed_config(rule="nfkc"), "'rule'"),
+    "no rule": ("config.json", without("rule"), "'rule'"),
+    "regular expressions": ("config.json", changed_config(normalise=["(a+)+$", ""]), "'normalise'"),
+    "embeddings of nothing": (
+        "config.json",
+        changed_config(embeddings=[["decoder.0.first", 1], ["decoder.output", 1]]),
+        "'embeddings'",
+    ),
+    "an endless factor": (
+        "config.json",
+        lambda data: data.replace(b'"embeddings": [', b'"embeddings": [["decoder.output", NaN],'),
+        "'embeddings'",
+    ),
+    "a beam of text": ("config.json", changed_config(search={**SEARCH, "beam": "x"}), "beam 'x'"),
+    "a beam for days": ("config.json", changed_config(search={**SEARCH, "beam": 10**6}), "beam"),
+    "no lenpen": ("config.json", changed_config(search={**SEARCH, "lenpen": None}), "lenpen None"),
+    "a wild lenpen": ("config.json", changed_config(search={**SEARCH, "lenpen": 99}), "lenpen 99"),
+    "a search less": ("config.json", changed_config(search={"beam": 4}), "'search'"),
+    "a list": ("config.json", lambda _: b"[]", "of format None"),
+    "a deep list": ("config.json", lambda _: b"[" * 10**5, "damaged"),
+    "a long number": ("config.json", lambda _: b"9" * 10**5, "damaged"),
+    "gigabytes": ("config.json", lambda data: data + b" " * (1 << 21), ""),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_folders(made, tmp_path, case):
+    name, change, said = HOSTILE[case]
+    folder = shutil.copytree(made, tmp_path / "bad")
+    listed = (folder / "config.json").read_bytes()
+    change_file(folder, name, change)
+    if case != "gigabytes":
+        assert said in refused(folder)
+    if name != "config.json":
+        (folder / "config.json").write_bytes(listed)
+        assert f"{name} is not the file that config.json lists" in refused(folder)
+
+
+def test_files_elsewhere(made, tmp_path):
+    """A file may be a link, as in the caches of model hubs; a pipe is none."""
+    assert "No such file" in refused(tmp_path / "nothing")
+    folder = shutil.copytree(made, tmp_path / "bad")
+    for name in FILES:
+        (folder / name).unlink()
+        (folder / name).symlink_to(made / name)
+    assert Model(folder).translate(["red"]) == Model(made).translate(["red"])
+    (folder / "target.txt").unlink()
+    assert "target.txt: No such file" in refused(folder)
+    os.mkfifo(folder / "target.txt")
+    assert "target.txt is not a file" in refused(folder)
+
+
+def test_the_file_of_the_weights(made, tmp_path):
+    """The library of the format and the runtime read the same, with a program's notes, too."""
+    data = (made / WEIGHTS).read_bytes()
+    for given in (data, save(load(data), metadata={"format": "np", "by": "another program"})):
+        ours, theirs = read_arrays(given), load(given)
+        assert ours.keys() == theirs.keys()
+        for name, array in ours.items():
+            assert array.dtype == theirs[name].dtype and np.array_equal(array, theirs[name])
+    folder = shutil.copytree(made, tmp_path / "other")
+    change_file(folder, WEIGHTS, lambda _: given)
+    assert Model(folder).translate(["red"]) == Model(made).translate(["red"])
+
+
+def test_the_specification_is_what_is_written(made):
+    config = json.loads((made / "config.json").read_text())
+    written = read_arrays((made / WEIGHTS).read_bytes())
+    assert {n: (x.shape, x.dtype) for n, x in written.items()} == expected_arrays(config)
+    for name, digest in config["files"].items():
+        assert hashlib.sha256((made / name).read_bytes()).hexdigest() == digest
