@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nbest", **WHOLE, default=1, help=help)
     help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
     add("--scores", action="store_true", help=help)
-    help = "a translation has at most A x source + B tokens (default: 200)"
+    help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
     add("--max-len-b", type=count, metavar="B", help=help)
     add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
     help = "no N tokens come twice in the same order in a translation"

@@ -136,6 +136,8 @@ class Model:
         a, b, beam = (options[name] for name in ("max_len_a", "max_len_b", "beam"))
         given = self._indices(0, sources, EOS)
         starts = self._indices(1, prefixes) if prefixes else [[]] * len(given)
+        if (longest := max(map(len, given), default=0)) > self.limit + 1:
+            raise UserError(f"a source has {longest - 1} tokens, the model reads {self.limit}")
         for batch in _batches(list(map(len, given)), options["max_tokens"], a != 0):
             limit = min(int(a * len(given[batch[0]]) + b), self.config["positions"][1] - 1)
             begin = [starts[i] for i in batch]

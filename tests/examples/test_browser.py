@@ -1,3 +1,4 @@
+# ruff: noqa: E402
 """The page of examples/browser. What needs node or Chromium is skipped where they are not there."""
 
 import hashlib

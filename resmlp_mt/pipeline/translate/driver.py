@@ -22,21 +22,20 @@ from resmlp_mt.text.lines import (
     sha256_of,
 )
 from resmlp_mt_runtime.pieces import SPACE
+from resmlp_mt_runtime.sentences import join, split
 
 # lines that are read and sorted by length together: few at first, so that some are written soon
 CHUNK, LARGEST_CHUNK = 128, 2048
 STDOUT = STDIN
-# where a line that is longer than the model reads is cut
-ENDS = (".", "!", "?", "…")  # of a sentence, where a space follows
-ENDS_ANYWHERE = ("。", "！", "？")  # no space follows them
-CLOSING = "\"'”’»)]」』"
 
 
 class Hypothesis(NamedTuple):
-    """Detokenized text, and its log probability divided by length to the power of the penalty."""
+    """Detokenized text, its log probability divided by length to the power of the penalty, and
+    whether it ended because it had as many tokens as it may."""
 
     text: str
     score: float
+    cut: bool = False
 
 
 class Engine(Protocol):
@@ -128,7 +127,8 @@ class _Text:
 
     def __init__(self, source: Path):
         self.name, self.lines, self.limit = name_of(source), 0, 0
-        self.long: list[int] = []  # numbers of lines that were translated in parts
+        self.long: list[int] = []  # numbers of lines with a sentence that was translated in parts
+        self.cut: list[int] = []  # of those with a translation that was cut
         self.unknown: dict[int, str] = {}  # characters that the subwords do not know, by line
         self.characters = self.tokens = 0  # read so far
         self.size: int | None = None  # characters to translate, if they can be counted
@@ -153,12 +153,12 @@ class _Text:
         parts: list[range] = []  # the sources of each line
         for line in lines:
             self.lines += 1
-            pieces = engine.pieces(line)
+            of_line, is_long = split(line, engine.pieces, engine.limit)
+            pieces = list(chain(*of_line))
             unknown = "".join(p.replace(SPACE, "") for p in pieces if not engine.knows(p))
             if unknown:
                 self.unknown[self.lines] = unknown
-            of_line = split(pieces, engine.limit)
-            if len(of_line) > 1:
+            if is_long:
                 self.long.append(self.lines)
             parts.append(range(len(sources), len(sources) + len(of_line)))
             sources += of_line
@@ -182,14 +182,22 @@ class _Text:
             begin = written
             while written < len(parts) and all(i in done for i in parts[written]):
                 written += 1
-            yield [_joined([done.pop(i) for i in part]) for part in parts[begin:written]]
+            joined = [_joined([done.pop(i) for i in part]) for part in parts[begin:written]]
+            first = self.lines - len(parts) + begin + 1
+            self.cut += (n for n, nbest in enumerate(joined, first) if any(x.cut for x in nbest))
+            yield joined
 
     def warn(self) -> None:
         """Print which lines were not translated as they are."""
         if self.long:
             say(
-                f"warning: {self.name}, line {_first_of(self.long)}: more than the {self.limit} "
-                "tokens that the model reads: translated in parts"
+                f"warning: {self.name}, line {_first_of(self.long)}: a sentence of more than the "
+                f"{self.limit} tokens that the model reads: translated in parts"
+            )
+        if self.cut:
+            say(
+                f"warning: {self.name}, line {_first_of(self.cut)}: the translation was cut at the "
+                "most tokens that it may have: see --max-len-b"
             )
         if self.unknown:
             line, characters = next(iter(self.unknown.items()))
@@ -201,11 +209,15 @@ class _Text:
 
 
 def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
-    """The n-th translations of the parts of a line, for each n that any part has: their texts with
-    spaces between, and their mean score."""
+    """The n-th translations of the parts of a line, for each n that any part has: their texts, and
+    their mean score."""
     nths = ([one for one in nth if one is not None] for nth in zip_longest(*parts))
     return [
-        Hypothesis(" ".join(one.text for one in nth if one.text), fmean(one.score for one in nth))
+        Hypothesis(
+            join(one.text for one in nth),
+            fmean(one.score for one in nth),
+            any(one.cut for one in nth),
+        )
         for nth in nths
     ]
 
@@ -265,30 +277,3 @@ class _Output:
         if not self.scores:
             return text
         return f"{hypothesis.score:.4f}\t{text}" if hypothesis else "\t"
-
-
-def split(pieces: list[str], limit: int) -> list[list[str]]:
-    """Parts of at most *limit* pieces: none for an empty line, one for a line that fits."""
-    if len(pieces) <= limit:
-        return [pieces] if pieces else []
-    return [part for sentence in _sentences(pieces) for part in _cut(sentence, limit)]
-
-
-def _sentences(pieces: list[str]) -> Iterator[list[str]]:
-    start = 0
-    for i in range(1, len(pieces)):
-        before = "".join(pieces[max(start, i - 3) : i]).rstrip(CLOSING)
-        spaced = pieces[i].startswith(SPACE) and before.endswith(ENDS)
-        if spaced or (before.endswith(ENDS_ANYWHERE) and pieces[i] not in CLOSING):
-            yield pieces[start:i]
-            start = i
-    yield pieces[start:]
-
-
-def _cut(sentence: list[str], limit: int) -> Iterator[list[str]]:
-    """Cut at the last word that begins within the limit, or at the limit where none does."""
-    while len(sentence) > limit:
-        at = next((i for i in range(limit, 0, -1) if sentence[i].startswith(SPACE)), limit)
-        yield sentence[:at]
-        sentence = sentence[at:]
-    yield sentence

@@ -23,7 +23,7 @@ class SearchOptions:
     lenpen: float = LENPEN
     nbest: int = 1
     max_len_a: float = 0.0  # a translation has at most A x source + B tokens
-    max_len_b: int = 200
+    max_len_b: int = 10_000  # by default, and at most, as many as it has positions
     no_repeat_ngram_size: int = 0
     max_tokens: int = 4096  # source tokens per batch, padding included
     fp16: bool = False

@@ -97,7 +97,10 @@ class Translator:
                 return [[]]
             each = range(len(batch))
             return [self.nbest(batch[i : i + 1], prefixes[i : i + 1])[0] for i in each]
-        return [self._read(hypotheses[: self.options.nbest]) for hypotheses in results]
+        longest = max(map(len, batch)) + 1
+        most = int(self.options.max_len_a * longest + self.options.max_len_b)
+        most = min(most, self.generator.max_len - 1)
+        return [self._read(hypotheses[: self.options.nbest], most) for hypotheses in results]
 
     def search(
         self, batch: Sequence[Sentence], prefixes: Sequence[Sentence] = ()
@@ -132,13 +135,15 @@ class Translator:
         padded = torch.nn.utils.rnn.pad_sequence(rows, True, dictionary.pad())
         return padded.to(self.device)
 
-    def _read(self, hypotheses: list[dict]) -> list[Hypothesis]:
-        """The hypotheses before the first whose score is not finite."""
+    def _read(self, hypotheses: list[dict], most: int) -> list[Hypothesis]:
+        """The hypotheses, of at most so many tokens, before the first whose score is not finite."""
         string = self.task.target_dictionary.string
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
         return [
             Hypothesis(
-                string(one["tokens"].int().cpu(), "sentencepiece", **ignored), one["score"].item()
+                string(one["tokens"].int().cpu(), "sentencepiece", **ignored),
+                one["score"].item(),
+                len(one["tokens"]) > most,  # its end counts
             )
             for one in takewhile(lambda one: math.isfinite(one["score"]), hypotheses)
         ]

@@ -20,11 +20,12 @@ from processes import Forked
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import TEXT
 from resmlp_mt.pipeline.translate import driver
-from resmlp_mt.pipeline.translate.driver import Hypothesis, split
+from resmlp_mt.pipeline.translate.driver import Hypothesis
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator, by_length
 from resmlp_mt.progress import Progress
 from resmlp_mt.text.settings import TextSettings
+from resmlp_mt_runtime.sentences import split
 
 SHORT = ("--max-len-b", 20)
 
@@ -106,8 +107,10 @@ def test_every_line_has_one_line_in_order(world, run, tmp_path):
     text = "\n".join(ODD) + "\n"
     model = ("--path", world.checkpoint, "--data", world.data, *SHORT, "--cpu")
     said = resmlp("translate", *model, "--max-tokens", 16, stdin=text.encode())
+    assert said[:2] == (0, alone)
+    assert "line 9: the translation was cut at the most tokens that it may have" in said.err
     expected = "warning: standard input: the subwords do not know 1 characters in 1 lines, "
-    assert said == (0, alone, expected + "first '😀' in line 9\n")
+    assert said.err.endswith(expected + "first '😀' in line 9\n")
     # with a byte order mark, and the last line without its end, in a gzip file
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text[:-1].encode()))
     told = run(tmp_path / "in.gz", tmp_path / "out")
@@ -120,7 +123,7 @@ def test_every_line_has_one_line_in_order(world, run, tmp_path):
 
 
 class Engine:
-    """Turns the words of a source around; knows no ``x``."""
+    """Turns the words of a source around; knows no ``x``; has no room for more than four words."""
 
     def __init__(self, limit=6, nbest=2):
         self.limit, self.nbest, self.batches = limit, nbest, 0
@@ -136,7 +139,7 @@ class Engine:
         # the second best has no line break in it, and is missing where there is one word
         texts = [" ".join(words), " ".join(words).upper() + "\u2028!"]
         count = min(self.nbest, len(words))
-        return [Hypothesis(text, -len(words)) for text in texts[:count]]
+        return [Hypothesis(text, -len(words), len(words) > 4) for text in texts[:count]]
 
     def translations(self, sources):
         assert all(0 < len(source) <= self.limit for source in sources)
@@ -145,7 +148,7 @@ class Engine:
             yield {i: self.one(sources[i])}
 
     def expected(self, line, nbest):
-        parts = [self.one(part) for part in split(self.pieces(line), self.limit)]
+        parts = [self.one(part) for part in split(line, self.pieces, self.limit)[0]]
         texts = [" ".join(p[n].text for p in parts if n < len(p)) for n in range(nbest)]
         return [" ".join(text.split()) for text in texts]
 
@@ -186,17 +189,31 @@ def test_every_line_has_its_lines_and_resumes_at_any_byte(small_chunks, files, t
 
 
 @given(text=LINES)
-def test_long_lines_and_unknown_characters_are_named(small_chunks, files, text):
+def test_what_may_be_lost_is_named(small_chunks, files, text):
+    """Sentences in parts, translations that were cut, unknown characters."""
     source, output = files(text)
     with redirect_stderr(io.StringIO()) as err:
         driver.translate(Engine, source, output)
     said = err.getvalue()
-    long = [n for n, line in enumerate(text, 1) if len(line.split()) > Engine().limit]
-    assert f"in, line {long[0]}" in said if long else "in parts" not in said, said
+    parts = [split(line, Engine().pieces, Engine().limit) for line in text]
+    long = [n for n, (_, is_long) in enumerate(parts, 1) if is_long]
+    cut = [n for n, (found, _) in enumerate(parts, 1) if any(len(part) > 4 for part in found)]
+    for numbers, what in ((long, "a sentence of more than"), (cut, "the translation was cut")):
+        others = f" and {len(numbers) - 1} more" * (len(numbers) > 1)
+        assert f"in, line {numbers[0]}{others}: {what}" in said if numbers else what not in said
     unknown = ["".join(w for w in line.split() if "x" in w) for line in text]
     count, lines = len("".join(unknown)), sum(map(bool, unknown))
     assert (f"not know {count} characters in {lines} lines" in said) == bool(lines)
-    assert said.count("\n") == bool(long) + bool(lines)
+    assert said.count("\n") == bool(long) + bool(cut) + bool(lines)
+
+
+def test_a_line_of_several_sentences_is_translated_in_parts(files):
+    """Without a warning, as nothing is lost."""
+    source, output = files(["A b c. D e? F g! H i", "a b", "A b c. D e?"])
+    with redirect_stderr(io.StringIO()) as err:
+        driver.translate(lambda: Engine(nbest=1), source, output)
+    assert output.read_text() == "e? D c. b A i H g! F\nb a\ne? D c. b A\n"
+    assert "cut" in err.getvalue() and "more than" not in err.getvalue()
 
 
 def test_progress_is_counted_in_tokens(small_chunks, files):
@@ -278,20 +295,6 @@ def test_scores_stand_before_a_tab(files):
     assert output.read_text() == "-1.0000\ta b\n\t\n\t\n\t\n-1.0000\tc\n\t\n"
 
 
-@given(st.lists(st.sampled_from(["▁a", "b", "▁", ".", '."', "▁!", "。", "」"]), max_size=40))
-def test_long_lines_are_cut_where_sentences_or_words_end(pieces):
-    """Where sentences or words end."""
-    for limit in (1, 3, 7):
-        parts = split(pieces, limit)
-        assert sum(parts, []) == pieces and all(0 < len(part) <= limit for part in parts)
-        assert len(pieces) > limit or parts == ([pieces] if pieces else [])
-    line = '▁A ▁cat . ▁It \'s ▁" red ! " ▁He ▁runs ▁far ▁a way . ▁好 。 」 是 。'
-    found = ["".join(part).replace("▁", " ").strip() for part in split(line.split(" "), 6)]
-    assert found == ["A cat.", 'It\'s "red!"', "He runs far away.", "好。」", "是。"]
-    found = ["".join(part) for part in split(["▁a", "b", "▁c", "d", "e", "f", "▁g"], 3)]
-    assert found == ["▁ab", "▁cde", "f▁g"]
-
-
 def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     """The same lines, and no PyTorch beside it."""
     folder = tmp_path / "exported"
@@ -301,7 +304,9 @@ def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     by_checkpoint = run("-", "-", stdin=text)
     by_export = resmlp("translate", "--path", folder, *SHORT, stdin=text)
     assert by_export == by_checkpoint and by_export.status == 0
-    said = "line 11: more than the 31 tokens that the model reads: translated in parts"
+    said = (
+        "line 11: a sentence of more than the 31 tokens that the model reads: translated in parts"
+    )
     assert f"warning: standard input, {said}\n" in by_export.err
     nbest = ("--nbest", 2, "--beam", 3)
     expected = run("-", "-", *nbest, stdin=text).out

@@ -1,0 +1,104 @@
+"""Lines of several sentences: where they end, parts that a model translates well, joined again."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from resmlp_mt_runtime.pieces import SPACE
+
+# Pieces of a part. A model loses the ends of longer lines: of 240 sentences in lines of some 77
+# pieces all come out, of 103 pieces 237, of 154 pieces 224, of 193 pieces 207, of 257 pieces 191;
+# divided by this bound, 240 or 241 (of 100 pieces: 236).
+BOUND = 80
+
+_CLOSING = r"""["'”’»›)\]}」』）】》〉]"""
+# no space needs to follow the first; others end a sentence where one follows and no small letter
+_END = re.compile(
+    rf"(?:[。｡！？।॥؟۔։።။។།]+|．+(?!\d)){_CLOSING}*\s*"
+    rf"|[.!?…]+(?:{_CLOSING}|[“‘«‹])*(?:\s»(?=\s))?\s+"
+)
+_WORD = re.compile(r"[\w.]*\Z")
+_VOWEL = re.compile("[aeiouyàáâãäåæèéêëìíîïòóôõöøùúûüœıąęěůőű]", re.IGNORECASE)
+# what a point follows that does not end the sentence: words with a vowel; those before a number
+_SHORT = re.compile(
+    "a(?:pprox|pr|ug)|bes|ca(?:pt)?|co(?:l|rp)?|de[cpz]t?|dipl|env|etc|evtl|ext|feb|ge[nb]|gov|hon|in[cg]"
+    "|inkl|jan|jun|jul|ma[gjr]|mio|nov|o[ck]t|op|phil|prof|rep|rev|sen|sept?|sog|usw",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile("a[br]?[bst]|cap|fig|kap|nos?|sec|tel|vol", re.IGNORECASE)
+# Chinese and Japanese, which have no space between sentences, and their punctuation
+_UNSPACED = re.compile(
+    "[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]"
+)
+
+
+def sentences(line: str) -> Iterator[str]:
+    """The sentences of a line, each with the white space behind it."""
+    start = 0
+    for end in _END.finditer(line):
+        if end.end() < len(line) and _ends(line[start : end.start()], end[0], line[end.end() :]):
+            yield line[start : end.end()]
+            start = end.end()
+    yield line[start:]
+
+
+def _ends(before: str, end: str, after: str) -> bool:
+    """Whether a sentence ends there."""
+    if end[0] not in ".!?…":
+        return True
+    if after[0].islower():
+        return False
+    word = _WORD.search(before)[0]  # type: ignore[index]
+    if end.strip() != "." or not word:
+        return True
+    if "." in word or len(word) == 1 or (word.isdecimal() and len(word) < 4):
+        return False  # U.S., J. R. R., am 3. Mai
+    if _SHORT.fullmatch(word) or (after[0].isdecimal() and _NUMBERED.fullmatch(word)):
+        return False
+    return not word.isascii() or word.isdecimal() or bool(_VOWEL.search(word))  # Mr, vgl
+
+
+def split(
+    line: str, encode: Callable[[str], list[str]], limit: int
+) -> tuple[list[list[str]], bool]:
+    """The parts of a line as pieces, none of a blank line, and whether a sentence was cut.
+
+    A part has whole sentences and at most BOUND pieces. A longer sentence is a part of its own, but
+    if it has more than *limit* pieces, it is cut where words begin."""
+    pieces, bound = encode(line), min(BOUND, limit)
+    if len(pieces) <= bound:
+        return [pieces] if pieces else [], False
+    texts, room = [""], bound
+    for sentence in sentences(line):
+        length = len(encode(sentence))
+        if length > room:
+            texts.append("")
+            room = bound
+        texts[-1] += sentence
+        room -= length
+    encoded = list(filter(None, map(encode, texts)))
+    cut = any(len(pieces) > limit for pieces in encoded)
+    if cut:
+        encoded = [
+            part
+            for pieces in encoded
+            for part in (_cut(pieces, bound) if len(pieces) > limit else [pieces])
+        ]
+    return encoded, cut
+
+
+def _cut(pieces: list[str], most: int) -> Iterator[list[str]]:
+    """Parts of at most so many pieces that end where a word begins, if one does."""
+    while len(pieces) > most:
+        at = next((i for i in range(most, 0, -1) if pieces[i].startswith(SPACE)), most)
+        yield pieces[:at]
+        pieces = pieces[at:]
+    yield pieces
+
+
+def join(texts: Iterable[str]) -> str:
+    """The translations of the parts of a line, with spaces between where the script has them."""
+    joined = ""
+    for text in filter(None, texts):
+        last = joined.rstrip("\"'”’»)]")[-1:]
+        joined += text if not joined or _UNSPACED.match(last) else f" {text}"
+    return joined
