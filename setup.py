@@ -57,6 +57,7 @@ setup(
     package_data={
         "resmlp_mt.pipeline.prepare": ["augment.toml"],
         "resmlp_mt.pipeline.train": ["recipes/*.toml"],
+        "resmlp_mt.model": ["published.sha256"],
         "resmlp_mt.export": ["card.md"],
         "resmlp_mt.plot": ["resmlp_mt.mplstyle"],
     },

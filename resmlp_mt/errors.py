@@ -12,8 +12,8 @@ except ImportError:  # fairseq-train --user-dir in a clone that was never instal
 
 
 class OptionError(UserError):
-    """The value of an option does not suit the text. The user will give another one, so nothing
-    that was made with this one is stored."""
+    """An option value that the data rule out, such as a vocabulary size. Partial results are
+    removed."""
 
     most: int | None = None  # the highest value that suits the text, if known
 

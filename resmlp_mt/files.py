@@ -158,12 +158,10 @@ def check_output(path: Path, *inputs: Path) -> None:
     absolute = path.absolute()
     system = absolute.parent == Path("/dev") or Path("/proc") in absolute.parents
     if path.exists() and (system or not path.is_file()):
-        wrong = "is a folder" if path.is_dir() else "is not a regular file"
-    elif not path.parent.is_dir():
-        wrong = f"has no folder {path.parent} to be in"
-    else:
-        return
-    raise UserError(f"{path} {wrong}: choose a file in an existing folder")
+        wrong = "a folder" if path.is_dir() else "not a regular file"
+        raise UserError(f"{path} is {wrong}: name a file to write")
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.parent}")
 
 
 @contextlib.contextmanager

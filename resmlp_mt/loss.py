@@ -51,7 +51,7 @@ class SmoothedLoss(torch.autograd.Function):
         vocabulary = scores.size(1)
         largest, norms = [], []
         loss, plain = scores.new_zeros((), dtype=torch.float32), 0.0
-        uniform = smoothing / (vocabulary - 1)  # the share of each type but the right one
+        uniform = smoothing / (vocabulary - 1)  # probability that smoothing gives each wrong type
         for chunk, right in _chunks(scores, targets):
             chunk, counted = chunk.float(), right != padding
             largest.append(chunk.amax(1, keepdim=True))

@@ -51,7 +51,7 @@ def is_length_penalty(value) -> bool:
     return number and low <= value <= high
 
 
-def chosen_lenpen(folder: Path) -> float:
+def read_lenpen(folder: Path) -> float:
     """The length penalty stored beside a model, or the default."""
     path = Path(folder) / SEARCH
     if not path.is_file():
@@ -66,11 +66,11 @@ def chosen_lenpen(folder: Path) -> float:
     return lenpen
 
 
-def found_beside(folder: Path, data: Path, bpe: str) -> dict:
+def find_beside(folder: Path, data: Path, bpe: str) -> dict:
     """fairseq's options for what lies beside a model: its subwords and its length penalty."""
     found: dict[str, Any] = {}
     if (Path(folder) / SEARCH).is_file():
-        found["lenpen"] = chosen_lenpen(folder)
+        found["lenpen"] = read_lenpen(folder)
     if bpe == "sentencepiece":
         models = [str(place / SUBWORDS) for place in (folder, data)]
         found["sentencepiece_model"] = next(filter(os.path.isfile, models), None)

@@ -18,14 +18,17 @@ die() { echo "make_env.sh: error: $*" >&2; exit 1; }
 compiler=$(command -v c++ g++ clang++ | head -1) || true
 versions="3.11, 3.12 or 3.13" # hydra-core 1.3.2, which fairseq requires, does not start on 3.14
 [ -n "$compiler" ] || versions="3.12 (others need a C++ compiler)"
-version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
-suits() { [[ $versions = *"$(version "$1" || echo none)"* ]]; }
+version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+suits() { [[ $versions = *"$(version "$1" 2>/dev/null || echo none)"* ]]; }
 for each in python3 python3.12 python3.11 python3.13; do
   [ -n "$python" ] || ! suits $each || python=$each
 done
-suits "${python:=python3}" || die "$python is not Python $versions: name one, as in PYTHON=python3.12"
+command -v "${python:=python3}" >/dev/null || die "$python: there is no such program"
+# such as a shim of pyenv for which no version was chosen
+said=$(version "$python" 2>&1) || die "$python does not start: ${said%%$'\n'*}"
+suits "$python" || die "$python is Python $said, not $versions: name one, as in PYTHON=python3.12"
 
-echo "making $dir with Python $(version "$python") (log: $dir.log)"
+echo "making $dir with Python $said: 1.6 GB, with PyTorch for a GPU 5 GB (log: $dir.log)"
 rm -rf "$dir"
 mkdir -p "$dir"
 touch "$dir/.made-by-make_env.sh"
@@ -66,7 +69,7 @@ PYTHONPATH=$stand_in checked --no-build-isolation -r "$here/requirements.txt" \
 # uv chooses PyTorch's index by the GPU, if any; on Linux pip's choice brings gigabytes of CUDA
 step "PyTorch"
 UV_HTTP_RETRIES=1 uv install --torch-backend=auto "${torch[@]}" || {
-  step "PyTorch's index is out of reach: as pip finds it"
+  step "PyTorch's index is out of reach: as pip finds it, on Linux with CUDA (5 GB)"
   "$dir/bin/pip" install --no-compile "${torch[@]}"
 }
 step "resmlp_mt${compiler:+ and its native runtime}"

@@ -39,13 +39,14 @@ from resmlp_mt.text.lines import read_text, write_lines
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
 MIXINGS, OTHERS = MODELS.with_name("mixings"), ("hyena", "posgate", "rposnet", "tnn")
-ARCHITECTURES = {
-    "transformer": "transformer",
-    "resmlp": "resmlp_mt_6",
-    "toeplitz": "resmlp_mt_toeplitz_6",
-    "conv": "resmlp_mt_conv_6",
-    "gated": "resmlp_mt_gated_6",
-    **dict.fromkeys(OTHERS, "resmlp_mt_gated_6"),
+HEADS = "--token-mixing-heads=8"
+ARCHITECTURES = {  # and what mixes positions in them
+    "transformer": ("transformer",),
+    "resmlp": ("resmlp_mt_6",),
+    "toeplitz": ("resmlp_mt_6", "--token-mixing=toeplitz", HEADS),
+    "conv": ("resmlp_mt_6", "--token-mixing=conv", "--token-positional-embeddings"),
+    "gated": ("resmlp_mt_6", "--token-mixing=gated", HEADS),
+    **{kind: ("resmlp_mt_6", f"--token-mixing={kind}", HEADS) for kind in OTHERS},
 }
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer
 SIZES = {
@@ -214,13 +215,14 @@ class Study:
         hidden = round(hidden * WIDER.get(system, 1))
         sizes = {"layers": layers, "embed-dim": channels, "ffn-embed-dim": hidden}
         sides = product(("encoder", "decoder"), sizes.items())
+        arch, *mixing = ARCHITECTURES[system]
         resmlp_mt(
-            *("train", self.data, "--out", folder, "--arch", ARCHITECTURES[system]),
+            *("train", self.data, "--out", folder, "--arch", arch),
             *("--recipe", self.args.recipe, *(["--user-dir", MIXINGS] if system in OTHERS else [])),
             *("--seed", self.args.seed, "--max-update", updates, "--threads", 1),
             *("--precision", self.args.precision, "--", "--cpu", f"--lr={self.args.rate:g}"),
             *(f"--{side}-{name}={size}" for side, (name, size) in sides),
-            *([f"--token-mixing={system}"] if system in OTHERS else []),
+            *mixing,
             *more,
         )
 

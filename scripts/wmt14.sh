@@ -14,7 +14,7 @@ target=${pair#en-}
 case $pair in
     en-de) pieces=32000 ;;
     en-fr) pieces=40000 ;;
-    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed '1d; /^[^#]/,$d; s/^# \{0,1\}//' "$0" >&2; exit 2 ;;
 esac
 shift
 OUT=${OUT:-wmt14-$pair}     # folder for all results; OUT/text has train.LANG, valid.LANG, test.LANG

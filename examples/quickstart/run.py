@@ -31,6 +31,9 @@ SENTENCES = (
 HELD_OUT = 300  # sentences to validate, and as many to test
 SHOWN = 4  # translations to print
 POSITIONS = 16  # of the drawn matrices
+# the paper's model in small
+SIZES = "--encoder-layers 3 --decoder-layers 3 --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 "
+SIZES += "--decoder-attention-heads 4 --layerscale-init 1 --share-all-embeddings"
 
 
 def translate() -> None:
@@ -55,9 +58,9 @@ def train(args: argparse.Namespace, text: Path) -> None:
     words = ["--source-lang", "en", "--target-lang", "de"]
     for split in ("train", "valid", "test"):
         words += [f"--{split}pref", text / split]
-    words += ["--arch", "resmlp_mt_tiny", "--recipe", HERE / "recipe.toml"]
+    words += ["--arch", "resmlp_mt_6", "--recipe", HERE / "recipe.toml"]
     words += ["--vocab-size", args.vocab_size, "--max-update", args.max_update]
-    words += ["--out", args.out / "run"]
+    words += ["--out", args.out / "run", "--", *SIZES.split()]
     words = ["run", *map(str, words)]
     if args.verbose:
         print(shlex.join(["resmlp-mt", *words]), flush=True)

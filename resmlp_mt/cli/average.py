@@ -11,7 +11,7 @@ are averaged. Needs memory for two checkpoints.
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import WHOLE
+from resmlp_mt.cli.arguments import FILE, WHOLE
 from resmlp_mt.errors import UserError, printable, say
 from resmlp_mt.files import check_output
 
@@ -20,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help = "checkpoints, or a folder of them with one of the next two options"
     add("--inputs", type=Path, nargs="+", required=True, metavar="PATH", help=help)
-    add("--output", type=Path, required=True, help="checkpoint to write")
+    add("--output", **FILE, required=True, help="checkpoint to write")
     add = parser.add_mutually_exclusive_group().add_argument
     add("--num-epoch-checkpoints", **WHOLE, help="the last N of checkpointEPOCH.pt")
     help = "the last N of checkpoint_EPOCH_UPDATE.pt (--save-interval-updates)"

@@ -17,7 +17,7 @@ from typing import Any
 
 from resmlp_mt.cli.arguments import FILE, USER_DIR
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import chosen_lenpen
+from resmlp_mt.model_folder import read_lenpen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
 
     paths = checkpoint_paths(args.checkpoint or published_model())
     beside = paths[0].parent
-    lenpen = chosen_lenpen(beside)
+    lenpen = read_lenpen(beside)
     given = {"lenpen": lenpen, "cpu": True, "user_dir": args.user_dir}
     options = SearchOptions(paths, args.data or beside, args.spm, **given)
     texts = [read_text(path) for path in args.verify]

@@ -5,7 +5,9 @@ imports what it needs, so that ``--help`` answers at once.
 """
 
 import argparse
+import difflib
 import importlib
+import shlex
 import sys
 from pathlib import Path
 
@@ -61,8 +63,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--user-dir", action="version", version=str(USER_DIR), help=help)
     if not words or words[0] not in SUBCOMMANDS:
         if words and not words[0].startswith("-"):
+            near = difflib.get_close_matches(words[0], SUBCOMMANDS, 1)
+            meant = f"did you mean {near[0]}? " if near else ""
             choices = ", ".join(SUBCOMMANDS)
-            parser.error(f"{printable(words[0])}: unknown subcommand: choose from {choices}")
+            parser.error(f"{printable(words[0])}: unknown subcommand: {meant}choose from {choices}")
         args = parser.parse_args(words)
         if args.version:
             return run_main(lambda: _print_version(args.v))
@@ -87,7 +91,13 @@ def _run(name: str, *words: str) -> None:
     if name in PASSES_ON and "--" in rest:
         end = rest.index("--")
         rest, extra = rest[:end], rest[end + 1 :]
-    args = build_parser(name).parse_args(rest)
+    parser = build_parser(name)
     if name in PASSES_ON:
+        args, unknown = parser.parse_known_args(rest)
+        if unknown:
+            words = shlex.join(unknown)
+            parser.error(f"{words}: no such option; fairseq-train's follow --: ... -- {words}")
         args.fairseq_options = extra
+    else:
+        args = parser.parse_args(rest)
     args.run(args)

@@ -12,17 +12,26 @@ from resmlp_mt.cli.arguments import FILE, USER_DIR, WHOLE
 from resmlp_mt.errors import UserError, printable
 from resmlp_mt.files import check_output
 
-MOST_HEADS = 8  # per layer
+HEADS, POSITIONS = 2, 16  # of each layer: enough to see bands
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("kind", choices=["matrices"], metavar="matrices", help="what to draw")
+    add("matrices", type=matrices, help="what is drawn: the word itself")
     add("checkpoint", type=Path, help="a resmlp_mt checkpoint, or its folder")
     add("-o", "--output", **FILE, required=True, help=".png or .svg file to write")
     add("--user-dir", **USER_DIR)
     add("--title", metavar="TEXT", help="title of the picture, '' for none")
-    add("--length", **WHOLE, default=32, help="positions of A to draw (default: 32)")
+    help = f"positions of A to draw (default: {POSITIONS})"
+    add("--length", **WHOLE, default=POSITIONS, help=help)
+    help = f"heads of each layer to draw, the first ones (default: {HEADS})"
+    add("--heads", **WHOLE, default=HEADS, help=help)
+
+
+def matrices(word: str) -> str:
+    if word != "matrices":
+        raise argparse.ArgumentTypeError(f"{word}: resmlp-mt plot matrices CHECKPOINT -o FILE")
+    return word
 
 
 def figure_of(args: argparse.Namespace):
@@ -37,9 +46,10 @@ def figure_of(args: argparse.Namespace):
         (path,) = checkpoint_paths(str(path))
     matrices = mixing_matrices(path, args.length)
     count = len(next(iter(matrices.values())))
-    shown = f", heads 1 to {MOST_HEADS} of {count}" if count > MOST_HEADS else ""
+    drawn = range(1, min(count, args.heads) + 1)
+    shown = "" if len(drawn) == count else f", {len(drawn)} of {count} heads"
     title = f"Mixing matrices A by depth{shown}" if args.title is None else args.title
-    return draw_matrices(arrange(matrices, range(1, min(count, MOST_HEADS) + 1)), title)
+    return draw_matrices(arrange(matrices, drawn), title)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -48,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        raise UserError("pictures need matplotlib: pip install '.[plot]'") from None
+        raise UserError("pictures need matplotlib: pip install matplotlib") from None
     if args.output.suffix not in (".png", ".svg"):
         raise UserError(f"{args.output}: name a .png or .svg file")
     check_output(args.output)

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None:
     """Options for the text and how it is prepared, of `resmlp-mt run` too."""
-    add = parser.add_argument_group("the text").add_argument
+    add = parser.add_argument_group("the text (required, but for --testpref)").add_argument
     add("-s", "--source-lang", required=True, metavar="LANG", help="language of the source")
     add("-t", "--target-lang", required=True, metavar="LANG", help="language of the target")
     help = "training text, PREF.LANG; several separated by commas"
@@ -45,7 +45,9 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--drop-duplicates", action=switch, help="train on each pair once")
     help = "leave out training lines that are not UTF-8 instead of refusing them"
     add("--skip-invalid", action=switch, help=help)
-    help = "leave out training pairs with more than X times as many pieces on one side (default: 0)"
+    help = (
+        "leave out training pairs with more than X times as many pieces on one side (default: off)"
+    )
     add("--max-ratio", type=number, metavar="X", help=help)
     help = "leave out training pairs with more than N pieces on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)

@@ -1,21 +1,21 @@
 """From raw text to BLEU: prepare, train, average, translate and score, as one resumable run.
 
   resmlp-mt run --source-lang de --target-lang en --trainpref text/train --validpref text/valid \\
-      --testpref text/test --arch resmlp_mt_toeplitz_6 --recipe trial --out run
+      --testpref text/test --arch resmlp_mt_tiny --recipe trial --out run
 
 reads text/train.de, text/train.en ... (or .gz), one sentence a line. It writes run/model, which is
 all that translating needs, run/translations and run/scores.json. The validation set chooses the
 length penalty. The same command resumes a stopped run; a higher --max-update continues a finished
 one, another --beam or --lenpen translates again. Options of fairseq-train follow --.
 
-The recipe trial shows in five minutes that text and training fit together. For a result take
---recipe mixed, with fewer than 100,000 pairs --arch resmlp_mt_gated_6 --recipe small.
+resmlp_mt_tiny and the recipe trial show in five minutes that text and training fit together. The
+defaults are for a result; with fewer than 100,000 pairs take --recipe small.
 """
 
 import argparse
 import shlex
 
-from resmlp_mt.cli.arguments import LENPEN, OUT_FOLDER, SEED, WHOLE
+from resmlp_mt.cli.arguments import LENPEN, OUT_FOLDER, WHOLE
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
 from resmlp_mt.cli.train import add_training_options, training_options
 from resmlp_mt.errors import printable
@@ -23,11 +23,10 @@ from resmlp_mt.files import as_written
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--out", **OUT_FOLDER, help="folder for all results")
+    parser.add_argument("--out", **OUT_FOLDER, help="folder for all results (required)")
     add_text_arguments(parser, "of the recipe, or what the text allows")
-    add_training_options(parser)
-    add("--seed", **SEED, help="seed of the training (default: 1)")
+    add_training_options(parser.add_argument_group("how it is trained"))
+    add = parser.add_argument_group("how it is translated").add_argument
     add("--beam", **WHOLE, help="beam size (default: of the recipe)")
     help = "length penalties. The validation set chooses one (default: of the recipe)"
     add("--lenpen", **LENPEN, nargs="+", help=help)

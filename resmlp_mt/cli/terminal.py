@@ -10,7 +10,7 @@ from collections.abc import Callable
 from resmlp_mt.errors import say
 from resmlp_mt.fairseq_fixes.messages import in_one_line
 
-# how a stopped command continues; the examples have no name
+# what to add to "stopped", by subcommand; "" is an example's program
 RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")
 RESUMED["translate"] = ": --resume continues after the last complete line of the output"
 

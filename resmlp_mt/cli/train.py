@@ -1,15 +1,16 @@
 """Train with a recipe: on a CPU, one GPU or several.
 
   resmlp-mt train DATA --out DIR                               what this machine has
-  resmlp-mt train DATA --out DIR --recipe paper --arch transformer_wmt_en_de
+  resmlp-mt train DATA --out DIR --recipe mixed --arch transformer_small
   resmlp-mt train DATA --out DIR -- --dropout 0.2              more options of fairseq-train
 
 prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
 folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and
 cost.json. The same command resumes, also on another number of GPUs: the tokens per update stay.
 
-A recipe is a TOML file: small.toml (tens of thousands of pairs), mixed.toml (more) and paper.toml
-(WMT14) give their reasons. TensorBoard: -- --tensorboard-logdir DIR (pip install ".[tensorboard]").
+An architecture is a model, a recipe how to train it: a TOML file. small.toml (tens of thousands of
+pairs), mixed.toml (more), iwslt.toml and paper.toml (WMT14) give their reasons. For TensorBoard,
+pip install tensorboardX and -- --tensorboard-logdir DIR.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -18,27 +19,32 @@ from pathlib import Path
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, USER_DIR, WHOLE
 from resmlp_mt.errors import say
-from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions, quoted
+from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions, quote
 from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 
 
-def add_training_options(parser: ArgumentParser) -> None:
-    """The options that ``resmlp-mt run`` shares, except --seed."""
+def add_training_options(parser) -> None:
+    """The options that ``resmlp-mt run`` shares, of a parser or a group of it."""
     add = parser.add_argument
-    help = f"{', '.join(NAMES)} or a TOML file (default: small)"
-    add("--recipe", default="small", metavar="NAME|FILE", help=help)
-    help = "resmlp_mt_6, _toeplitz_6, _gated_6, _conv_6 (or _12), _tiny, or one of fairseq "
-    help += "such as transformer (default: resmlp_mt_toeplitz_6)"
-    add("--arch", default="resmlp_mt_toeplitz_6", metavar="NAME", help=help)
+    help = f"{', '.join(NAMES)} or a TOML file (default: mixed)"
+    add("--recipe", default="mixed", metavar="NAME|FILE", help=help)
+    help = "resmlp_mt_tiny, resmlp_mt_small, resmlp_mt_base, resmlp_mt_iwslt_de_en, resmlp_mt_6, "
+    help += (
+        "resmlp_mt_12, transformer_small or one of fairseq (default: resmlp_mt_small, recommended)"
+    )
+    add("--arch", default="resmlp_mt_small", metavar="NAME", help=help)
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
     help = "target tokens per update, on all GPUs together (default: of the recipe)"
     add("--tokens", **WHOLE, help=help)
-    help = f"per batch on one GPU; lower it if memory is too small (default: up to {MAX_TOKENS})"
+    help = (
+        f"of a batch, on each GPU or the CPU; fewer need less memory (default: up to {MAX_TOKENS})"
+    )
     add("--max-tokens", **WHOLE, help=help)
     add("--gpus", **WHOLE, help="number of GPUs (default: all, or the CPU)")
     help = "fp32, bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
+    add("--seed", **SEED, help="seed of the training (default: 1)")
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")
     add("--user-dir", **USER_DIR)
 
@@ -48,7 +54,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("data", type=Path, metavar="DATA", help="folder of binary data")
     add("--out", **OUT_FOLDER, help="folder for checkpoints")
     add_training_options(parser)
-    add("--seed", **SEED, help="seed (default: 1)")
     for flag in (("--source-lang", "-s"), ("--target-lang", "-t")):
         add(*flag, metavar="LANG", help="needed if DATA has several pairs")
 
@@ -67,5 +72,5 @@ def run(args: Namespace) -> None:
 
     training = Training(args.data, args.out, options, args.source_lang, args.target_lang)
     training.check_data()
-    say(f"    {quoted(training.command(), training.environment())}")
+    say(f"    {quote(training.command(), training.environment())}")
     training.run()

@@ -7,9 +7,9 @@
 The model is a checkpoint of any fairseq translation model, an ensemble of them, or a folder of
 resmlp-mt export. The data folder says whether the text is normalised and how it is split.
 
-A line ends at the line feed. A blank line stays blank. A line that is longer than the model reads
-is translated in parts. Each line is written as soon as it and those before it are translated, and
-at once where no more input is waiting. After a stop, --resume continues after the last whole line;
+Only a line feed ends a line. A blank line stays blank. A line that is longer than the model reads
+is translated in parts. Each line is written as soon as it and those before it are translated; piped
+input is translated as it arrives. After a stop, --resume continues after the last whole line;
 .OUTPUT.source beside the output records what it is made from.
 """
 
@@ -25,10 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help = "checkpoint, folder of resmlp-mt run (OUT/model) or resmlp-mt export; A.pt:B.pt is an "
     help += "ensemble (default: the published model, in a clone of the repository)"
-    add("--path", metavar="FILE", help=help)
+    add("--path", metavar="PATH", help=help)
     help = "text, plain or gzip (default: standard input)"
-    add("--input", **FILE, default=Path("-"), help=help)
-    add("--output", **FILE, default=Path("-"), help="file to write (default: standard output)")
+    add("--input", "-i", **FILE, default=Path("-"), help=help)
+    add(
+        "--output", "-o", **FILE, default=Path("-"), help="file to write (default: standard output)"
+    )
     add("--resume", action="store_true", help="continue after the last whole line of the output")
     help = "dictionaries and subwords of the training (default: beside the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
@@ -37,13 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--beam", **WHOLE, help="beam size (default: 4, or that of the export)")
     help = "length penalty: a higher one gives longer translations (default: what resmlp-mt run "
     add("--lenpen", **LENPEN, help=help + "chose on its validation set, or 0.6)")
-    help = "write N lines per line, the best translation first (default: 1)"
+    help = "write N translations of each line, on N lines, the best first (default: 1)"
     add("--nbest", **WHOLE, default=1, help=help)
     help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
     add("--scores", action="store_true", help=help)
     help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
-    add("--max-len-b", type=count, metavar="B", help=help)
-    add("--max-len-a", type=number, metavar="A", help="see B (default: 0)")
+    add("--max-len-a", type=number, metavar="A", help=help)
+    add("--max-len-b", type=count, metavar="B", help="see A")
     help = "no N tokens come twice in the same order in a translation"
     add("--no-repeat-ngram-size", **WHOLE, help=help)
     add("--max-tokens", **WHOLE, default=4096, help="source tokens per batch (default: 4096)")
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def engine_of(args: argparse.Namespace) -> tuple:
     """A function that makes the translator, and what its translations are made from. Wrong options
     and missing files are refused at once."""
-    from resmlp_mt.model_folder import chosen_lenpen
+    from resmlp_mt.model_folder import read_lenpen
     from resmlp_mt.pipeline.translate.options import (
         SearchOptions,
         checkpoint_paths,
@@ -83,7 +85,7 @@ def engine_of(args: argparse.Namespace) -> tuple:
         raise UserError(f"--engine: is for folders of resmlp-mt export, which {path} is not")
     paths = checkpoint_paths(path)
     beside = paths[0].parent
-    given = {"data": beside, "lenpen": chosen_lenpen(beside), **given}
+    given = {"data": beside, "lenpen": read_lenpen(beside), **given}
     options = SearchOptions(paths=paths, cpu=args.cpu, **given)
 
     def load():

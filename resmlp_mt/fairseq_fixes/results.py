@@ -92,5 +92,5 @@ def build_bpe(original, self, args):
     See ``test_text_is_made_as_it_was_prepared``."""
     bpe = original(self, args)
     if getattr(bpe, "text_settings", None) is not None:
-        bpe.text_settings = bpe.text_settings.reading(getattr(self.cfg, "source_lang", None))
+        bpe.text_settings = bpe.text_settings.for_source(getattr(self.cfg, "source_lang", None))
     return bpe

@@ -1,8 +1,8 @@
 """Options of the model: fairseq's own for its Transformer, and ours."""
 
-from argparse import Namespace
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
+from typing import Any
 
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
@@ -71,8 +71,14 @@ class ResMLPConfig(TransformerConfig):
     )
 
 
-def set_defaults(args: Namespace, **values) -> None:
+def has_heads(kind: str) -> bool:
+    return getattr(TOKEN_MIXING.get(str(kind)), "has_heads", False)
+
+
+def set_defaults(args: Any, **values) -> None:
     """Fill in the options that *args* lacks: from *values*, our defaults, the Transformer's."""
+    if not has_heads(getattr(args, "token_mixing", values.get("token_mixing", "linear"))):
+        values.pop("token_mixing_heads", None)  # of an architecture, for its own mixing
     named = ResMLPConfig.__annotations__
     ours = {own.name: own.default for own in fields(ResMLPConfig) if own.name in named}
     for name, value in {**ours, **values}.items():
@@ -99,7 +105,7 @@ def check_config(cfg: ResMLPConfig) -> None:
             f"--token-mixing {kind}: choose one of {', '.join(TOKEN_MIXING)}, none, "
             "or give the --user-dir that registers it"
         )
-    if heads != 1 and not getattr(TOKEN_MIXING.get(kind), "has_heads", False):
+    if heads != 1 and not has_heads(kind):
         raise UserError(
             f"--token-mixing-heads {heads}: --token-mixing {kind} has no heads: leave it off"
         )

@@ -97,14 +97,14 @@ def _(branch: TokenMixingBranch) -> nn.Module:
     mixing = fold_mixing(branch.mixing, branch.pre if absorbed else None, branch.post)
     if mixing is None:
         return branch
-    pre = unchanged if absorbed else branch.pre
-    return with_parts(branch, pre=pre, mixing=mixing, post=unchanged)
+    pre = identity if absorbed else branch.pre
+    return with_parts(branch, pre=pre, mixing=mixing, post=identity)
 
 
 @fold.register
 def _(branch: FeedForwardBranch) -> nn.Module:
     pre, fc1 = absorb(branch.pre, branch.fc1)
-    return with_parts(branch, pre=pre, fc1=fc1, fc2=after(branch.fc2, branch.post), post=unchanged)
+    return with_parts(branch, pre=pre, fc1=fc1, fc2=after(branch.fc2, branch.post), post=identity)
 
 
 @fold.register
@@ -112,7 +112,7 @@ def _(branch: CrossAttentionBranch) -> nn.Module:
     pre, q_proj = absorb(branch.pre, branch.attn.q_proj)
     out_proj = after(branch.attn.out_proj, branch.post)
     attn = with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj)
-    return with_parts(branch, pre=pre, attn=attn, post=unchanged)
+    return with_parts(branch, pre=pre, attn=attn, post=identity)
 
 
 @singledispatch
@@ -143,14 +143,14 @@ def with_parts(module: nn.Module, **parts) -> nn.Module:
     return new
 
 
-def unchanged(x: Tensor) -> Tensor:
+def identity(x: Tensor) -> Tensor:
     """Replaces a folded affine map; cheaper than nn.Identity."""
     return x
 
 
 def absorb(norm: nn.Module, linear: nn.Linear) -> tuple:
     """*norm* and the *linear* after it, folded unless *norm* is a LayerNorm."""
-    return (unchanged, before(norm, linear)) if isinstance(norm, Affine) else (norm, linear)
+    return (identity, before(norm, linear)) if isinstance(norm, Affine) else (norm, linear)
 
 
 @torch.no_grad()

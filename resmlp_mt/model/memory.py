@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 # in the dictionary that fairseq hands from step to step, one per model of an ensemble
 _KEY = "resmlp_mt.model.memory"
-# the share of finished sentences from which on their keys and values are dropped: that copies the
-# others', which costs as much as attending to the finished ones for a few steps
+# drop the keys and values of finished sentences once they are this share of all: that copies the
+# rest, which costs as much as attending to the finished ones for a few steps
 CLEAR_AT = 0.25
 # with fewer inputs to sum, looking for those that beams share takes longer than summing them
 SHARE_FROM = 1024
@@ -62,7 +62,7 @@ class DecodingMemory:
 
 
 class Bags(NamedTuple):
-    """What n weighted sums add up, E inputs in all, as ``embedding_bag`` reads it."""
+    """Arguments of ``embedding_bag`` for n weighted sums over E inputs in all."""
 
     rows: Tensor  # E; the buffer row of each input, those of the first sum first
     positions: Tensor  # E; the position of each input in its sentence
@@ -166,8 +166,8 @@ class BeamHistory:
         return buffer
 
     def _collect(self) -> list[Bags]:
-        """What to sum at the newest position: for each hypothesis or, in two parts, what is its own
-        and, for each sentence, the inputs that all its hypotheses share."""
+        """One bag per hypothesis; or, where beams share a prefix, one per hypothesis for the rest
+        and one per sentence for the prefix."""
         index = self.index if self.launch_bound else self.index[:, : self.length]
         hypotheses, width = index.shape
         if self.launch_bound or self.beam == 1 or index.numel() < SHARE_FROM:

@@ -8,6 +8,7 @@ from fairseq.models import register_model
 from fairseq.models.transformer import TransformerModelBase
 from omegaconf import OmegaConf
 
+from resmlp_mt.model import published
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
@@ -52,9 +53,16 @@ class ResMLPModel(TransformerModelBase):
         fold_(self, pack=True)
 
     @classmethod
+    def hub_models(cls):
+        """The published models by name, and where they are fetched from."""
+        return {name: f"{published.HOME}/{folder}" for name, folder in published.FOLDERS.items()}
+
+    @classmethod
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """fairseq's method; see :func:`resmlp_mt.model.hub.load`."""
-        data_name = str(data_name_or_path)
-        return load(Path(model_name_or_path), checkpoint_file, data_name, **kwargs)
+        """fairseq's method, of a folder or a name of :meth:`hub_models`, which is fetched; see
+        :func:`resmlp_mt.model.hub.load`."""
+        name, data_name = str(model_name_or_path), str(data_name_or_path)
+        folder = published.fetch(name) if name in published.FOLDERS else Path(name)
+        return load(folder, checkpoint_file, data_name, **kwargs)

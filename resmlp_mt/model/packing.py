@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-FEW = 16  # at most as many rows are one sentence, whose beams they are
+FEW = 16  # up to this many rows: the beams of one sentence
 # PyTorch caches half a megabyte or more for each number of rows that oneDNN has multiplied, so
 # other numbers are split and padded to one of these
 ROWS = (1, 4, 8, FEW, 32, 64, 128, 192, 256)

@@ -78,13 +78,13 @@ class Run:
             steps.step("model", f"average {averaged}", self._average, self._model_source())
             steps.announce("translate")
             self.translations.mkdir(exist_ok=True)
-            bleu = self._validated()
+            bleu = self._validate()
             best = max(self.lenpen, key=lambda lenpen: bleu.get(f"{lenpen:g}", 0))
             write_json(self.model / SEARCH, {"lenpen": best})
             for test in self.tests:
-                self._translated(test, best, test)
+                self._translate(test, best, test)
             steps.announce("score")
-            self._scored(best, bleu)
+            self._write_scores(best, bleu)
         return read_json(self.scores)
 
     def example(self) -> list[tuple[str, str]]:
@@ -132,11 +132,11 @@ class Run:
         for name in (*(path.name for path in self.data_bin.glob("dict.*.txt")), TEXT, SUBWORDS):
             shutil.copyfile(self.data_bin / name, folder / name)
 
-    def _validated(self) -> dict[str, float]:
+    def _validate(self) -> dict[str, float]:
         """BLEU of the validation set by length penalty; ``{}`` where there is no choice."""
         bleu = {}
         for lenpen in self.lenpen if len(self.lenpen) > 1 else ():
-            lines = self._translated("valid", lenpen, f"valid.lenpen-{lenpen:g}")
+            lines = self._translate("valid", lenpen, f"valid.lenpen-{lenpen:g}")
             references = read_text(self._text("valid", self.target_lang))
             bleu[f"{lenpen:g}"] = score(lines, references, self.target_lang, ("bleu",))["bleu"]
         return bleu
@@ -147,7 +147,7 @@ class Run:
     def _translation(self, name: str) -> Path:
         return self.translations / f"{name}.{self.target_lang}"
 
-    def _translated(self, split: str, lenpen: float, name: str) -> list[str]:
+    def _translate(self, split: str, lenpen: float, name: str) -> list[str]:
         """Translations of a split; those made from the same model, text and options are kept."""
         output, source = self._translation(name), self._text(split, self.source_lang)
         title = f"    {self.names[split]}"
@@ -168,7 +168,7 @@ class Run:
         translate(load, source, output, resume=True, title=title, made_from=made_from)
         return read_text(output)
 
-    def _scored(self, lenpen: float, bleu: dict[str, float]) -> None:
+    def _write_scores(self, lenpen: float, bleu: dict[str, float]) -> None:
         """Write OUT/scores.json, unless it is of the same model, translations and references."""
         names = {"valid": f"valid.lenpen-{lenpen:g}"} if bleu else {}
         files = {  # translations and references by split

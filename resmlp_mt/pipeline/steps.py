@@ -71,7 +71,7 @@ class Steps:
         what = f"another {name}" if "text of " in name or isinstance(old, dict) else what
         remedy = "raise it, or " if name == self.grows else ""
         raise UserError(
-            f"{self.root} holds results made with {what}: {remedy}choose another folder or delete "
+            f"{self.root} holds results made with {what}: {remedy}choose another --out or delete "
             "this one"
         )
 

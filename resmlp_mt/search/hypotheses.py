@@ -79,7 +79,7 @@ class Hypotheses:
         return values[self._active].repeat_interleave(rows, 0)
 
     def keep(self, sentences: Tensor) -> Tensor:
-        """Drop the active sentences except these, given by their places; returns the rows left."""
+        """Keep only these active sentences (indices into ``active``). Returns the rows kept."""
         beams = torch.arange(self.beam, device=sentences.device)
         rows = (sentences.unsqueeze(1) * self.beam + beams).view(-1)
         self.active = [self.active[i] for i in sentences.tolist()]

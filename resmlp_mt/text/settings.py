@@ -47,8 +47,8 @@ class TextSettings:
         model = model or path.with_name(SUBWORDS)
         return cls(subword_model=model, rule=rule, **{name: found[name] for name in types})
 
-    def reading(self, source_lang: str) -> "TextSettings":
-        """For a model from *source_lang*: one folder of data serves both directions."""
+    def for_source(self, source_lang: str) -> "TextSettings":
+        """These settings, with the languages swapped if *source_lang* is the target."""
         if source_lang != self.target_lang:
             return self
         return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)

@@ -112,5 +112,7 @@ def test_refusals_of_the_command(tmp_path):
     refused("does not say how many updates", *command, "--num-update-checkpoints", 2)
     (tmp_path / "checkpoint_1_9.pt").rename(path)
     refused("is the input", "average", "--output", other, "--inputs", path, other)
-    refused("has no folder", "average", "--output", tmp_path / "no" / "out.pt", "--inputs", path)
+    refused(
+        "there is no folder", "average", "--output", tmp_path / "no" / "out.pt", "--inputs", path
+    )
     assert not out.exists()

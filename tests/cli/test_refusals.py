@@ -69,7 +69,7 @@ REFUSED = {
     f"{TRANSLATE} --input gone": "gone: No such file",
     f"{TEXT} --output text": "text is the input",
     f"{TEXT} --output folder.svg": "folder.svg is a folder",
-    f"{TEXT} --output no/out": "has no folder",
+    f"{TEXT} --output no/out": "no/out: there is no folder no",
     f"{TEXT} --output out.gz": "leave off .gz",
     f"{TEXT} --resume": "--resume: name the file",
     f"{TEXT} --path cut.pt": "cut.pt is damaged",
@@ -102,10 +102,12 @@ REFUSED = {
     f"{MATRICES} size.pt": "size.pt does not fit",
     f"{MATRICES} none.pt": "none.pt: its token mixing has no matrix",
     "plot matrices ours.pt -o a.gif": "a.gif: name a .png or .svg",
-    f"{MATRICES} ours.pt -o no/a.svg": "has no folder",
+    f"{MATRICES} ours.pt -o no/a.svg": "no/a.svg: there is no folder no",
     f"{MATRICES} ours.pt -o folder.svg": "is a folder",
     f"{MATRICES} ours.pt --length 0": "--length: must be at least 1",
-    "plot curves train.log -o a.png": "invalid choice: 'curves'",
+    "plot curves train.log -o a.png": "curves: resmlp-mt plot matrices CHECKPOINT -o FILE",
+    "train data --out run --dropout 0.3": "--dropout 0.3: no such option; fairseq-train's",
+    "prepare -s de -t en --trainpref no/a --validpref no/b --out run": "no/a.de (or .gz) does",
 }
 
 

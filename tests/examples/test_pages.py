@@ -11,18 +11,20 @@ import tables
 from command import shell
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLLOWED = ["README.md", *(f"docs/{x}.md" for x in ("getting-started", "training", "translating"))]
+FOLLOWED = ["README", *(f"docs/{page}" for page in ("getting-started", "training", "translating"))]
+FOLLOWED = [f"{page}.md" for page in (*FOLLOWED, "docs/options", "docs/iwslt14")]
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in tables.pages()}
 BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?```(\w+)\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.S)
 # a stand-in for each size, so that a page is fast
 CUTS = {
-    r"--arch resmlp_mt_\w+": "--arch resmlp_mt_tiny",
+    r"--arch resmlp_mt_(?!iwslt)\w+": "--arch resmlp_mt_tiny",
     r"--recipe trial\b": "--recipe small.toml",
     r"--max-update 5000": "--max-update 2 --max-source-positions 64 --max-target-positions 64",
-    r"(--out|--path|export) trial\b": r"\1 run",  # the trial of README.md
+    r"--max-update 500\b": "--max-update 2",
+    r"(--recipe iwslt)( --out .*)": r"\1 --max-update 3\2 -- --encoder-embed-dim 64 "
+    "--encoder-layers 1 --decoder-layers 1",
 }
-SMALL = {r"(\w+-embed-dim) = \d+": r"\1 = 32", r"(\w+-layers) = \d+": r"\1 = 1"}
-SMALL |= {r"(max-\w+-positions) = \d+": r"\1 = 64", r"\bmax-update = \d+": "max-update = 6"}
+SMALL = {r"(max-\w+-positions) = \d+": r"\1 = 64", r"\bmax-update = \d+": "max-update = 6"}
 WORDS = ["ein", "Mann", "Frau", "Hund", "Kind", "spielt", "läuft", "sitzt", "im", "Park", "Wald"]
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 
@@ -63,6 +65,7 @@ def folder(tmp_path_factory):
             path = folder / "text" / f"{split}.{language}"
             text = (" ".join(map(word, line)) + ".\n" for line in lines)
             path.write_text("".join(text), encoding="utf-8")
+    (folder / "iwslt14.tokenized.de-en").symlink_to("text")
     for name in ("resmlp_mt", "scripts", "examples"):
         (folder / name).symlink_to(ROOT / name)
     trial = (ROOT / "resmlp_mt/pipeline/train/recipes/trial.toml").read_text(encoding="utf-8")

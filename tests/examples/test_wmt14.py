@@ -58,6 +58,7 @@ def test_french_has_the_commands_of_german(tmp_path):
 def test_a_pair_must_be_named(tmp_path):
     done = shell(f"bash '{SCRIPTS / 'wmt14.sh'}' en-xx", tmp_path)
     assert done.returncode == 2 and "scripts/wmt14.sh en-de " in done.stderr
+    assert done.stderr.endswith("--dropout 0.2.\n")
 
 
 SEGMENTS = '<doc>\n<seg id="1">A test.</seg>\n<seg id="2"> Two. </seg>\n</doc>\n'

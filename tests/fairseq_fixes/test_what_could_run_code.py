@@ -167,7 +167,7 @@ def test_a_folder_runs_no_shell(corpus, tmp_path, monkeypatch):
     for side in (language, "yy"):
         for kind in ("fasta", "idx", "bin"):
             (tmp_path / f"valid.{language}-yy.{side}.{kind}").write_text("> a\nw01\n")
-    words = (tmp_path, "--arch", "resmlp_mt_tiny", "--cpu", "--batch-size", 8, "--max-update", 1)
+    words = (tmp_path, "--arch", "resmlp_mt_6", "--cpu", "--batch-size", 8, "--max-update", 1)
     words += ("--dataset-impl", "fasta")  # a checkpoint may say so
     assert "FASTA is not read" in refusal("train", *words)
     assert not list((tmp_path / "cwd").rglob("marker"))

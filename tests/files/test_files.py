@@ -96,7 +96,7 @@ def test_outputs_that_are_refused(tmp_path):
     for path, said in (
         (tmp_path / "same", "same is the input"),
         (tmp_path, "is a folder"),
-        (tmp_path / "a" / "b", f"has no folder {tmp_path / 'a'}"),
+        (tmp_path / "a" / "b", f"there is no folder {tmp_path / 'a'}"),
         ("/dev/null", "/dev/null is not a regular file"),
         ("/proc/self/environ", "is not a regular file"),  # though it is one
     ):

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import NOT_OURS, REMOVED
-from resmlp_mt.model_folder import LENPEN, chosen_lenpen
+from resmlp_mt.model_folder import LENPEN, read_lenpen
 
 
 def loss_of(model, dictionary):
@@ -36,8 +36,8 @@ def test_given_options_come_before_the_architectures_and_the_papers():
     parser = ArgumentParser(argument_default=SUPPRESS)  # as fairseq makes it
     ResMLPModel.add_args(parser)
     args = parser.parse_args(["--layerscale-init", "0.1"])
-    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args)
-    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("linear", 0.1, 4)
+    ARCH_CONFIG_REGISTRY["resmlp_mt_small"](args)
+    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("toeplitz", 0.1, 3)
     assert args.dropout == 0.15
     with pytest.raises(SystemExit):
         parser.parse_args(["--normalization", "no-such-map"])
@@ -47,11 +47,11 @@ def test_a_dictconfig_builds_what_a_namespace_builds():
     """fairseq's option switches the positions of an architecture off."""
     dictionary = synthetic_dictionary(50)
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    args = model_options("resmlp_mt_conv_6", no_token_positional_embeddings=True)
+    args = model_options("resmlp_mt_small", no_token_positional_embeddings=True)
     for options in (args, args, OmegaConf.create(vars(args))):
         model = ResMLPModel.build_model(options, task)
         assert model.encoder.embed_positions is None and model.decoder.embed_positions is None
-    plain = build_model("resmlp_mt_conv_6", no_token_positional_embeddings=True)[0]
+    plain = build_model("resmlp_mt_small", no_token_positional_embeddings=True)[0]
     model.load_state_dict(plain.state_dict())
 
 
@@ -178,10 +178,10 @@ def test_decoding_takes_one_new_token_per_step():
     "stored", ['{"lenpen": "x"}', '{"lenpen": 300}', '{"lenpen": NaN}', '{"lenpen": true}', "[1]"]
 )
 def test_a_stored_length_penalty_is_used_or_refused(stored, tmp_path):
-    assert chosen_lenpen(tmp_path) == LENPEN
+    assert read_lenpen(tmp_path) == LENPEN
     path = tmp_path / "search.json"
     path.write_text('{"lenpen": 1.4}')
-    assert chosen_lenpen(tmp_path) == 1.4
+    assert read_lenpen(tmp_path) == 1.4
     path.write_text(stored)
     with pytest.raises(UserError, match='search.json: "lenpen" is no number from -10 to 10: del'):
-        chosen_lenpen(tmp_path)
+        read_lenpen(tmp_path)

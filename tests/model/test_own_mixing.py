@@ -22,7 +22,7 @@ RUN = "run -s de -t en --trainpref text/train --validpref text/valid --testpref 
 RUN += " --arch resmlp_mt_tiny --recipe trial --vocab-size 120 --max-update 3 --lenpen 1 --cpu"
 RUN += " --workers 1 --threads 1"
 TRANSLATE = "translate --path run/model --input text/test.de --output out.en --cpu"
-SHIFT = "-- --token-mixing shift --token-mixing-heads 1 --num-workers 0"
+SHIFT = "-- --token-mixing shift --num-workers 0"
 
 
 class FadingMixing(TokenMixing):
@@ -74,9 +74,10 @@ def test_decoding_and_folding_are_exact(kind, folded):
 
 def test_its_name_is_a_choice_of_token_mixing(kind):
     """With heads only for a class that says it has them."""
-    arguments = ["data", "--arch", "resmlp_mt_tiny", "--token-mixing", kind]
+    arguments = ["data", "--arch", "resmlp_mt_small", "--token-mixing", kind]
     args = options.parse_args_and_arch(options.get_training_parser(), arguments)
     assert args.token_mixing == kind
+    assert args.token_mixing_heads == (8 if kind == "fading" else 1)
     if kind == "fading":
         mixing = build_model(token_mixing=kind, token_mixing_heads=4)[0].encoder.layers[0]
         assert mixing.token_mixing.mixing.weight.shape[0] == 4

@@ -1,11 +1,15 @@
 """Parameters: their numbers, written out for the paper's sizes, and their initial values."""
 
 from argparse import Namespace
+from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import SMALL, build_model
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models.transformer import TransformerModel
+from helpers import SMALL, build_model, model_options, synthetic_dictionary
 
+from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.mixing import ConvTokenMixing, ToeplitzTokenMixing, TokenMixing
 
@@ -13,7 +17,6 @@ from resmlp_mt.model.mixing import ConvTokenMixing, ToeplitzTokenMixing, TokenMi
 SIZES = {
     "resmlp_mt_6": (512, 2048, 6),
     "resmlp_mt_12": (512, 2048, 12),
-    "resmlp_mt_tiny": (128, 256, 4),
 }
 # options, and the number of embedding tables
 ONE = {"share_all_embeddings": True}
@@ -52,9 +55,46 @@ def test_sizes_of_toeplitz_and_gated():
     """A weight per distance and head, a bias per head; a gate adds three C x C maps."""
     size = SIZES["resmlp_mt_6"]
     toeplitz = expected_count(*size, 1, (8 * 127, 8 * 64)) + size[2] * 2 * 7 * 64
-    assert count("resmlp_mt_toeplitz_6", **ONE) == toeplitz
+    heads = {"token_mixing_heads": 8, **ONE}
+    assert count("resmlp_mt_6", token_mixing="toeplitz", **heads) == toeplitz
     maps = size[2] * 2 * 3 * (512 * 512 + 512)
-    assert count("resmlp_mt_gated_6", **ONE) == toeplitz + maps
+    assert count("resmlp_mt_6", token_mixing="gated", **heads) == toeplitz + maps
+
+
+@pytest.mark.parametrize(
+    "arch, theirs, gated",
+    [
+        ("resmlp_mt_small", "transformer_small", 512),
+        ("resmlp_mt_base", "transformer", 2048),
+    ],
+)
+def test_recommended_models_are_no_larger_than_their_transformers(arch, theirs, gated):
+    """As many layers and channels, hidden units for nearly as many parameters."""
+    args = Namespace()
+    ARCH_CONFIG_REGISTRY[theirs](args)
+    sizes = {f"{side}_layers": args.encoder_layers for side in ("encoder", "decoder")}
+    own = model_options(arch, **dict.fromkeys(SMALL))
+    assert vars(own).items() >= sizes.items() and own.encoder_embed_dim == args.encoder_embed_dim
+    assert own.decoder_attention_heads == args.decoder_attention_heads
+    with torch.device("meta"):
+        task = SimpleNamespace(source_dictionary=synthetic_dictionary(VOCABULARY))
+        task.target_dictionary = task.source_dictionary
+        args.share_all_embeddings = True
+        transformer = TransformerModel.build_model(args, task)
+    limit = sum(parameter.numel() for parameter in transformer.parameters())
+    for options in ({}, {"token_mixing": "gated", "encoder_ffn_embed_dim": gated}):
+        assert 0.9 * limit < count(arch, **options, **ONE) < limit
+
+
+def test_names_of_before_are_refused_where_a_training_begins():
+    """Where a checkpoint is read they keep what it says, as do names whose defaults are others."""
+    for name in ("resmlp_mt_toeplitz_6", "resmlp_mt_conv_12"):
+        with pytest.raises(UserError, match=f"--arch {name} is no longer a name: take resmlp_mt_"):
+            ARCH_CONFIG_REGISTRY[name](Namespace())
+    for name in ("resmlp_mt_toeplitz_6", "resmlp_mt_tiny"):
+        args = Namespace(_name=name, encoder_layers=4)
+        ARCH_CONFIG_REGISTRY[name](args)
+        assert (args.encoder_layers, args.decoder_layers, args.token_mixing) == (4, 6, "linear")
 
 
 def test_initial_affine_maps():

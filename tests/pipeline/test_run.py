@@ -234,7 +234,7 @@ def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         (
             "-- --encoder-embed-dim 17 --decoder-embed-dim 17",
-            "resmlp_mt_tiny: embed_dim must be divisible by num_heads",
+            "resmlp_mt_tiny: --token-mixing-heads 8 does not divide the 17 channels",
         ),
     ],
 )

@@ -54,7 +54,7 @@ def test_other_options_are_refused_and_nothing_is_lost(tmp_path):
         pass
     with Steps(tmp_path, {"seed": 1, "arch": "a"}, 1) as steps:  # nothing was made with the others
         steps.step("one", "first", write)
-    said = "holds results made with seed = 1, not 2: choose another folder or delete"
+    said = "holds results made with seed = 1, not 2: choose another --out or delete"
     refused(said, tmp_path, {"seed": 2, "arch": "a"})
     assert (tmp_path / "one").is_dir() and read_json(tmp_path / "manifest.json")["seed"] == 1
 

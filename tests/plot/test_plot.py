@@ -105,9 +105,11 @@ def test_heads_are_rows_of_panels(tmp_path):
     assert [len(row) for row in arrange(matrices, range(1, 9))] == [6] * 16
     assert_legible(draw_matrices(arrange(matrices, [1, 8])))
     path = save_model(tmp_path / "c.pt", token_mixing_heads=16)
-    figure = drawn(path, "--length", 10)
-    assert len(images(figure)) == 8 * 4
-    assert figure.get_suptitle().endswith(", heads 1 to 8 of 16")
+    for words, heads, positions in (((), 2, 16), (("--heads", 8, "--length", 10), 8, 10)):
+        figure = drawn(path, *words)
+        assert len(images(figure)) == heads * 4
+        assert images(figure)[0].shape == (positions, positions)
+        assert figure.get_suptitle().endswith(f", {heads} of 16 heads")
 
 
 def test_files(tmp_path):

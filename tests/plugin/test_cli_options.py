@@ -70,7 +70,7 @@ def test_trained_by_hydra(corpus, tmp_path):
         *("-m", "fairseq_cli.hydra_train"),
         *(f"common.user_dir={PACKAGE}", "common.cpu=true", "common.log_interval=1"),
         *("common.log_format=json", "task=translation", f"task.data={corpus.data}"),
-        *("+model._name=resmlp_mt_tiny", "+model.encoder_layers=2", "+model.decoder_layers=2"),
+        *("+model._name=resmlp_mt_6", "+model.encoder_layers=2", "+model.decoder_layers=2"),
         *("+model.encoder_embed_dim=16", "+model.encoder_ffn_embed_dim=32"),
         *("+model.decoder_attention_heads=2", "+model.max_source_positions=32"),
         *("+model.max_target_positions=32", "+model.token_mixing_heads=2"),

@@ -20,10 +20,9 @@ for path in sys.argv[1].split(":"):
     import_user_module(Namespace(user_dir=path))
     ours = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
     assert set(ours) == {
-        *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_tiny"),
-        *("resmlp_mt_toeplitz_6", "resmlp_mt_toeplitz_12"),
-        *("resmlp_mt_gated_6", "resmlp_mt_gated_12"),
-        *("resmlp_mt_conv_6", "resmlp_mt_conv_12"),
+        *("resmlp_mt_6", "resmlp_mt_12", "resmlp_mt_iwslt_de_en"),
+        *("resmlp_mt_tiny", "resmlp_mt_small", "resmlp_mt_base"),
+        *(f"resmlp_mt_{kind}_{n}" for kind in ("toeplitz", "gated", "conv") for n in (6, 12)),
     }, ours
     assert MODEL_REGISTRY["resmlp_mt"] is resmlp_mt.ResMLPModel
     assert set(ours.values()) == {resmlp_mt.ResMLPModel}

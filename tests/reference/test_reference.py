@@ -6,7 +6,6 @@ from helpers import build_model, gap, pad_batch, random_sentences, shift
 from model_checks import at_tokens
 from reference_model import decode, encode
 
-from resmlp_mt.model.architectures import ARCHITECTURES
 from resmlp_mt.model.inference import fold_
 from resmlp_mt.search.beam_search import ResMLPGenerator
 
@@ -14,16 +13,22 @@ TOLERANCE = 1e-9
 HEADS = 4
 SOURCES, TARGETS = (3, 9, 1, 6), (5, 2, 11, 7)
 ALL, OUTPUT = {"share_all_embeddings": True}, {"share_decoder_input_output_embed": True}
-SHARED = {"resmlp_mt_gated_6": OUTPUT, "resmlp_mt_tiny": {}}  # the others share all
-architectures = pytest.mark.parametrize("arch", [a for a in ARCHITECTURES if "conv" not in a])
+HEADED = {"token_mixing_heads": 8, "encoder_layers": 6, "decoder_layers": 6}
+MODELS = {  # the paper's depths, with small sizes
+    "linear": {"encoder_layers": 6, "decoder_layers": 6, **ALL},
+    "deep": {"encoder_layers": 12, "decoder_layers": 12, **ALL},
+    "unshared": {"encoder_layers": 4, "decoder_layers": 4},
+    "toeplitz": {"token_mixing": "toeplitz", **HEADED, **ALL},
+    "gated": {"token_mixing": "gated", **HEADED, **OUTPUT},
+}
+models = pytest.mark.parametrize("name", MODELS)
 
 
 class Pair:
     """A model of random parameters, in float64, and its weights for the reference."""
 
-    def __init__(self, arch, **options):
-        options = {"encoder_layers": None, "decoder_layers": None, **options}
-        model, self.dictionary = build_model(arch, std=0.2, **SHARED.get(arch, ALL), **options)
+    def __init__(self, name, **options):
+        model, self.dictionary = build_model(std=0.2, **MODELS[name], **options)
         self.model = model.double()
         leaves = {}  # one for each parameter, whose names may be several
         self.weights = {
@@ -44,15 +49,15 @@ class Pair:
         return at_tokens(self.model, self.dictionary, self.sources, self.targets, left, left_target)
 
 
-@architectures
+@models
 @pytest.mark.parametrize("mode", ["training", "evaluation", "folded"])
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
 @torch.no_grad()
-def test_every_state_and_logit_is_the_references(arch, mode, left):
+def test_every_state_and_logit_is_the_references(name, mode, left):
     """Evaluation drops nothing, whatever the dropout of the training."""
     share = 0.0 if mode == "training" else 0.3
     dropout = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), share)
-    pair = Pair(arch, **dropout)
+    pair = Pair(name, **dropout)
     pair.model.train(mode == "training")
     if mode == "folded":
         fold_(pair.model)
@@ -61,11 +66,11 @@ def test_every_state_and_logit_is_the_references(arch, mode, left):
             assert gap(a, b) < TOLERANCE, number
 
 
-@architectures
+@models
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-def test_gradients_are_the_references(arch, training):
+def test_gradients_are_the_references(name, training):
     """For every parameter, of a random weighted sum of the logits."""
-    pair = Pair(arch)
+    pair = Pair(name)
     pair.model.train(training)
     ours = [found[-1] for found in pair.found(left=True, left_target=False)]
     theirs = [expected[-1] for expected in pair.expected()]
@@ -86,7 +91,7 @@ def test_gradients_are_the_references(arch, training):
 @torch.no_grad()
 def test_beam_search_scores_are_the_references(beam, vocabulary, length_penalty):
     """40 beams share the sums over their common prefix."""
-    pair = Pair("resmlp_mt_tiny", vocabulary=vocabulary)
+    pair = Pair("unshared", vocabulary=vocabulary)
     batch = {"src_tokens": pad_batch(pair.sources, pair.dictionary, left=True)}
     options = dict(beam_size=beam, max_len_b=8, len_penalty=length_penalty)
     generator = ResMLPGenerator([pair.model], pair.dictionary, **options)

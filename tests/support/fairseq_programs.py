@@ -32,7 +32,7 @@ SMALL = (
     "--encoder-ffn-embed-dim 32 --decoder-ffn-embed-dim 32"
 )
 POSITIONS = ("--max-source-positions", 32, "--max-target-positions", 32)
-SMALL_MODEL = ("--arch", "resmlp_mt_tiny", *SMALL.split(), *POSITIONS)
+SMALL_MODEL = ("--arch", "resmlp_mt_6", *SMALL.split(), *POSITIONS)
 RECIPE = (
     *("--optimizer", "adagrad", "--lr", 0.05, "--lr-scheduler", "fixed", "--warmup-updates", 5),
     *("--dropout", 0, "--num-workers", 0, "--cpu"),

@@ -50,16 +50,16 @@ def randomize_(model, std=0.3):
         parameter.copy_(parameter + noise if parameter.dim() == 1 else noise)
 
 
-def model_options(arch="resmlp_mt_tiny", **options):
+def model_options(arch="resmlp_mt_6", **options):
     """All options of a model of *arch* (a name or an architecture function), as fairseq has them;
     *options* come before the small sizes used by the tests, None for arch's own."""
     options = {k: v for k, v in {**SMALL, **options}.items() if v is not None}
-    args = Namespace(arch=arch if isinstance(arch, str) else "resmlp_mt_tiny", **options)
+    args = Namespace(arch=arch if isinstance(arch, str) else "resmlp_mt_6", **options)
     (ARCH_CONFIG_REGISTRY[arch] if isinstance(arch, str) else arch)(args)
     return args
 
 
-def build_model(arch="resmlp_mt_tiny", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
+def build_model(arch="resmlp_mt_6", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
     """A model in evaluation mode, and its dictionary; options as of :func:`model_options`."""
     torch.manual_seed(seed)
     dictionary = synthetic_dictionary(vocabulary)
@@ -74,7 +74,7 @@ def build_model(arch="resmlp_mt_tiny", seed=0, randomize=True, vocabulary=50, st
 def save_model(path, **options):
     """A checkpoint of a model with random weights; returns its path."""
     model, _ = build_model(**options)
-    values = Namespace(arch="resmlp_mt_tiny", **{**SMALL, **options})
+    values = Namespace(arch="resmlp_mt_6", **{**SMALL, **options})
     torch.save({"cfg": {"model": values}, "model": model.state_dict()}, path)
     return path
 

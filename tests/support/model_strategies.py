@@ -10,7 +10,7 @@ from helpers import MIXINGS, build_model, pad_batch, random_sentences
 from hypothesis import strategies as st
 from model_checks import Move, random_tokens
 
-from resmlp_mt.model.mixing import TOKEN_MIXING
+from resmlp_mt.model.config import has_heads
 
 VOCABULARY = 30
 KINDS = tuple(dict(MIXINGS))
@@ -90,7 +90,7 @@ def options_of_a_model(draw, kinds: Sequence[str] = KINDS) -> dict[str, object]:
         "activation_fn": _choose(draw, "relu", "gelu", "gelu_accurate", "tanh", "linear"),
         "layerscale_init": _choose(draw, 0.2, 1.0, 1e-3),
     }
-    if getattr(TOKEN_MIXING.get(kind), "has_heads", False):
+    if has_heads(kind):
         both = gcd(channels, decoder_channels)
         divisors = [n for n in range(1, both + 1) if both % n == 0]
         options["token_mixing_heads"] = _choose(draw, *divisors)

@@ -42,9 +42,9 @@ def test_settings_are_loaded_as_they_were_saved(model, tmp_path, normalise):
 
 def test_settings_serve_the_other_direction(model):
     settings = TextSettings("de", "en", True, model)
-    assert settings.reading("de") == settings.reading("fr") == settings
-    back = settings.reading("en")
-    assert back == TextSettings("en", "de", True, model) and back.reading("de") == settings
+    assert settings.for_source("de") == settings.for_source("fr") == settings
+    back = settings.for_source("en")
+    assert back == TextSettings("en", "de", True, model) and back.for_source("de") == settings
     assert back.encode_source(LINE) != settings.encode_source(LINE)
 
 

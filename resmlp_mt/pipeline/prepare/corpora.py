@@ -54,7 +54,9 @@ def find_corpora(
 def _find_side(prefix: str, language: str) -> Path:
     path = existing(Path(f"{prefix}.{language}"))
     if not path.is_file():
-        raise UserError(f"no {prefix}.{language}[.gz]: give a prefix of both languages")
+        raise UserError(
+            f"{prefix}.{language} (or .gz) does not exist: give the path without the language"
+        )
     return path
 
 

@@ -87,7 +87,7 @@ def program(name: str) -> str:
     return shutil.which(name, path=os.pathsep.join(folders)) or name
 
 
-def quoted(command: list[str], environment: dict[str, str]) -> str:
+def quote(command: list[str], environment: dict[str, str]) -> str:
     """One line for a shell that sets the variables and runs the command."""
     variables = [f"{name}={value}" for name, value in environment.items()]
     return shlex.join(["env", *variables, *command] if variables else command)
@@ -105,7 +105,7 @@ def run_command(
     Linux also when this process is killed."""
     tail: deque[str] = deque(maxlen=40)
     with open(log, "a", encoding="utf-8", buffering=1) as file:
-        print(quoted(command, environment or {}), file=file)
+        print(quote(command, environment or {}), file=file)
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

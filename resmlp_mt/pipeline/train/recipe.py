@@ -13,7 +13,7 @@ from resmlp_mt.literal import literal
 from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
 
 FOLDER = Path(__file__).with_name("recipes")
-NAMES = ("trial", "small", "mixed", "paper")
+NAMES = ("trial", "small", "mixed", "iwslt", "paper")
 
 Options = dict[str, list[str]]  # a command line: the values of each option, none for a switch
 Value = str | int | float | bool
@@ -97,7 +97,7 @@ def _is_option(name: str, value) -> bool:
 
 
 def _flat(tables: dict, prefix: str = "options") -> Iterator[tuple[str, str, Value]]:
-    """Where each option of nested tables stands, its name and its value."""
+    """Yield (dotted path, option, value) of all options."""
     for name, value in tables.items():
         place = f"{prefix}.{name}"
         if isinstance(value, dict) and place.count(".") <= 2:  # options.MODEL.PAIR

@@ -19,6 +19,7 @@ from resmlp_mt.checkpoints.checking import at_most
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import as_written, lock, read_own, write_json
 from resmlp_mt.loss import AUTOCAST
+from resmlp_mt.model.architectures import ARCHITECTURES
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
     PRECISIONS,
@@ -78,7 +79,7 @@ class Training:
         share = share_tokens(self.options.tokens, self.processes, max_tokens)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
             self.arguments[name] = [str(value)]
-        self.args = self._parsed()
+        self.args = self._parse()
         self._build_model()
         self.starts = [Path(start) for name in _STARTS for start in self.arguments.get(name, [])]
         for start in self.starts:
@@ -105,10 +106,9 @@ class Training:
         arch, recipe = self.options.arch, self.options.recipe
         model = ARCH_MODEL_NAME_REGISTRY.get(arch)
         if model is None:
-            ours = [name for name, m in ARCH_MODEL_NAME_REGISTRY.items() if m == "resmlp_mt"]
             raise UserError(
-                f"--arch {arch}: there is no such architecture: choose {', '.join(ours)}, or one "
-                "of fairseq"
+                f"--arch {arch}: there is no such architecture: choose {', '.join(ARCHITECTURES)}, "
+                "transformer_small, or one of fairseq"
             )
         by_recipe = recipe.options_for(model, "-".join(self.languages), self.options.max_update)
         extra, user_dir = parse_options(self.options.fairseq_options), self.options.user_dir
@@ -145,7 +145,7 @@ class Training:
             )
         return there if gpus is None else gpus
 
-    def _parsed(self) -> Namespace:
+    def _parse(self) -> Namespace:
         """The options with the defaults of fairseq-train's parser."""
         words, output = [str(self.data), *command_line(self.arguments)], io.StringIO()
         try:

@@ -45,7 +45,7 @@ class Translator:
             torch.set_num_threads(options.threads)
         self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
         self.models, self.task = _load_models(options)
-        self.settings = options.text.reading(self.task.cfg.source_lang)
+        self.settings = options.text.for_source(self.task.cfg.source_lang)
         _check_subwords(options, self.task.source_dictionary)
         generation = GenerationConfig(**{name: getattr(options, name) for name in SEARCH})
         for model in self.models:

@@ -18,14 +18,15 @@ from resmlp_mt.muon import MATRIX, FairseqMuon, Muon, MuonConfig, mark_matrices,
 LEARNED = {"token_positional_embeddings": True, "encoder_learned_pos": True}
 LEARNED |= {"decoder_learned_pos": True, "share_all_embeddings": False}
 PROJECTIONS = {"fc1", "fc2", "q_proj", "k_proj", "v_proj", "out_proj"}
+HEADS = {"token_mixing_heads": 8, "max_target_positions": 8}
 KINDS = {
     "the paper's": ("resmlp_mt_6", {}, set()),
     "learned positions": ("resmlp_mt_6", LEARNED, set()),
     "A is a vector of one": (
-        *("resmlp_mt_toeplitz_6", {"token_mixing_heads": 1, "max_target_positions": 1}, set()),
+        *("resmlp_mt_6", {"token_mixing": "toeplitz", "max_target_positions": 1}, set()),
     ),
-    "a gate": ("resmlp_mt_gated_6", {"max_target_positions": 8}, {"value_gate", "output"}),
-    "taps": ("resmlp_mt_conv_6", {}, {"taps"}),
+    "a gate": ("resmlp_mt_6", {"token_mixing": "gated", **HEADS}, {"value_gate", "output"}),
+    "taps": ("resmlp_mt_6", {"token_mixing": "conv"}, {"taps"}),
 }
 
 

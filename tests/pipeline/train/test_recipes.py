@@ -47,7 +47,7 @@ def test_a_training_of_the_paper(model):
 def test_every_recipe_is_in_the_package_and_one_that_fairseq_takes():
     assert {path.stem for path in FOLDER.glob("*.toml")} == set(NAMES)
     for name in NAMES:
-        for arch, model in (("resmlp_mt_gated_6", "resmlp_mt"), ("transformer", "transformer")):
+        for arch, model in (("resmlp_mt_small", "resmlp_mt"), ("transformer_small", "transformer")):
             cfg = config(name, arch, model)
             assert cfg.optimization.max_update == load_recipe(name).max_update
             assert cfg.model.share_all_embeddings and cfg.common.log_format == "json"
@@ -70,9 +70,6 @@ def test_a_recipe_of_ones_own(tmp_path):
     assert options["--dropout"] == ["0.5"] and options["--lr"] == ["0.1,0.2"]
     assert options["--total-num-update"] == ["7"]
     assert recipe.options_for("lstm", "yy-xx", 7)["--dropout"] == ["0.3"]
-    convolutional = recipe.options_for("fconv", "xx-yy", 7)
-    assert "--share-all-embeddings" not in convolutional
-    assert convolutional["--share-input-output-embed"] == []
     # some editors begin a file with a byte order mark
     marked = tmp_path / "marked.toml"
     marked.write_text((tmp_path / "own.toml").read_text(), encoding="utf-8-sig")

@@ -10,7 +10,7 @@ from trained_models import write_other_dictionaries
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.files import read_json, write_json
-from resmlp_mt.pipeline.train.command import TrainingOptions, quoted
+from resmlp_mt.pipeline.train.command import TrainingOptions, quote
 from resmlp_mt.pipeline.train.log import TrainingProgress, parse_record
 from resmlp_mt.pipeline.train.recipe import load_recipe
 from resmlp_mt.pipeline.train.training import Training
@@ -67,7 +67,7 @@ def test_what_a_user_sees(whole, capsys):
 def test_the_printed_command_is_resumed(whole, corpus, tmp_path):
     """Pasted into a shell, it trains with the same losses; ours continues there bit by bit."""
     started = training(corpus, tmp_path / "a b", max_update=13)
-    line = quoted(started.command(), started.environment())
+    line = quote(started.command(), started.environment())
     done = subprocess.run(["bash", "-c", line], check=True, capture_output=True, text=True)
     rest = training(corpus, tmp_path / "a b")
     rest.run()
@@ -119,7 +119,7 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     longer = training(corpus, whole.out, "--lr", 0.1, max_update=30, max_tokens=None).arguments
     assert (longer["--max-tokens"], longer["--update-freq"]) == (["16"], ["4"])
     with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
-        training(corpus, whole.out, arch="resmlp_mt_conv_6").check_data()
+        training(corpus, whole.out, arch="resmlp_mt_small").check_data()
     other = copy(corpus, tmp_path)
     with open(other.data / "dict.xx.txt", "a") as file:
         file.write("more 1\n")
