@@ -95,6 +95,10 @@ def last_update(numbers: dict) -> float:
     return curve(numbers)[-1][0]
 
 
+def last_loss(numbers: dict) -> float:
+    return curve(numbers)[-1][1]
+
+
 def bits(points: Curve, update: float) -> float:
     """Between two points, a straight line over the logarithm of the updates."""
     updates, losses = zip(*points)

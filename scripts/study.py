@@ -1,24 +1,21 @@
 #!/usr/bin/env python3
 """Compare systems of several sizes on text of several kinds.
 
-    python scripts/study.py corpus --pair en-de --from DIR ... --share win32=0.3 tatoeba=2
+    python examples/mixed/corpus.py --size 0.6 --from DIR ... --share win32=0.3 tatoeba=2
     python scripts/study.py train transformer toeplitz --size 0.6 --rate 0.012 --updates 11000
     python scripts/study.py cost transformer toeplitz --size 0.6
     python scripts/study.py lead --pair en-de
     python scripts/study.py score transformer toeplitz --updates 16000
 
-Each DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz, one sentence per line,
-and may hold train.origin, the corpus of each line. All is stored in --out, where a stopped training
-resumes: OUT/PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES. Results go to docs/results/results.jsonl,
-for `make tables`; the translations of the test sets to docs/results/translations.
+A training is stored in OUT/PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES, where it resumes after a
+stop. Results go to docs/results/results.jsonl, for `make tables`; the translations of the test sets
+to docs/results/translations.
 """
 
 import argparse
-import random
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
@@ -31,11 +28,11 @@ import results
 import scoring
 
 from resmlp_mt.checkpoints.reading import read_checkpoint
-from resmlp_mt.cli.arguments import FILE, SEED, WHOLE, Parser
+from resmlp_mt.cli.arguments import SEED, WHOLE, Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json, write_json
-from resmlp_mt.text.lines import read_text, write_lines
+from resmlp_mt.files import read_json
+from resmlp_mt.text.lines import read_text
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
 MIXINGS, OTHERS = MODELS.with_name("mixings"), ("hyena", "posgate", "rposnet", "tnn")
@@ -59,8 +56,6 @@ SIZES = {
 WIDER = {"toeplitz": 7 / 4, "resmlp": 7 / 4}
 RECIPE = MODELS / "study.toml"
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
-THINNED = 3  # every third validation line chooses the length penalty
-COVERAGE = 0.999  # of the characters; the rest is spelled in bytes
 REPEATS, TIMED = 3, 60  # trainings and updates that tell the time of an update
 EVERYDAY = MODELS / "everyday"  # a hundred, none of them in the En-De text
 
@@ -122,74 +117,11 @@ class Study:
         self.vocabulary, *self.sizes = SIZES[getattr(args, "size", "5.6")]
         self.data = self.out / f"data-{self.vocabulary}" / "data-bin"
 
-    # ----------------------------------------------------------------------------- corpus
-
-    def corpus(
-        self, folders: list[Path], shares: dict[str, float], subword_model: Path | None
-    ) -> None:
-        """Held-out text by name, training text sampled by origin, and the binary data, for the
-        vocabulary of the size or for that of a model."""
-        self.text.mkdir(parents=True, exist_ok=True)
-        names: dict[str, dict[str, Path]] = {"valid": {}, "test": {}}
-        for split, homes in names.items():
-            for path in sorted(
-                path for folder in folders for path in folder.glob(f"{split}.*.{self.source}*")
-            ):
-                homes[path.name.split(".")[1]] = path.parent
-        if not all(names.values()):
-            raise UserError(f"--from {folders[0]}: no valid.NAME.LANG or no test.NAME.LANG")
-        rows = self._sampled(folders, shares)
-        for language, lines in zip((self.source, self.target), map(list, zip(*rows))):
-            texts = {
-                f"{split}.{name}": side(home / f"{split}.{name}", language)
-                for split, homes in names.items()
-                for name, home in homes.items()
-            }
-            for name, text in texts.items():
-                write_lines(self.text / f"{name}.{language}", text)
-            valid = [line for name in names["valid"] for line in texts[f"valid.{name}"]]
-            write_lines(self.text / f"valid.{language}", valid)
-            write_lines(self.text / f"thinned.{language}", valid[::THINNED])
-            write_lines(self.text / f"train.{language}", lines)
-        vocabulary = ("--vocab-size", self.vocabulary, "--character-coverage", COVERAGE)
-        if subword_model:
-            vocabulary = ("--subword-model", subword_model)
-        tests = (str(self.text / f"test.{name}") for name in names["test"])
-        resmlp_mt(
-            *("prepare", "-s", self.source, "-t", self.target, *vocabulary),
-            *("--trainpref", self.text / "train", "--validpref", self.text / "valid"),
-            *("--testpref", ",".join(tests), "--out", self.data.parent),
-            *(["--augment"] if self.args.augment else []),
-        )
-
-    def _sampled(self, folders: list[Path], shares: dict[str, float]) -> list[list[str]]:
-        """The training pairs, each as often as its origin's share says: 2 takes it twice, 0.3 with
-        probability 0.3. Prints the numbers and stores them as ``origins.json``."""
-        draw, given, taken = random.Random(1), Counter[str](), Counter[str]()
-        rows = []
-        for folder in folders:
-            sides = [side(folder / "train", language) for language in (self.source, self.target)]
-            known = any(folder.glob("train.origin*"))
-            origins = side(folder / "train", "origin") if known else [folder.name] * len(sides[0])
-            for origin, *pair in zip(origins, *sides, strict=True):
-                share = shares.get(origin, 1.0)
-                times = int(share) + (draw.random() < share % 1)
-                given[origin] += 1
-                taken[origin] += times
-                rows += times * [pair]
-        if unknown := set(shares) - set(given):
-            raise UserError(f"--share {', '.join(sorted(unknown))}: no such origin: {set(given)}")
-        for origin, count in given.most_common():
-            print(f"{origin}: {taken[origin]:,} of {count:,} pairs", file=sys.stderr)
-        write_json(self.text / "origins.json", {o: [taken[o], n] for o, n in given.items()})
-        draw.shuffle(rows)
-        return rows
-
     def tests(self) -> dict[str, Path]:
         """The prefixes of the test sets, by name."""
         paths = sorted(self.text.glob(f"test.*.{self.source}"))
         if not paths:
-            raise UserError(f"{self.text} has no test sets: study.py corpus makes them")
+            raise UserError(f"{self.text} has no test sets: examples/mixed/corpus.py makes them")
         found = {path.name.split(".")[1]: path.with_suffix("") for path in paths}
         return {**found, "everyday": EVERYDAY} if self.args.pair == "en-de" else found
 
@@ -324,29 +256,15 @@ def count_parameters(weights: dict) -> int:
     return sum({w.data_ptr(): w.numel() for w in weights.values() if w.numel() > 1}.values())
 
 
-def share(text: str) -> tuple[str, float]:
-    """ORIGIN=N of the command line."""
-    origin, _, number = text.partition("=")
-    return origin, float(number)
-
-
 def parse_args() -> argparse.Namespace:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     actions = parser.add_subparsers(dest="action", required=True)
-    for name in ("corpus", "train", "cost", "score", "lead"):
+    for name in ("train", "cost", "score", "lead"):
         add = actions.add_parser(name).add_argument
         add("--pair", default="en-de", help="such as en-fr (default: en-de)")
         add("--out", type=Path, default=MODELS / "out", metavar="DIR")
         if name != "lead":
             add("--size", choices=SIZES, default="5.6", help="million parameters (default: 5.6)")
-        if name == "corpus":
-            add("--from", type=Path, dest="folders", nargs="+", metavar="DIR", required=True)
-            help = "how often to take each pair of an origin: win32=0.3 tatoeba=2 (default: once)"
-            add("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)
-            help = "of the model that is to be trained on (default: new subwords)"
-            add("--subword-model", **FILE, help=help)
-            help = "add training lines of further kinds, see resmlp-mt prepare"
-            add("--augment", action="store_true", help=help)
         if name in ("train", "cost", "score"):
             add("systems", nargs="+", choices=ARCHITECTURES, metavar="SYSTEM")
             add("--rate", type=float, default=0.004, help="of learning (default: 0.004)")
@@ -371,9 +289,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     study = Study(args)
-    if args.action == "corpus":
-        study.corpus(args.folders, dict(args.share), args.subword_model)
-    elif args.action == "lead":
+    if args.action == "lead":
         study.lead()
     else:
         getattr(study, args.action)(args.systems)

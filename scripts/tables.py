@@ -2,8 +2,8 @@
 """Every table, number and picture in the pages, rebuilt from docs/results/results.jsonl.
 
 <!-- table NAME -->...<!-- / --> in a page is a table of TABLES. A number in a sentence comes from
-docs/results/claims.toml: page, the words around it with {} for each number, and for each where it
-comes from, VALUE RESULT or VALUE RESULT minus RESULT.
+docs/results/claims.toml: the page, the words with a format such as {:.1f} for each number, and for
+each where it comes from, see :func:`value`.
 """
 
 import re
@@ -65,45 +65,46 @@ def news(n: dict, metric: str = "bleu") -> float:
 
 
 PLACES = {"in domain": in_domain, "news": news}
-# what a claim may ask of a result, and columns of tables: function, digits
+# what a claim may ask of a result beside what stands in it
 VALUES = {
-    "decoding": (lambda n: speed_up(n["decode"]), 2),
-    "parameters": (lambda n: n["parameters"] / 1e6, 2),
-    "minutes": (lambda n: n["cpu_minutes"], 0),
-    "loss": (lambda n: n["valid_curve"][-1][1], 2),
-    "in-domain": (in_domain, 1),
-    "news": (news, 1),
-    "repeats": (lambda n: 100 * news(n, "repeats"), 1),
-    "copied": (lambda n: 100 * n["copied"], 0),
-    "ablation": (lambda n: n["test"], 1),
-    "bleu": (lambda n: n["bleu"], 1),
-    "valid": (lambda n: n["valid"], 2),
-    "native-ms": (lambda n: n["text"]["exported, native"]["p50"], 1),
-    "ctranslate2-ms": (lambda n: n["text"]["CTranslate2 int8"]["p50"], 1),
+    "million parameters": lambda n: n["parameters"] / 1e6,
+    "in-domain": in_domain,
+    "news": news,
+    "news repeats": partial(news, metric="repeats"),
+    "speed-up": lambda n: median_speed_up(n["decode"]),
 }
 
 
-def speed_up(decode: dict) -> float:
+def median_speed_up(decode: dict) -> float:
     """Of the last of our models."""
     arch = max(decode["models"].keys() - {THEIRS})
     return decode["lines"][0]["columns"][arch]["speed"]["median"]
 
 
-def value(results: Results, text: str) -> str:
-    """``VALUE RESULT``, a mean of several with ``and``, a difference with ``minus``; or ``times
-    PAIR SIZE LABEL UPDATES``: how many times the Transformer needs the updates of OURS."""
-    column, _, names = text.partition(" ")
-    terms = [term.split(" and ") for term in names.split(" minus ")]
-    if column == "times":
-        pair, size, label, updates = names.split(" ")
-        for group, system in compared(results):
-            if (group.pair, group.size, group.label, system) == (pair, size, label, OURS):
-                return f"{mean(ratio for ratio, _ in group.ratios(system, int(updates))):.1f}"
-    if column not in VALUES or any(name not in results for term in terms for name in term):
-        raise UserError(f"claims.toml: {text}: results.jsonl has no such number")
-    function, digits = VALUES[column]
-    found, *less = (mean(function(results[name]["numbers"]) for name in term) for term in terms)
-    return f"{found - sum(less):.{digits}f}"
+def value(results: Results, text: str) -> float:
+    """``VALUE of RESULT``: a value of VALUES, or one that stands in the result, such as
+    valid_curve/-1/1. ``of A and B`` is the mean, ``of A minus B`` the difference. ``times of
+    PAIR/SIZE/LABEL UPDATES``: how many times as many updates the Transformer needs."""
+    what, _, names = text.partition(" of ")
+    try:
+        if what == "times":
+            key, at = names.rsplit(" ", 1)
+            (group,) = (g for g in groups(results) if "/".join((g.pair, g.size, g.label)) == key)
+            return mean(ratio for ratio, _ in group.ratios(OURS, int(at)))
+        terms = [[results[name] for name in term.split(" and ")] for term in names.split(" minus ")]
+        found, *less = (mean(look_up(r["numbers"], what) for r in term) for term in terms)
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise UserError(f"claims.toml: {text}: results.jsonl has no such number") from None
+    return found - sum(less)
+
+
+def look_up(numbers: dict, what: str) -> float:
+    if what in VALUES:
+        return VALUES[what](numbers)
+    found = numbers
+    for name in what.split("/"):
+        found = found[int(name) if isinstance(found, list) else name]
+    return found
 
 
 def scored(results: Results) -> dict[tuple, dict[str, Runs]]:
@@ -115,7 +116,7 @@ def scored(results: Results) -> dict[tuple, dict[str, Runs]]:
         if "label" in n and "scores" in n:
             key = n["pair"], n["size"], n["label"], n["updates"]
             seeds = found.setdefault(key, {}).setdefault(n["system"], {})
-            if seed not in seeds or VALUES["loss"][0](n) < VALUES["loss"][0](seeds[seed]):
+            if seed not in seeds or curves.last_loss(n) < curves.last_loss(seeds[seed]):
                 seeds[seed] = n
     shared = {key: set.intersection(*map(set, of.values())) for key, of in found.items()}
     return {
@@ -184,36 +185,18 @@ def name_of(system: str) -> str:
     return SYSTEMS.get(system, system)
 
 
-def time_table(results: Results) -> str:
+def time_table(results: Results, systems: Iterable[str] = (), updates: tuple = curves.AT) -> str:
     """How many times as many updates, and how much CPU time, the Transformer needs."""
     rows = []
     for group, system in compared(results):
-        found = {at: group.ratios(system, at) for at in curves.AT}
-        last = next((of for of in reversed(found.values()) if of), [])
-        faster = curves.cost(results, group, system)
-        cpu = shown_ratio(last, faster) if faster else "-"
-        cells = (shown_ratio(of) for of in found.values())
-        rows.append([setting(group), name_of(system), *cells, cpu])
-    return markdown(
-        ["", "system, after updates", *(f"{at:,}" for at in curves.AT), "in CPU time"], rows
-    )
-
-
-def front_time(results: Results) -> str:
-    """Of what we recommend, over all lengths."""
-    rows = []
-    for group, system in compared(results):
-        of = {at: [r for r, reached in group.ratios(system, at) if reached] for at in curves.AT}
-        ratios = [ratio for found in of.values() for ratio in found]
-        if system == OURS and ratios:
-            last = max(at for at, found in of.items() if found)
-            times = (1, curves.cost(results, group, system))
-            low, high = min(ratios), max(ratios)
-            cells = (f"{number(low * by)} to {number(high * by)}" if by else "-" for by in times)
-            rows.append([setting(group), f"{last:,}", *cells])
-    return markdown(
-        ["text, parameters", "up to update", "times the updates", "times the CPU time"], rows
-    )
+        if system in (systems or group.trainings):
+            found = [group.ratios(system, at) for at in updates]
+            last = next((of for of in reversed(found) if of), [])
+            faster = curves.cost(results, group, system)
+            cpu = shown_ratio(last, faster) if faster else "-"
+            name = ", ".join(filter(None, [setting(group), "" if systems else name_of(system)]))
+            rows.append([name, *map(shown_ratio, found), cpu])
+    return markdown(["after updates", *(f"{at:,}" for at in updates), "in CPU time"], rows)
 
 
 def loss_table(results: Results) -> str:
@@ -316,12 +299,6 @@ def model_damage(results: Results, pair: str) -> str:
     )
 
 
-def model_training(results: Results, pair: str) -> str:
-    n = results[f"model/{pair}"]["numbers"]
-    cost = f"{n['updates']:,} updates in {n['cpu_minutes']:.0f} CPU minutes of one core"
-    return f"{cost}, {n['parameters'] / 1e6:.2f} million parameters"
-
-
 def model_sentences(results: Results, pair: str) -> str:
     target = {"de": "German", "fr": "French"}[pair.split("-")[1]]
     return markdown(["English", target], results[f"model/{pair}"]["numbers"]["sentences"][:6])
@@ -332,7 +309,7 @@ TABLES = {
     "front quality": partial(by_training, trainings=longest, systems=(THEIRS, OURS)),
     "lengths": partial(by_training, trainings=lambda r: scored(r).items(), systems=SYSTEMS),
     "time": time_table,
-    "front time": front_time,
+    "front time": partial(time_table, systems=[OURS], updates=(2000, 8000)),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": partial(speed, mode="decode", limited=False),
@@ -340,10 +317,10 @@ TABLES = {
     "exported": exported,
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in PAIRS},
     **{f"model {pair} damage": partial(model_damage, pair=pair) for pair in PAIRS},
-    **{f"model {pair} training": partial(model_training, pair=pair) for pair in PAIRS},
     **{f"model {pair} sentences": partial(model_sentences, pair=pair) for pair in PAIRS},
 }
 MARK = re.compile(r"(<!-- table (.+?) -->).*?(<!-- / -->)", re.DOTALL)
+PLACE = r"\{[^}]*\}"  # of a number in a claim, with the format that it has
 CLAIMS = FILE.with_name("claims.toml")
 CHECKED = ("docs/results.md", "docs/results-details.md")
 
@@ -364,10 +341,12 @@ def fill(page: str, text: str, results: Results) -> str:
 
     text = MARK.sub(filled, text)
     for claim in claims(page):
-        match, values = find(claim, text), [value(results, each) for each in claim["values"]]
-        for group in range(len(values), 0, -1):
+        match = find(claim, text)
+        forms = re.findall(PLACE, claim["text"])
+        for group in range(len(forms), 0, -1):
             begin, end = match.span(group)
-            text = text[:begin] + values[group - 1] + text[end:]
+            number = forms[group - 1].format(value(results, claim["values"][group - 1]))
+            text = text[:begin] + number + text[end:]
     return text
 
 
@@ -381,10 +360,10 @@ def read_claims() -> dict:
 
 def find(claim: dict, text: str) -> re.Match:
     """Where *text* has the words of a claim, over any line breaks; each number is a group."""
-    parts = (re.escape(part).replace(r"\ ", r"\s+") for part in claim["text"].split("{}"))
-    found = list(re.finditer(r"([+-]?[\d,.]*\d)".join(parts), text))
+    parts = (re.escape(part).replace(r"\ ", r"\s+") for part in re.split(PLACE, claim["text"]))
+    found = list(re.finditer(r"([+-]?[\d,.]*\d%?)".join(parts), text))
     if len(found) != 1 or len(found[0].groups()) != len(claim["values"]):
-        raise UserError(f"claims.toml: not once, with a value for each {{}}: {claim['text']}")
+        raise UserError(f"claims.toml: not once, with a value for each number: {claim['text']}")
     return found[0]
 
 

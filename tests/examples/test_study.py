@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import corpus
 import curves
 import grammar
 import publish
@@ -48,14 +49,15 @@ def test_the_study(tmp_path, monkeypatch, call):
     sizes = {"train": 200, "valid.a": 10, "test.a": 12, "test.b": 10}
     for split, pairs in grammar.generate(1, sizes).items():
         write_pairs(tmp_path, split, ("en", "fr"), pairs)
-    for name, value in {"LENPEN": (1.0,), "COVERAGE": 1.0, "REPEATS": 2, "TIMED": 30}.items():
+    monkeypatch.setattr(corpus, "COVERAGE", 1.0)
+    for name, value in {"LENPEN": (1.0,), "REPEATS": 2, "TIMED": 30}.items():
         monkeypatch.setattr(study, name, value)
     monkeypatch.setitem(study.SIZES, "0.6", (120, 16, 1, 16))
     pair = ("--pair", "en-fr")
     (tmp_path / "train.origin").write_text("twice\n" * 50 + "half\n" * 150)
-    corpus = ("corpus", *pair, "--size", "0.6", "--augment", "--from", tmp_path, "--share")
-    assert call(study, *corpus, "twise=2") == 1
-    assert call(study, *corpus, "twice=2", "half=0.5") == 0
+    words = (*pair, "--size", "0.6", "--augment", "--from", tmp_path, "--share")
+    assert call(corpus, *words, "twise=2") == 1
+    assert call(corpus, *words, "twice=2", "half=0.5") == 0
     pairs = list(zip(*(p.read_text().splitlines() for p in sorted(tmp_path.glob("train.??")))))
     text = tmp_path / "out/en-fr/text"
     drawn = zip(*(p.read_text().splitlines() for p in sorted(text.glob("train.??"))))
@@ -150,10 +152,11 @@ def test_time_to_the_same_loss(tmp_path, call):
     results.append("cost/en-de/0.6", {"seconds": {"transformer": [1, 3, 9], "toeplitz": [1, 2, 9]}})
     row = tables.time_table(results.load()).splitlines()[3]
     ratios = "2.25 (2.00 .. 2.50) | 2.25 (2.00 .. 2.50) | > 2.00 | > 1.00 | - | - | > 1.50"
-    assert row == f"| En-De, 0.6 million | Toeplitz | {ratios} |"
-    assert "2.00 to 2.50 | 3.00 to 3.75 |" in tables.front_time(results.load())
+    assert row == f"| En-De, 0.6 million, Toeplitz | {ratios} |"
+    front = tables.TABLES["front time"](results.load()).splitlines()
+    assert front[3:] == ["| En-De, 0.6 million | 2.25 (2.00 .. 2.50) | > 1.00 | > 1.50 |"]
     assert "0.006: 3.11*, 0.012: 3.14 after 8,000 | 3.32 |" in tables.loss_table(results.load())
-    assert tables.value(found, "times en-de 0.6  2000") == "2.3"
+    assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
 
 
 def test_other_batches_are_refused(tmp_path, call, capsys):
@@ -208,8 +211,8 @@ def test_systems_are_compared_on_the_seeds_of_all_at_their_best_rate():
 CLAIMS = """settings = ['\\d+ layers']
 [[claim]]
 page = "x.md"
-text = "is {} minutes and {} loss"
-values = ["minutes a minus b and c", "loss a"]
+text = "is {:.0f} minutes and {:.2f} loss"
+values = ["minutes of a minus b and c", "curve/-1/1 of a"]
 """
 
 
@@ -218,10 +221,7 @@ def claimed(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "CLAIMS", tmp_path / "claims.toml")
     tables.CLAIMS.write_text(CLAIMS)
     minutes = {"a": 9, "b": 1, "c": 3}
-    return {
-        name: {"numbers": {"cpu_minutes": n, "valid_curve": [[1, 2.5]]}}
-        for name, n in minutes.items()
-    }
+    return {name: {"numbers": {"minutes": n, "curve": [[1, 2.5]]}} for name, n in minutes.items()}
 
 
 def test_numbers_in_sentences_come_from_the_results(claimed):
@@ -239,9 +239,14 @@ def test_numbers_in_sentences_come_from_the_results(claimed):
     [
         ("is 5 minutes", "", "", "not once"),
         ("is 5 minutes and 2 loss. It is 5 minutes and 2 loss.", "", "", "not once"),
-        ("is 5 minutes and 2 loss", '"loss a"', "", "not once, with a value for each"),
-        ("is 5 minutes and 2 loss", "loss a", "loss d", "loss d: results.jsonl has no such number"),
-        ("is 5 minutes and 2 loss", "loss a", "lost a", "lost a: results.jsonl has no such number"),
+        ("is 5 minutes and 2 loss", '"curve/-1/1 of a"', "", "not once, with a value for each"),
+        ("is 5 minutes and 2 loss", "1 of a", "1 of d", "1 of d: results.jsonl has no such number"),
+        (
+            "is 5 minutes and 2 loss",
+            "curve/",
+            "lost/",
+            "lost/-1/1 of a: results.jsonl has no such number",
+        ),
         ("<!-- table x -->1<!-- / -->", "", "", "<!-- table x -->: no such table"),
     ],
 )
