@@ -52,8 +52,9 @@ def batches(log: Path, *names: str) -> dict[int, tuple[float, ...]]:
 class Group:
     """Trainings of one pair, size and label, by system, rate and seed; the longest of each."""
 
-    def __init__(self, pair: str, size: str, label: str):
-        self.pair, self.size, self.label = pair, size, label
+    def __init__(self, numbers: dict):
+        self.pair, self.size, self.label = (numbers[name] for name in ("pair", "size", "label"))
+        self.validated = bool(numbers.get("valid_curve"))
         self.trainings: dict[str, dict[float, Seeds]] = {}
 
     def add(self, numbers: dict, seed: int) -> None:
@@ -120,13 +121,16 @@ def time_to(points: Curve, loss: float) -> tuple[float, bool]:
 
 
 def groups(results: dict[str, dict]) -> list[Group]:
+    """Those with a validation loss, if any of their group has one."""
     found: dict[tuple, Group] = {}
-    for name, result in results.items():
-        if name.startswith("curve/"):
-            n = result["numbers"]
-            key = (n["pair"], n["size"], n["label"])
-            found.setdefault(key, Group(*key)).add(n, result["seed"])
-    return [found[key] for key in sorted(found, key=lambda key: (key[0], float(key[1]), key[2]))]
+    lines = [result for name, result in results.items() if name.startswith("curve/")]
+    for result in sorted(lines, key=lambda result: not result["numbers"].get("valid_curve")):
+        n = result["numbers"]
+        key = (n["pair"], float(n["size"]), n["label"])
+        group = found.setdefault(key, Group(n))
+        if bool(n.get("valid_curve")) == group.validated:
+            group.add(n, result["seed"])
+    return [found[key] for key in sorted(found)]
 
 
 def compared(results: dict[str, dict]) -> Iterator[tuple[Group, str]]:

@@ -156,6 +156,9 @@ def test_time_to_the_same_loss(tmp_path, call):
     front = tables.TABLES["front time"](results.load()).splitlines()
     assert front[3:] == ["| En-De, 0.6 million | 2.25 (2.00 .. 2.50) | > 1.00 | > 1.50 |"]
     assert "0.006: 3.11*, 0.012: 3.14 after 8,000 | 3.32 |" in tables.loss_table(results.load())
+    numbers = {**numbers, "rate": 0.1, "valid_curve": [], "train_curve": [[9000, 0.1]]}
+    results.append("curve/no validation", numbers, 1)
+    assert curves.groups(results.load())[0].rates("toeplitz") == group.rates("toeplitz")
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
 
 
