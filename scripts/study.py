@@ -36,14 +36,11 @@ from resmlp_mt.text.lines import read_text
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
 MIXINGS, OTHERS = MODELS.with_name("mixings"), ("hyena", "posgate", "rposnet", "tnn")
-HEADS = "--token-mixing-heads=8"
-ARCHITECTURES = {  # and what mixes positions in them
-    "transformer": ("transformer",),
-    "resmlp": ("resmlp_mt_6",),
-    "toeplitz": ("resmlp_mt_6", "--token-mixing=toeplitz", HEADS),
-    "conv": ("resmlp_mt_6", "--token-mixing=conv", "--token-positional-embeddings"),
-    "gated": ("resmlp_mt_6", "--token-mixing=gated", HEADS),
-    **{kind: ("resmlp_mt_6", f"--token-mixing={kind}", HEADS) for kind in OTHERS},
+ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
+    "transformer": ("transformer_small",),
+    "resmlp": ("resmlp_mt_small", "--token-mixing=linear", "--token-mixing-heads=1"),
+    "toeplitz": ("resmlp_mt_small",),
+    **{k: ("resmlp_mt_small", f"--token-mixing={k}") for k in ("conv", "gated", *OTHERS)},
 }
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer
 SIZES = {
