@@ -128,7 +128,7 @@ def test_time_to_the_same_loss(tmp_path, call):
     write_log(out, "transformer-0.6-0.003.1/2000", falling(9.0), 2000)
     for seed, rate, factor in ((1, 0.006, 1.0), (2, 0.006, 1.0), (1, 0.012, 1.5)):
         write_log(out, f"toeplitz-0.6-{rate}.{seed}/8000", falling(factor), 8000)
-    write_log(out, "toeplitz-0.6-0.006.1/500", falling(4), 500)  # a shorter one counts for nothing
+    write_log(out, "toeplitz-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
     write_log(out, "hyena-0.6-0.006-other_text.1/500", falling(1), 500, tokens=20)  # no rival
     assert call(study, "lead", "--pair", "en-de") == 0
     found = results.load()
@@ -153,6 +153,7 @@ def test_time_to_the_same_loss(tmp_path, call):
     row = tables.time_table(results.load()).splitlines()[3]
     ratios = "2.25 (2.00 .. 2.50) | 2.25 (2.00 .. 2.50) | > 2.00 | > 1.00 | - | - | > 1.50"
     assert row == f"| En-De, 0.6 million, Toeplitz | {ratios} |"
+    assert curves.shown_ratio([(2, True)]) == "2.00"
     front = tables.TABLES["front time"](results.load()).splitlines()
     assert front[3:] == ["| En-De, 0.6 million | 2.25 (2.00 .. 2.50) | > 1.00 | > 1.50 |"]
     assert "0.006: 3.11*, 0.012: 3.14 after 8,000 | 3.32 |" in tables.loss_table(results.load())

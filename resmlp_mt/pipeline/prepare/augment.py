@@ -146,7 +146,7 @@ class Augmenter:
         few = list(self.before)[-self.draw.choice((2, 2, 2, 3, 4, 5)) :]
         while few and sum(max(map(len, each)) for each in few) > LONG:
             del few[0]
-        if len(few) < 2:
+        if not few:
             return None
         spaces = ("" if language in ("zh", "ja") else " " for language in self.languages)
         first, second = (space.join(side) for space, side in zip(spaces, zip(*few)))

@@ -68,6 +68,7 @@ def test_tags_and_placeholders_stand_at_words_that_translate_each_other():
             inner.add((found[0][0][1], found[1][0][1]))
     assert ("file", "Datei") in inner and ("Tom", "Tom") in inner and ("1998", "1998") in inner
     assert all(WORDS.get(s, s) == t or (s, t) in PAIRS for s, t in inner)
+    assert not made(pairs=[("a file, a file", "eine Datei, eine Datei")])["placeholders"]
     assert ("Is the %s in here?", "Ist der %s hier?") in {line for _, line in LINES["placeholders"]}
 
 
@@ -129,6 +130,8 @@ def test_joined_sentences_are_those_that_follow_each_other():
         assert len(source) <= augment.LONG and source.count(PAIRS[0][0]) == target.count("wir")
         lengths.add(number)
     assert lengths == {2, 3, 4, 5}
+    long = made(pairs=[("ka " * 60, "mi " * 60)])["joined"]
+    assert {len(source) for _, (source, _) in long} == {2 * 180 + 1}
 
 
 def test_words_signs_and_numbers_stand_alone():
