@@ -115,7 +115,7 @@ def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
 def test_it_cannot_be_exported(folder, monkeypatch):
     monkeypatch.chdir(folder)
     export = ("export", "run/model", "--out", "exported")
-    refused("ShiftMixing cannot be exported, only linear", *export, "--user-dir", "my_plugin")
+    refused("only models with --token-mixing linear, toeplitz", *export, "--user-dir", "my_plugin")
 
 
 @pytest.mark.parametrize(
