@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #if defined(__linux__)
@@ -82,11 +84,31 @@ INLINE void store(T* p, V v) {
     if (rows & 1) NAME##_some<1>(x + row * inputs, inputs, weight, sums + row * WIDTH);          \
   }
 
-INLINE int32_t add_plain(int32_t sum, int32_t x, int32_t w) {
-  for (int i = 0; i < 32; i += 8) sum += uint8_t(x >> i) * int8_t(w >> i);
-  return sum;
+typedef int32_t Fours __attribute__((vector_size(16)));
+typedef int16_t Eights __attribute__((vector_size(16)));
+
+// The sums of neighbouring products, which the sets of 128 bits have as an instruction.
+INLINE Fours add_pairs(Eights a, Eights b) {
+#if defined(__x86_64__)
+  return Fours(_mm_madd_epi16(__m128i(a), __m128i(b)));
+#elif defined(__wasm_simd128__)
+  return Fours(wasm_i32x4_dot_i16x8(v128_t(a), v128_t(b)));
+#elif defined(__aarch64__)
+  return vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b));
+#else
+  Fours sums;
+  for (int i = 0; i < 4; ++i) sums[i] = a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
+  return sums;
+#endif
 }
-DOT(dot_plain, , int32_t, add_plain)
+
+INLINE Fours add_plain(Fours sums, int32_t x, Fours w) {  // of 16 bits the even and the odd byte
+  const Eights even = Eights(w << 8) >> 8, odd = Eights(w) >> 8;
+  const int32_t bytes = 0xff00ff;
+  return sums + add_pairs(even, Eights(Fours{} + (x & bytes))) +
+         add_pairs(odd, Eights(Fours{} + (x >> 8 & bytes)));
+}
+DOT(dot_plain, , Fours, add_plain)
 
 #if defined(__x86_64__)
 TARGET("avx2") INLINE __m256i add_avx2(__m256i sums, int32_t x, __m256i w) {
@@ -156,6 +178,19 @@ bool has_dot_products() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
 #else
 bool has_dot_products() { return true; }  // every Apple silicon
 #endif
+#elif defined(__wasm_relaxed_simd__)
+INLINE Fours add_relaxed(Fours sums, int32_t x, Fours w) {
+  return Fours(wasm_i32x4_relaxed_dot_i8x16_i7x16_add(v128_t(w), wasm_i32x4_splat(x), v128_t(sums)));
+}
+DOT(dot_relaxed, , Fours, add_relaxed)
+
+// Whether bytes of x above 127 are signed is up to the machine.
+int32_t largest_byte() {
+  volatile int32_t x = -1;
+  return add_relaxed(Fours{}, x, Fours{} + 1)[0];
+}
+bool has_unsigned() { return largest_byte() == 255; }
+bool has_signed() { return largest_byte() == -1; }
 #endif
 
 }  // namespace

@@ -745,6 +745,9 @@ const Kernel KERNELS[] = {
     {"avx2", has_avx2, dot_avx2, 0, product_avx2, step_avx2, encode_avx2},
 #elif defined(__aarch64__)
     {"neon", has_dot_products, dot_neon, 128, product_plain, step_plain, encode_plain},
+#elif defined(__wasm_relaxed_simd__)
+    {"relaxed", has_unsigned, dot_relaxed, 0, product_plain, step_plain, encode_plain},
+    {"relaxed", has_signed, dot_relaxed, 128, product_plain, step_plain, encode_plain},
 #endif
     {"plain", always, dot_plain, 0, product_plain, step_plain, encode_plain},
 };

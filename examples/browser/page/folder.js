@@ -1,9 +1,8 @@
 // An exported folder: what config.json says, and files that are what it says.
 
-const FORMAT = 3;
-export const WEIGHTS = "weights.safetensors";
-const GRAPHS = ["encoder.onnx", "step.onnx"];
-export const FILES = [...GRAPHS, WEIGHTS, "spm.model", "source.txt", "target.txt"];
+const FORMAT = 4;
+export const FILES = ["weights.safetensors", "spm.model", "source.txt", "target.txt"];
+const RULES = [null, "nfc"]; // of text
 
 /**
  * @param {URL} folder
@@ -25,9 +24,12 @@ export async function readConfig(folder) {
     throw new Error(`${url.pathname} is of format ${format}, ${advice}`);
   }
   for (const name of FILES) {
-    if (!Number.isSafeInteger(config.files?.[name]?.bytes)) {
+    if (!/^[0-9a-f]{64}$/u.test(config.files?.[name])) {
       throw new Error(`${url.pathname} does not list ${name}: export the model again`);
     }
+  }
+  if (!RULES.includes(config.rule)) {
+    throw new Error(`${url.pathname} has another rule of text: build the page again`);
   }
   return config;
 }
@@ -35,15 +37,15 @@ export async function readConfig(folder) {
 /**
  * A file of the folder.
  *
- * @param {(bytes: number) => void} onBytes called with what has arrived so far.
+ * @param {(bytes: number, total: number) => void} onBytes called with what has arrived so far.
  * @returns {Promise<Uint8Array>}
  * @throws {Error} in one line, if its SHA-256 is not what config.json says.
  */
 export async function readChecked(folder, config, name, onBytes) {
-  const { sha256 } = config.files[name];
+  const sha256 = config.files[name];
   // the address changes with the content, so that the copy for offline use is never an old one
   const url = new URL(`${name}?${sha256}`, folder);
-  const data = await readAll(await get(url), onBytes);
+  const data = await read(url, onBytes);
   if ((await hash(data)) !== sha256) {
     throw new Error(
       `${url.pathname} is not the file that config.json lists: copy the exported folder again`,
@@ -52,21 +54,37 @@ export async function readChecked(folder, config, name, onBytes) {
   return data;
 }
 
-/** The arrays of a safetensors file by name: type, shape and a view of the bytes. */
-export function arrays(file) {
+/** The arrays of a safetensors file by name: shape and values, those of 16 bits as 32. */
+export function readArrays(file) {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const begin = 8 + Number(view.getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(file.subarray(8, begin)));
-  const entries = Object.entries(header).map(([name, { dtype: type, shape, data_offsets }]) => {
-    const [start, end] = data_offsets;
-    const bytes = new DataView(file.buffer, file.byteOffset + begin + start, end - start);
-    return [name, { type, shape, view: bytes }];
+  delete header.__metadata__;
+  const types = {
+    I8: (data) => new Int8Array(data),
+    F32: (data) => new Float32Array(data),
+    F16: (data) => widened(new Uint16Array(data)),
+  };
+  const entries = Object.entries(header).map(([name, { dtype, shape, data_offsets }]) => {
+    const [start, end] = data_offsets.map((offset) => begin + offset);
+    return [name, { shape, values: types[dtype](file.buffer.slice(start, end)) }];
   });
   return Object.fromEntries(entries);
 }
 
+/** Floating-point numbers of 16 bits, none of which is infinite, as 32. */
+function widened(halves) {
+  const found = new Float32Array(halves.length);
+  for (let i = 0; i < halves.length; i++) {
+    const fraction = halves[i] & 1023, exponent = (halves[i] >> 10) & 31;
+    const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
+    found[i] = halves[i] & 0x8000 ? -size : size;
+  }
+  return found;
+}
+
 /** A response of the server; an error in one line if it has no such file. */
-export async function get(url) {
+async function get(url) {
   let response;
   try {
     response = await fetch(url);
@@ -82,16 +100,19 @@ export async function get(url) {
   return response;
 }
 
-/** The body of a response, with *onBytes* called on the way. */
-export async function readAll(response, onBytes) {
+/** The bytes of an address, with *onBytes* called on the way. */
+export async function read(url, onBytes) {
+  const response = await get(url);
+  const total = Number(response.headers.get("Content-Length"));
   const parts = [];
   let bytes = 0;
+  onBytes(bytes, total);
   for (const reader = response.body.getReader(); ; ) {
     const { done, value } = await reader.read();
     if (done) break;
     parts.push(value);
     bytes += value.length;
-    onBytes(bytes);
+    onBytes(bytes, total);
   }
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }

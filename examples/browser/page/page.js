@@ -19,7 +19,7 @@ let timer = 0;
 start().catch((error) => fail(error.message));
 
 async function start() {
-  if (!globalThis.DecompressionStream || !navigator.serviceWorker) {
+  if (!navigator.serviceWorker) {
     const why = window.isSecureContext
       ? "this browser is too old: take one of 2023 or later"
       : "open it by https:// or from localhost: the browser allows no offline use elsewhere";

@@ -1,53 +1,34 @@
 // The file of a SentencePiece model: a protocol buffer of pieces, and how text is normalised.
 
+import { SPACE } from "./text.js";
+
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
-const TYPES = { 1: "unigram", 2: "bpe", 3: "word", 4: "char" };
-const SPACE = "\u2581";
+const BPE = 2;
 
 /**
  * @param {Uint8Array} file
- * @returns its type, its pieces in order (piece, score, type), and the rules of normalisation.
- * @throws {Error} in one line, if the file is no such model.
+ * @returns its pieces in order (text, score, kind), and the rules of normalisation.
+ * @throws {Error} in one line, if the file is no model that this page can cut with.
  */
 export function readModel(file) {
-  const model = { type: "unigram", pieces: [], charsmap: new Uint8Array() };
-  Object.assign(model, { dummyPrefix: true, removeSpaces: true, escapeSpaces: true });
+  const pieces = [];
+  let [trainer, rules] = [{}, {}];
   for (const [field, value] of fields(file)) {
-    if (field === 1) model.pieces.push(readPiece(value));
-    if (field === 2) readTrainer(value, model);
-    if (field === 3) readNormaliser(value, model);
-  }
-  if (!model.pieces.length) throw new Error("spm.model is not a SentencePiece model");
-  return model;
-}
-
-function readPiece(bytes) {
-  const found = { piece: "", score: 0, type: 1 };
-  for (const [field, value] of fields(bytes)) {
-    if (field === 1) found.piece = DECODER.decode(value);
-    if (field === 2) found.score = value;
-    if (field === 3) found.type = value;
-  }
-  return found;
-}
-
-function readTrainer(bytes, model) {
-  for (const [field, value] of fields(bytes)) {
-    if (field === 3) model.type = TYPES[value];
-    if (field === 24 && value) {
-      throw new Error("spm.model marks the end of words, but this page knows marked beginnings");
+    if (field === 1) {
+      const { 1: text, 2: score = 0, 3: kind = 1 } = Object.fromEntries(fields(value));
+      pieces.push({ text: DECODER.decode(text), score, kind });
     }
+    if (field === 2) trainer = Object.fromEntries(fields(value));
+    if (field === 3) rules = Object.fromEntries(fields(value));
   }
-}
-
-function readNormaliser(bytes, model) {
-  for (const [field, value] of fields(bytes)) {
-    if (field === 2) model.charsmap = value;
-    if (field === 3) model.dummyPrefix = Boolean(value);
-    if (field === 4) model.removeSpaces = Boolean(value);
-    if (field === 5) model.escapeSpaces = Boolean(value);
+  if (!pieces.length) throw new Error("spm.model is not a SentencePiece model");
+  if (trainer[3] !== BPE) throw new Error("spm.model is not BPE, which this page needs");
+  if (trainer[24] || rules[5] === 0) {
+    throw new Error("spm.model marks words in another way than this page knows");
   }
+  const { 2: charsmap = new Uint8Array(), 3: dummyPrefix = 1, 4: removeSpaces = 1 } = rules;
+  return { pieces, charsmap, dummyPrefix, removeSpaces };
 }
 
 /** The fields of a message: number and value. */
@@ -70,14 +51,13 @@ function* fields(bytes) {
   while (at < bytes.length) {
     const key = number();
     const field = Math.floor(key / 8);
-    const kind = key % 8;
-    if (kind === 0) yield [field, number()];
-    else if (kind === 1) skip(8);
-    else if (kind === 2) {
+    if (key % 8 === 0) yield [field, number()];
+    else if (key % 8 === 1) skip(8);
+    else if (key % 8 === 2) {
       const length = number();
       const start = skip(length);
       yield [field, bytes.subarray(start, start + length)];
-    } else if (kind === 5) yield [field, view.getFloat32(skip(4), true)];
+    } else if (key % 8 === 5) yield [field, view.getFloat32(skip(4), true)];
     else throw new Error("spm.model is not a SentencePiece model");
   }
 }
@@ -86,67 +66,50 @@ function* fields(bytes) {
  * The normalisation of a model, from text to text with SPACE for every space: each longest match
  * in the table of characters is replaced, and spaces at the ends and in rows are removed.
  */
-export function normaliser({ charsmap, dummyPrefix, removeSpaces, escapeSpaces }) {
-  const longestMatch = matcher(charsmap);
+export function normaliser({ charsmap, dummyPrefix, removeSpaces }) {
+  const match = matcher(charsmap);
   return (text) => {
     const bytes = ENCODER.encode(text);
-    const parts = [];
-    let afterSpace = removeSpaces; // as at the beginning
+    let normal = "";
     for (let at = 0; at < bytes.length; ) {
-      let { length, replacement } = longestMatch(bytes, at);
+      const { length, replacement } = match(bytes, at);
+      normal += replacement;
       at += length;
-      if (afterSpace) replacement = replacement.replace(/^ +/, "");
-      if (replacement === "") continue;
-      parts.push(replacement);
-      afterSpace = removeSpaces && replacement.endsWith(" ");
     }
-    if (!parts.length) return "";
-    const normal = `${dummyPrefix ? " " : ""}${parts.join("")}`;
-    const escaped = escapeSpaces ? normal.replaceAll(" ", SPACE) : normal;
-    return removeSpaces ? escaped.replace(escapeSpaces ? /\u2581+$/u : / +$/u, "") : escaped;
+    if (removeSpaces) normal = normal.replace(/^ +|(?<= ) +/gu, "");
+    if (normal && dummyPrefix) normal = ` ${normal}`;
+    normal = normal.replaceAll(" ", SPACE);
+    return removeSpaces ? normal.replace(/\u2581+$/u, "") : normal;
   };
 }
 
 /**
- * What replaces the bytes at a place.
+ * What replaces the bytes at a place: the text of the longest match, or of one character.
  *
  * The table is a size, a trie in a double array (as the library Darts-clone writes it), and the
  * replacements, each ended by a zero byte.
  */
 function matcher(charsmap) {
-  const trie = [];
-  let replacements = new Uint8Array();
-  if (charsmap.length) {
-    const view = new DataView(charsmap.buffer, charsmap.byteOffset, charsmap.byteLength);
-    const size = view.getUint32(0, true);
-    for (let at = 4; at < 4 + size; at += 4) trie.push(view.getUint32(at, true));
-    replacements = charsmap.subarray(4 + size);
-  }
+  const view = new DataView(charsmap.buffer, charsmap.byteOffset, charsmap.byteLength);
+  const size = charsmap.length && view.getUint32(0, true);
+  const trie = Array.from({ length: size / 4 }, (_, unit) => view.getUint32(4 + 4 * unit, true));
+  const replacements = charsmap.subarray(4 + size);
   const offset = (unit) => (unit >>> 10) << ((unit & 512) >>> 6);
   return (bytes, start) => {
-    let found = null;
-    if (trie.length) {
-      let node = offset(trie[0]);
-      for (let at = start; at < bytes.length; at++) {
-        node ^= bytes[at];
-        const unit = trie[node];
-        if (unit === undefined || (unit & 0x800000ff) !== bytes[at]) break;
-        node ^= offset(unit);
-        if (unit & 256) found = { length: at + 1 - start, value: trie[node] & 0x7fffffff };
-      }
+    const first = bytes[start];
+    let [length, from] = [first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4, null];
+    let node = trie.length && offset(trie[0]);
+    for (let at = start; trie.length && at < bytes.length; at++) {
+      node ^= bytes[at];
+      const unit = trie[node];
+      if (unit === undefined || (unit & 0x800000ff) !== bytes[at]) break;
+      node ^= offset(unit);
+      if (unit & 256) [length, from] = [at + 1 - start, trie[node] & 0x7fffffff];
     }
-    if (found) {
-      const end = replacements.indexOf(0, found.value);
-      const replacement = DECODER.decode(replacements.subarray(found.value, end));
-      return { length: found.length, replacement };
+    if (from === null) {
+      return { length, replacement: DECODER.decode(bytes.subarray(start, start + length)) };
     }
-    const length = characterLength(bytes[start]);
-    return { length, replacement: DECODER.decode(bytes.subarray(start, start + length)) };
+    const end = replacements.indexOf(0, from);
+    return { length, replacement: DECODER.decode(replacements.subarray(from, end)) };
   };
-}
-
-function characterLength(first) {
-  if (first < 0x80) return 1;
-  if (first < 0xe0) return 2;
-  return first < 0xf0 ? 3 : 4;
 }

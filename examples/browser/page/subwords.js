@@ -1,33 +1,40 @@
 // SentencePiece in JavaScript: cuts lines into the pieces of a model.
 
 import { normaliser, readModel } from "./sentencepiece_model.js";
-import { oneLine, splitWords } from "./text.js";
+import { RULES, SPACE, oneLine, splitWords, withoutControls } from "./text.js";
 
-export const SPACE = "\u2581"; // begins a word
 const SPECIAL = new Set(["<s>", "<pad>", "</s>", "<unk>"]); // the symbols of fairseq
 const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6; // kinds of pieces
+const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
+// what NFKC makes digits of, in models of the old rule
+const RAISED = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079";
+const NUMBER =
+  "\u2080-\u2089\u00bc-\u00be\u2150-\u215f\u2189\u2460-\u2473\u2488-\u249b\u24ea\u3251-\u325f" +
+  "\u32b1-\u32bf\u32c0-\u32cb\u3358-\u3370\u33e0-\u33fe\u{1f100}-\u{1f10a}";
+const POWER = new RegExp(`(?<=\\p{Nd})(?=[\u207a\u207b]?[${RAISED}])`, "gu");
+const TOUCHING = new RegExp(
+  `(?<=\\p{Nd})(?=[${NUMBER}])|(?<=[${RAISED}${NUMBER}])(?=\\p{Nd})`,
+  "gu",
+);
 const BYTES = /(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)/g; // spell a rare character
 
 export class Subwords {
   /**
    * @param {Uint8Array} file of SentencePiece, byte-pair encoding.
+   * @param {string | null} rule of text.
    * @throws {Error} in one line, if it is no such model, or has what this page does not know.
    */
-  constructor(file) {
+  constructor(file, rule) {
     const model = readModel(file);
     this.normalise = normaliser(model);
-    this.scores = new Map();
-    this.controls = new Set();
-    this.spells = false; // whether unknown characters are spelled in bytes
-    for (const { piece, score, type } of model.pieces) {
-      if (type === NORMAL) this.scores.set(piece, score);
-      else if (type === CONTROL) this.controls.add(piece);
-      else if (type === BYTE) this.spells = true;
-      else if (type !== UNKNOWN) {
-        throw new Error(`spm.model has pieces of kind ${type}, which this page does not know`);
-      }
-    }
-    if (model.type !== "bpe") throw new Error("spm.model is not BPE, which this page needs");
+    this.plain = RULES[rule];
+    this.joinsDigits = this.normalise("1\u00b2").endsWith("12");
+    const ofKind = (wanted) => model.pieces.filter(({ kind }) => kind === wanted);
+    this.scores = new Map(ofKind(NORMAL).map(({ text, score }) => [text, score]));
+    this.controls = new Set(ofKind(CONTROL).map(({ text }) => text));
+    this.spells = ofKind(BYTE).length > 0; // unknown characters, in bytes
+    const other = model.pieces.find(({ kind }) => ![NORMAL, UNKNOWN, CONTROL, BYTE].includes(kind));
+    if (other) throw new Error(`spm.model has pieces of kind ${other.kind}, unknown to this page`);
     this.cut = byMerging(this.scores);
   }
 
@@ -35,7 +42,9 @@ export class Subwords {
   encode(line) {
     const pieces = [];
     let afterUnknown = false;
-    for (const piece of this.cut([...this.normalise(oneLine(line))])) {
+    let plain = this.plain(line);
+    if (this.joinsDigits) plain = plain.replace(POWER, "^").replace(TOUCHING, " ");
+    for (const piece of this.cut([...this.normalise(plain)])) {
       const unknown = !this.scores.has(piece);
       if (unknown && this.spells) pieces.push(...spelled(piece));
       // neighbours that are unknown are one piece
@@ -44,8 +53,8 @@ export class Subwords {
       afterUnknown = unknown;
     }
     // what stands in the text for a symbol of fairseq is no such symbol
-    const plain = pieces.flatMap((piece) => (this.isSymbol(piece) ? [...piece] : [piece]));
-    return splitWords(plain.join(" "));
+    const found = pieces.flatMap((piece) => (this.isSymbol(piece) ? [...piece] : [piece]));
+    return splitWords(found.join(" "));
   }
 
   isSymbol(piece) {
@@ -53,11 +62,15 @@ export class Subwords {
   }
 }
 
-/** The text of pieces. */
+/** The text of pieces. What is no UTF-8 in their bytes, and control characters, are left out. */
 export function decode(pieces) {
   const shown = pieces.join(" ").replace(BYTES, (run) => {
-    const bytes = run.match(/[0-9A-F]{2}/g).map((byte) => parseInt(byte, 16));
-    return oneLine(new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(bytes)));
+    const parts = run.replace(/<0x|>| /g, "").split(/(?<=^(?:..)*)EFBFBD/);
+    const text = parts.map((hex) => {
+      const bytes = (hex.match(/../g) ?? []).map((byte) => parseInt(byte, 16));
+      return DECODER.decode(Uint8Array.from(bytes)).replaceAll("\ufffd", "");
+    });
+    return oneLine(withoutControls(text.join("\ufffd")));
   });
   return oneLine(shown.replaceAll(" ", "").replaceAll(SPACE, " "));
 }

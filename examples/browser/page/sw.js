@@ -1,29 +1,21 @@
 // Keeps what was loaded, so that the page works without a network. The build writes the list.
 
-const SHELL = /* the build */ { version: "", files: [], large: [] };
-const CACHE = `page ${SHELL.version}`;
+const PAGE = /* the build */ { version: "", files: [] };
+const CACHE = `page ${PAGE.version}`;
 const MODELS = "models";
 
 self.addEventListener("install", (event) => {
-  event.waitUntil(install().then(() => self.skipWaiting()));
+  const files = PAGE.files.map((name) => new Request(name, { cache: "no-cache" }));
+  const stored = caches.open(CACHE).then((cache) => cache.addAll(files));
+  event.waitUntil(stored.then(() => self.skipWaiting()));
 });
-
-/** The first time the page itself loads what is large, and shows how far it is. */
-async function install() {
-  const update = (await caches.keys()).some((name) => name.startsWith("page "));
-  const files = update ? [...SHELL.files, ...SHELL.large] : SHELL.files;
-  const cache = await caches.open(CACHE);
-  await cache.addAll(files.map((name) => new Request(name, { cache: "no-cache" })));
-}
 
 self.addEventListener("activate", (event) => {
   const old = (names) => names.filter((name) => name !== CACHE && name !== MODELS);
-  event.waitUntil(
-    caches
-      .keys()
-      .then((names) => Promise.all(old(names).map((name) => caches.delete(name))))
-      .then(() => self.clients.claim()),
-  );
+  const removed = caches
+    .keys()
+    .then((names) => Promise.all(old(names).map((name) => caches.delete(name))));
+  event.waitUntil(removed.then(() => self.clients.claim()));
 });
 
 self.addEventListener("fetch", (event) => {
@@ -53,20 +45,15 @@ async function newestConfig(request, url) {
 /** A file of the page or, with its checksum for a query, of a model: from the cache if there. */
 async function kept(event, url) {
   const isModel = /^\?[0-9a-f]{64}$/u.test(url.search);
-  const address = isModel ? url.href : url.origin + url.pathname;
-  const isLarge = SHELL.large.some((name) => address === new URL(name, self.location).href);
   const cache = await caches.open(isModel ? MODELS : CACHE);
-  const found = await cache.match(address);
+  const found = await cache.match(isModel ? url.href : url.origin + url.pathname);
   if (found) return found;
   const response = await fetch(event.request);
-  if (isModel && response.ok) await forgetOtherVersions(cache, url);
-  if ((isModel || isLarge) && response.ok) event.waitUntil(cache.put(address, response.clone()));
-  return response;
-}
-
-async function forgetOtherVersions(cache, url) {
+  if (!isModel || !response.ok) return response;
   for (const { url: address } of await cache.keys()) {
-    const other = new URL(address);
+    const other = new URL(address); // perhaps another version of the file
     if (other.search && other.pathname === url.pathname) await cache.delete(address);
   }
+  event.waitUntil(cache.put(url.href, response.clone()));
+  return response;
 }

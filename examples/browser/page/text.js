@@ -1,9 +1,10 @@
-// Lines of text. White space and regular expressions are those of Python, as in runtime.py.
+// Lines of text. White space and regular expressions are those of Python, as in the runtime.
 
 const WHITE_SPACE =
   "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 const RUNS = new RegExp(`[${WHITE_SPACE}]+`, "u");
-const DIGIT = "\\p{Nd}";
+const CONTROL = /[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]/gu; // that are not white space
+export const SPACE = "\u2581"; // begins a word
 
 /** Every run of white space, line breaks of any kind and NUL as one space. */
 export function oneLine(text) {
@@ -15,18 +16,44 @@ export function splitWords(text) {
   return text.split(RUNS).filter((word) => word !== "");
 }
 
+export function withoutControls(text, by = "") {
+  return text.replace(CONTROL, by);
+}
+
+/** What is done to a line before it is cut, by the name of the rule in config.json. */
+export const RULES = {
+  null: oneLine,
+  nfc: (line) => oneLine(withoutControls(line, " ").replaceAll(SPACE, " ")).normalize("NFC"),
+};
+
 /**
- * Substitutions in JavaScript.
+ * The normalisation of punctuation, as normalise.py of the runtime makes it.
  *
- * @param {[string, string][]} pairs regular expression and replacement, in the syntax of Python.
- * @returns {(text: string) => string} which makes them one after the other.
+ * @param rules of punctuation.json.
+ * @param {string} language of the text.
+ * @returns {(text: string) => string}
  */
-export function substitutions(pairs) {
-  const made = pairs.map(([pattern, replacement]) => [
+export function punctuation(rules, language) {
+  const [code] = language.split(/[-_]/u);
+  const ofLanguage = (part) =>
+    Object.entries(part).find(([codes]) => codes.split(" ").includes(code))?.[1] ?? part[""] ?? [];
+  const pairs = [rules["every language"], ofLanguage(rules.quotes), ofLanguage(rules.numbers)];
+  const made = pairs.flat().map(([pattern, replacement]) => [
     new RegExp(javaScriptPattern(pattern), "gu"),
     replacement.replaceAll("$", "$$$$").replace(/\\g<(\d+)>/gu, "$$$1"),
   ]);
-  return (text) => made.reduce((line, [pattern, by]) => line.replace(pattern, by), text);
+  return (text) => {
+    const shown = oneLine([...text].map((one, at, all) => visible(all[at - 1], one)).join(""));
+    return oneLine(made.reduce((line, [pattern, by]) => line.replace(pattern, by), shown));
+  };
+}
+
+/** What stays of a character; the joiners stay behind a letter that is not Latin. */
+function visible(before, character) {
+  if (/[\p{Cc}\p{Cs}\p{Co}]/u.test(character)) return " ";
+  if (!/\p{Cf}/u.test(character)) return character;
+  const isInWord = /(?!\p{Script=Latin})[\p{L}\p{M}]/u.test(before ?? " ");
+  return isInWord && /[\u200c\u200d]/u.test(character) ? character : "";
 }
 
 /**
@@ -34,7 +61,7 @@ export function substitutions(pairs) {
  * backslash before a character that needs none.
  */
 function javaScriptPattern(pattern) {
-  const classes = { "\\d": DIGIT, "\\s": WHITE_SPACE };
+  const classes = { "\\d": "\\p{Nd}", "\\s": WHITE_SPACE };
   let inside = false; // of brackets
   return pattern.replace(/\\.|[[\]]/gsu, (found) => {
     if (found === "[" || found === "]") inside = found === "[";

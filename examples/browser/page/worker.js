@@ -8,8 +8,6 @@ let translator = null;
 let newest = 0; // number of the request that counts
 let running = Promise.resolve();
 
-class Stopped extends Error {}
-
 self.onmessage = ({ data }) => {
   if (data.folder) {
     start(new URL(data.folder));
@@ -31,29 +29,20 @@ async function start(folder) {
 
 /** Translate one line after the other, until the page asks for something else. */
 async function answer({ number, lines }) {
-  try {
-    for (const [place, line] of lines.entries()) {
-      if (!translations.has(line)) translations.set(line, await translate(number, line));
-      const result = translations.get(line);
-      self.postMessage({ kind: "translation", number, place, ...result });
-    }
-  } catch (error) {
-    if (!(error instanceof Stopped)) throw error;
+  for (const [place, line] of lines.entries()) {
+    await nextMessage();
+    if (number !== newest) return;
+    if (!translations.has(line)) translations.set(line, translate(line));
+    self.postMessage({ kind: "translation", number, place, ...translations.get(line) });
   }
   const oldest = [...translations.keys()].slice(0, Math.max(0, translations.size - REMEMBERED));
   for (const line of oldest) translations.delete(line);
 }
 
-async function translate(number, line) {
-  const pause = async () => {
-    await nextMessage();
-    if (number !== newest) throw new Stopped();
-  };
-  await pause();
+function translate(line) {
   try {
-    return { text: await translator.translate(line, pause) };
+    return { text: translator.translate(line) };
   } catch (error) {
-    if (error instanceof Stopped) throw error;
     return { problem: error.message };
   }
 }
