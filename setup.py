@@ -11,10 +11,9 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2"]
-NATIVE = ["cmake", "ninja", "scikit-build-core"]  # to build the wheel of the native step
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
 TEST = ["filelock", "hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-xdist"]
-TEST += ["ruff", "uv", *PLOT, *BENCHMARK, *NATIVE]
+TEST += ["ruff", "uv", *PLOT, *BENCHMARK]
 
 
 def read_readme() -> str:

@@ -3,7 +3,7 @@
 #     scripts/make_env.sh DIR [PYTHON [TORCH]]
 # PYTHON is 3.11, 3.12 or 3.13 (default: python3, or what is installed of these); TORCH another
 # version of PyTorch than that of scripts/torch.txt. All other packages must have a pinned hash.
-# A C++ compiler builds fairseq, except on 3.12, which has a wheel, and the native runtime of exports.
+# A C++ compiler builds fairseq, except on 3.12, which has a wheel, and the engine of the runtime.
 set -Eeuo pipefail
 dir=${1:?usage: scripts/make_env.sh DIR [PYTHON [TORCH]]}
 python=${2:-}
@@ -72,7 +72,7 @@ UV_HTTP_RETRIES=1 uv install --torch-backend=auto "${torch[@]}" || {
   step "PyTorch's index is out of reach: as pip finds it, on Linux with CUDA (5 GB)"
   "$dir/bin/pip" install --no-compile "${torch[@]}"
 }
-step "resmlp_mt${compiler:+ and its native runtime}"
-uv install --no-deps --no-build-isolation -e "$here/.." -e "$here/../runtime" ${compiler:+"$here/../native"}
+step "resmlp_mt and its runtime${compiler:+, with the engine in C++}"
+uv install --no-deps --no-build-isolation -e "$here/.." -e "$here/../runtime"
 uv check
 touch "$dir/.complete"

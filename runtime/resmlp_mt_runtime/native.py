@@ -1,4 +1,4 @@
-"""The engine in C++ by ctypes: arrays are laid out here as step.cpp reads them."""
+"""The engine in C++ by ctypes: arrays are laid out here as engine.cpp reads them."""
 
 import ctypes
 import os
@@ -26,13 +26,8 @@ class Linear(ctypes.Structure):
     ]
 
 
-class Norm(ctypes.Structure):
-    _fields_ = [("size", c_int32), *_fields(c_void_p, "scale shift")]
-
-
 class Layer(ctypes.Structure):
     _fields_ = [
-        *_fields(Norm, "mixing_norm attention_norm feed_forward_norm"),
         *_fields(Linear, "mixing_in mixing_out query attended first second"),
         *_fields(c_void_p, "weights own scale shift offset"),
     ]
@@ -41,12 +36,11 @@ class Layer(ctypes.Structure):
 class Stack(ctypes.Structure):
     _fields_ = [
         *_fields(c_int32, "tokens channels width"),
-        *_fields(c_int32, "mixing heads positions distances is_matrix"),
+        *_fields(c_int32, "is_gated is_matrix heads positions distances"),
         *_fields(c_int32, "activation layer_count"),
         ("factor", c_float),
         ("embedding", Linear),
         *_fields(c_void_p, "positional alpha bytes layers"),
-        ("last_norm", Norm),
         ("last", Linear),
     ]
 
@@ -61,7 +55,7 @@ class Request(ctypes.Structure):
 
 def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
     """The library, if it was built. Raises a UserError if it is another version's."""
-    paths = [*folder.glob("libresmlp_mt_step.*")]
+    paths = [*folder.glob("libresmlp_mt_engine.*")]
     if not paths:
         return None
     try:
@@ -70,7 +64,7 @@ def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
         for entry in (library.resmlp_search, library.resmlp_score):
             entry.argtypes = [c_void_p, *[POINTER(Stack)] * 2, POINTER(Request), c_int]
         library.resmlp_sizes.restype = POINTER(c_int32)
-        sizes = [ctypes.sizeof(type_) for type_ in (Linear, Norm, Layer, Stack, Request)]
+        sizes = [ctypes.sizeof(type_) for type_ in (Linear, Layer, Stack, Request)]
         right = library.resmlp_sizes()[: len(sizes)] == sizes
     except (OSError, AttributeError):
         right = False
@@ -134,10 +128,11 @@ class NativeEngine:
 
 
 class Layout:
-    """Arrays as step.cpp reads them, which it keeps alive."""
+    """Arrays as engine.cpp reads them, which it keeps alive."""
 
     def __init__(self, export: Export):
         self._export, self._arrays, self._stored = export, export.arrays, []
+        self._linears: dict[str, Linear] = {}  # embeddings may be the output layer
 
     def stack(self, side: int) -> Stack:
         """The encoder, 0, or the decoder, 1."""
@@ -146,7 +141,6 @@ class Layout:
             config[of][side]
             for of in ("vocabulary", "channels", "positions", "mixing_heads", "layers")
         )
-        is_matrix, is_gated = config["mixing"] == "linear", config["mixing"] == "gated"
         found = (Layer * layers)(*(self._layer(f"{name}.{i}", side) for i in range(layers)))
         self._stored.append(found)
         columns, factor = config["embeddings"][side]
@@ -155,11 +149,11 @@ class Layout:
             tokens=tokens,
             channels=channels,
             width=_padded(channels),
-            mixing=2 if is_gated else 1,
+            is_gated=config["mixing"] == "gated",
+            is_matrix=config["mixing"] == "linear",
             heads=heads,
             positions=positions,
             distances=weights[0].size,
-            is_matrix=is_matrix,
             activation=("relu", "gelu").index(config["activation"]),
             layer_count=layers,
             factor=factor,
@@ -172,7 +166,7 @@ class Layout:
             stack.last = self._linear("encoder.keys_values", 2 * config["layers"][1])
         else:
             stack.alpha = self._store(widen(self._arrays["decoder.output_scale"]))
-            stack.last = self._linear("decoder.output", filler=-np.inf)
+            stack.last = self._linear("decoder.output")
         return stack
 
     def _layer(self, name: str, side: int) -> Layer:
@@ -198,9 +192,11 @@ class Layout:
         layer.first, layer.second = (self._linear(f"{name}.{part}") for part in ("first", "second"))
         return layer
 
-    def _linear(self, name: str, parts: int = 1, filler: float = 0) -> Linear:
+    def _linear(self, name: str, parts: int = 1) -> Linear:
         """Panels of 16 columns, with the bytes of four inputs side by side. The outputs are *parts*
         of equal size, each padded."""
+        if name in self._linears:
+            return self._linears[name]
         weight = widen(widen(self._arrays[f"{name}.weight"], parts).T).T
         layer, bias = Linear(*weight.shape), self._arrays.get(f"{name}.bias")
         if weight.dtype == np.int8:
@@ -212,7 +208,10 @@ class Layout:
             panels = weight.reshape(-1, weight.shape[1] // PANEL, PANEL)
             layer.floats = self._store(panels.transpose(1, 0, 2))
         if bias is not None:
+            # no token is at the end of the padded vocabulary
+            filler = -np.inf if name == "decoder.output" else 0
             layer.bias = self._store(widen(bias, parts, filler))
+        self._linears[name] = layer
         return layer
 
     def _store(self, array, type_=np.float32) -> int:

@@ -1,6 +1,6 @@
 """The encoder and a decoding step in NumPy, from the arrays of folder.py: slow, and everywhere.
 
-It computes what step.cpp does, but for the order of sums.
+It computes what engine.cpp does, but for the order of sums.
 """
 
 from collections.abc import Callable
@@ -138,7 +138,7 @@ class NumpyEngine:
         return np.maximum(x, 0) - np.abs(x) / 2 * (p * t * np.exp(-z * z))
 
     def _linear(self, x: np.ndarray, name: str) -> np.ndarray:
-        """``x W + b``. Where W has 8 bits, x gets 8 bits by row, as in step.cpp."""
+        """``x W + b``. Where W has 8 bits, x gets 8 bits by row, as in engine.cpp."""
         weight, bias = (self._arrays[f"{name}.{part}"] for part in ("weight", "bias"))
         shape, x = (*x.shape[:-1], len(bias)), x.reshape(-1, len(weight))
         if f"{name}.scale" not in self._arrays:

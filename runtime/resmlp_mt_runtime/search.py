@@ -1,7 +1,7 @@
 """fairseq's beam search over the indices of tokens, and scores of given translations.
 
 It knows a model by two functions: ``encode`` of sentences to a state, and a ``step`` that gives the
-log probabilities of the next token. step.cpp finds the same.
+log probabilities of the next token. engine.cpp finds the same.
 """
 
 from collections.abc import Sequence

@@ -214,11 +214,11 @@ def test_kernels(plain, tmp_path, monkeypatch, kernel):
 
 def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
     """What folders may give the library, one change at a time, under AddressSanitizer."""
-    source = next((Path(__file__).parents[2]).glob("*/**/step.cpp"))
+    source = Path(__file__).parents[2] / "runtime/engine/engine.cpp"
     compiler = next(filter(None, map(shutil.which, ("g++", "c++"))), None)
     if not compiler:
         pytest.skip("there is no C++ compiler")
-    library = tmp_path / "libresmlp_mt_step.so"
+    library = tmp_path / "libresmlp_mt_engine.so"
     words = ["-std=gnu++17", "-O1", "-g", "-shared", "-fPIC", "-pthread", "-fsanitize=address"]
     subprocess.run([compiler, *words, "-w", source, "-o", library], check=True)
     asan = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fit_polynomials import fits
 
-SOURCE = Path(__file__).parents[2] / "native/step.cpp"
+SOURCE = Path(__file__).parents[2] / "runtime/engine/engine.cpp"
 PROGRAM = """
 #include "{source}"
 extern "C" void evaluate(const float* x, int size, float* exponential, float* gelu) {{

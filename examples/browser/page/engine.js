@@ -99,7 +99,7 @@ export class Engine {
       this.store(byteTokens(tokens)),
       this.store(Int32Array.from(layers.flat())),
       ...(side
-        ? this.linear("decoder.output", 1, -Infinity)
+        ? this.linear("decoder.output")
         : this.linear("encoder.keys_values", 2 * config.layers[1])),
     );
   }
@@ -154,7 +154,7 @@ export class Engine {
   }
 
   /** Panels of 16 columns, with the bytes of four inputs side by side. */
-  linear(name, parts = 1, filler = 0) {
+  linear(name, parts = 1) {
     if (this.linears.has(name)) return this.linears.get(name);
     const { shape, values } = this.array(`${name}.weight`);
     const [inputs, size] = [padded(shape[0]), shape[1] / parts];
@@ -173,6 +173,7 @@ export class Engine {
       }
     }
     const weight = this.store(panels);
+    const filler = name === "decoder.output" ? -Infinity : 0; // no token is in the padding
     const found = [inputs, outputs, isBytes ? weight : 0, isBytes ? 0 : weight].concat(
       isBytes ? this.rows(`${name}.scale`, parts) : 0,
       `${name}.bias` in this.arrays ? this.rows(`${name}.bias`, parts, filler) : 0,

@@ -41,13 +41,7 @@ struct Linear {             // x W + b
   const int32_t* sums;  // of the integers of each column
 };
 
-struct Norm {
-  int32_t size;  // 0: there is none
-  const float *scale, *shift;
-};
-
 struct Layer {
-  Norm mixing_norm, attention_norm, feed_forward_norm;
   Linear mixing_in, mixing_out, query, attended, first, second;
   // A, of each head over distances or, of a matrix, the rows of all positions one after the other.
   // Encoder: A (scale x + shift) + offset. Decoder, whose rows begin with the newest token:
@@ -55,18 +49,15 @@ struct Layer {
   const float *weights, *own, *scale, *shift, *offset;
 };
 
-enum Mixing : int32_t { NO_MIXING, MATRIX, GATED };
-
 struct Stack {                    // encoder or decoder
   int32_t tokens, channels, width;  // width: padded channels
-  int32_t mixing, heads, positions, distances, is_matrix;  // of the mixing
+  int32_t is_gated, is_matrix, heads, positions, distances;  // of the mixing
   int32_t activation, layer_count;
   float factor;  // of embeddings
   Linear embedding;
   const float *positional, *alpha;
-  const int32_t* bytes;  // the 256 tokens that spell a byte each, -1: there is none; or null
+  const int32_t* bytes;  // the 256 tokens that spell a byte each, -1: there is none
   const Layer* layers;
-  Norm last_norm;
   Linear last;  // keys and values of all layers of the decoder, each padded; or the output layer
 };
 
@@ -253,7 +244,12 @@ struct Step {
       store(x + i, load<Floats>(x + i) + load<Floats>(y + i));
   }
 
-  // DynamicQuantizeLinear of ONNX, row by row.
+  static INLINE void multiply(float* x, const float* y, size_t size) {
+    for (size_t i = 0; i < size; i += LANES)
+      store(x + i, load<Floats>(x + i) * load<Floats>(y + i));
+  }
+
+  // To bytes from 0, the least of a row or less, to 255, its largest.
   static INLINE void quantize(const float* x, int size, int signs, uint8_t* bytes, float& scale,
                               int32_t& zero) {
     Floats low{}, high{}, invalid{};
@@ -328,24 +324,6 @@ struct Step {
       }
   }
 
-  // What a sublayer reads. An affine map is folded: nothing is left to do.
-  static INLINE const float* normed(Search& s, const Norm& norm, int rows, int width) {
-    if (!norm.size) return &s.x[0];
-    for (int row = 0; row < rows; ++row) {
-      const float* x = &s.x[size_t(row) * width];
-      const float mean = sum(width, [&](int i) INLINED { return load<Floats>(x + i); }) / norm.size;
-      float squares = 0;
-      for (int i = 0; i < norm.size; ++i) squares += (x[i] - mean) * (x[i] - mean);
-      const float scale = 1 / std::sqrt(squares / norm.size + 1e-5f);
-      for (int i = 0; i < width; i += LANES) {
-        const Floats v = (load<Floats>(x + i) - mean) * scale;
-        store(&s.h[size_t(row) * width + i],
-              v * load<Floats>(norm.scale + i) + load<Floats>(norm.shift + i));
-      }
-    }
-    return &s.h[0];
-  }
-
   // A row of x, from the panels of the embedding.
   static INLINE void embed(const Stack& m, size_t token, int position, float* x) {
     const Linear& table = m.embedding;
@@ -355,7 +333,7 @@ struct Step {
     for (int i = 0; i < m.channels; ++i)
       x[i] = scale * (table.integers ? table.integers[panel + i / 4 * 64 + column * 4 + i % 4]
                                      : table.floats[panel + i * PANEL + column]);
-    if (m.positional) add(x, &m.positional[size_t(position) * m.width], m.width);
+    add(x, &m.positional[size_t(position) * m.width], m.width);
   }
 
   // The sum of *count* weighted rows; weight(i)[head * stride].
@@ -398,19 +376,18 @@ struct Step {
 
   static INLINE void gate(const Stack& m, float* gates, float* y) {
     activate(m.activation, gates, m.width);
-    for (int i = 0; i < m.width; i += LANES)
-      store(y + i, load<Floats>(y + i) * load<Floats>(gates + i));
+    multiply(y, gates, m.width);
   }
 
-  static INLINE void mixing_branch(Search& s, int number, const float* h) {
+  static INLINE void mixing_branch(Search& s, int number) {
     const Stack& m = s.model;
     const Layer& layer = m.layers[number];
     const int count = int(s.rows.size()), width = m.width;
-    const float* put = h;  // what the next tokens read
+    const float* put = &s.x[0];  // what the next tokens read
     int stride = width;
-    if (m.mixing == GATED) {
+    if (m.is_gated) {
       put = &s.wide[0], stride = 2 * width;
-      s.product(layer.mixing_in, h, count, &s.wide[0]);
+      s.product(layer.mixing_in, &s.x[0], count, &s.wide[0]);
       for (int row = 0; row < count; ++row) {
         float *value = &s.wide[size_t(row) * stride], *y = &s.mixed[size_t(row) * width];
         mix(s, number, s.rows[row], value, y);
@@ -419,7 +396,7 @@ struct Step {
       s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
     } else {
       for (int row = 0; row < count; ++row)
-        mix(s, number, s.rows[row], h + size_t(row) * width, &s.y[size_t(row) * width]);
+        mix(s, number, s.rows[row], &s.x[size_t(row) * width], &s.y[size_t(row) * width]);
     }
     for (const Row& row : s.rows) {
       std::copy_n(put, width, s.past(row, row.hypothesis->slot, number));
@@ -432,33 +409,31 @@ struct Step {
   static INLINE void mix_sentence(Search& s, const Layer& layer, int count) {
     const Stack& m = s.encoder;
     const int width = m.width;
-    const float* h = normed(s, layer.mixing_norm, count, width);
-    const bool gated = m.mixing == GATED;
-    const size_t stride = gated ? 2 * width : width;
-    if (gated) s.product(layer.mixing_in, h, count, &s.wide[0]);
-    for (int row = 0; !gated && row < count; ++row)
+    const float* x = &s.x[0];
+    const size_t stride = m.is_gated ? 2 * width : width;
+    if (m.is_gated) s.product(layer.mixing_in, x, count, &s.wide[0]);
+    for (int row = 0; !m.is_gated && row < count; ++row)
       for (int i = 0; i < width; i += LANES)
         store(&s.wide[row * stride + i],
-              load<Floats>(h + row * stride + i) * load<Floats>(layer.scale + i) +
+              load<Floats>(x + row * stride + i) * load<Floats>(layer.scale + i) +
                   load<Floats>(layer.shift + i));
     for (int row = 0; row < count; ++row) {
       const float* weights =
           layer.weights + (m.is_matrix ? size_t(row) * m.positions : m.distances / 2 + row);
       const int next = m.is_matrix ? 1 : -1;
-      float* y = gated ? &s.mixed[size_t(row) * width] : &s.y[size_t(row) * width];
+      float* y = m.is_gated ? &s.mixed[size_t(row) * width] : &s.y[size_t(row) * width];
       weighted_sum(
           m, count, m.distances, [&](int i) { return weights + i * next; },
           [&](int i) { return &s.wide[i * stride]; }, y);
       add(y, layer.offset + size_t(row) * width, width);
-      if (gated) gate(m, &s.wide[row * stride + width], y);
+      if (m.is_gated) gate(m, &s.wide[row * stride + width], y);
     }
-    if (gated) s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
+    if (m.is_gated) s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
     add(&s.x[0], &s.y[0], size_t(count) * width);
   }
 
   static INLINE void feed_forward(Search& s, const Stack& m, const Layer& layer, int count) {
-    const float* h = normed(s, layer.feed_forward_norm, count, m.width);
-    s.product(layer.first, h, count, &s.wide[0]);
+    s.product(layer.first, &s.x[0], count, &s.wide[0]);
     activate(m.activation, &s.wide[0], size_t(count) * layer.first.outputs);
     s.product(layer.second, &s.wide[0], count, &s.y[0]);
     add(&s.x[0], &s.y[0], size_t(count) * m.width);
@@ -471,10 +446,10 @@ struct Step {
     const int32_t* tokens = s.request.sources + size_t(sentence.number) * s.request.length;
     for (int row = 0; row < count; ++row) embed(m, tokens[row], row, &s.x[size_t(row) * m.width]);
     for (int i = 0; i < m.layer_count; ++i) {
-      if (m.mixing != NO_MIXING) mix_sentence(s, m.layers[i], count);
+      mix_sentence(s, m.layers[i], count);
       feed_forward(s, m, m.layers[i], count);
     }
-    s.product(m.last, normed(s, m.last_norm, count, m.width), count, &s.wide[0]);
+    s.product(m.last, &s.x[0], count, &s.wide[0]);
     const size_t parts = s.model.layer_count, width = s.model.width, room = padded(count);
     sentence.keys.resize(parts * width * room);
     sentence.values.resize(parts * width * count);
@@ -572,19 +547,18 @@ struct Step {
       embed(m, s.rows[row].hypothesis->newest, s.step, &s.x[row * width]);
     for (int i = 0; i < m.layer_count; ++i) {
       const Layer& layer = m.layers[i];
-      if (m.mixing != NO_MIXING) mixing_branch(s, i, normed(s, layer.mixing_norm, count, m.width));
-      s.product(layer.query, normed(s, layer.attention_norm, count, m.width), count, &s.y[0]);
+      mixing_branch(s, i);
+      s.product(layer.query, &s.x[0], count, &s.y[0]);
       for (int row = 0; row < count; ++row)
         attend(s, i, s.rows[row], &s.y[row * width], &s.h[row * width]);
       s.product(layer.attended, &s.h[0], count, &s.y[0]);
       add(&s.x[0], &s.y[0], count * width);
       feed_forward(s, m, layer, count);
     }
-    const float* x = normed(s, m.last_norm, count, m.width);
-    for (size_t i = 0; m.alpha && i < count * width; ++i) s.x[i] *= m.alpha[i % width];
+    for (int row = 0; row < count; ++row) multiply(&s.x[row * width], m.alpha, m.width);
     for (int first = 0; first < count; first += TILE) {
       const int rows = std::min(TILE, count - first);
-      s.product(m.last, x + first * width, rows, &s.logits[0]);
+      s.product(m.last, &s.x[first * width], rows, &s.logits[0]);
       for (int row = 0; row < rows; ++row)
         choose(s, first + row, &s.logits[size_t(row) * m.last.outputs]);
     }
@@ -612,7 +586,6 @@ bool Search::is_banned(const Row& row, int32_t token) const {
 }
 
 void Search::ban_bytes(Sentence& sentence) const {
-  if (!encoder.bytes || !model.bytes) return;
   const int32_t* source = request.sources + size_t(sentence.number) * request.length;
   const int32_t* end = source + sentence.length;
   for (int byte = 0; byte < 256; ++byte)
@@ -812,8 +785,7 @@ int resmlp_score(const Kernel* kernel, const Stack* encoder, const Stack* decode
 
 // Of the structures that a caller lays out.
 const int32_t* resmlp_sizes() {
-  static const int32_t sizes[] = {sizeof(Linear), sizeof(Norm), sizeof(Layer), sizeof(Stack),
-                                  sizeof(Request)};
+  static const int32_t sizes[] = {sizeof(Linear), sizeof(Layer), sizeof(Stack), sizeof(Request)};
   return sizes;
 }
 
