@@ -31,7 +31,10 @@ ENGINE = Extension(
     depends=["engine/products.h"],
     language="c++",
     # comparisons in loops may be made without branches; sums stay in their order
-    extra_compile_args="-std=gnu++17 -O3 -g0 -fno-math-errno -fno-trapping-math -Wno-psabi".split(),
+    extra_compile_args=[
+        *("-std=gnu++17", "-O3", "-g0", "-Wno-psabi"),
+        *("-fno-math-errno", "-fno-trapping-math"),
+    ],
     extra_link_args=["-pthread"],
     optional=True,
 )
