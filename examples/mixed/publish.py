@@ -96,9 +96,7 @@ def forget_folders(path: Path) -> None:
     state = read_checkpoint(path)
     for group in ("model", "common", "checkpoint", "task"):
         options = options_of(state, group)
-        for name in ("user_dir", "save_dir", "continue_once", "finetune_from_model", "data"):
-            if name in options:
-                options[name] = None
+        options |= {n: None for n, value in options.items() if "/" in str(value)}
     write_checkpoint(state, path)
 
 
