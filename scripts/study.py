@@ -39,8 +39,8 @@ MIXINGS, OTHERS = MODELS.with_name("mixings"), ("hyena", "posgate", "rposnet", "
 ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
     "transformer": ("transformer_small",),
     "resmlp": ("resmlp_mt_small", "--token-mixing=linear", "--token-mixing-heads=1"),
-    "toeplitz": ("resmlp_mt_small",),
-    **{k: ("resmlp_mt_small", f"--token-mixing={k}") for k in ("conv", "gated", *OTHERS)},
+    "gated": ("resmlp_mt_small",),
+    **{k: ("resmlp_mt_small", f"--token-mixing={k}") for k in ("conv", "toeplitz", *OTHERS)},
 }
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer
 SIZES = {

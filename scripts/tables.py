@@ -25,7 +25,7 @@ from resmlp_mt.errors import UserError
 NEWS = ("newstest2014", "news")  # two names of one test set
 NOT_IN_DOMAIN = {*NEWS, "everyday", "valid"}  # of other text than the training
 PAIRS = {"en-de": "En-De", "en-fr": "En-Fr"}
-OURS, NAME = "toeplitz", "`resmlp_mt_small`"  # what we recommend, and in the size of the tables
+OURS, NAME = "gated", "`resmlp_mt_small`"  # what we recommend, and in the size of the tables
 # heading in the tables
 SYSTEMS = {
     THEIRS: "Transformer",
@@ -133,7 +133,7 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
 def longest(results: Results) -> Iterable[tuple[tuple, dict[str, Runs]]]:
     """The longest trainings of the Transformer and of ours, of each pair, if not on little text."""
     found = {key: of for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()}
-    best = {key[0]: key for key in sorted(found, key=lambda key: (key[2] != "small", key[3]))}
+    best = {key[0]: key for key in sorted(found, key=lambda key: (not key[2].startswith("small"), key[3]))}
     return [(best[pair], found[best[pair]]) for pair in sorted(best)]
 
 
@@ -238,7 +238,7 @@ def label_of(arch: str) -> str:
     """Of a model: its architecture, and its hidden units if they are options."""
     hidden = re.search(r"-ffn-embed-dim[ =](\d+)", arch)
     if hidden and hidden[1] == "2816":
-        return "`resmlp_mt_base`"  # by the options that it had before it had a name
+        return "Toeplitz A, 2,816 hidden units"  # recommended before the gate
     return f"`{arch.split()[0]}`" + (f", {int(hidden[1]):,} hidden units" if hidden else "")
 
 

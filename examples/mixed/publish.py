@@ -52,7 +52,7 @@ def publish(name: str, out: Path, model: Path) -> dict:
 
 
 def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
-    """Scores of a model by its checkpoint and by its exports, damage by kind, and sentences.
+    """Scores of a model by its exports in float32 and int8, damage by kind, and sentences.
     *trained*: a result that says how it was trained."""
     source, target = pair.split("-")
     texts = {
@@ -66,25 +66,24 @@ def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
         resmlp_mt("export", model, "--out", exported)
         resmlp_mt("export", model, "--out", int8, "--int8")
         write_lines(Path(f"{kinds}.{source}"), [line.text for line in damage.lines()])
-        engines = {"checkpoint": (model, "--cpu"), "exported": (exported,), "int8": (int8,)}
-        for name, engine in engines.items():
+        for name, folder in {"exported": exported, "int8": int8}.items():
             found[name] = {}
             for test, prefix in {**tests, "everyday": EVERYDAY, "kinds": kinds}.items():
                 output = Path(temporary, f"{name}.{test}")
                 files = ("--input", f"{prefix}.{source}", "--output", output)
-                resmlp_mt("translate", "--threads", 1, *files, "--path", *engine)
+                resmlp_mt("translate", "--threads", 1, *files, "--path", folder)
                 found[name][test] = read_text(output)
     scores = {
         name: {test: scoring.scores(of[test], side(tests[test], target)) for test in tests}
         for name, of in found.items()
     }
     files = [path for path in sorted(model.iterdir()) if path.suffix != ".md"]
-    theirs, ours = side(EVERYDAY, source), found["checkpoint"]["everyday"]
+    theirs, ours = side(EVERYDAY, source), found["exported"]["everyday"]
     numbers = {
         **{key: trained["numbers"][key] for key in KEPT},
-        "scores": scores.pop("checkpoint"),
+        "scores": scores.pop("exported"),
         "exports": {n: {test: s["bleu"] for test, s in of.items()} for n, of in scores.items()},
-        "damage": damage.shares(found["checkpoint"]["kinds"], target),
+        "damage": damage.shares(found["exported"]["kinds"], target),
         "sentences": list(zip(theirs, ours))[:SHOWN],
         "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
     }

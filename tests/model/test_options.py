@@ -37,7 +37,7 @@ def test_given_options_come_before_the_architectures_and_the_papers():
     ResMLPModel.add_args(parser)
     args = parser.parse_args(["--layerscale-init", "0.1"])
     ARCH_CONFIG_REGISTRY["resmlp_mt_small"](args)
-    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("toeplitz", 0.1, 3)
+    assert (args.token_mixing, args.layerscale_init, args.encoder_layers) == ("gated", 0.1, 3)
     assert args.dropout == 0.15
     with pytest.raises(SystemExit):
         parser.parse_args(["--normalization", "no-such-map"])
