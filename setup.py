@@ -50,10 +50,12 @@ setup(
         "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
     ],
     python_requires=">=3.11,<3.14",  # see scripts/make_env.sh
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
     package_data={
+        "resmlp_mt": ["py.typed"],
         "resmlp_mt.pipeline.prepare": ["augment.toml"],
         "resmlp_mt.pipeline.train": ["recipes/*.toml"],
         "resmlp_mt.model": ["published.sha256"],
@@ -61,15 +63,18 @@ setup(
         "resmlp_mt.plot": ["resmlp_mt.mplstyle"],
     },
     install_requires=[
-        "fairseq-fixed>=0.12.3.1",  # fairseq for Python 3.11 and later; imported as fairseq
-        "numpy",
+        # fairseq for Python 3.11 and later, imported as fairseq: patching.py has what is replaced
+        "fairseq-fixed>=0.12.3.1,<0.13",
+        "numpy>=1.26,<3",
+        "omegaconf>=2.3,<2.4",
+        "regex",
         "resmlp-mt-runtime",  # in runtime/: pip install ./runtime -e .
-        "sacrebleu>=2.3",
-        "sacremoses>=0.2",
-        "safetensors>=0.5",
-        "sentencepiece>=0.2",
-        "torch>=2.10",  # its weights-only loader was unsafe before: CVE-2026-24747
-        "tqdm",
+        "sacrebleu>=2.3,<3",
+        "sacremoses>=0.2,<0.3",
+        "safetensors>=0.5,<1",
+        "sentencepiece>=0.2.3",  # a model file could crash it before: CVE-2026-1260
+        "torch>=2.10,<3",  # its weights-only loader was unsafe before: CVE-2026-24747
+        "tqdm>=4.66.3,<5",
     ],
     entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},
     extras_require={
