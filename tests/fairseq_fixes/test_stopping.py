@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import shutil
 import signal
 from unittest import mock
@@ -22,6 +23,7 @@ from fairseq_programs import (
     unlike,
     values,
 )
+from processes import forked, wait_for_update
 
 from resmlp_mt.fairseq_fixes import stopping
 
@@ -83,16 +85,27 @@ def test_stopped_at_the_end_or_without_saving(corpus, alone, tmp_path):
     assert unlike(alone, tmp_path / LAST) == []
 
 
+def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
+    """As Slurm sends it. PyTorch raises an error in the training for a worker that was killed."""
+    words = training(corpus.data, tmp_path, *OPTIONS, "--max-update", 9999, "--num-workers", 1)
+    process = forked("fairseq-train", words, tmp_path / "log")
+    os.setpgid(process.pid, process.pid)
+    wait_for_update(process, 5)
+    os.killpg(process.pid, signal.SIGUSR1)
+    assert process.wait() == 128 + signal.SIGUSR1 and updates(tmp_path) >= 5
+
+
 def test_a_second_ctrl_c_ends_at_once():
-    stop = stopping._Stop()
+    stop, trainer = stopping._Stop(), object()
     with own_handlers(io.StringIO()):
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as nohup may ask for
-        stop.begin(object())
+        stop.begin(trainer)
         assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
         signal.raise_signal(signal.SIGINT)
         assert stop.requests() == (signal.SIGINT, 0)
         assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
         signal.raise_signal(signal.SIGTERM)  # from a batch system: it is ending already
+        stop.begin(trainer)  # as at each epoch
         assert stop.requests() == (signal.SIGINT, 0)
 
 
