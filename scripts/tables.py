@@ -133,7 +133,10 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
 def longest(results: Results) -> Iterable[tuple[tuple, dict[str, Runs]]]:
     """The longest trainings of the Transformer and of ours, of each pair, if not on little text."""
     found = {key: of for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()}
-    best = {key[0]: key for key in sorted(found, key=lambda key: (not key[2].startswith("small"), key[3]))}
+    best = {
+        key[0]: key
+        for key in sorted(found, key=lambda key: (not key[2].startswith("small"), key[3]))
+    }
     return [(best[pair], found[best[pair]]) for pair in sorted(best)]
 
 
