@@ -26,10 +26,10 @@ from sacrebleu.metrics import BLEU
 
 from resmlp_mt.errors import UserError
 
-# where sacremoses gives the tokens of tokenizer.perl, but for a change of it in November 2018: since
-# then it splits off the last point of every line. Others have rules that sacremoses lacks: the colon
-# in Finnish and Swedish, the middle dot in Catalan, apostrophes in Irish and Tetun, the scripts of
-# India; and Moses does not split Chinese into words.
+# Where sacremoses gives the tokens of tokenizer.perl, except for a change of November 2018, since
+# when it splits off the last point of every line. Others have rules that sacremoses lacks: the
+# colon in Finnish and Swedish, the middle dot in Catalan, apostrophes in Irish and Tetun, the
+# scripts of India. Moses does not split Chinese into words.
 LANGUAGES = ("cs", "de", "el", "en", "es", "et", "fr", "hu", "is", "it", "lt", "lv", "nl", "pl")
 LANGUAGES += ("pt", "ro", "ru", "sk", "sl")
 _ASCII_QUOTES = {
