@@ -262,7 +262,7 @@ def test_a_vocabulary_too_large_is_refused_and_the_default_shrinks(tmp_path, own
         ("{text} --source-lang xa.b", "xa.b: the name of a language has no dot"),
         ("{own} --subword-model no", "--subword-model and --vocab-size: give one or the other"),
         ("{text} --subword-model no", "no is not a SentencePiece model"),
-        ("{text} --validpref no", "no.xa[.gz]: give a prefix"),
+        ("{text} --validpref no", "no.xa (or .gz) does not exist: give the path"),
         ("{text} --testpref {tmp}/own/one,", "one,: give a prefix such as text/test"),
         ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "two: give a prefix such as text/valid"),
         ("{text} --source-lang xb", "--source-lang and --target-lang are both xb"),
