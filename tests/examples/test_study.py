@@ -127,12 +127,12 @@ def test_time_to_the_same_loss(tmp_path, call):
     write_log(out, "transformer-0.6-0.012.2/8000", falling(2.0), 8000)
     write_log(out, "transformer-0.6-0.003.1/2000", falling(9.0), 2000)
     for seed, rate, factor in ((1, 0.006, 1.0), (2, 0.006, 1.0), (1, 0.012, 1.5)):
-        write_log(out, f"toeplitz-0.6-{rate}.{seed}/8000", falling(factor), 8000)
-    write_log(out, "toeplitz-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
+        write_log(out, f"gated-0.6-{rate}.{seed}/8000", falling(factor), 8000)
+    write_log(out, "gated-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
     write_log(out, "hyena-0.6-0.006-other_text.1/500", falling(1), 500, tokens=20)  # no rival
     assert call(study, "lead", "--pair", "en-de") == 0
     found = results.load()
-    numbers = found["curve/en-de/toeplitz-0.6-0.006.2/8000"]["numbers"]
+    numbers = found["curve/en-de/gated-0.6-0.006.2/8000"]["numbers"]
     assert numbers["valid_curve"][1] == [1000, falling(1)(1000)]
     assert numbers["parameters"] == 5_644_008 and numbers["size"] == "0.6"
     assert all(
@@ -140,26 +140,26 @@ def test_time_to_the_same_loss(tmp_path, call):
         for n, bits in numbers["train_curve"][3:]
     )
     ((group, system),) = curves.compared(found)
-    assert system == "toeplitz" and group.rates("transformer")[0] == 2000
+    assert system == "gated" and group.rates("transformer")[0] == 2000
     assert list(group.best("transformer")) == [1, 2]
-    ratios = group.ratios("toeplitz", 2000)
+    ratios = group.ratios("gated", 2000)
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]
-    assert group.ratios("toeplitz", 3999) == [
+    assert group.ratios("gated", 3999) == [
         (8000 / 3999, False),
         (pytest.approx(2, rel=0.01), True),
     ]
-    assert group.ratios("toeplitz", 16000) == [] == group.ratios("toeplitz", 400)
-    results.append("cost/en-de/0.6", {"seconds": {"transformer": [1, 3, 9], "toeplitz": [1, 2, 9]}})
+    assert group.ratios("gated", 16000) == [] == group.ratios("gated", 400)
+    results.append("cost/en-de/0.6", {"seconds": {"transformer": [1, 3, 9], "gated": [1, 2, 9]}})
     row = tables.time_table(results.load()).splitlines()[3]
     ratios = "2.25 (2.00 .. 2.50) | 2.25 (2.00 .. 2.50) | > 2.00 | > 1.00 | - | - | > 1.50"
-    assert row == f"| En-De, 0.6 million, Toeplitz | {ratios} |"
+    assert row == f"| En-De, 0.6 million, gated | {ratios} |"
     assert curves.shown_ratio([(2, True)]) == "2.00"
     front = tables.TABLES["front time"](results.load()).splitlines()
     assert front[3:] == ["| En-De, 0.6 million | 2.25 (2.00 .. 2.50) | > 1.00 | > 1.50 |"]
     assert "0.006: 3.11*, 0.012: 3.14 after 8,000 | 3.32 |" in tables.loss_table(results.load())
     numbers = {**numbers, "rate": 0.1, "valid_curve": [], "train_curve": [[9000, 0.1]]}
     results.append("curve/no validation", numbers, 1)
-    assert curves.groups(results.load())[0].rates("toeplitz") == group.rates("toeplitz")
+    assert curves.groups(results.load())[0].rates("gated") == group.rates("gated")
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
 
 
