@@ -18,6 +18,14 @@ LENPEN = 0.6  # of Ott et al. for WMT14
 LENPEN_RANGE = (-10, 10)  # exponents with which no length overflows
 
 
+def check_name(folder: Path) -> None:
+    """Refuse a folder whose name fairseq would read as something else: several folders, a variable
+    of its configuration."""
+    for sign in (os.pathsep, "${"):
+        if sign in str(folder):
+            raise UserError(f"{folder}: fairseq cannot use a folder with {sign} in its name")
+
+
 def dictionary_digest(folder: Path, languages: tuple[str, str]) -> str | None:
     """What tells the dictionaries in a folder from others; None if they are not there."""
     paths = [Path(folder) / f"dict.{language}.txt" for language in languages]

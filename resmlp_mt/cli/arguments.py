@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import LENPEN_RANGE, is_length_penalty
+from resmlp_mt.model_folder import LENPEN_RANGE, check_name, is_length_penalty
 
 
 class Parser(argparse.ArgumentParser):
@@ -53,6 +53,10 @@ def out_folder(text: str) -> Path:
     existing = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise argparse.ArgumentTypeError(f"{text}: choose a folder that can be written")
+    try:
+        check_name(path)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return path
 
 

@@ -27,6 +27,11 @@ class Weights(dict[str, np.ndarray]):
         super().__init__()
         self._precision = precision
 
+    def __setitem__(self, name: str, array: np.ndarray) -> None:
+        if not np.isfinite(array).all():
+            raise UserError(f"{name} has values beyond 16 bits: leave out --float16 and --int8")
+        super().__setitem__(name, array)
+
     def vector(self, name: str, value: Tensor) -> None:
         self[name] = np.ascontiguousarray(to_numpy(value))
 
@@ -49,6 +54,7 @@ class Weights(dict[str, np.ndarray]):
 
 
 @torch.no_grad()
+@np.errstate(over="ignore")  # Weights refuses what is infinite
 def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
     """The arrays of a model, and what config.json says of it. Raises a UserError if the model has a
     part that the runtime does not know."""

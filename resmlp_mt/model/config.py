@@ -96,6 +96,9 @@ def check_config(cfg: ResMLPConfig) -> None:
     for name in lacking:
         flag = name.replace(".", "-").replace("_", "-")
         raise UserError(f"--{flag}: resmlp_mt does not have it: leave it off")
+    for side in ("source", "target"):
+        if (positions := getattr(cfg, f"max_{side}_positions")) < 2:
+            raise UserError(f"--max-{side}-positions {positions}: a token and the end need 2")
     if cfg.normalization not in NORMALIZATIONS:
         choices = " or ".join(NORMALIZATIONS)
         raise UserError(f"--normalization {cfg.normalization}: choose {choices}")

@@ -9,7 +9,7 @@ from fairseq import hub_utils
 from omegaconf import OmegaConf
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import check_dictionaries, find_beside
+from resmlp_mt.model_folder import check_dictionaries, check_name, find_beside
 
 # kinds of bpe and tokenizer that read files of this machine alone; others fetch what they need
 LOCAL = (None, "sentencepiece", "subword_nmt", "fastbpe", "byte_bpe", "bytes", "characters")
@@ -60,6 +60,7 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
                 "checkpoint_file"
             )
     data = folder / data_name if data_name.startswith(".") else Path(data_name)
+    check_name(data)
     options = {**find_beside(folder, data, options.get("bpe", "sentencepiece")), **options}
     if "sentencepiece_model" in options:
         options.setdefault("bpe", "sentencepiece")

@@ -75,6 +75,8 @@ class PackedLinear(nn.Linear):
     def reads_packed(self, x: Tensor) -> bool:
         """Whether *x* is multiplied by the packed weight."""
         weight = self.weight
+        if torch.compiler.is_compiling():  # the compiler has no product by a packed weight
+            return False
         if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or x.device.type != "cpu":
             return False
         if not (x.dtype == weight.dtype == torch.float32 and available()):

@@ -18,7 +18,7 @@ from resmlp_mt.errors import UserError, say
 from resmlp_mt.files import read_json, record_source, source_of, write_json
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.prepare.preparation import Preparation
-from resmlp_mt.pipeline.score.sacre import score
+from resmlp_mt.pipeline.score.sacre import make_bleu, score
 from resmlp_mt.pipeline.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.pipeline.train.command import TrainingOptions
@@ -53,7 +53,9 @@ class Run:
         self.tests = [split for split in self.preparation.held_out if split != "valid"]
         self.checkpoints, self.model = self.out / "checkpoints", self.out / "model"
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
-        if not self.model.exists():  # a bad option is refused before hours of preparing
+        # what a later step needs, and a bad option, is missed before hours of preparing
+        make_bleu(self.target_lang)
+        if not self.model.exists():
             args = self._training().args
             positions = max(args.max_source_positions, args.max_target_positions)
             longest = min(self.preparation.options.max_pieces + 1, positions)

@@ -14,7 +14,8 @@ from resmlp_mt.files import whole_file
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM
 UNUSED = "#E4E4E4"  # the upper triangle of a causal matrix
-in_style = style.context(Path(__file__).with_name("resmlp_mt.mplstyle"))  # a decorator
+# a decorator, without what a matplotlibrc of the user's or of the working directory says
+in_style = style.context(Path(__file__).with_name("resmlp_mt.mplstyle"), after_reset=True)
 
 
 def new_figure(width: float, height: float, title: str | None = None) -> Figure:

@@ -21,6 +21,10 @@ from resmlp_mt_runtime.errors import UserError
 STDIN = "-"
 MARK = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
 GZIP = b"\x1f\x8b"
+# how files begin that others unpack: the program that does
+PACKED = {b"\xfd7zXZ\0": "xzcat", b"(\xb5/\xfd": "zstdcat", b'\x04"M\x18': "lz4cat"}
+PACKED |= {b"PK\3\4": "unzip -p"}
+PACKED |= {b"BZh%d1AY&SY" % size: "bzcat" for size in range(1, 10)}
 BLOCK = 1 << 16  # bytes read at a time from a stream
 PATIENCE = 0.01  # seconds without input that count as a pause
 
@@ -44,7 +48,11 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     if stdin and sys.stdin is None:  # closed by <&- in a shell
         raise UserError("standard input is closed: give a file, or pipe the text in")
     with nullcontext(sys.stdin.buffer) if stdin else open(existing(path), "rb") as file:
-        if cast(io.BufferedReader, file).peek(2)[:2] != GZIP:
+        begin = cast(io.BufferedReader, file).peek(2)
+        for sign, program in PACKED.items():
+            if begin.startswith(sign):
+                raise UserError(f"{name_of(path)}: compressed: unpack it ({program} FILE | ...)")
+        if begin[:2] != GZIP:
             yield file
             return
         try:

@@ -54,12 +54,12 @@ class Subwords:
     def __init__(self, model: Path, rule: str | None = None):
         try:
             self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
-        except (OSError, RuntimeError):
+            self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
+        except (OSError, RuntimeError, UnicodeDecodeError):
             message = f"{model} is not a SentencePiece model: give the one of the data"
             raise UserError(message) from None
         self.rule = rule
         self._joins_digits = self.processor.normalize("1²").endswith("12")
-        self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
 
     def plain(self, line: str) -> str:
         """The line that is split, by the rule."""

@@ -108,6 +108,9 @@ REFUSED = {
     f"{MATRICES} ours.pt -o folder.svg": "is a folder",
     f"{MATRICES} ours.pt --length 0": "--length: must be at least 1",
     "plot curves train.log -o a.png": "curves: resmlp-mt plot matrices CHECKPOINT -o FILE",
+    "train data --out a:b": "--out: a:b: fairseq cannot use a folder with : in its name",
+    "train a${b} --out run": "a${b}: fairseq cannot use a folder with ${ in its name",
+    f"{TEXT} --data a:b": "a:b: fairseq cannot use a folder with : in its name",
     "train data --out run --dropout 0.3": "--dropout 0.3: no such option; fairseq-train's",
     "prepare -s de -t en --trainpref no/a --validpref no/b --out run": "no/a.de (or .gz) does",
 }

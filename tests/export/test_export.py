@@ -160,6 +160,10 @@ def test_what_cannot_be_exported(plain, tmp_path):
     ):
         model, _ = random_model(plain.options.data, **options)
         refused(message, with_model(plain.translator, model))
+    model, _ = random_model(plain.options.data)
+    model.encoder.layers[0].feed_forward.fc1.weight.data.fill_(1e6)
+    with pytest.raises(UserError, match="^encoder.0.first.weight has values beyond 16 bits"):
+        weights_of(model, "float16")
     other = copy.copy(plain.translator)
     other.models = [torch.nn.Linear(2, 2)]
     refused("model.pt is a checkpoint of another model", other)

@@ -250,6 +250,8 @@ SIZES = {
     "layers": {"cfg__model__encoder_layers": 10**7},
     "layers of another model": {**FCONV, "cfg__model__encoder_layers": "[(16, 3)] * 9000"},
     "hidden units": {"cfg__model__encoder_ffn_embed_dim": 1 << 40},
+    "a single position": {"cfg__model__max_source_positions": 1},
+    "no position": {"cfg__model__max_target_positions": 0},
     "lists in lists": {"cfg__model__more": eval("[" * 50 + "]" * 50)},
     "a long list": {"cfg__model__more": [0] * 200_000},
 }
@@ -260,6 +262,12 @@ def test_sizes(loading, name):
     """Refused before memory is taken, within the time of a good one."""
     ways = (by_hub, by_generate, by_translate) + ((by_plot,) if "another" not in name else ())
     loading.refuses(saved(altered(loading.good, **SIZES[name])), *ways)
+
+
+def test_positions_of_the_task(loading):
+    """As many as a line has: it was cut into empty parts for ever."""
+    content = saved(altered(loading.good, cfg__task__max_source_positions=1))
+    assert "a token and the end need 2" in loading.refuses(content, by_translate)
 
 
 MEMORY = {

@@ -1,6 +1,7 @@
 """What a user can correct ends in one line and a non-zero exit; other errors stay as they are."""
 
 import gc
+import os
 import re
 import shutil
 from contextlib import nullcontext
@@ -25,6 +26,7 @@ def transformer(corpus, tmp_path_factory):
 
 FILES = {  # the program and its words, and what it says from its beginning
     "generate {data} --path {gone}": "Model file not found: {gone}",
+    "generate {data} --path {pipe}": "{pipe} is not a regular file: give a checkpoint",
     "generate {folder} --path {path} -s xx -t yy": "{folder}/dict.xx.txt: No such file",
     "interactive {data} --path {path}": "Size of sample #0 is invalid",
     "interactive {data} --path {path} --bpe sentencepiece": "--bpe sentencepiece: give --sen",
@@ -46,8 +48,9 @@ def places(trained, transformer, corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     shutil.copytree(corpus.data, folder / "bare", ignore=shutil.ignore_patterns("train*"))
     (folder / "file").touch()
+    os.mkfifo(folder / "pipe")
     torch.save({**load(trained.path), "last_optimizer_state": None}, folder / "averaged")
-    names = {name: folder / name for name in ("bare", "file", "averaged", "gone")}
+    names = {name: folder / name for name in ("bare", "file", "averaged", "gone", "pipe")}
     own = {"data": corpus.data, "path": trained.path, "transformer": transformer}
     return {"folder": folder, **names, **own}
 

@@ -109,7 +109,8 @@ def test_many_rows(capability, maker, layer, packed_products, monkeypatch):
 
 
 def test_where_the_plain_weight_is_read(layer, packed_products):
-    """For gradients, under autocast, in another type, and where changes of it cannot be seen."""
+    """For gradients, under autocast, in another type, compiled, and where changes of it cannot be
+    seen."""
     x = torch.randn(4, 24, requires_grad=True)
     layer(x).sum().backward()
     assert gap(x.grad[0], layer.weight.detach().sum(0)) < 1e-5
@@ -123,6 +124,12 @@ def test_where_the_plain_weight_is_read(layer, packed_products):
         other.weight.mul_(2)
         assert not torch.allclose(other(x), before)
     assert not packed_products
+    graphs = []
+    torch._dynamo.reset()
+    compiled = torch.compile(layer.float(), backend=lambda g, _: graphs.append(g.code) or g.forward)
+    with torch.no_grad():
+        compiled(x)
+    assert graphs and not any("mkldnn" in code for code in graphs)  # which no compiler knows
 
 
 def test_where_there_is_nothing_to_pack():

@@ -246,6 +246,15 @@ def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_
     assert not (tmp_path / "run").exists()
 
 
+def test_a_tokenizer_that_scoring_lacks_is_asked_for_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    write_corpus(tmp_path / "text", "de", "ja")
+    said = "target language ja: its tokenizer is not installed: pip install sacrebleu[ja]"
+    refused(said, *words_of("de", "ja").split())
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("source, target, packed", [("en", "fr", True), ("de", "am", False)])
 def test_gzip_files_and_another_script_run(source, target, packed, tmp_path, monkeypatch):
     """Gzip files, and a pair in another script."""

@@ -3,6 +3,7 @@
 import shutil
 from unittest import mock
 
+import matplotlib
 import numpy as np
 import pytest
 import reference_model
@@ -115,10 +116,11 @@ def test_heads_are_rows_of_panels(tmp_path):
 def test_files(tmp_path):
     path = save_model(tmp_path / "a.pt")
     png, svg = tmp_path / "a.png", tmp_path / "a.svg"
-    written = []
+    written: list = []  # whatever a matplotlibrc, perhaps in the working directory, says
     for output in (png, svg) * 2:  # the same picture is the same file
         command = ["plot", "matrices", path, "-o", output, "--title", "Ours"]
-        assert resmlp(*command) == (0, f"{output}\n", "")
+        with matplotlib.rc_context({"text.usetex": bool(written), "font.size": 4}):
+            assert resmlp(*command) == (0, f"{output}\n", "")
         written.append(output.read_bytes())
     assert written[:2] == written[2:]
     assert written[0].startswith(b"\x89PNG") and b"<svg" in written[1]

@@ -1,10 +1,13 @@
 """No line of text is lost, shifted or split, whatever is in it."""
 
+import bz2
 import gzip
 import io
+import lzma
 import re
 import sys
 import unicodedata
+import zipfile
 from pathlib import Path
 from unittest import mock
 
@@ -81,6 +84,21 @@ def test_the_lines_of_a_file_are_those_that_wc_counts(tmp_path_factory, content)
         path.write_bytes(content)
     if lines or wrong:
         assert found(read_text, path) == found(read_text, Path("-")) == lines
+
+
+@pytest.mark.parametrize("program", ["xzcat", "bzcat", "zstdcat", "lz4cat", "unzip -p"])
+def test_text_that_another_program_unpacks(tmp_path, program):
+    content = b"one line\n"
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("text", content)
+    packed = {"xzcat": lzma.compress(content), "bzcat": bz2.compress(content)}
+    packed |= {"unzip -p": archive.getvalue()}
+    packed |= {"zstdcat": bytes.fromhex("28b52ffd0409"), "lz4cat": bytes.fromhex("04224d186440")}
+    path = tmp_path / "text"
+    path.write_bytes(packed[program])
+    with pytest.raises(UserError, match=rf"text: compressed: unpack it \({program} FILE"):
+        read_text(path)
 
 
 @pytest.fixture(scope="module")

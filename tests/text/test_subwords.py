@@ -51,9 +51,10 @@ def test_settings_serve_the_other_direction(model):
 def test_damaged_settings_are_refused(model, tmp_path):
     assert TextSettings.load(tmp_path) is None
     TextSettings("de", "en", True, model).save(tmp_path)
-    (tmp_path / "spm.model").write_bytes(b"half")
-    with pytest.raises(UserError, match="spm.model is not a SentencePiece model"):
-        TextSettings.load(tmp_path).encode_source("a")
+    for wrong in (b"half", model.read_bytes().replace(b"dog", b"\xff\xfe\xfd")):
+        (tmp_path / "spm.model").write_bytes(wrong)
+        with pytest.raises(UserError, match="spm.model is not a SentencePiece model"):
+            TextSettings.load(tmp_path).encode_source("a")
     (tmp_path / "text.json").write_text(json.dumps({"source_lang": "de", "normalise": True}))
     with pytest.raises(UserError, match="text.json does not say target_lang"):
         TextSettings.load(tmp_path)

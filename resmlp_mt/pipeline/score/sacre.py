@@ -23,13 +23,14 @@ def score(
     ``ko-mecab``, or ``13a`` for all others."""
     result: dict[str, object] = {}
     for name in metrics:
-        metric = CHRF() if name == "chrf" else _bleu(target_lang or "")
+        metric = CHRF() if name == "chrf" else make_bleu(target_lang or "")
         result[name] = round(metric.corpus_score(list(hypotheses), [list(references)]).score, 2)
         result[f"{name}_signature"] = str(metric.get_signature())
     return result
 
 
-def _bleu(target_lang: str) -> BLEU:
+def make_bleu(target_lang: str) -> BLEU:
+    """sacreBLEU's metric. Raises UserError if the tokenizer of the language is not installed."""
     language = without_region(target_lang)
     language = _TWO_LETTERS.get(language, language)
     try:

@@ -20,7 +20,7 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.files import as_written, lock, read_own, write_json
 from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model.architectures import ARCHITECTURES
-from resmlp_mt.model_folder import TRAINING, check_dictionaries, dictionary_digest
+from resmlp_mt.model_folder import TRAINING, check_dictionaries, check_name, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
     PRECISIONS,
     TrainingOptions,
@@ -61,6 +61,7 @@ class Training:
     target_lang: str | None = None
 
     def __post_init__(self):
+        check_name(self.data)
         if self.source_lang and self.target_lang:
             self.languages = self.source_lang, self.target_lang
         else:

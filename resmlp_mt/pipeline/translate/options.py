@@ -6,7 +6,7 @@ from pathlib import Path
 
 import resmlp_mt
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import LENPEN, TEXT
+from resmlp_mt.model_folder import LENPEN, TEXT, check_name
 from resmlp_mt.text.lines import sha256_of
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt_runtime.folder import SEARCH
@@ -42,6 +42,7 @@ class SearchOptions:
         for path in self.paths:
             if not path.is_file():
                 raise UserError(f"{path}: no such file: give a checkpoint or a folder of a model")
+        check_name(self.data)
         text = TextSettings.load(self.data, self.spm)
         if text is None and self.spm is not None:
             text = TextSettings("", "", False, self.spm)

@@ -60,6 +60,11 @@ class Translator:
         )
         self.positions = int(limits[0])
         self.limit = self.positions - 1
+        if min(limits) < 2:
+            raise UserError(
+                f"{options.paths[0]}: --max-source-positions, --max-target-positions "
+                f"{limits}: a token and the end need 2"
+            )
 
     def pieces(self, line: str) -> Sentence:
         """The pieces of a line, normalised as the data was."""
