@@ -47,7 +47,7 @@ def test_the_notebook(monkeypatch, capsys):
 @pytest.mark.parametrize(
     "mode, rows",
     [
-        ("decode --exported int8", ("transformer", "resmlp_mt_tiny .*, graph int8")),
+        ("decode --exported int8", ("transformer", "resmlp_mt_tiny .*, native int8")),
         pytest.param("train", ("transformer",), marks=pytest.mark.soak),
     ],
 )

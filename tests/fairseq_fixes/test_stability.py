@@ -25,7 +25,7 @@ def test_named_architectures_begin_small(arch):
     model, dictionary = build_model(arch, randomize=False, share_all_embeddings=True, **own)
     source = pad_batch(random_sentences(dictionary, (20, 20)), dictionary, left=True)
     targets = pad_batch([shift(s) for s in random_sentences(dictionary, (20, 18))], dictionary)
-    assert 0.5 < model(source, None, targets, features_only=True)[0].std() < 3
+    assert 0.5 < model(source, None, targets, features_only=True)[0].std() < 4
 
 
 def test_divergence_ends_in_one_line(corpus, tmp_path):

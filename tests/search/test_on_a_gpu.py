@@ -147,8 +147,10 @@ def train_fold_and_decode(kind):
         assert (gradient.device.type, gradient.dtype) == (DEVICE, torch.float16), name
     fold_(model.eval())
     generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=3)
+    # nothing can be moved there
+    generator.of_bytes = torch.zeros(2, 256, dtype=torch.long, device=DEVICE)
     with torch.inference_mode():
-        found = generator._beam_search({"src_tokens": source}, dictionary.eos())
+        found = generator._beam_search({"src_tokens": source}, dictionary.eos(), None)
     assert (found.tokens.device.type, found.tokens.shape) == (DEVICE, (9,))
 
 

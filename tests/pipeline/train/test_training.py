@@ -54,7 +54,7 @@ def test_what_a_user_sees(whole, capsys):
     shown = capsys.readouterr().err
     assert shown.count("    a warning\n") == 1
     sizes = r"2 \+ 2 layers, 16 channels, 32 hidden units"
-    assert len(re.findall(rf"    model: {sizes}, [\d,]{{5}} parameters\n", shown)) == 1
+    assert len(re.findall(rf"    model: {sizes}, [\d,]{{5,6}} parameters\n", shown)) == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
 
     train, _ = last_records(whole)
