@@ -5,8 +5,12 @@ Without fairseq, importing this package loads nothing else. ``ResMLPModel`` load
 """
 
 import importlib
+import importlib.util
 import os
 import sys
+
+if importlib.util.find_spec("resmlp_mt_runtime") is None:  # a clone that was never installed
+    sys.path.append(os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime"))
 
 from resmlp_mt.plugin import register  # loads nothing
 

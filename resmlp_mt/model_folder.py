@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json
+from resmlp_mt_runtime.arguments import LENPEN_RANGE, is_length_penalty
+from resmlp_mt_runtime.files import read_json
 
 TEXT, SUBWORDS, SEARCH, TRAINING = "text.json", "spm.model", "search.json", "train.json"
 LENPEN = 0.6  # of Ott et al. for WMT14
-LENPEN_RANGE = (-10, 10)  # exponents with which no length overflows
 
 
 def check_name(folder: Path) -> None:
@@ -50,13 +50,6 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str])
             f"{checkpoint} was trained with other dictionaries than those of {data}: prepare these "
             "with --subword-model DATA/data-bin/spm.model of the training data"
         )
-
-
-def is_length_penalty(value) -> bool:
-    """Whether it is a number in the range: NaN is not, and true is no number."""
-    low, high = LENPEN_RANGE
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and low <= value <= high
 
 
 def read_lenpen(folder: Path) -> float:

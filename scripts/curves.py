@@ -12,7 +12,7 @@ import numpy as np
 from results import number
 
 from resmlp_mt.pipeline.train.log import parse_record
-from resmlp_mt.text.lines import read_text
+from resmlp_mt_runtime.lines import read_text
 
 THEIRS = "transformer"
 AT = (1000, 2000, 4000, 8000, 16000, 32000)  # updates that the tables have

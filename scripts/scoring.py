@@ -8,7 +8,7 @@ import results
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-from resmlp_mt.text.lines import read_text
+from resmlp_mt_runtime.lines import read_text
 
 
 def scores(lines: list[str], references: list[str]) -> dict[str, float]:

@@ -28,11 +28,12 @@ import results
 import scoring
 
 from resmlp_mt.checkpoints.reading import read_checkpoint
-from resmlp_mt.cli.arguments import SEED, WHOLE, Parser
+from resmlp_mt.cli.arguments import SEED
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json
-from resmlp_mt.text.lines import read_text
+from resmlp_mt_runtime.arguments import WHOLE, Parser
+from resmlp_mt_runtime.files import read_json
+from resmlp_mt_runtime.lines import read_text
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
 MIXINGS, OTHERS = MODELS.with_name("mixings"), ("hyena", "posgate", "rposnet", "tnn")

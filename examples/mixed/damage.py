@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import read_text, write_lines
+from resmlp_mt_runtime.lines import read_text, write_lines
 
 KINDS = Path(__file__).with_name("kinds.tsv")
 QUOTES = '"“”„«»'

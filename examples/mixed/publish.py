@@ -26,8 +26,8 @@ from resmlp_mt.checkpoints.reading import options_of, read_checkpoint
 from resmlp_mt.checkpoints.writing import write_checkpoint
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import write_json
-from resmlp_mt.text.lines import read_text, sha256_of, write_lines
+from resmlp_mt_runtime.files import write_json
+from resmlp_mt_runtime.lines import read_text, sha256_of, write_lines
 
 SHOWN = 12  # sentences in the card
 # of the training: where the line model/PAIR says how it was trained

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import grammar
 
-from resmlp_mt.cli.arguments import Parser, count
 from resmlp_mt.cli.main import main as resmlp_mt
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json
-from resmlp_mt.text.lines import read_text, write_lines
+from resmlp_mt_runtime.arguments import Parser, count
+from resmlp_mt_runtime.files import read_json
+from resmlp_mt_runtime.lines import read_text, write_lines
 
 HERE = Path(__file__).resolve().parent
 MODEL = HERE.parent / "mixed" / "model"

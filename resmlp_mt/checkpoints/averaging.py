@@ -9,7 +9,7 @@ from torch import Tensor
 from resmlp_mt.checkpoints.reading import read_checkpoint
 from resmlp_mt.checkpoints.writing import write_checkpoint
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import check_output
+from resmlp_mt_runtime.files import check_output
 
 # one per epoch, and one per --save-interval-updates
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import whole_file
+from resmlp_mt_runtime.files import whole_file
 
 
 def write_checkpoint(state: dict, output: Path, remedy: str = "choose another folder") -> None:

@@ -1,43 +1,12 @@
 """Types of arguments that several subcommands have. A bad value is a UserError."""
 
 import argparse
-import math
 import os
 from pathlib import Path
 from typing import Any
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import LENPEN_RANGE, check_name, is_length_penalty
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, without the usage."""
-
-    def error(self, message: str):
-        raise UserError(f"{message}: see {self.prog} --help")
-
-
-def count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
-    return value
-
-
-def number(text: str) -> float:
-    """A finite number."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"must be a number, not {text}")
-    return value
-
-
-def length_penalty(text: str) -> float:
-    value = number(text)
-    if not is_length_penalty(value):
-        low, high = LENPEN_RANGE
-        raise argparse.ArgumentTypeError(f"must be from {low} to {high}, not {text}")
-    return value
+from resmlp_mt.model_folder import check_name
 
 
 def seed(text: str) -> int:
@@ -60,9 +29,6 @@ def out_folder(text: str) -> Path:
     return path
 
 
-FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
-WHOLE: dict[str, Any] = {"type": count, "metavar": "N"}
-LENPEN: dict[str, Any] = {"type": length_penalty, "metavar": "X"}
 SEED: dict[str, Any] = {"type": seed, "default": 1, "metavar": "N"}
 USER_DIR: dict[str, Any] = {"type": lambda text: Path(text).resolve(), "metavar": "DIR"}
 USER_DIR["help"] = "folder of your own Python code to import, such as a token mixing"

@@ -11,9 +11,9 @@ are averaged. Needs memory for two checkpoints.
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import FILE, WHOLE
 from resmlp_mt.errors import UserError, printable, say
-from resmlp_mt.files import check_output
+from resmlp_mt_runtime.arguments import FILE, WHOLE
+from resmlp_mt_runtime.files import check_output
 
 
 def add_arguments(parser: ArgumentParser) -> None:

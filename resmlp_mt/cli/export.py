@@ -15,9 +15,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.cli.arguments import FILE, USER_DIR
+from resmlp_mt.cli.arguments import USER_DIR
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import read_lenpen
+from resmlp_mt_runtime.arguments import FILE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
         published_model,
     )
     from resmlp_mt.pipeline.translate.translator import Translator
-    from resmlp_mt.text.lines import read_text
+    from resmlp_mt_runtime.lines import read_text
 
     paths = checkpoint_paths(args.checkpoint or published_model())
     beside = paths[0].parent

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from resmlp_mt import __version__
-from resmlp_mt.cli.arguments import Parser
 from resmlp_mt.cli.terminal import run_main
 from resmlp_mt.errors import printable
+from resmlp_mt_runtime.arguments import Parser
 
 SUBCOMMANDS = {
     "run": "all the steps from raw text to BLEU: prepare, train, average, translate, score",

@@ -8,9 +8,10 @@ The picture is as wide as a printed column (8 cm) or, of a deep model, a page (1
 import argparse
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import FILE, USER_DIR, WHOLE
+from resmlp_mt.cli.arguments import USER_DIR
 from resmlp_mt.errors import UserError, printable
-from resmlp_mt.files import check_output
+from resmlp_mt_runtime.arguments import FILE, WHOLE
+from resmlp_mt_runtime.files import check_output
 
 HEADS, POSITIONS = 2, 16  # of each layer: enough to see bands
 

@@ -12,8 +12,9 @@ import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import OUT_FOLDER, WHOLE, number
+from resmlp_mt.cli.arguments import OUT_FOLDER
 from resmlp_mt.errors import UserError, printable
+from resmlp_mt_runtime.arguments import WHOLE, number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

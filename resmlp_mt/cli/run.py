@@ -15,11 +15,12 @@ defaults are for a result; with fewer than 100,000 pairs take --recipe small.
 import argparse
 import shlex
 
-from resmlp_mt.cli.arguments import LENPEN, OUT_FOLDER, WHOLE
+from resmlp_mt.cli.arguments import OUT_FOLDER
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
 from resmlp_mt.cli.train import add_training_options, training_options
 from resmlp_mt.errors import printable
-from resmlp_mt.files import as_written
+from resmlp_mt_runtime.arguments import LENPEN, WHOLE
+from resmlp_mt_runtime.files import as_written
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

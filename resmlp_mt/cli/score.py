@@ -12,8 +12,8 @@ import argparse
 import re
 from pathlib import Path
 
-from resmlp_mt.cli.arguments import FILE
 from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.arguments import FILE
 
 STDIN = Path("-")
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "tokenized_bleu": "tokenized BLEU"}
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     from resmlp_mt.pipeline.score.generated import read_system
     from resmlp_mt.pipeline.score.sacre import score
     from resmlp_mt.pipeline.score.tokenized_bleu import tokenized_scores
-    from resmlp_mt.text.lines import check_same_lines, read_text, without_region
+    from resmlp_mt_runtime.lines import check_same_lines, read_text, without_region
 
     references = read_text(args.references)
     hypotheses = read_system(args.input, len(references))

@@ -12,10 +12,9 @@ from resmlp_mt import __version__
 from resmlp_mt.errors import UserError
 from resmlp_mt.export.verification import verify
 from resmlp_mt.export.weights import weights_of
-from resmlp_mt.files import whole_folder
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.lines import sha256_of
+from resmlp_mt_runtime.files import whole_folder
 from resmlp_mt_runtime.folder import (
     CONFIG,
     DICTIONARIES,
@@ -26,6 +25,7 @@ from resmlp_mt_runtime.folder import (
     check_arrays,
     check_config,
 )
+from resmlp_mt_runtime.lines import sha256_of
 
 
 def export(

@@ -4,17 +4,16 @@ import contextlib
 from collections.abc import Iterator
 
 from resmlp_mt.errors import UserError, printable
+from resmlp_mt_runtime import errors
 
 
 def in_one_line(error: BaseException) -> str | None:
     """The line for an error that a user can correct, or for an exception with a note about a
     checkpoint; None for any other."""
-    # fairseq's is of a sentence with more tokens than positions
-    if isinstance(error, UserError) or "Size of sample #" in str(error):
+    if (line := errors.in_one_line(error)) is not None:
+        return line
+    if "Size of sample #" in str(error):  # fairseq's, of more tokens than positions
         return printable(str(error))
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return printable(f"{where}{error.strerror or error}")
     notes = getattr(error, "__notes__", ())
     # with these fairseq refuses options
     refused = isinstance(error, (AssertionError, NotImplementedError)) and str(error)

@@ -15,7 +15,6 @@ import torch
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.errors import UserError, say
-from resmlp_mt.files import read_json, record_source, source_of, write_json
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.prepare.preparation import Preparation
 from resmlp_mt.pipeline.score.sacre import make_bleu, score
@@ -23,10 +22,12 @@ from resmlp_mt.pipeline.score.tokenized_bleu import LANGUAGES, tokenized_scores
 from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.pipeline.train.command import TrainingOptions
 from resmlp_mt.pipeline.train.training import Training
-from resmlp_mt.pipeline.translate.driver import translate, with_text
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.lines import read_text, sha256_of, without_region
+from resmlp_mt.progress import Progress
+from resmlp_mt_runtime.driver import translate
+from resmlp_mt_runtime.files import read_json, record_source, source_of, write_json
+from resmlp_mt_runtime.lines import Source, read_text, sha256_of, without_region
 
 
 @dataclass
@@ -151,7 +152,7 @@ class Run:
 
     def _translate(self, split: str, lenpen: float, name: str) -> list[str]:
         """Translations of a split; those made from the same model, text and options are kept."""
-        output, source = self._translation(name), self._text(split, self.source_lang)
+        output, source = self._translation(name), Source(self._text(split, self.source_lang))
         title = f"    {self.names[split]}"
         say(f"{title}, length penalty {lenpen:g}")
         options = SearchOptions(
@@ -163,11 +164,18 @@ class Run:
             threads=self.training.threads,
             user_dir=self.training.user_dir,
         )
-        made_from = with_text(source, options.source())
-        if source_of(output) != made_from:
+        made_from = options.source()
+        if source_of(output) != {"text": source.digest, **made_from}:
             output.unlink(missing_ok=True)
-        load = partial(Translator, options)
-        translate(load, source, output, resume=True, title=title, made_from=made_from)
+        translate(
+            partial(Translator, options),
+            source,
+            output,
+            resume=True,
+            title=title,
+            made_from=made_from,
+            progress=Progress,
+        )
         return read_text(output)
 
     def _write_scores(self, lenpen: float, bleu: dict[str, float]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from resmlp_mt.errors import UserError, say
-from resmlp_mt.files import (
+from resmlp_mt_runtime.files import (
     as_written,
     lock,
     read_own,

@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from resmlp_mt.files import whole_file
+from resmlp_mt_runtime.files import whole_file
 
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM

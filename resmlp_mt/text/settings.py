@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json, whole_file, write_json
 from resmlp_mt.model_folder import SUBWORDS, TEXT
+from resmlp_mt_runtime.files import read_json, whole_file, write_json
 from resmlp_mt_runtime.normalise import normaliser
 from resmlp_mt_runtime.pieces import RULES, Subwords
 

@@ -1,5 +1,30 @@
-"""The error that a user can correct."""
+"""The error that a user can correct, and what is printed of it and of all else."""
+
+import re
+import sys
 
 
 class UserError(ValueError):
     """Wrong input or options. Its message is one line, fit to be shown without a traceback."""
+
+
+def printable(text: str) -> str:
+    """One line that shows what *text* is: a line break or tab becomes a space; control characters
+    and others that a terminal would act on or hide become escapes such as ``\\x1b``."""
+    line = re.sub(r"\s*[^\S ]\s*", " ", text).rstrip()
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+
+
+def say(text: object) -> None:
+    """Print a message, one line, to standard error."""
+    print(printable(str(text)), file=sys.stderr, flush=True)
+
+
+def in_one_line(error: BaseException) -> str | None:
+    """The line for an error that a user can correct; None for any other."""
+    if isinstance(error, UserError):
+        return printable(str(error))
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return printable(f"{where}{error.strerror or error}")
+    return None

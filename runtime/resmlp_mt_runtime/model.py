@@ -12,6 +12,7 @@ from resmlp_mt_runtime.native import NativeEngine, load_library
 from resmlp_mt_runtime.normalise import normaliser
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
 from resmlp_mt_runtime.pieces import SPACE, Subwords, one_line, without_bytes
+from resmlp_mt_runtime.sentences import Hypothesis, join_parts, split
 
 Pieces = Sequence[str]
 CHUNK = 512  # lines that are sorted by length together
@@ -26,16 +27,6 @@ OPTIONS: dict[str, tuple[float, float]] = {
     "no_repeat_ngram_size": (0, 1 << 30),
     "max_tokens": (1, 1 << 30),
 }
-
-
-class Hypothesis(NamedTuple):
-    """Text, its log probability divided by length to the power of the penalty, whether it ended
-    because it had as many tokens as it may, and its pieces."""
-
-    text: str
-    score: float
-    cut: bool
-    pieces: list[str]
 
 
 class Score(NamedTuple):
@@ -104,20 +95,25 @@ class Model:
         self, lines: Iterable[str], prefixes: Iterable[str] = (), **search
     ) -> Iterator[list[Hypothesis]]:
         """The translations of each line, the best first, while lines are still read; none of a
-        blank one. Some hundred are read ahead and sorted by length. Each begins with its prefix, if
-        there are *prefixes*. Options as of :meth:`translations`."""
+        blank one. Some hundred are read ahead and sorted by length. Lines of several sentences are
+        translated in parts. Each begins with its prefix, if there are *prefixes*. Options as of
+        :meth:`translations`."""
         begin = (self._subwords.encode(self._normalise[1](prefix)) for prefix in prefixes)
         number, starts = 0, chain(begin, repeat([]))
         lines = iter(lines)
-        while chunk := [self.pieces(line) for line in islice(lines, CHUNK)]:
+        while chunk := [split(x, self.pieces, self.limit)[0] for x in islice(lines, CHUNK)]:
             found: dict[int, list[Hypothesis]] = {}
-            for batch in self.translations(chunk, list(islice(starts, len(chunk))), **search):
+            first = zip(chunk, starts)
+            begins = [start if i == 0 else [] for parts, start in first for i in range(len(parts))]
+            for batch in self.translations(list(chain(*chunk)), begins, **search):
                 found.update(batch)
-            for i, pieces in enumerate(chunk):
+            each = iter(range(len(begins)))
+            for parts in chunk:
                 number += 1
-                if pieces and not found[i]:
+                of_line = [found[i] for i in islice(each, len(parts))]
+                if not all(of_line):
                     raise UserError(f"line {number}: its scores are NaN or infinite: {OTHER}")
-                yield found.get(i, [])
+                yield join_parts(of_line)
 
     def translations(
         self, sources: Sequence[Pieces], prefixes: Sequence[Pieces] | None = None, **search

@@ -1,7 +1,10 @@
 """Lines of several sentences: where they end, parts that a model translates well, joined again."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from statistics import fmean
+from typing import NamedTuple
 
 from resmlp_mt_runtime.pieces import SPACE
 
@@ -102,3 +105,28 @@ def join(texts: Iterable[str]) -> str:
         last = joined.rstrip("\"'”’»)]")[-1:]
         joined += text if not joined or _UNSPACED.match(last) else f" {text}"
     return joined
+
+
+class Hypothesis(NamedTuple):
+    """Text, its log probability divided by length to the power of the penalty, whether it ended
+    because it had as many tokens as it may, and its pieces."""
+
+    text: str
+    score: float
+    cut: bool = False
+    pieces: Sequence[str] = ()
+
+
+def join_parts(parts: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:
+    """The n-th translations of the parts of a line, for each n that any part has: their texts,
+    their mean score, and all their pieces."""
+    nths = ([one for one in nth if one is not None] for nth in zip_longest(*parts))
+    return [
+        Hypothesis(
+            join(one.text for one in nth),
+            fmean(one.score for one in nth),
+            any(one.cut for one in nth),
+            [piece for one in nth for piece in one.pieces],
+        )
+        for nth in nths
+    ]

@@ -10,8 +10,8 @@ from results import number
 from systems import converted
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import read_text
 from resmlp_mt_runtime import Model
+from resmlp_mt_runtime.lines import read_text
 
 # from a line, and the number of tokens to write (0: no limit), to the number of tokens
 Translate = Callable[[str, int], int]

@@ -13,9 +13,9 @@ from processes import Forked
 from tqdm import std
 
 from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.files import whole_file
 from resmlp_mt.pipeline.train.recipe import FOLDER
 from resmlp_mt.progress import Progress
+from resmlp_mt_runtime.files import whole_file
 
 
 def test_a_full_disk_or_a_closed_pipe_under_buffered_output(tmp_path):

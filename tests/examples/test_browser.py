@@ -20,9 +20,8 @@ pytest.skip("the page reads exports of format 3", allow_module_level=True)
 from resmlp_mt.export.folder import export, substitutions
 from resmlp_mt.export.runtime import FILES
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.lines import one_line
 from resmlp_mt.text.subwords import train_subwords
-from resmlp_mt_runtime.pieces import plain_pieces
+from resmlp_mt_runtime.pieces import one_line, plain_pieces
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "examples" / "browser"

@@ -20,9 +20,9 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.export.folder import export
 from resmlp_mt.export.verification import verify
 from resmlp_mt.export.weights import quantize, weights_of
-from resmlp_mt.files import _own_name
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
+from resmlp_mt_runtime.files import _own_name
 
 
 @pytest.fixture(scope="module")

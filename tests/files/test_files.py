@@ -10,7 +10,7 @@ import pytest
 from processes import Forked
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import (
+from resmlp_mt_runtime.files import (
     _own_name,
     as_written,
     check_output,
@@ -58,7 +58,9 @@ def test_links_under_a_temporary_name_are_not_followed(tmp_path, monkeypatch):
     write_json(tmp_path / "a.json", 1)
     assert read_json(tmp_path / "a.json") == 1
     os.symlink("victim", name)
-    monkeypatch.setattr("resmlp_mt.files._own_name", lambda path: name)  # put there just now
+    monkeypatch.setattr(
+        "resmlp_mt_runtime.files._own_name", lambda path: name
+    )  # put there just now
     with pytest.raises(FileExistsError):
         write_json(tmp_path / "a.json", 3)
     assert (tmp_path / "victim").read_text() == "kept"
@@ -115,15 +117,15 @@ def test_a_second_process_is_refused_and_a_killed_one_lets_go(tmp_path, monkeypa
             print("held")
             time.sleep(600)
 
-    monkeypatch.setattr("resmlp_mt.files.GRACE", 0)
+    monkeypatch.setattr("resmlp_mt_runtime.files.GRACE", 0)
     other = Forked(hold, log)
     other.until(lambda text: "held" in text)
     with pytest.raises(UserError, match=f"another process is working in {folder}"), lock(folder):
         pass
     other.kill()
-    monkeypatch.setattr("resmlp_mt.files.GRACE", 10)
+    monkeypatch.setattr("resmlp_mt_runtime.files.GRACE", 10)
     with lock(folder):
-        monkeypatch.setattr("resmlp_mt.files.GRACE", 0)
+        monkeypatch.setattr("resmlp_mt_runtime.files.GRACE", 0)
         assert Forked(hold, log).wait() == 1 and "another process is working" in log.read_text()
 
 

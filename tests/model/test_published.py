@@ -10,7 +10,7 @@ from fairseq_programs import ROOT
 from resmlp_mt import ResMLPModel
 from resmlp_mt.errors import UserError
 from resmlp_mt.model import published
-from resmlp_mt.text.lines import sha256_of
+from resmlp_mt_runtime.lines import sha256_of
 
 NAME = "resmlp_mt.en-de"
 LIST = Path(published.__file__).with_suffix(".sha256")

@@ -18,10 +18,10 @@ from prepare_text import pairs_of, write_pairs
 from processes import Forked
 
 from resmlp_mt.cli.main import main
-from resmlp_mt.files import source_of
 from resmlp_mt.pipeline import run as pipeline_run
 from resmlp_mt.pipeline.train.recipe import FOLDER as RECIPES
-from resmlp_mt.text.lines import sha256_of
+from resmlp_mt_runtime.files import source_of
+from resmlp_mt_runtime.lines import sha256_of
 
 pytestmark = pytest.mark.usefixtures("trained_here")
 UPDATES = 12

@@ -1,14 +1,19 @@
 """The package imports lightly, and registers its model once, however it is found."""
 
 import shutil
+from pathlib import Path
 
+import fairseq
 from fairseq_programs import PACKAGE, assert_same_hypotheses, generate, hypotheses, process
 
 IMPORTED_FIRST = """
-import sys
+import builtins, sys
+builtins.help = None  # fairseq uses it, and -S leaves it out
 hooks, modules = list(sys.meta_path), set(sys.modules)
 import resmlp_mt
 assert sys.meta_path == hooks
+import resmlp_mt_runtime
+assert resmlp_mt_runtime.__file__.startswith(sys.argv[1].split(":")[0][: -len("resmlp_mt")])
 assert not {name for name in set(sys.modules) - modules if name.startswith("sklearn")}
 heavy = {"torch", "fairseq", "numpy", "sentencepiece", "matplotlib", "resmlp_mt.text"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
@@ -40,17 +45,21 @@ cli_main()
 
 def test_imported_before_fairseq(trained, tmp_path):
     """Importing loads nothing heavy; every name of the folder registers the model once."""
-    user_dir = tmp_path / "resmlp_mt"  # away from the checkout
-    shutil.copytree(PACKAGE, user_dir, ignore=shutil.ignore_patterns("__pycache__"))
+    user_dir, site = tmp_path / "resmlp_mt", Path(fairseq.__file__).parent.parent
+    clone, runtime = PACKAGE.parent, Path("runtime/resmlp_mt_runtime")  # is never installed
+    for name in (PACKAGE.name, runtime):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(clone / name, tmp_path / name, ignore=ignored)
     (tmp_path / "site").mkdir()
     code = "from resmlp_mt import ResMLPModel; import logging; print(logging.root)"
     quiet = process("-W", "default", "-c", code)
     assert quiet.stdout == "<RootLogger root (WARNING)>\n" and not quiet.stderr
     result = process(
+        "-S",  # without what site-packages link to
         *("-c", IMPORTED_FIRST, f"{user_dir}:{user_dir}/:{tmp_path}/site/../resmlp_mt"),
         *(trained.data, "--path", trained.path, "--beam", 4, "--cpu", "--user-dir", user_dir),
         cwd=tmp_path,
-        path=tmp_path,
+        path=f"{tmp_path}:{site}",
     )
     assert result.returncode == 0, result.stderr[-2000:]
     expected = hypotheses(generate(trained.data, trained.path))

@@ -1,4 +1,4 @@
-"""The command ``resmlp-mt``, called in this process, and any command in a shell."""
+"""``resmlp-mt`` and ``resmlp-translate``, called in this process, and any command in a shell."""
 
 import contextlib
 import io
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from resmlp_mt.cli.main import main
+from resmlp_mt.cli.main import main as ours
+from resmlp_mt_runtime.command import main as runtimes
 
 
 class Said(NamedTuple):
@@ -22,11 +23,13 @@ class Said(NamedTuple):
     err: str
 
 
-def resmlp(*words, stdin: bytes = b"") -> Said:
-    """Call ``resmlp-mt WORDS``, as a shell would. Progress is left out of what it printed."""
+def resmlp(*words, stdin: bytes = b"", program="resmlp-mt") -> Said:
+    """Call ``resmlp-mt WORDS``, as a shell would, or ``resmlp-translate``. Progress is left out of
+    what it printed."""
+    main = {"resmlp-mt": ours, "resmlp-translate": runtimes}[program]
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
     with (
-        mock.patch.object(sys, "argv", ["resmlp-mt", *map(str, words)]),
+        mock.patch.object(sys, "argv", [program, *map(str, words)]),
         mock.patch.object(
             sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")
         ),

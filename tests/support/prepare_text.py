@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from resmlp_mt.text.lines import read_text
+from resmlp_mt_runtime.lines import read_text
 
 SYLLABLES = ["ka", "lo", "mi", "ru", "ste", "für", "dä", "öse", "ner", "tion"]
 SYLLABLES += ["ge", "ver", "ou", "é"]

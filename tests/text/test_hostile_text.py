@@ -23,10 +23,10 @@ from prepare_text import write_side
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner
-from resmlp_mt.text.lines import MARK, one_line, read_lines, read_text, write_lines
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
-from resmlp_mt_runtime.pieces import NFC, Subwords, nfc
+from resmlp_mt_runtime.lines import MARK, read_lines, read_text, write_lines
+from resmlp_mt_runtime.pieces import NFC, Subwords, nfc, one_line
 
 FIXED = hostile_lines.FIXED
 MANY = [line.encode() for line in FIXED] + [b""] * 300

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from resmlp_mt.text.lines import read_lines, without_region
+from resmlp_mt_runtime.lines import read_lines, without_region
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 LETTERS, QUOTES = TABLE["letters"], TABLE["marks"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import check_same_lines, existing, read_lines, read_raw_lines
+from resmlp_mt_runtime.lines import check_same_lines, existing, read_lines, read_raw_lines
 
 CHUNK_LINES = 2048  # of each side
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import name_of, read_text
+from resmlp_mt_runtime.lines import name_of, read_text
 from resmlp_mt_runtime.pieces import SPACE
 
 # source, perhaps reference, best hypothesis, detokenized, scores: no message came between or

@@ -6,7 +6,7 @@ from typing import Any
 from sacrebleu.metrics import BLEU, CHRF
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.text.lines import without_region
+from resmlp_mt_runtime.lines import without_region
 
 # sacreBLEU knows these languages by two letters only
 _TWO_LETTERS = {"cmn": "zh", "zho": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}

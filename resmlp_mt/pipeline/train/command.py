@@ -18,8 +18,8 @@ from pathlib import Path
 
 import resmlp_mt
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_own, write_json
 from resmlp_mt.pipeline.train.recipe import Options, Recipe, command_line
+from resmlp_mt_runtime.files import read_own, write_json
 
 USER_DIR = Path(resmlp_mt.__file__).parent
 MAX_TOKENS = 4096  # per batch, unless each GPU's share is smaller

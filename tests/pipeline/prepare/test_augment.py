@@ -10,7 +10,7 @@ from prepare_text import pairs_of, read_parallel, write_pairs
 
 from resmlp_mt.pipeline.prepare import augment
 from resmlp_mt.pipeline.prepare.augment import Augmenter, find_translations
-from resmlp_mt.text.lines import one_line
+from resmlp_mt_runtime.pieces import one_line
 
 WORDS = {"save": "speichern", "old": "alten", "file": "Datei", "folder": "Ordner", "now": "jetzt"}
 PAIRS = [

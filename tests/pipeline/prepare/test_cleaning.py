@@ -14,10 +14,10 @@ from sacremoses import MosesPunctNormalizer
 from resmlp_mt.pipeline.prepare import encoding
 from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
 from resmlp_mt.pipeline.prepare.corpora import Corpus
-from resmlp_mt.text.lines import one_line, write_lines
 from resmlp_mt.text.settings import TextSettings
+from resmlp_mt_runtime.lines import write_lines
 from resmlp_mt_runtime.normalise import Normaliser, normaliser
-from resmlp_mt_runtime.pieces import NFC
+from resmlp_mt_runtime.pieces import NFC, one_line
 
 MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
 

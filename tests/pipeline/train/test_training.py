@@ -9,11 +9,11 @@ from fairseq_programs import SMALL, differing, load, values
 from trained_models import write_other_dictionaries
 
 from resmlp_mt.errors import UserError
-from resmlp_mt.files import read_json, write_json
 from resmlp_mt.pipeline.train.command import TrainingOptions, quote
 from resmlp_mt.pipeline.train.log import TrainingProgress, parse_record
 from resmlp_mt.pipeline.train.recipe import load_recipe
 from resmlp_mt.pipeline.train.training import Training
+from resmlp_mt_runtime.files import read_json, write_json
 
 OPTIONS = f"{SMALL} --max-source-positions 16 --max-target-positions 16 --cpu --warmup-updates 5"
 OPTIONS += " --lr 0.05 --num-workers 0 --log-interval 1 --save-interval-updates 5"

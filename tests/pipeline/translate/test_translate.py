@@ -19,13 +19,14 @@ from processes import Forked
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import TEXT
-from resmlp_mt.pipeline.translate import driver
-from resmlp_mt.pipeline.translate.driver import Hypothesis
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator, by_length
 from resmlp_mt.progress import Progress
 from resmlp_mt.text.settings import TextSettings
-from resmlp_mt_runtime.sentences import split
+from resmlp_mt_runtime import driver
+from resmlp_mt_runtime.files import record_source, source_of
+from resmlp_mt_runtime.lines import Source
+from resmlp_mt_runtime.sentences import Hypothesis, split
 
 SHORT = ("--max-len-b", 20)
 
@@ -153,6 +154,10 @@ class Engine:
         return [" ".join(text.split()) for text in texts]
 
 
+def translate_file(load, source, output, nbest=1, resume=False, **options):
+    return driver.translate(load, Source(source), output, nbest, resume, **options)
+
+
 WORDS = st.text("abx.\u3000😀", min_size=1, max_size=3)
 LINES = st.lists(st.lists(WORDS, max_size=15).map(" ".join), max_size=12)
 
@@ -179,12 +184,12 @@ def files(tmp_path_factory):
 def test_every_line_has_its_lines_and_resumes_at_any_byte(small_chunks, files, text, nbest, cut):
     source, output = files(text)
     engine = Engine(nbest=nbest)
-    assert driver.translate(lambda: engine, source, output, nbest) == len(text)
+    assert translate_file(lambda: engine, source, output, nbest) == len(text)
     whole = output.read_bytes()
     expected = [t for line in text for t in engine.expected(line, nbest)]
     assert whole.decode().split("\n") == [*expected, ""]
     output.write_bytes(whole[: int(cut * len(whole))])
-    driver.translate(lambda: engine, source, output, nbest, resume=True)
+    translate_file(lambda: engine, source, output, nbest, resume=True)
     assert output.read_bytes() == whole
 
 
@@ -193,7 +198,7 @@ def test_what_may_be_lost_is_named(small_chunks, files, text):
     """Sentences in parts, translations that were cut, unknown characters."""
     source, output = files(text)
     with redirect_stderr(io.StringIO()) as err:
-        driver.translate(Engine, source, output)
+        translate_file(Engine, source, output)
     said = err.getvalue()
     parts = [split(line, Engine().pieces, Engine().limit) for line in text]
     long = [n for n, (_, is_long) in enumerate(parts, 1) if is_long]
@@ -211,7 +216,7 @@ def test_a_line_of_several_sentences_is_translated_in_parts(files):
     """Without a warning, as nothing is lost."""
     source, output = files(["A b c. D e? F g! H i", "a b", "A b c. D e?"])
     with redirect_stderr(io.StringIO()) as err:
-        driver.translate(lambda: Engine(nbest=1), source, output)
+        translate_file(lambda: Engine(nbest=1), source, output)
     assert output.read_text() == "e? D c. b A i H g! F\nb a\ne? D c. b A\n"
     assert "cut" in err.getvalue() and "more than" not in err.getvalue()
 
@@ -228,8 +233,7 @@ def test_progress_is_counted_in_tokens(small_chunks, files):
             super().update(n)
             counted.append((self.n, self.total))
 
-    with mock.patch.object(driver, "Progress", Noted):
-        driver.translate(Engine, source, output, resume=True)
+    translate_file(Engine, source, output, resume=True, progress=Noted)
     of_a_chunk = [(done, 10) for done in (0, 3, 5, 6, 7)]
     assert counted == [*of_a_chunk, (7, 9), (8, 9), (9, 9)]
 
@@ -237,22 +241,57 @@ def test_progress_is_counted_in_tokens(small_chunks, files):
 def test_resume_leaves_a_whole_output_alone_and_loads_no_model(files):
     source, output = files(["a b", "c"])
     output.write_bytes(b"1\n2\n")
-    driver.translate(None, source, output, resume=True)
+    translate_file(None, source, output, resume=True)
     assert output.read_bytes() == b"1\n2\n"
     output.write_bytes(b"1\n2\n3\n")
     with pytest.raises(UserError, match="--resume: .*out has more lines than"):
-        driver.translate(None, source, output, resume=True)
+        translate_file(None, source, output, resume=True)
 
 
 def test_resume_refuses_an_output_that_was_made_from_something_else(files):
     source, output = files(["a b", "c d"])
-    translate = partial(driver.translate, Engine, source, output, resume=True)
+    translate = partial(translate_file, Engine, source, output, resume=True)
     for text, beam, refusal in (("d", 1, ""), ("d", 1, ""), ("d", 2, "beam"), ("e", 1, "text")):
         source.write_text(f"a b\nc {text}\n")
-        made_from = driver.with_text(source, {"beam": beam})
         with pytest.raises(UserError, match=f"this {refusal}") if refusal else nullcontext():
-            translate(made_from=made_from)
+            translate(made_from={"beam": beam})
         assert output.read_text() == "b a\nd c\n"
+
+
+def test_resume_from_a_stream_mixes_no_two_texts(tmp_path, files):
+    """What was translated is compared while it is skipped; a file may stand for the stream."""
+    (first, output), made_from = files(["a b", "c d", "e f", "g h"]), {"beam": 1}
+
+    def stream(text, **options):
+        asks, question = os.pipe()
+        os.write(question, text.encode())
+        os.close(question)
+        translate_file(Engine, Path(f"/dev/fd/{asks}"), output, made_from=made_from, **options)
+        os.close(asks)
+
+    whole = "b a\nd c\nf e\nh g\n"
+    stream("a b\nc d\n")
+    recorded = source_of(output)
+    assert output.read_text() == whole[:8] and recorded["text"][0] == 2
+    with pytest.raises(UserError, match="out is not known to be made from this text"):
+        stream("a b\nc x\ne f\n", resume=True)
+    with pytest.raises(UserError, match="out has more lines than"):
+        stream("a b\n", resume=True)
+    assert output.read_text() == whole[:8] and source_of(output) == recorded
+    output.write_text(whole[:8] + "not recorded\nf")
+    stream("a b\nc d\ne f\n", resume=True)
+    assert output.read_text() == whole[:12] and source_of(output)["text"][0] == 3
+    translate_file(Engine, first, output, resume=True, made_from=made_from)
+    assert output.read_text() == whole
+    output.write_text(whole[:4])  # less than what was recorded
+    with pytest.raises(UserError, match="out is not known to be made from this text"):
+        stream("a b\nc d\n", resume=True)
+    translate_file(Engine, first, output, made_from=made_from)
+    with pytest.raises(UserError, match="out is not known to be made from this text"):
+        stream("a b\nc d\n", resume=True)
+    record_source(output, {**made_from, "text": ["two", 2]})
+    with pytest.raises(UserError, match="out is not as it was written"):
+        stream("a b\nc d\n", resume=True)
 
 
 def test_every_line_is_written_as_soon_as_those_before_it_are_done(small_chunks, files):
@@ -260,11 +299,11 @@ def test_every_line_is_written_as_soon_as_those_before_it_are_done(small_chunks,
     source, output = files(["", "a b c", "d", "e f", "g", "h"])
     written, engine = [], Engine(nbest=1)
 
-    def write(_, lines):
+    def write(_, lines, text):
         written.extend((engine.batches, nbest[0].text if nbest else "") for nbest in lines)
 
     with mock.patch.object(driver._Output, "write", write):
-        driver.translate(lambda: engine, source, output)
+        translate_file(lambda: engine, source, output)
     assert written == [(0, ""), (1, "c b a"), (3, "d"), (3, "f e"), (4, "g"), (5, "h")]
 
 
@@ -274,7 +313,7 @@ def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path):
 
     def translate():
         os.dup2(answers, 1)
-        driver.translate(Engine, Path(f"/dev/fd/{asks}"), Path("-"))
+        translate_file(Engine, Path(f"/dev/fd/{asks}"), Path("-"))
 
     process = Forked(translate, tmp_path / "log")
     os.close(answers)
@@ -291,7 +330,7 @@ def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path):
 def test_scores_stand_before_a_tab(files):
     """A line in parts has their mean; a line without a translation has none."""
     source, output = files(["a b", "", "c"])
-    driver.translate(lambda: Engine(limit=1), source, output, nbest=2, scores=True)
+    translate_file(lambda: Engine(limit=1), source, output, nbest=2, scores=True)
     assert output.read_text() == "-1.0000\ta b\n\t\n\t\n\t\n-1.0000\tc\n\t\n"
 
 
@@ -312,15 +351,8 @@ def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     expected = run("-", "-", *nbest, stdin=text).out
     assert resmlp("translate", "--path", folder, *SHORT, *nbest, stdin=text).out == expected
     refused("--fp16: is for checkpoints", "translate", "--path", folder, "--fp16", stdin=text)
-    refused(
-        "nbest 9: give a whole number from 1 to 4",
-        "translate",
-        "--path",
-        folder,
-        "--nbest",
-        9,
-        stdin=text,
-    )
+    wrong = "nbest 9: give a whole number from 1 to 4"
+    refused(wrong, "translate", "--path", folder, "--nbest", 9, stdin=text)
     (folder / "spm.model").write_bytes(b"")
     refused("spm.model is not the file", "translate", "--path", folder, stdin=text)
 
@@ -362,7 +394,7 @@ def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
 def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
     """What was written is there for --resume."""
     (tmp_path / "in").write_text("a b\n" * 11)
-    translate = partial(driver.translate, Engine, tmp_path / "in", tmp_path / "out")
+    translate = partial(translate_file, Engine, tmp_path / "in", tmp_path / "out")
     monkeypatch.setattr(driver, "CHUNK", 4)
     said = "out could not be written: File too large: --resume"
     with files_up_to(21), pytest.raises(UserError, match=said):
@@ -378,15 +410,15 @@ def test_a_second_process_on_one_output_is_refused(files, tmp_path):
 
     def second():
         with pytest.raises(UserError, match=f"another process is writing {output}: wait"):
-            driver.translate(Engine, source, output)
+            translate_file(Engine, source, output)
         with pytest.raises(UserError, match="another process"):
-            driver.translate(Engine, source, output, resume=True)
+            translate_file(Engine, source, output, resume=True)
 
     def load():
         assert Forked(second, tmp_path / "log").wait() == 0, (tmp_path / "log").read_text()
         return Engine()
 
-    driver.translate(load, source, output)
+    translate_file(load, source, output)
     assert output.read_text() == "b a\n"
 
 

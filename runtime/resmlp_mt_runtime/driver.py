@@ -1,45 +1,27 @@
 """Text in, text out: line by line, in order, written as soon as it is there."""
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from pathlib import Path
-from statistics import fmean
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from resmlp_mt.errors import UserError, say
-from resmlp_mt.files import check_output, lock_file, record_source, source_of
-from resmlp_mt.progress import Progress
-from resmlp_mt.text.lines import (
-    STDIN,
-    arriving_lines,
-    existing,
-    name_of,
-    one_line,
-    read_lines,
-    sha256_of,
-)
-from resmlp_mt_runtime.pieces import SPACE
-from resmlp_mt_runtime.sentences import join, split
+from resmlp_mt_runtime.errors import UserError, say
+from resmlp_mt_runtime.files import as_written, check_output, lock_file, record_source, source_of
+from resmlp_mt_runtime.lines import STDIN, Source
+from resmlp_mt_runtime.pieces import SPACE, one_line
+from resmlp_mt_runtime.sentences import Hypothesis, join_parts, split
 
 # lines that are read and sorted by length together: few at first, so that some are written soon
 CHUNK, LARGEST_CHUNK = 128, 2048
 STDOUT = STDIN
 
 
-class Hypothesis(NamedTuple):
-    """Detokenized text, its log probability divided by length to the power of the penalty, and
-    whether it ended because it had as many tokens as it may."""
-
-    text: str
-    score: float
-    cut: bool = False
-
-
 class Engine(Protocol):
-    """A ``Translator`` or an ``ExportEngine``: translates sources of at most *limit* pieces.
+    """A model: translates sources of at most *limit* pieces.
 
     ``translations`` yields the n best of each source by its index, batch by batch; an empty list
     means that the scores are not finite.
@@ -54,55 +36,62 @@ class Engine(Protocol):
     ) -> Iterator[dict[int, list[Hypothesis]]]: ...
 
 
-def with_text(source: Path, made_from: dict) -> dict:
-    """What translations are made from: the text, if it is a file, and what the caller adds."""
-    return {"text": sha256_of(existing(source)) if _is_file(source) else None, **made_from}
+class Silent:
+    """Progress that is not shown."""
+
+    total: int | None
+
+    def __init__(self, title: str, total: int | None, unit: str): ...
+    def __enter__(self) -> "Silent":
+        return self
+
+    def __exit__(self, *_) -> None: ...
+    def update(self, n: int) -> None: ...
 
 
 def translate(
     load: Callable[[], Engine],
-    source: Path,
+    source: Source,
     output: Path,
     nbest: int = 1,
     resume: bool = False,
     title: str = "translate",
     scores: bool = False,
     made_from: dict | None = None,
+    progress: Callable = Silent,
 ) -> int:
-    """Write *nbest* lines for each line of a text; ``-`` is a standard stream.
+    """Write *nbest* lines for each line of a text; ``-`` is standard output.
 
     A stream is translated whenever no further line has arrived; a file in chunks. *load* is called
     once the files are known to be good. A blank line gives empty lines, as does an n-th translation
     that the search does not have. With *scores* a line is ``SCORE<TAB>TEXT``. With *resume* the
-    output continues after its last whole line, unless another source than *made_from* is recorded.
-    Returns how many lines the text has.
+    output continues after its last whole line, unless it is of another text or something else than
+    *made_from* is recorded. *progress* is called with a title, the number of units if that is
+    known, and their name, as tqdm. Returns how many lines the text has.
     """
     if str(output) != STDOUT:
-        check_output(output, source)
+        check_output(output, source.path)
         if Path(output).suffix == ".gz":
             raise UserError(f"{output}: plain text is written: leave off .gz, or pipe it to gzip")
     elif resume:
         raise UserError("--resume: name the file to continue with --output")
     text, out = _Text(source), _Output(Path(output), nbest, scores, made_from)
     with lock_file(output) if str(output) != STDOUT else nullcontext():
-        done = out.resume() if resume else 0
-        lines, engine = arriving_lines(source), None
+        done = out.resume(source) if resume else 0
+        lines, engine = source.lines(), None
         if text.skip(lines, done) < done:
             raise UserError(
                 f"--resume: {output} has more lines than {text.name}: it is of another text"
             )
-        with Progress(title, text.size, "tokens") as progress:
+        out.check(text.digest)
+        with progress(title, text.size, "tokens") as shown:
             for chunk in _chunks(lines):
                 engine = engine or load()
-                for translated in filter(None, text.translated(engine, chunk, progress)):
-                    out.write(translated)
-        out.write([])  # makes the file where the text is empty
+                for translated in filter(None, text.translated(engine, chunk, shown)):
+                    out.write(translated, text)
+        out.write([], text)  # makes the file where the text is empty
     text.warn()
     return text.lines
-
-
-def _is_file(source: Path) -> bool:
-    return str(source) != STDIN and existing(source).is_file()
 
 
 def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
@@ -123,28 +112,42 @@ def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
 
 
 class _Text:
-    """A text under translation: counts its lines and collects the warnings."""
+    """A text under translation: counts its lines and collects the warnings.
 
-    def __init__(self, source: Path):
-        self.name, self.lines, self.limit = name_of(source), 0, 0
+    Attributes:
+        origin: what tells it from others: the digest of a file, or that of the lines of a stream
+            that were translated, and their number.
+    """
+
+    def __init__(self, source: Source):
+        self.name, self.lines, self.limit = source.name, 0, 0
+        self.done, self.digest, self._of_file = 0, hashlib.sha256(), source.digest
         self.long: list[int] = []  # numbers of lines with a sentence that was translated in parts
         self.cut: list[int] = []  # of those with a translation that was cut
         self.unknown: dict[int, str] = {}  # characters that the subwords do not know, by line
         self.characters = self.tokens = 0  # read so far
-        self.size: int | None = None  # characters to translate, if they can be counted
-        if _is_file(source):  # a bad line is refused before hours of work
-            self.size = sum(len(line) + 1 for line in read_lines(source))
+        self.size = source.size  # characters to translate, if they can be counted
+
+    @property
+    def origin(self) -> str | list:
+        return self._of_file or [self.done, self.digest.hexdigest()]
+
+    def _finish(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.done += 1
+            self.digest.update(f"{line}\n".encode())
 
     def skip(self, lines: Iterator[str | None], count: int) -> int:
         """Leave out the first *count* lines; returns how many there were."""
         for line in islice((line for line in lines if line is not None), count):
             self.lines += 1
+            self._finish([line])
             if self.size is not None:
                 self.size -= len(line) + 1
         return self.lines
 
     def translated(
-        self, engine: Engine, lines: list[str], progress: Progress
+        self, engine: Engine, lines: list[str], progress
     ) -> Iterator[list[list[Hypothesis]]]:
         """The n best translations of each line: as many lines at a time as are complete."""
         self.limit = engine.limit
@@ -182,9 +185,10 @@ class _Text:
             begin = written
             while written < len(parts) and all(i in done for i in parts[written]):
                 written += 1
-            joined = [_joined([done.pop(i) for i in part]) for part in parts[begin:written]]
+            joined = [join_parts([done.pop(i) for i in part]) for part in parts[begin:written]]
             first = self.lines - len(parts) + begin + 1
             self.cut += (n for n, nbest in enumerate(joined, first) if any(x.cut for x in nbest))
+            self._finish(lines[begin:written])
             yield joined
 
     def warn(self) -> None:
@@ -208,20 +212,6 @@ class _Text:
             )
 
 
-def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
-    """The n-th translations of the parts of a line, for each n that any part has: their texts, and
-    their mean score."""
-    nths = ([one for one in nth if one is not None] for nth in zip_longest(*parts))
-    return [
-        Hypothesis(
-            join(one.text for one in nth),
-            fmean(one.score for one in nth),
-            any(one.cut for one in nth),
-        )
-        for nth in nths
-    ]
-
-
 def _first_of(lines: list[int]) -> str:
     return f"{lines[0]} and {len(lines) - 1} more" if len(lines) > 1 else f"{lines[0]}"
 
@@ -231,27 +221,43 @@ class _Output:
 
     def __init__(self, path: Path, nbest: int, scores: bool, made_from: dict | None):
         self.path, self.nbest, self.scores, self.made_from = path, nbest, scores, made_from
-        self.begun = False
+        self.begun, self._expected = False, ""
 
-    def resume(self) -> int:
+    def resume(self, source: Source) -> int:
         """Truncate the file to whole translations; returns how many lines they are of."""
         lines = self.path.read_bytes().split(b"\n")[:-1]
         whole = len(lines) // self.nbest
         if not whole:
             return 0
-        recorded, made_from = source_of(self.path) or {}, self.made_from or {}
-        other = [name for name, value in made_from.items() if recorded.get(name) != value]
-        if other:
-            raise UserError(
-                f"--resume: {self.path} is not known to be made from this {other[0]}: leave out "
-                "--resume to translate from the first line"
-            )
+        if self.made_from is not None:
+            recorded = source_of(self.path) or {}
+            for name, value in self.made_from.items():
+                self._refuse_other(name, recorded.get(name) == value)
+            text = recorded.get("text")
+            if isinstance(text, list):  # of a stream: lines, and their digest
+                with as_written(self.path):
+                    count, self._expected = text
+                    self._refuse_other("text", count <= whole)
+                    whole = count
+            else:
+                self._refuse_other("text", text is not None and text == source.digest)
         os.truncate(self.path, sum(len(line) + 1 for line in lines[: whole * self.nbest]))
         self.begun = True
         return whole
 
-    def write(self, lines: Iterable[list[Hypothesis]]) -> None:
-        """Add the n best translations of each line."""
+    def check(self, digest) -> None:
+        """Refuse a text whose first lines are not those that were translated."""
+        self._refuse_other("text", self._expected in ("", digest.hexdigest()))
+
+    def _refuse_other(self, name: str, same: bool) -> None:
+        if not same:
+            raise UserError(
+                f"--resume: {self.path} is not known to be made from this {name}: leave out "
+                "--resume to translate from the first line"
+            )
+
+    def write(self, lines: Iterable[list[Hypothesis]], text: _Text) -> None:
+        """Add the n best translations of each line of the *text*."""
         data = "".join(
             f"{self._line(hypotheses[n] if n < len(hypotheses) else None)}\n"
             for hypotheses in lines
@@ -261,16 +267,23 @@ class _Output:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
             return
+        is_stream = isinstance(text.origin, list)
         try:
             with open(self.path, "ab" if self.begun else "wb") as file:
-                if not self.begun and self.made_from is not None:
-                    record_source(self.path, self.made_from)
+                if not self.begun and not is_stream:
+                    self._record(text)
                 file.write(data)
+            if is_stream:  # what is recorded is there
+                self._record(text)
         except OSError as error:
             raise UserError(
                 f"{self.path} could not be written: {error.strerror}: --resume continues from there"
             ) from None
         self.begun = True
+
+    def _record(self, text: _Text) -> None:
+        if self.made_from is not None:
+            record_source(self.path, {"text": text.origin, **self.made_from})
 
     def _line(self, hypothesis: Hypothesis | None) -> str:
         text = one_line(hypothesis.text) if hypothesis else ""

@@ -1,0 +1,98 @@
+"""Translate a text with an exported model: the same number of lines in the same order.
+
+  echo "I like tea." | resmlp-translate exported
+  resmlp-translate exported --input test.en --output test.de
+
+Only a line feed ends a line. A blank line stays blank. A line that is longer than the model reads
+is translated in parts. Each line is written as soon as it and those before it are translated; piped
+input is translated as it arrives. After a stop, --resume continues after the last whole line;
+.OUTPUT.source beside the output records what it is made from.
+"""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from resmlp_mt_runtime.arguments import FILE, LENPEN, WHOLE, Parser, count, number
+from resmlp_mt_runtime.errors import say
+from resmlp_mt_runtime.lines import Source, sha256_of
+from resmlp_mt_runtime.terminal import RESUMED, run_main
+
+# options that say where and how, not what
+HOW = ("input", "output", "resume", "scores", "threads", "max_tokens", "engine")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of every program that translates."""
+    add = parser.add_argument
+    help = "text, plain or gzip (default: standard input)"
+    add("--input", "-i", **FILE, default=Path("-"), help=help)
+    help = "file to write (default: standard output)"
+    add("--output", "-o", **FILE, default=Path("-"), help=help)
+    add("--resume", action="store_true", help="continue after the last whole line of the output")
+    add("--beam", **WHOLE, help="beam size (default: 4, or that of the export)")
+    help = "length penalty: a higher one gives longer translations (default: what resmlp-mt run "
+    add("--lenpen", **LENPEN, help=help + "chose on its validation set, or 0.6)")
+    help = "write N translations of each line, on N lines, the best first (default: 1)"
+    add("--nbest", **WHOLE, default=1, help=help)
+    help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
+    add("--scores", action="store_true", help=help)
+    help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
+    add("--max-len-a", type=number, metavar="A", help=help)
+    add("--max-len-b", type=count, metavar="B", help="see A")
+    help = "no N tokens come twice in the same order in a translation"
+    add("--no-repeat-ngram-size", **WHOLE, help=help)
+    add("--max-tokens", **WHOLE, default=4096, help="source tokens per batch (default: 4096)")
+    add("--threads", **WHOLE, help="CPU threads (default: all cores)")
+    help = "what translates with an export (default: native, where it was built)"
+    add("--engine", choices=("native", "numpy"), help=help)
+
+
+def run(args: argparse.Namespace, load: Callable, made_from: dict, **progress) -> None:
+    """Translate as :func:`add_arguments` says, by what *load* gives."""
+    from resmlp_mt_runtime.driver import translate  # takes a while, and --help needs none
+
+    to_file = str(args.output) != "-"
+    lines = translate(
+        load,
+        Source(args.input),
+        args.output,
+        args.nbest,
+        args.resume,
+        scores=args.scores,
+        made_from={**made_from, "scores": args.scores} if to_file else None,
+        **progress,
+    )
+    if to_file:
+        say(f"{args.output}: {lines} lines")
+
+
+def model_of(folder: Path, given: dict) -> tuple[Callable, dict]:
+    """A function that loads an export, and what its translations are made from."""
+    from resmlp_mt_runtime.model import Model
+
+    search = {name: value for name, value in given.items() if name not in HOW}
+    # which has the digests of all other files
+    made_from = {"model": [sha256_of(folder / "config.json")], **search}
+    how = {name: given[name] for name in ("threads", "max_tokens", "engine") if name in given}
+    return partial(Model, folder, **how, **search), made_from
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run a command line; returns the exit status."""
+    parser = Parser(
+        prog="resmlp-translate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("folder", type=Path, help="what resmlp-mt export wrote")
+    add_arguments(parser)
+
+    def work():
+        args = parser.parse_args(words)
+        given = {k: v for k, v in vars(args).items() if k != "folder" and v is not None}
+        run(args, *model_of(args.folder, given))
+
+    return run_main(work, parser.prog, RESUMED)

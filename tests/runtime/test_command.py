@@ -1,0 +1,69 @@
+"""``resmlp-translate FOLDER`` does what ``resmlp-mt translate --path FOLDER`` does."""
+
+import gzip
+
+import pytest
+from command import resmlp
+from exported_models import LINES, saved_model
+from fairseq_programs import process
+
+from resmlp_mt.export.folder import export
+from resmlp_mt.pipeline.translate.translator import Translator
+
+TEXT = [*LINES, "", "x" * 40 + " \N{GRINNING FACE}", " ".join(LINES * 9), "  a\tb \x07 c  "]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    export(Translator(saved_model(folder)), folder / "out", "float32")
+    return folder / "out"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--nbest", 2, "--scores", "--engine", "numpy", "--max-tokens", 50),
+        ("--beam", 2, "--lenpen", 2, "--max-len-a", 1, "--max-len-b", 3, "--threads", 1),
+        ("--no-repeat-ngram-size", 2),
+        ("--beam", 0),
+        ("--nbest", 9),
+        ("--lenpen", "nan"),
+        ("--input", "gone"),
+        ("--resume",),
+        ("--output", "/nowhere/out"),
+    ],
+)
+def test_both_programs_say_and_write_the_same(made, words):
+    stdin = "".join(f"{line}\n" for line in TEXT).encode()
+    ours = resmlp("translate", "--path", made, *words, stdin=stdin)
+    theirs = resmlp(made, *words, stdin=stdin, program="resmlp-translate")
+    assert theirs[:2] == ours[:2] and ours.err
+    assert theirs.err.replace("resmlp-translate", "resmlp-mt translate") == ours.err
+    assert ours.status or ours.out.count("\n") == len(TEXT) * (2 if "--nbest" in words else 1)
+
+
+def test_files_are_resumed_by_either(made, tmp_path):
+    (tmp_path / "in.gz").write_bytes(gzip.compress("\n".join(LINES).encode()))
+    files = ("--input", tmp_path / "in.gz", "--output", tmp_path / "out")
+    said = resmlp(made, *files, program="resmlp-translate")
+    assert said.status == 0 and said.err.endswith(f"{tmp_path / 'out'}: {len(LINES)} lines\n")
+    whole = (tmp_path / "out").read_bytes()
+    (tmp_path / "out").write_bytes(whole[:20])
+    assert resmlp("translate", "--path", made, *files, "--resume").status == 0
+    assert (tmp_path / "out").read_bytes() == whole
+    (tmp_path / "out").write_bytes(whole[:20])
+    assert resmlp(made, *files, "--resume", program="resmlp-translate").status == 0
+    assert (tmp_path / "out").read_bytes() == whole
+    said = resmlp(made, *files, "--resume", "--beam", 2, program="resmlp-translate")
+    assert said.status == 1 and "is not known to be made from this beam" in said.err
+
+
+def test_as_a_module_it_needs_no_pytorch(made, tmp_path):
+    (tmp_path / "in").write_text("\n".join(LINES))
+    words = ("-m", "resmlp_mt_runtime", made, "--input", tmp_path / "in")
+    done = process("-X", "importtime", *words, cwd=tmp_path, path=tmp_path)
+    assert done.returncode == 0 and " torch" not in done.stderr and " fairseq" not in done.stderr
+    ours = resmlp("translate", "--path", made, "--input", tmp_path / "in")
+    assert " sentencepiece" in done.stderr and done.stdout == ours.out
