@@ -14,6 +14,8 @@ from resmlp_mt_runtime.files import check_output
 # one per epoch, and one per --save-interval-updates
 _NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
+TIED = ("embed_tokens.weight", "output_projection.weight")
+
 
 def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
     """The *count* newest checkpoints by "epoch" or "update", newest first, or all of a short
@@ -44,12 +46,17 @@ def _updates(path: Path) -> int:
 
 
 def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
-    """For each name the first one of the same matrix: shared embeddings have three names."""
+    """For each name the first one of the same matrix: tied embeddings have up to three names. After
+    a training on a GPU fairseq stores equal copies of them."""
     first: dict = {}
-    return {
+    owners = {
         name: first.setdefault((value.data_ptr(), value.shape, value.stride()), name)
         for name, value in weights.items()
     }
+    tied = [name for name in weights if name.endswith(TIED)]
+    for name in tied:
+        owners[name] = next(one for one in tied if torch.equal(weights[one], weights[name]))
+    return owners
 
 
 def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:

@@ -54,6 +54,5 @@ def naming(path, what: str) -> Iterator[None]:
                 f"{path} does not fit the model: it was trained with another architecture, other "
                 f"options or another dictionary: {first}"
             ) from error
-        if "Size of sample #" not in str(error):  # about a sentence
-            error.add_note(f"{path} {what}")
+        error.add_note(f"{path} {what}")
         raise error

@@ -64,7 +64,7 @@ def load_model_ensemble_and_task(
     """A checkpoint whose options ask for a larger model than its weights is refused.
 
     Without this ``encoder_layers = 10**7`` hangs, and errors do not name the file. It can go when
-    the original passes ``test_sizes`` and test_one_line_errors.py."""
+    the original passes test_hostile_checkpoints.py and test_one_line_errors.py."""
     models: list = []
     cfg = None
     for filename in filenames:
@@ -82,7 +82,7 @@ def load_model_ensemble_and_task(
 def build_criterion(original, self, *args, **kwargs):
     """A checkpoint that names no criterion is refused where one is needed.
 
-    It can go when the original passes ``test_no_criterion``."""
+    It can go when the original passes ``test_what_is_refused_in_one_line``."""
     criterion = original(self, *args, **kwargs)
     if criterion is None:
         raise UserError("no criterion is named: give --path a checkpoint of fairseq-train")
@@ -127,7 +127,7 @@ def open_data(original, self, path: str) -> None:
     try:
         original(self, path)
         index = self._index
-        end = (index._pointers + index._sizes * np.int64(index._dtype_size)).max(initial=0)
+        end = (index._pointers + index._sizes * np.int64(index._dtype_size)).max()
     except (ValueError, KeyError, AssertionError, OverflowError, struct.error) as error:
         # an empty file cannot be mapped
         kind = "idx" if Path(f"{path}.bin").stat().st_size else "bin"

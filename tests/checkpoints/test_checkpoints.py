@@ -74,6 +74,26 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
         average_checkpoints(paths, tmp_path / "no.pt")
 
 
+def test_tied_embeddings_are_stored_once(tmp_path):
+    """fairseq saves copies of them after a training on a GPU; other equal matrices stay apart."""
+    sides = ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
+    path, sizes = tmp_path / "checkpoint1.pt", []
+    for tied in (lambda x: x, torch.clone):
+        matrix, other = torch.rand(500, 40), torch.zeros(40)
+        model = {**{f"{side}.weight": tied(matrix) for side in sides}, "a": other, "b": tied(other)}
+        torch.save({"model": model}, path)
+        average_checkpoints([path], tmp_path / "out.pt", float16=True)
+        sizes.append((tmp_path / "out.pt").stat().st_size)
+        averaged = torch.load(tmp_path / "out.pt")["model"]
+        assert list(averaged) == list(model)
+        assert all(torch.equal(averaged[name], model[name].half()) for name in model)
+        assert (
+            averaged[f"{sides[0]}.weight"].data_ptr() == averaged[f"{sides[2]}.weight"].data_ptr()
+        )
+    assert averaged["a"].data_ptr() != averaged["b"].data_ptr()
+    assert 40_000 < sizes[0] < sizes[1] < sizes[0] + 1000
+
+
 def test_the_command(tmp_path):
     """Files as they are named, or the last ones of a folder by epoch or update."""
     for name in ("1", "2", "3", "_1_10", "_1_20"):

@@ -212,11 +212,6 @@ def test_a_folder_is_not_imported(loading, tmp_path):
     assert not (tmp_path / "marker").exists()
 
 
-def test_options_are_not_looked_up(loading):
-    content = saved(altered(loading.good, cfg__common__log_file="${oc.env:HOME}"))
-    assert "stands for another value" in loading.refuses(content, by_hub, by_average)
-
-
 def test_nothing_is_fetched(world, monkeypatch, tmp_path):
     state, fetched, local = load(world.checkpoint), [], file_utils.cached_path
 
@@ -245,30 +240,6 @@ def test_nothing_is_fetched(world, monkeypatch, tmp_path):
 
 
 # ---- sizes ----------------------------------------------------------------------------------
-
-SIZES = {
-    "layers": {"cfg__model__encoder_layers": 10**7},
-    "layers of another model": {**FCONV, "cfg__model__encoder_layers": "[(16, 3)] * 9000"},
-    "hidden units": {"cfg__model__encoder_ffn_embed_dim": 1 << 40},
-    "a single position": {"cfg__model__max_source_positions": 1},
-    "no position": {"cfg__model__max_target_positions": 0},
-    "lists in lists": {"cfg__model__more": eval("[" * 50 + "]" * 50)},
-    "a long list": {"cfg__model__more": [0] * 200_000},
-}
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_sizes(loading, name):
-    """Refused before memory is taken, within the time of a good one."""
-    ways = (by_hub, by_generate, by_translate) + ((by_plot,) if "another" not in name else ())
-    loading.refuses(saved(altered(loading.good, **SIZES[name])), *ways)
-
-
-def test_positions_of_the_task(loading):
-    """As many as a line has: it was cut into empty parts for ever."""
-    content = saved(altered(loading.good, cfg__task__max_source_positions=1))
-    assert "a token and the end need 2" in loading.refuses(content, by_translate)
-
 
 MEMORY = {
     "a call that takes memory": (Called(bytearray, (1 << 46,)), "carries more than data"),
@@ -319,26 +290,6 @@ FAR_FIELD = Called(
 
 def array(shape, kind=I8, raw=b"AAAAAAAA"):
     return Called(REBUILD, EMPTY, (1, shape, kind, False, raw))
-
-
-ARRAYS = {  # calls of NumPy's functions that read memory of the file's choice, or claim some
-    "pointers": Called(np.ndarray, ((1,), "O", b"AAAAAAAA")),
-    "pointers by a state": array((1,), np.dtype("O")),
-    "a pointer": Called(SCALAR, (np.dtype("O"), b"AAAAAAAA")),
-    "a far field": FAR_FIELD,
-    "too few bytes": array((1 << 40,)),
-    "a scalar of too many bytes": Called(SCALAR, (I8, bytes(16))),
-    "a list of bytes": array((1,), raw=[b"AAAAAAAA"]),
-    "floats": np.ones(2),
-    "another byte order": np.ones(2, ">i8"),
-}
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_no_other_arrays_of_numpy(loading, name):
-    loading.refuses(
-        saved(altered(loading.good, extra_state__best=ARRAYS[name])), by_hub, by_average
-    )
 
 
 def test_scalars_of_numpy(loading):
@@ -395,56 +346,75 @@ def test_other_forms_of_the_same(loading, name):
     loading.loads(SAME[name](loading.good), by_hub, by_average)
 
 
-def broken(state, name, value):
-    weight = state["model"][name].clone()
-    weight.view(-1)[5] = value
-    return {**state, "model": {**state["model"], name: weight}}
+# ---- what is refused in one line ------------------------------------------------------------
 
-
-VECTOR, MATRIX = (
-    "decoder.layers.0.feed_forward.post.alpha",
-    "encoder.layers.1.token_mixing.mixing.weight",
-)
-WRONG = {  # the change of the state, and what the line names
-    "NaN": (lambda s: broken(s, VECTOR, float("nan")), f"{VECTOR} has NaN or infinite"),
-    "infinite": (lambda s: broken(s, MATRIX, -float("inf")), f"{MATRIX} has NaN or infinite"),
-    "repeated": (lambda s: altered(s, model__w=torch.ones(1).expand(16)), "w claims more values"),
-    "a list as a weight": (lambda s: altered(s, model__w=[1.0]), "its model is more than tensors"),
-    "a sparse weight": (lambda s: altered(s, model__w=torch.ones(2).to_sparse()), "more than data"),
-    "on no device": (lambda s: altered(s, model__w=torch.ones(2, device="meta")), "more than data"),
-    "complex": (lambda s: altered(s, model__w=torch.ones(2) * 1j), "carries more than data"),
-    "of 8 bits": (lambda s: altered(s, model__w=torch.ones(2).to(torch.float8_e5m2)), "more than"),
-    "a number as a name": (lambda s: {**s, "model": {7: torch.ones(2)}}, "more than tensors"),
-    "no model": (lambda s: {"cfg": s["cfg"]}, "has no model in it"),
-    "a list": (lambda s: [1, 2], "has no model in it"),
+VECTOR = "decoder.layers.0.feed_forward.post.alpha"
+MATRIX = "encoder.layers.1.token_mixing.mixing.weight"
+LAST_NAN, TWO = torch.tensor([0.0] * 15 + [torch.nan]), (by_hub, by_translate)
+READING = (by_hub, by_average)
+# refused before memory is taken, within the time of a good one
+SIZES = {
+    "layers": {"cfg__model__encoder_layers": 10**7},
+    "layers of another model": {**FCONV, "cfg__model__encoder_layers": "[(16, 3)] * 9000"},
+    "hidden units": {"cfg__model__encoder_ffn_embed_dim": 1 << 40},
+    "a single position": {"cfg__model__max_source_positions": 1},
+    "no position": {"cfg__model__max_target_positions": 0},
+    "lists in lists": {"cfg__model__more": eval("[" * 50 + "]" * 50)},
+    "a long list": {"cfg__model__more": [0] * 200_000},
+}
+# calls of NumPy's functions that read memory of the file's choice, or claim some
+ARRAYS = {
+    "pointers": Called(np.ndarray, ((1,), "O", b"AAAAAAAA")),
+    "pointers by a state": array((1,), np.dtype("O")),
+    "a pointer": Called(SCALAR, (np.dtype("O"), b"AAAAAAAA")),
+    "a far field": FAR_FIELD,
+    "too few bytes": array((1 << 40,)),
+    "a scalar of too many bytes": Called(SCALAR, (I8, bytes(16))),
+    "a list of bytes": array((1,), raw=[b"AAAAAAAA"]),
+    "floats": np.ones(2),
+    "another byte order": np.ones(2, ">i8"),
+}
+WEIGHTS = {
+    "repeated": (torch.ones(1).expand(16), "w claims more values"),
+    "a list": ([1.0], "its model is more than tensors"),
+    "sparse": (torch.ones(2).to_sparse(), "more than data"),
+    "on no device": (torch.ones(2, device="meta"), "more than data"),
+    "complex": (torch.ones(2) * 1j, "carries more than data"),
+    "of 8 bits": (torch.ones(2).to(torch.float8_e5m2), "more than"),
+}
+REFUSED = {  # the changes, what the line says, and how it is loaded
+    "NaN": ({f"model__{VECTOR}": LAST_NAN}, f"{VECTOR} has NaN", READING),
+    "infinite": ({f"model__{MATRIX}": torch.eye(32)[None].log()}, f"{MATRIX} has NaN", READING),
+    "a number as a name": ({"model": {7: torch.ones(2)}}, "more than tensors", READING),
+    "a variable": ({"cfg__common__log_file": "${oc.env:HOME}"}, "stands for another", READING),
+    "a surplus weight": ({"model__w": torch.ones(2)}, 'in state_dict: "w"', TWO),
+    "a shorter vector": ({f"model__{VECTOR}": torch.ones(17)}, f"mismatch for {VECTOR}", TWO),
+    "a position of the task": (
+        {"cfg__task__max_source_positions": 1},
+        "a token and the end need 2",
+        (by_translate,),
+    ),
+    "another architecture": (
+        {"cfg__model___name": "lstm", "cfg__model__arch": "lstm"},
+        "",
+        BUILDING,
+    ),
+    "another task": ({"cfg__task___name": "language_modeling"}, "", TWO),
+    "no options": ({"cfg": None}, "", TWO),
+    "no criterion": ({"cfg__criterion": Namespace(x=1)}, "no criterion is named", (by_validate,)),
+    **{
+        f"a weight, {name}": ({"model__w": weight}, said, (*READING, by_plot))
+        for name, (weight, said) in WEIGHTS.items()
+    },
+    **{name: (changes, "", (by_hub, by_generate, by_translate)) for name, changes in SIZES.items()},
+    **{name: ({"extra_state__best": array}, "", READING) for name, array in ARRAYS.items()},
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_weights(loading, name):
-    change, said = WRONG[name]
-    assert said in loading.refuses(saved(change(loading.good)), by_hub, by_average, by_plot)
-
-
-MISFITS = {
-    "a surplus weight": ({"model__w": torch.ones(2)}, 'Unexpected key(s) in state_dict: "w"'),
-    "a shorter vector": ({f"model__{VECTOR}": torch.ones(17)}, f"size mismatch for {VECTOR}: "),
-    "another architecture": ({"cfg__model___name": "lstm", "cfg__model__arch": "lstm"}, ""),
-    "another task": ({"cfg__task___name": "language_modeling"}, ""),
-    "no options": ({"cfg": None}, ""),
-}
-
-
-@pytest.mark.parametrize("name", MISFITS)
-def test_options_that_do_not_fit(loading, name):
-    changes, said = MISFITS[name]
-    content = saved(altered(loading.good, **changes))
-    assert said in loading.refuses(content, by_translate, by_hub)
-
-
-def test_no_criterion(loading):
-    content = saved(altered(loading.good, cfg__criterion=Namespace(x=1)))
-    assert "no criterion is named" in loading.refuses(content, by_validate)
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_in_one_line(loading, name):
+    changes, said, ways = REFUSED[name]
+    assert said in loading.refuses(saved(altered(loading.good, **changes)), *ways)
 
 
 def test_the_optimizer_has_nan(loading):
@@ -462,6 +432,8 @@ def test_files_that_are_something_else(loading):
         file.writestr("archive/readme.txt", "no checkpoint")
     for content in (archive.getvalue(), b"", b"H-0\t-0.1\tno\n" * 50, bytes(5000)):
         loading.refuses(content, by_hub, by_average)
+    for state in ({"cfg": loading.good["cfg"]}, [1, 2]):
+        assert "has no model in it" in loading.refuses(saved(state), by_hub, by_average, by_plot)
 
 
 def test_a_flipped_bit(loading):

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from fairseq import options as fairseq_options
 from fairseq_programs import call, generate, load, refusal, train, training
 
 from resmlp_mt import ResMLPModel
@@ -70,35 +71,31 @@ def test_the_repairs_are_for_every_model_of_fairseq(transformer, corpus):
     assert generate(corpus.data, transformer).count("\nH-") == corpus.sizes["test"]
 
 
-TRAIN = ("train", "--batch-size", 8, "--max-epoch", 1)
-GENERATE, VALIDATE = ("generate", "--beam", 2), ("validate", "--task", "translation")
-REFUSED = [
-    ((*TRAIN, "--max-tokens", 4), "exceed max_tokens=4: raise --max-tokens"),
-    ((*TRAIN, "--max-tokens-valid", 4), "raise --max-tokens (or --max-tokens-valid)"),
-    ((*GENERATE, "--temperature", 0), "--temperature must be greater than 0"),
-    ((*GENERATE, "--replace-unk"), "--replace-unk requires a raw text dataset"),
-    (
-        (*TRAIN, "--best-checkpoint-metric", "bleu"),
-        "--best-checkpoint-metric bleu: add --eval-bleu",
-    ),
-    ((*TRAIN, "--fp16"), "--fp16: needs a GPU: resmlp-mt train --precision bf16 does not"),
-    ((*GENERATE, "--bf16"), "--bf16: needs a GPU"),
-    ((*GENERATE, "--constraints"), "fairseq-interactive alone has them"),
-    ((*GENERATE, "--diverse-beam-groups", 2), "fairseq-interactive alone has them"),
-    ((*VALIDATE, "--max-tokens", 4), "raise --max-tokens"),
-]
+OPTIONS = {
+    "train --max-tokens 4": "exceed max_tokens=4: raise --max-tokens",
+    "train --max-tokens-valid 4": "raise --max-tokens (or --max-tokens-valid)",
+    "train --best-checkpoint-metric bleu": "--best-checkpoint-metric bleu: add --eval-bleu",
+    "train --fp16": "--fp16: needs a GPU: resmlp-mt train --precision bf16 does not",
+    "generate --temperature 0": "--temperature must be greater than 0",
+    "generate --replace-unk": "--replace-unk requires a raw text dataset",
+    "generate --bf16": "--bf16: needs a GPU",
+    "generate --constraints": "fairseq-interactive alone has them",
+    "generate --diverse-beam-groups 2": "fairseq-interactive alone has them",
+    "validate --task translation --max-tokens 4": "raise --max-tokens",
+}
 
 
-@pytest.mark.parametrize("words, message", REFUSED, ids=lambda each: str(each)[-40:])
-def test_options_that_are_refused(trained, tmp_path, words, message):
-    name, *options = words
+@pytest.mark.parametrize("words", OPTIONS)
+def test_options_that_are_refused(trained, tmp_path, words, monkeypatch):
+    """--cpu counts where there is a GPU, too."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: "16" in words)
+    name, *options = words.split()
     if name == "train":
-        options = training(trained.data, tmp_path / "on", *options)
+        options = training(trained.data, tmp_path / "on", *SHORT, *options)
     else:
         options = (trained.data, "--path", trained.path, "--cpu", *options)
-    line = refusal(name, *options)
-    assert message in line
-    assert not (tmp_path / "on").exists() or not list((tmp_path / "on").iterdir())
+    assert OPTIONS[words] in refusal(name, *options)
+    assert not list(tmp_path.glob("on/*"))
 
 
 def test_validate_needs_no_task(trained):
@@ -106,13 +103,16 @@ def test_validate_needs_no_task(trained):
     said = [call("validate", *options, *more).out for more in ((), ("--task", "translation"))]
     losses = [re.findall(r"loss\W+([\d.]+)", out) for out in said]
     assert losses[0] == losses[1] != []
+    parser = fairseq_options.get_eval_lm_parser()
+    own = fairseq_options.parse_args_and_arch(parser, ["data", "--path", "x"])
+    assert own.task == "language_modeling"
 
 
 def test_data_that_is_cut_off(corpus, trained, tmp_path, capsys):
     """Or altered: the type of its numbers, the number of its sentences."""
     data = shutil.copytree(corpus.data, tmp_path / "data")
     for name, damage in (
-        ("test.xx-yy.xx.bin", lambda content: content[:100]),
+        ("test.xx-yy.xx.bin", lambda content: content[:-1]),
         ("test.xx-yy.yy.bin", lambda content: b""),
         ("test.xx-yy.xx.idx", lambda content: content[:40]),
         ("test.xx-yy.xx.idx", lambda content: content[:17] + b"\x63" + content[18:]),
@@ -130,7 +130,12 @@ def test_data_that_is_cut_off(corpus, trained, tmp_path, capsys):
 
 LOAD = "models.BaseFairseqModel.load_state_dict"
 BUGS = [
-    (RuntimeError("no memory"), "hub", "checkpoint_utils._upgrade_state_dict", "cannot be read"),
+    (
+        RuntimeError("no memory" + 999 * "!"),
+        "hub",
+        "checkpoint_utils._upgrade_state_dict",
+        "cannot be read",
+    ),
     (KeyError("a bug"), "hub", LOAD, "holds a model that cannot be built here"),
     (MemoryError(), "train", LOAD, "cannot be resumed from"),
 ]
@@ -154,10 +159,15 @@ def test_errors_that_no_file_is_to_blame_for(
     assert caught.value is error
     line = in_one_line(error)
     assert line.startswith(f"{trained.path} {said}") and "damaged" not in line
+    assert len(line) < len(str(trained.path)) + 350
     assert type(error).__name__ in line and in_one_line(type(error)("no note")) is None
 
 
 def test_our_commands_say_it_too(capsys, monkeypatch):
+    forbidden = PermissionError(13, "Permission denied", "x.pt")
+    with pytest.raises(PermissionError), naming("x.pt", "is not read"):  # it has the name
+        raise forbidden
+
     def work(note="does not fit its own options"):
         with naming("x.pt", note) if note else nullcontext():
             raise TypeError("a 'str'")

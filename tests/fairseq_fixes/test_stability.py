@@ -45,6 +45,7 @@ NORMS = "Fatal error: gradients are inconsistent between workers.\ngrad_norm acr
     [
         ("gradients are Nan/Inf", "update 7 are not finite (the weights before it: save/crash.pt)"),
         (f"{NORMS}rank   0 = nan", "of update 7 are not finite"),
+        (f"{NORMS}rank   0 = inf", "of update 7 are not finite"),
         ("AMP: Minimum loss scale reached (0.0001). Your loss", "minimum loss scale"),
         ("division by zero", None),
         (f"{NORMS}rank   0 = 1.25000000", None),

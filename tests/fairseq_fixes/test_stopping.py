@@ -5,6 +5,7 @@ import io
 import os
 import shutil
 import signal
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -86,13 +87,13 @@ def test_stopped_at_the_end_or_without_saving(corpus, alone, tmp_path):
 
 
 def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
-    """As Slurm sends it. PyTorch raises an error in the training for a worker that was killed."""
+    """As from a terminal or Slurm. PyTorch raises an error in the training for a killed worker."""
     words = training(corpus.data, tmp_path, *OPTIONS, "--max-update", 9999, "--num-workers", 1)
     process = forked("fairseq-train", words, tmp_path / "log")
     os.setpgid(process.pid, process.pid)
     wait_for_update(process, 5)
-    os.killpg(process.pid, signal.SIGUSR1)
-    assert process.wait() == 128 + signal.SIGUSR1 and updates(tmp_path) >= 5
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait() == 128 + signal.SIGTERM and updates(tmp_path) >= 5
 
 
 def test_a_second_ctrl_c_ends_at_once():
@@ -123,6 +124,17 @@ def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monke
     monkeypatch.undo()
     train(corpus.data, tmp_path, *OPTIONS)
     assert unlike(alone, tmp_path / LAST) == []
+
+
+def test_when_a_checkpoint_is_due(monkeypatch):
+    stop, now = stopping._Stop(), [0.0]
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with own_handlers(io.StringIO()):
+        stop.begin(object())
+    for now[0], due in ((300, 0), (301, 1), (302, 1)):
+        assert stop.requests() == (0, due)
+    stop.saved("here")
+    assert stop.requests() == (0, 0)
 
 
 # no update moves a weight: the first validation stays the best on any CPU. There are eight updates
