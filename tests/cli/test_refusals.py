@@ -29,6 +29,8 @@ def folder(world, tmp_path_factory):
     packed = gzip.compress((folder / "ref").read_bytes())
     (folder / "cut.gz").write_bytes(packed[:-9])
     (folder / "folder.svg").mkdir()
+    (folder / "exported").mkdir()
+    (folder / "exported" / "config.json").touch()
     write_checkpoints(folder, world)
     save_model(folder / "ours.pt")
     save_model(folder / "none.pt", token_mixing="none")
@@ -102,6 +104,7 @@ REFUSED = {
     f"{MATRICES} other.pt": "other.pt is a checkpoint of another",
     f"{MATRICES} nan.pt": "diverged",
     f"{MATRICES} size.pt": "size.pt does not fit",
+    f"{MATRICES} exported": "exported is an export: give a checkpoint",
     f"{MATRICES} none.pt": "none.pt: its token mixing has no matrix",
     "plot matrices ours.pt -o a.gif": "a.gif: name a .png or .svg",
     f"{MATRICES} ours.pt -o no/a.svg": "no/a.svg: there is no folder no",

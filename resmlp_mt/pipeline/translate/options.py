@@ -67,8 +67,11 @@ class SearchOptions:
 
 def checkpoint_paths(given: str) -> tuple[Path, ...]:
     """The checkpoints of ``--path A:B``. A folder is that of a run or of a published model."""
-    paths = map(Path, [given] if os.path.exists(given) else given.split(os.pathsep))
-    paths = (path / "model" if (path / "model/model.pt").is_file() else path for path in paths)
+    paths = list(map(Path, [given] if os.path.exists(given) else given.split(os.pathsep)))
+    for path in paths:
+        if (path / "config.json").is_file():
+            raise UserError(f"{path} is an export: give a checkpoint or the folder of a run")
+    paths = [path / "model" if (path / "model/model.pt").is_file() else path for path in paths]
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
 
 
@@ -77,7 +80,7 @@ def published_model() -> str:
     folder = Path(resmlp_mt.__file__).parent.parent / "examples" / "mixed" / "model"
     if not (folder / "model.pt").is_file():
         raise UserError(
-            "no model is given: name a checkpoint or a folder; examples/mixed of "
-            "https://github.com/resmlp-mt/resmlp_mt has two published models"
+            "no model is given: name a checkpoint or a folder; two are in examples/mixed of a clone "
+            "of https://github.com/resmlp-mt/resmlp_mt"
         )
     return str(folder)
