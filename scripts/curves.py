@@ -1,7 +1,7 @@
 """Losses by updates, and how many updates a Transformer needs for the same loss.
 
-A line curve/... of results.jsonl holds a training's validation loss in bits per token, or at least
-that on its batches, by updates. Trainings of one pair, size and label saw the same batches.
+A line curve/... of results.jsonl holds a training's validation loss in bits per token, by updates.
+Trainings of one pair, size and label saw the same batches.
 """
 
 from collections.abc import Iterator
@@ -32,17 +32,6 @@ def valid_curve(log: Path) -> Curve:
     return sorted({int(v["valid_num_updates"]): v["valid_nll_loss"] for v in valid}.items())
 
 
-def train_curve(log: Path) -> Curve:
-    """Means of the nll of batches, over what lies between powers of the root of two."""
-    groups: dict[int, list[tuple[int, float]]] = {}
-    for update, (bits,) in sorted(batches(log, "nll_loss").items()):
-        groups.setdefault(int(2 * np.log2(update)), []).append((update, bits))
-    means = (
-        (np.exp(np.log(n).mean()), np.mean(of)) for n, of in (zip(*g) for g in groups.values())
-    )
-    return [(round(float(update)), round(float(bits), 4)) for update, bits in means]
-
-
 def batches(log: Path, *names: str) -> dict[int, tuple[float, ...]]:
     """Statistics of the training, by update."""
     rows = records(log, "train_inner")
@@ -54,7 +43,6 @@ class Group:
 
     def __init__(self, numbers: dict):
         self.pair, self.size, self.label = (numbers[name] for name in ("pair", "size", "label"))
-        self.validated = bool(numbers.get("valid_curve"))
         self.trainings: dict[str, dict[float, Seeds]] = {}
 
     def add(self, numbers: dict, seed: int) -> None:
@@ -89,7 +77,7 @@ class Group:
 
 
 def curve(numbers: dict) -> Curve:
-    return numbers.get("valid_curve") or numbers["train_curve"]
+    return numbers["valid_curve"]
 
 
 def last_update(numbers: dict) -> float:
@@ -121,15 +109,12 @@ def time_to(points: Curve, loss: float) -> tuple[float, bool]:
 
 
 def groups(results: dict[str, dict]) -> list[Group]:
-    """Those with a validation loss, if any of their group has one."""
     found: dict[tuple, Group] = {}
-    lines = [result for name, result in results.items() if name.startswith("curve/")]
-    for result in sorted(lines, key=lambda result: not result["numbers"].get("valid_curve")):
-        n = result["numbers"]
-        key = (n["pair"], float(n["size"]), n["label"])
-        group = found.setdefault(key, Group(n))
-        if bool(n.get("valid_curve")) == group.validated:
-            group.add(n, result["seed"])
+    for name, result in results.items():
+        if name.startswith("curve/"):
+            n = result["numbers"]
+            key = (n["pair"], float(n["size"]), n["label"])
+            found.setdefault(key, Group(n)).add(n, result["seed"])
     return [found[key] for key in sorted(found)]
 
 

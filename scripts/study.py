@@ -192,7 +192,6 @@ class Study:
                 {
                     "parameters": int(parameters[1].replace(",", "")) if parameters else None,
                     "valid_curve": curves.valid_curve(log),
-                    "train_curve": curves.train_curve(log),
                 },
             )
 

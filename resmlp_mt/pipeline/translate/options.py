@@ -80,7 +80,7 @@ def published_model() -> str:
     folder = Path(resmlp_mt.__file__).parent.parent / "examples" / "mixed" / "model"
     if not (folder / "model.pt").is_file():
         raise UserError(
-            "no model is given: name a checkpoint or a folder; two are in examples/mixed of a clone "
-            "of https://github.com/resmlp-mt/resmlp_mt"
+            "no model is given: name a checkpoint or a folder; two are in examples/mixed of "
+            "https://github.com/resmlp-mt/resmlp_mt"
         )
     return str(folder)
