@@ -4,6 +4,7 @@ A line curve/... of results.jsonl holds a training's validation loss in bits per
 Trainings of one pair, size and label saw the same batches.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
@@ -74,6 +75,11 @@ class Group:
                 needed, reached = time_to(curve(theirs[seed]), bits(curve(ours[seed]), update))
                 found.append((needed / update, reached))
         return found
+
+
+def shown_label(label: str) -> str:
+    """``8192-tokens`` as a reader would say it."""
+    return re.sub(r"(\d+)-tokens", lambda found: f"{int(found[1]):,} tokens per update", label)
 
 
 def curve(numbers: dict) -> Curve:

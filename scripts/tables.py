@@ -167,7 +167,7 @@ def lengths(results: Results) -> str:
     rows = []
     for (pair, size, label, updates), of in scored(results).items():
         some = of[THEIRS]
-        text = [f"{PAIRS[pair]}, {some[0]['pairs']:g} million pairs", label]
+        text = [f"{PAIRS[pair]}, {some[0]['pairs']:g} million pairs", curves.shown_label(label)]
         text += [f"{size} million parameters"] * (size != "5.6")
         text += [f"{len(some)} seeds"] * (len(some) > 1)
         cells = (
@@ -182,7 +182,8 @@ def lengths(results: Results) -> str:
 
 
 def setting(group: curves.Group) -> str:
-    return ", ".join(filter(None, [PAIRS[group.pair], f"{group.size} million", group.label]))
+    label = curves.shown_label(group.label)
+    return ", ".join(filter(None, [PAIRS[group.pair], f"{group.size} million", label]))
 
 
 def name_of(system: str) -> str:
