@@ -4,12 +4,13 @@
 # make soak   the tests with more examples, and those that take minutes
 # make lint   ruff, mypy, and the contract on imports of pyproject.toml
 # make tables rebuild every table, number and picture in the pages from docs/results/results.jsonl
+# make wheels  a wheel of the runtime for each platform, in runtime/dist
 # All of them make the environment $(VENV) first; PYTHON=python3.12 chooses its Python.
 PYTHON ?=
 VENV ?= .venv
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test coverage soak lint tables env clean
+.PHONY: demo test coverage soak lint tables wheels env clean
 
 demo: env
 	$(RUN) examples/quickstart/run.py
@@ -33,6 +34,10 @@ lint: env
 
 tables: env
 	$(RUN) scripts/tables.py
+
+wheels: env
+	$(VENV)/bin/uv pip install -q --python $(RUN) -r scripts/zig.txt
+	$(RUN) scripts/wheels.py
 
 env: $(VENV)/.complete
 

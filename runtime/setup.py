@@ -1,17 +1,30 @@
-"""Build the engine where there is a C++ compiler; elsewhere the runtime computes in NumPy."""
+"""Build the engine where there is a C++ compiler; elsewhere the runtime computes in NumPy.
+
+RESMLP_MT_ENGINE in the environment names a library that is built: scripts/wheels.py.
+"""
 
 import os
+import shutil
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+
+BUILT = os.environ.get("RESMLP_MT_ENGINE")
 
 
 class BuildLibrary(build_ext):
     """A library for ctypes: it has no Python in it, nor the version of one in its name."""
 
     def get_ext_filename(self, fullname):
-        return os.path.join(*fullname.split(".")) + (".dll" if os.name == "nt" else ".so")
+        name = BUILT or ("engine.dll" if os.name == "nt" else "engine.so")
+        return os.path.join(*fullname.split(".")) + os.path.splitext(name)[1]
+
+    def build_extension(self, ext):
+        if BUILT:
+            shutil.copyfile(BUILT, self.get_ext_fullpath(ext.name))
+        else:
+            super().build_extension(ext)
 
     def get_export_symbols(self, ext):
         return ext.export_symbols

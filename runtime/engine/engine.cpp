@@ -3,12 +3,15 @@
 //
 // A row is a hypothesis, or a token of a source. Sentences never mix: each has the same
 // translations in any batch and on any number of threads. Widths are padded with zeros to a multiple
-// of 32, so that no loop over channels has a remainder. Weights are packed once into panels of 16
-// columns.
+// of 32, so that no loop over channels has a remainder. Weights are packed into panels of 16 columns.
 
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
 #include <vector>
 #ifndef __wasm__
 #include <thread>
@@ -32,33 +35,172 @@ constexpr float GELU_TAIL[] = {-0.797889352f,     -0.318266958f,    -0.036478679
 
 int padded(int size) { return (size + WIDTH - 1) / WIDTH * WIDTH; }
 
-// The model, as __init__.py lays it out; pointers are into arrays of Python.
+// What callers give, checked: the arrays of a folder, as folder.py lists them.
 
-struct Linear {             // x W + b
-  int32_t inputs, outputs;  // outputs 0: there is none
-  const int8_t* integers;   // of the two, one is null
-  const float *floats, *scale, *bias;
-  const int32_t* sums;  // of the integers of each column
+enum Type : int32_t { FLOAT32, FLOAT16, INT8 };
+
+struct Array {
+  const char* name;
+  const void* data;
+  int32_t type, rows, columns;  // columns: the last axis
+};
+
+struct Config {  // of the source and the target
+  int32_t vocabulary[2], layers[2], channels[2], mixing_heads[2];
+  int32_t heads, is_gated, is_matrix, is_gelu, arrays;  // heads: of the attention
+  float factors[2];
+  const char* embeddings[2];
+  const int32_t* bytes[2];  // the 256 tokens that spell a byte each, -1: there is none
+};
+
+// The model
+
+template <class T>
+struct CacheLines {  // an allocator of whole ones
+  typedef T value_type;
+  static constexpr std::align_val_t SIZE{64};
+  T* allocate(size_t size) { return static_cast<T*>(::operator new(size * sizeof(T), SIZE)); }
+  void deallocate(T* memory, size_t) { ::operator delete(memory, SIZE); }
+  bool operator==(const CacheLines&) const { return true; }
+  bool operator!=(const CacheLines&) const { return false; }
+};
+typedef std::vector<float, CacheLines<float>> Numbers;
+
+struct Linear {  // x W + b
+  int inputs, outputs;
+  std::vector<int8_t, CacheLines<int8_t>> integers;  // of the two, one is empty
+  Numbers floats, scale, bias;
+  std::vector<int32_t> sums;  // of the integers of each column
 };
 
 struct Layer {
-  Linear mixing_in, mixing_out, query, attended, first, second;
-  // A, of each head over distances or, of a matrix, the rows of all positions one after the other.
-  // Encoder: A (scale x + shift) + offset. Decoder, whose rows begin with the newest token:
-  // own x + scale (A past) + offset. Offset and, of a matrix, own are for each position.
-  const float *weights, *own, *scale, *shift, *offset;
+  const Linear *mixing_in, *mixing_out, *query, *attended, *first, *second;
+  // A, of each head over distances or, of a matrix, the rows of all positions one after the other,
+  // those of the decoder from the newest token back. A (scale x + shift) + offset, in the decoder
+  // without a shift; the offset is for each position.
+  Numbers weights, scale, shift, offset;
 };
 
-struct Stack {                    // encoder or decoder
-  int32_t tokens, channels, width;  // width: padded channels
-  int32_t is_gated, is_matrix, heads, positions, distances;  // of the mixing
-  int32_t activation, layer_count;
-  float factor;  // of embeddings
-  Linear embedding;
-  const float *positional, *alpha;
-  const int32_t* bytes;  // the 256 tokens that spell a byte each, -1: there is none
-  const Layer* layers;
-  Linear last;  // keys and values of all layers of the decoder, each padded; or the output layer
+struct Stack {                  // encoder or decoder
+  int tokens, channels, width;  // width: padded channels
+  bool is_gated, is_matrix, is_gelu;
+  int heads, positions, distances;  // of the mixing
+  int attention_heads;
+  float factor;                     // of embeddings
+  const Linear* embedding;
+  Numbers positional, alpha;
+  std::vector<int32_t> bytes;
+  std::vector<Layer> layers;
+  const Linear* last;  // keys and values of all layers of the decoder, each padded; or the output layer
+};
+
+struct Model {
+  std::map<std::string, Linear> linears;  // embeddings may be the output layer
+  Stack encoder, decoder;
+};
+
+struct Loader {
+  const Array* arrays;
+  const Config& config;
+  Model& model;
+
+  const Array* find(const std::string& name) const {
+    const auto is_it = [&](const Array& one) { return name == one.name; };
+    const Array* found = std::find_if(arrays, arrays + config.arrays, is_it);
+    return found == arrays + config.arrays ? nullptr : found;
+  }
+
+  static float number(const Array& array, size_t place) {
+    if (array.type == FLOAT32) return load<float>(static_cast<const float*>(array.data) + place);
+    const uint32_t half = load<uint16_t>(static_cast<const uint16_t*>(array.data) + place);
+    const uint32_t bits = (half & 0x8000) << 16 | (half & 0x7fff) << 13;
+    return load<float>(&bits) * 0x1p112f;  // the exponent begins elsewhere
+  }
+
+  Numbers numbers(const std::string& name) const {
+    const Array& array = *find(name);
+    Numbers found(size_t(array.rows) * array.columns);
+    for (size_t i = 0; i < found.size(); ++i) found[i] = number(array, i);
+    return found;
+  }
+
+  // Each of the *parts* of the rows, padded.
+  Numbers rows(const std::string& name, int parts = 1, float filler = 0) const {
+    const Numbers all = numbers(name);
+    const size_t size = find(name)->columns / parts, room = padded(int(size));
+    Numbers found(all.size() / size * room, filler);
+    for (size_t i = 0; i < all.size(); ++i) found[i / size * room + i % size] = all[i];
+    return found;
+  }
+
+  // Panels of 16 columns, with the bytes of four inputs side by side.
+  const Linear* linear(const std::string& name, int parts = 1) const {
+    const auto [place, is_new] = model.linears.insert({name, {}});
+    Linear& layer = place->second;
+    if (!is_new) return &layer;
+    const Array& weight = *find(name + ".weight");
+    const int size = weight.columns / parts, room = padded(size);
+    const bool is_integer = weight.type == INT8;
+    layer.inputs = padded(weight.rows), layer.outputs = parts * room;
+    const size_t all = size_t(layer.inputs) * layer.outputs;
+    if (is_integer)
+      layer.integers.resize(all), layer.sums.resize(layer.outputs);
+    else
+      layer.floats.resize(all);
+    for (int input = 0; input < weight.rows; ++input)
+      for (int i = 0; i < weight.columns; ++i) {
+        const size_t from = size_t(input) * weight.columns + i;
+        const int column = i / size * room + i % size;
+        const size_t panel = size_t(column / PANEL) * PANEL * layer.inputs;
+        if (is_integer) {
+          const int8_t value = static_cast<const int8_t*>(weight.data)[from];
+          layer.integers[panel + input / 4 * 4 * PANEL + column % PANEL * 4 + input % 4] = value;
+          layer.sums[column] += value;
+        } else {
+          layer.floats[panel + input * PANEL + column % PANEL] = number(weight, from);
+        }
+      }
+    if (is_integer) layer.scale = rows(name + ".scale", parts);
+    // no token is at the end of the padded vocabulary
+    const float filler = name == "decoder.output" ? -INFINITY : 0;
+    if (find(name + ".bias")) layer.bias = rows(name + ".bias", parts, filler);
+    return &layer;
+  }
+
+  Layer layer(const std::string& name, bool is_decoder) const {
+    Layer found{};
+    if (config.is_gated) {
+      found.mixing_in = linear(name + ".value_gate", 2);
+      found.mixing_out = linear(name + ".output");
+    }
+    if (is_decoder) found.query = linear(name + ".query"), found.attended = linear(name + ".attended");
+    found.first = linear(name + ".first"), found.second = linear(name + ".second");
+    found.weights = numbers(name + ".mixing.weights");
+    found.scale = rows(name + ".mixing.scale");
+    if (!is_decoder) found.shift = rows(name + ".mixing.shift");
+    found.offset = rows(name + ".mixing.offset");
+    return found;
+  }
+
+  Stack stack(int side) const {
+    const std::string name = side ? "decoder" : "encoder";
+    Stack found{};
+    found.tokens = config.vocabulary[side], found.channels = config.channels[side];
+    found.width = padded(found.channels), found.heads = config.mixing_heads[side];
+    found.is_gated = config.is_gated, found.is_matrix = config.is_matrix;
+    found.attention_heads = config.heads;
+    found.is_gelu = config.is_gelu, found.factor = config.factors[side];
+    found.embedding = linear(config.embeddings[side]);
+    found.positions = find(name + ".positions")->rows;
+    found.positional = rows(name + ".positions");
+    found.bytes.assign(config.bytes[side], config.bytes[side] + 256);
+    for (int i = 0; i < config.layers[side]; ++i)
+      found.layers.push_back(layer(name + "." + std::to_string(i), side));
+    found.distances = int(found.layers[0].weights.size()) / found.heads;
+    if (side) found.alpha = rows("decoder.output_scale");
+    found.last = side ? linear("decoder.output") : linear("encoder.keys_values", 2 * config.layers[1]);
+    return found;
+  }
 };
 
 // Products with the rows of a step
@@ -114,8 +256,9 @@ struct Sentence {
 };
 
 struct Request {
-  int32_t sentences, length, beam, limit, heads;  // heads: of the attention
-  int32_t no_repeat_ngram;                        // size of n-grams that come once; 0: any
+  int32_t sentences, length, beam, limit;
+  int32_t no_repeat_ngram;  // size of n-grams that come once; 0: any
+  int32_t threads;
   double lenpen;
   const int32_t *sources, *lengths;          // B x length, B
   const int32_t *prefixes, *prefix_lengths;  // of translations: B x limit, B; or null
@@ -143,13 +286,14 @@ struct Search {
   int step = 0, count = 0;  // count: best tokens of each row
   std::vector<Sentence> sentences;
   std::vector<Row> rows;
+  std::vector<const float*> from;  // rows that are mixed
   std::vector<float> x, h, y, mixed, wide, logits, weights;
   std::vector<uint8_t> bytes;            // inputs of a product, with scale and zero of each row
   std::vector<float> scale, best, ends;  // best: rows x count
   std::vector<int32_t> zero, tokens;     // tokens: rows x count
 
   float* past(const Row& row, size_t slot, int layer) const {
-    return &row.sentence->past[(slot * model.layer_count + layer) * model.width];
+    return &row.sentence->past[(slot * model.layers.size() + layer) * model.width];
   }
   void product(const Linear& layer, const float* x, int rows, float* y) {
     kernel.product(*this, layer, x, rows, y);
@@ -226,16 +370,10 @@ struct Step {
     return (x > 0.f ? x : Floats{}) - 0.5f * size * tail;
   }
 
-  enum Activation : int32_t { RELU, GELU };
-
-  static INLINE void activate(int kind, float* x, size_t size) {
+  static INLINE void activate(bool is_gelu, float* x, size_t size) {
     for (size_t i = 0; i < size; i += LANES) {
-      Floats v = load<Floats>(x + i);
-      if (kind == RELU)
-        v = v < 0.f ? Floats{} : v;
-      else
-        v = gelu(v);
-      store(x + i, v);
+      const Floats v = load<Floats>(x + i);
+      store(x + i, is_gelu ? gelu(v) : v < 0.f ? Floats{} : v);
     }
   }
 
@@ -274,7 +412,7 @@ struct Step {
   template <int ROWS>
   static INLINE void dot_floats(const Linear& layer, size_t column, const float* x, float* y) {
     constexpr int PARTS = PANEL / LANES;
-    const float* weight = layer.floats + column * layer.inputs;
+    const float* weight = &layer.floats[column * layer.inputs];
     Floats sums[ROWS][PARTS] = {};
     for (int k = 0; k < layer.inputs; ++k, weight += PANEL) {
       __builtin_prefetch(weight + AHEAD / 2);
@@ -286,19 +424,19 @@ struct Step {
     for (int row = 0; row < ROWS; ++row)
       for (int i = 0; i < PARTS; ++i)
         store(y + row * layer.outputs + i * LANES,
-              sums[row][i] + load<Floats>(layer.bias + column + i * LANES));
+              sums[row][i] + load<Floats>(&layer.bias[column + i * LANES]));
   }
 
   static INLINE void product_body(Search& s, const Linear& layer, const float* x, int rows,
                                   float* y) {
     const size_t inputs = layer.inputs, outputs = layer.outputs;
-    for (size_t c = 0; !layer.integers && c < outputs; c += PANEL) {
+    for (size_t c = 0; layer.integers.empty() && c < outputs; c += PANEL) {
       int row = 0;
       for (; row + 4 <= rows; row += 4)
         dot_floats<4>(layer, c, x + row * inputs, y + row * outputs + c);
       for (; row < rows; ++row) dot_floats<1>(layer, c, x + row * inputs, y + row * outputs + c);
     }
-    if (!layer.integers) return;
+    if (layer.integers.empty()) return;
     s.bytes.resize(size_t(rows + BLOCK - 1) / BLOCK * BLOCK * inputs);  // AMX reads all of a block
     s.scale.resize(rows), s.zero.resize(rows);
     for (int row = 0; row < rows; ++row)
@@ -308,11 +446,11 @@ struct Step {
     for (size_t c = 0; c < outputs; c += WIDTH)
       for (int first = 0; first < rows; first += BLOCK) {
         const int count = std::min(BLOCK, rows - first);
-        s.kernel.dots(&s.bytes[first * inputs], count, inputs, layer.integers + c * inputs, sums);
+        s.kernel.dots(&s.bytes[first * inputs], count, inputs, &layer.integers[c * inputs], sums);
         for (int i = 0; i < WIDTH; i += LANES) {
-          const Integers of_zero = load<Integers>(layer.sums + c + i);
-          const Floats scale = load<Floats>(layer.scale + c + i);
-          const Floats bias = load<Floats>(layer.bias + c + i);
+          const Integers of_zero = load<Integers>(&layer.sums[c + i]);
+          const Floats scale = load<Floats>(&layer.scale[c + i]);
+          const Floats bias = load<Floats>(&layer.bias[c + i]);
           for (int row = 0; row < count; ++row) {
             const Integers found =
                 load<Integers>(sums + row * WIDTH + i) - of_zero * s.zero[first + row];
@@ -326,56 +464,49 @@ struct Step {
 
   // A row of x, from the panels of the embedding.
   static INLINE void embed(const Stack& m, size_t token, int position, float* x) {
-    const Linear& table = m.embedding;
+    const Linear& table = *m.embedding;
     const size_t panel = token / PANEL * PANEL * table.inputs, column = token % PANEL;
-    const float scale = table.integers ? m.factor * table.scale[token] : m.factor;
+    const bool is_integer = !table.integers.empty();
+    const float scale = is_integer ? m.factor * table.scale[token] : m.factor;
     std::fill(x, x + m.width, 0.f);
     for (int i = 0; i < m.channels; ++i)
-      x[i] = scale * (table.integers ? table.integers[panel + i / 4 * 64 + column * 4 + i % 4]
-                                     : table.floats[panel + i * PANEL + column]);
+      x[i] = scale * (is_integer ? table.integers[panel + i / 4 * 64 + column * 4 + i % 4]
+                                 : table.floats[panel + i * PANEL + column]);
     add(x, &m.positional[size_t(position) * m.width], m.width);
   }
 
-  // The sum of *count* weighted rows; weight(i)[head * stride].
-  template <class Weight, class Source>
-  static INLINE void weighted_sum(const Stack& m, int count, size_t stride, Weight weight,
-                                  Source source, float* y) {
-    const int each = m.channels / m.heads;
+  // The sum of the rows of s.from; those of a head have weights at *stride*, each *next* the last.
+  static INLINE void weighted_sum(const Search& s, const Stack& m, const float* weights, int next,
+                                  float* y) {
+    const int each = m.channels / m.heads, count = int(s.from.size());
     std::fill(y, y + m.width, 0.f);
-    for (int head = 0; head < m.heads; ++head) {
+    for (int head = 0; head < m.heads; ++head, weights += m.distances) {
       int first = head * each;
       for (; first + LANES <= (head + 1) * each; first += LANES) {
         Floats sums{};
-        for (int i = 0; i < count; ++i)
-          sums += weight(i)[head * stride] * load<Floats>(source(i) + first);
+        for (int i = 0; i < count; ++i) sums += weights[i * next] * load<Floats>(s.from[i] + first);
         store(y + first, sums);
       }
       for (; first < (head + 1) * each; ++first)
-        for (int i = 0; i < count; ++i) y[first] += weight(i)[head * stride] * source(i)[first];
+        for (int i = 0; i < count; ++i) y[first] += weights[i * next] * s.from[i][first];
     }
   }
 
-  // ``A x`` for the newest token, by the weights of its distances to the tokens before it.
-  static INLINE void mix(const Search& s, int number, const Row& row, const float* x, float* y) {
+  // ``A x`` for the newest token, by the weights of its distances to itself and those before it.
+  static INLINE void mix(Search& s, int number, const Row& row, const float* x, float* y) {
     const Stack& m = s.model;
     const Layer& layer = m.layers[number];
+    s.from.assign(1, x);
     const auto& slots = row.hypothesis->slots;
-    const int count = int(slots.size());
-    const float* weights = layer.weights + (m.is_matrix ? s.step * (s.step + 1) / 2 : 0);
-    weighted_sum(
-        m, count, m.distances, [&](int i) { return weights + count - i; },
-        [&](int i) { return s.past(row, slots[i], number); }, y);
-    const float* own = layer.own + (m.is_matrix ? size_t(s.step) * m.width : 0);
-    const float* offset = layer.offset + size_t(s.step) * m.width;
-    for (int i = 0; i < m.width; i += LANES) {
-      const Floats past =
-          load<Floats>(y + i) * load<Floats>(layer.scale + i) + load<Floats>(offset + i);
-      store(y + i, load<Floats>(x + i) * load<Floats>(own + i) + past);
-    }
+    for (size_t i = slots.size(); i-- > 0;) s.from.push_back(s.past(row, slots[i], number));
+    weighted_sum(s, m, &layer.weights[m.is_matrix ? s.step * (s.step + 1) / 2 : 0], 1, y);
+    const float* offset = &layer.offset[size_t(s.step) * m.width];
+    for (int i = 0; i < m.width; i += LANES)
+      store(y + i, load<Floats>(y + i) * load<Floats>(&layer.scale[i]) + load<Floats>(offset + i));
   }
 
   static INLINE void gate(const Stack& m, float* gates, float* y) {
-    activate(m.activation, gates, m.width);
+    activate(m.is_gelu, gates, m.width);
     multiply(y, gates, m.width);
   }
 
@@ -387,13 +518,13 @@ struct Step {
     int stride = width;
     if (m.is_gated) {
       put = &s.wide[0], stride = 2 * width;
-      s.product(layer.mixing_in, &s.x[0], count, &s.wide[0]);
+      s.product(*layer.mixing_in, &s.x[0], count, &s.wide[0]);
       for (int row = 0; row < count; ++row) {
         float *value = &s.wide[size_t(row) * stride], *y = &s.mixed[size_t(row) * width];
         mix(s, number, s.rows[row], value, y);
         gate(m, value + width, y);
       }
-      s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
+      s.product(*layer.mixing_out, &s.mixed[0], count, &s.y[0]);
     } else {
       for (int row = 0; row < count; ++row)
         mix(s, number, s.rows[row], &s.x[size_t(row) * width], &s.y[size_t(row) * width]);
@@ -411,31 +542,29 @@ struct Step {
     const int width = m.width;
     const float* x = &s.x[0];
     const size_t stride = m.is_gated ? 2 * width : width;
-    if (m.is_gated) s.product(layer.mixing_in, x, count, &s.wide[0]);
+    if (m.is_gated) s.product(*layer.mixing_in, x, count, &s.wide[0]);
     for (int row = 0; !m.is_gated && row < count; ++row)
       for (int i = 0; i < width; i += LANES)
         store(&s.wide[row * stride + i],
-              load<Floats>(x + row * stride + i) * load<Floats>(layer.scale + i) +
-                  load<Floats>(layer.shift + i));
-    for (int row = 0; row < count; ++row) {
-      const float* weights =
-          layer.weights + (m.is_matrix ? size_t(row) * m.positions : m.distances / 2 + row);
-      const int next = m.is_matrix ? 1 : -1;
-      float* y = m.is_gated ? &s.mixed[size_t(row) * width] : &s.y[size_t(row) * width];
-      weighted_sum(
-          m, count, m.distances, [&](int i) { return weights + i * next; },
-          [&](int i) { return &s.wide[i * stride]; }, y);
-      add(y, layer.offset + size_t(row) * width, width);
+              load<Floats>(x + row * stride + i) * load<Floats>(&layer.scale[i]) +
+                  load<Floats>(&layer.shift[i]));
+    s.from.resize(count);
+    for (int i = 0; i < count; ++i) s.from[i] = &s.wide[i * stride];
+    for (size_t row = 0; row < size_t(count); ++row) {
+      float* y = m.is_gated ? &s.mixed[row * width] : &s.y[row * width];
+      const size_t begin = m.is_matrix ? row * m.positions : m.positions - 1 + row;
+      weighted_sum(s, m, &layer.weights[begin], m.is_matrix ? 1 : -1, y);
+      add(y, &layer.offset[row * width], width);
       if (m.is_gated) gate(m, &s.wide[row * stride + width], y);
     }
-    if (m.is_gated) s.product(layer.mixing_out, &s.mixed[0], count, &s.y[0]);
+    if (m.is_gated) s.product(*layer.mixing_out, &s.mixed[0], count, &s.y[0]);
     add(&s.x[0], &s.y[0], size_t(count) * width);
   }
 
   static INLINE void feed_forward(Search& s, const Stack& m, const Layer& layer, int count) {
-    s.product(layer.first, &s.x[0], count, &s.wide[0]);
-    activate(m.activation, &s.wide[0], size_t(count) * layer.first.outputs);
-    s.product(layer.second, &s.wide[0], count, &s.y[0]);
+    s.product(*layer.first, &s.x[0], count, &s.wide[0]);
+    activate(m.is_gelu, &s.wide[0], size_t(count) * layer.first->outputs);
+    s.product(*layer.second, &s.wide[0], count, &s.y[0]);
     add(&s.x[0], &s.y[0], size_t(count) * m.width);
   }
 
@@ -445,17 +574,17 @@ struct Step {
     const int count = sentence.length;
     const int32_t* tokens = s.request.sources + size_t(sentence.number) * s.request.length;
     for (int row = 0; row < count; ++row) embed(m, tokens[row], row, &s.x[size_t(row) * m.width]);
-    for (int i = 0; i < m.layer_count; ++i) {
+    for (int i = 0; i < int(m.layers.size()); ++i) {
       mix_sentence(s, m.layers[i], count);
       feed_forward(s, m, m.layers[i], count);
     }
-    s.product(m.last, &s.x[0], count, &s.wide[0]);
-    const size_t parts = s.model.layer_count, width = s.model.width, room = padded(count);
+    s.product(*m.last, &s.x[0], count, &s.wide[0]);
+    const size_t parts = s.model.layers.size(), width = s.model.width, room = padded(count);
     sentence.keys.resize(parts * width * room);
     sentence.values.resize(parts * width * count);
     for (int row = 0; row < count; ++row)
       for (size_t part = 0; part < parts; ++part) {
-        const float* keys = &s.wide[row * size_t(m.last.outputs) + 2 * part * width];
+        const float* keys = &s.wide[row * size_t(m.last->outputs) + 2 * part * width];
         for (size_t i = 0; i < width; ++i)
           sentence.keys[(part * width + i) * room + row] = keys[i];
         std::copy_n(keys + width, width, &sentence.values[(part * count + row) * width]);
@@ -464,7 +593,7 @@ struct Step {
 
   // Cross-attention of one row; *query* is scaled.
   static INLINE void attend(Search& s, int number, const Row& row, const float* query, float* y) {
-    const int heads = s.request.heads, each = s.model.channels / heads, width = s.model.width;
+    const int heads = s.model.attention_heads, each = s.model.channels / heads, width = s.model.width;
     const int length = row.sentence->length, end = padded(length);
     for (int head = 0; head < heads; ++head, query += each, y += each) {
       const size_t first_channel = size_t(head) * each;
@@ -504,7 +633,7 @@ struct Step {
   // The *count* best tokens of a row, the best first, and the score of the end.
   static INLINE void choose(Search& s, int row, const float* logits) {
     const int32_t forced = s.forced(*s.rows[row].sentence);
-    const int size = s.model.last.outputs, last = s.count - 1;
+    const int size = s.model.last->outputs, last = s.count - 1;
     float* best = &s.best[size_t(row) * s.count];
     int32_t* tokens = &s.tokens[size_t(row) * s.count];
     std::fill_n(best, s.count, -INFINITY);
@@ -545,22 +674,22 @@ struct Step {
     const size_t width = m.width;
     for (int row = 0; row < count; ++row)
       embed(m, s.rows[row].hypothesis->newest, s.step, &s.x[row * width]);
-    for (int i = 0; i < m.layer_count; ++i) {
+    for (int i = 0; i < int(m.layers.size()); ++i) {
       const Layer& layer = m.layers[i];
       mixing_branch(s, i);
-      s.product(layer.query, &s.x[0], count, &s.y[0]);
+      s.product(*layer.query, &s.x[0], count, &s.y[0]);
       for (int row = 0; row < count; ++row)
         attend(s, i, s.rows[row], &s.y[row * width], &s.h[row * width]);
-      s.product(layer.attended, &s.h[0], count, &s.y[0]);
+      s.product(*layer.attended, &s.h[0], count, &s.y[0]);
       add(&s.x[0], &s.y[0], count * width);
       feed_forward(s, m, layer, count);
     }
-    for (int row = 0; row < count; ++row) multiply(&s.x[row * width], m.alpha, m.width);
+    for (int row = 0; row < count; ++row) multiply(&s.x[row * width], &m.alpha[0], m.width);
     for (int first = 0; first < count; first += TILE) {
       const int rows = std::min(TILE, count - first);
-      s.product(m.last, &s.x[first * width], rows, &s.logits[0]);
+      s.product(*m.last, &s.x[first * width], rows, &s.logits[0]);
       for (int row = 0; row < rows; ++row)
-        choose(s, first + row, &s.logits[size_t(row) * m.last.outputs]);
+        choose(s, first + row, &s.logits[size_t(row) * m.last->outputs]);
     }
   }
 };
@@ -603,13 +732,13 @@ void Search::run(int first, int last) {
   most = std::max(most, longest);
   for (const Stack* stack : {&encoder, &model}) {
     wider = std::max<size_t>(wider, 2 * stack->width);  // values and gates
-    for (int i = 0; i < stack->layer_count; ++i)
-      wider = std::max<size_t>(wider, stack->layers[i].first.outputs);
+    for (int i = 0; i < int(stack->layers.size()); ++i)
+      wider = std::max<size_t>(wider, stack->layers[i].first->outputs);
   }
   for (std::vector<float>* part : {&x, &h, &y, &mixed})
     part->resize(most * std::max(encoder.width, model.width));
-  wide.resize(std::max(most * wider, longest * encoder.last.outputs));
-  logits.resize(std::min<size_t>(TILE, most) * model.last.outputs);
+  wide.resize(std::max(most * wider, longest * encoder.last->outputs));
+  logits.resize(std::min<size_t>(TILE, most) * model.last->outputs);
   weights.resize(padded(request.length));
   count = std::min(2 * request.beam + 2, model.tokens);
   if (kernel.configure) kernel.configure(true);
@@ -621,7 +750,7 @@ void Search::run(int first, int last) {
   for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
     rows.clear();
     for (Sentence& sentence : sentences) {
-      sentence.find_slots(size_t(model.layer_count) * model.width);
+      sentence.find_slots(size_t(model.layers.size()) * model.width);
       for (const Hypothesis& hypothesis : sentence.rows) rows.push_back({&sentence, &hypothesis});
     }
     best.resize(rows.size() * count), tokens.resize(rows.size() * count), ends.resize(rows.size());
@@ -718,17 +847,28 @@ const Kernel KERNELS[] = {
     {"avx2", has_avx2, dot_avx2, 0, product_avx2, step_avx2, encode_avx2},
 #elif defined(__aarch64__)
     {"neon", has_dot_products, dot_neon, 128, product_plain, step_plain, encode_plain},
-#elif defined(__wasm_relaxed_simd__)
-    {"relaxed", has_unsigned, dot_relaxed, 0, product_plain, step_plain, encode_plain},
-    {"relaxed", has_signed, dot_relaxed, 128, product_plain, step_plain, encode_plain},
 #endif
     {"plain", always, dot_plain, 0, product_plain, step_plain, encode_plain},
 };
 
+template <class Work>
+bool is_out_of_memory(Work work) {
+#ifdef __wasm__  // without exceptions
+  work();
+#else
+  try {
+    work();
+  } catch (const std::exception&) {
+    return true;
+  }
+#endif
+  return false;
+}
+
 // Threads have parts of the batch with about as many tokens each. Returns true if memory is out.
-bool run_parts(const Search& search, int threads) {
+bool run_parts(const Search& search) {
   const Request& request = search.request;
-  threads = std::max(1, std::min(threads, request.sentences));
+  const int threads = std::max(1, std::min(request.threads, request.sentences));
   int64_t all = 0, seen = 0;
   for (int i = 0; i < request.sentences; ++i) all += request.lengths[i];
   std::vector<int> bounds{0};
@@ -737,24 +877,18 @@ bool run_parts(const Search& search, int threads) {
     while (int(bounds.size()) <= threads && seen * threads >= all * int(bounds.size()))
       bounds.push_back(i + 1);
   }
-#ifdef __wasm__  // without threads and exceptions
-  for (int i = 0; i < threads; ++i) Search(search).run(bounds[i], bounds[i + 1]);
+  const auto part = [&](int i) { Search(search).run(bounds[i], bounds[i + 1]); };
+#ifdef __wasm__  // without threads
+  for (int number = 0; number < threads; ++number) part(number);
   return false;
 #else
   std::vector<char> failed(threads);
-  const auto part = [&](int number) {
-    try {
-      Search(search).run(bounds[number], bounds[number + 1]);
-    } catch (const std::exception&) {
-      failed[number] = 1;
-    }
-  };
+  const auto guarded = [&](int i) { failed[i] = is_out_of_memory([&] { part(i); }); };
   std::vector<std::thread> others;
-  try {
-    while (int(others.size()) < threads - 1) others.emplace_back(part, int(others.size()));
-  } catch (const std::exception&) {  // no more threads
-  }
-  for (int number = int(others.size()); number < threads; ++number) part(number);
+  is_out_of_memory([&] {  // or of threads
+    while (int(others.size()) < threads - 1) others.emplace_back(guarded, int(others.size()));
+  });
+  for (int number = int(others.size()); number < threads; ++number) guarded(number);
   for (std::thread& other : others) other.join();
   return std::count(failed.begin(), failed.end(), 1) > 0;
 #endif
@@ -771,21 +905,32 @@ const Kernel* resmlp_kernel(const char* name) {
   return nullptr;
 }
 
+// A copy of the arrays, to be freed; null: out of memory
+const Model* resmlp_load(const Array* arrays, const Config* config) {
+  std::unique_ptr<Model> model;
+  const bool failed = is_out_of_memory([&] {
+    model.reset(new Model);
+    const Loader loader{arrays, *config, *model};
+    model->encoder = loader.stack(0), model->decoder = loader.stack(1);
+  });
+  return failed ? nullptr : model.release();
+}
+
+void resmlp_free(const Model* model) { delete model; }
+
 // 0, or 1: out of memory
-int resmlp_search(const Kernel* kernel, const Stack* encoder, const Stack* decoder,
-                  const Request* request, int threads) {
-  return run_parts({*kernel, *encoder, *decoder, *request, false}, threads);
+int resmlp_search(const Kernel* kernel, const Model* model, const Request* request) {
+  return run_parts({*kernel, model->encoder, model->decoder, *request, false});
 }
 
 // The log probabilities of the tokens of given translations, the prefixes, and of their ends.
-int resmlp_score(const Kernel* kernel, const Stack* encoder, const Stack* decoder,
-                 const Request* request, int threads) {
-  return run_parts({*kernel, *encoder, *decoder, *request, true}, threads);
+int resmlp_score(const Kernel* kernel, const Model* model, const Request* request) {
+  return run_parts({*kernel, model->encoder, model->decoder, *request, true});
 }
 
 // Of the structures that a caller lays out.
 const int32_t* resmlp_sizes() {
-  static const int32_t sizes[] = {sizeof(Linear), sizeof(Layer), sizeof(Stack), sizeof(Request)};
+  static const int32_t sizes[] = {sizeof(Array), sizeof(Config), sizeof(Request)};
   return sizes;
 }
 

@@ -178,19 +178,6 @@ bool has_dot_products() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
 #else
 bool has_dot_products() { return true; }  // every Apple silicon
 #endif
-#elif defined(__wasm_relaxed_simd__)
-INLINE Fours add_relaxed(Fours sums, int32_t x, Fours w) {
-  return Fours(wasm_i32x4_relaxed_dot_i8x16_i7x16_add(v128_t(w), wasm_i32x4_splat(x), v128_t(sums)));
-}
-DOT(dot_relaxed, , Fours, add_relaxed)
-
-// Whether bytes of x above 127 are signed is up to the machine.
-int32_t largest_byte() {
-  volatile int32_t x = -1;
-  return add_relaxed(Fours{}, x, Fours{} + 1)[0];
-}
-bool has_unsigned() { return largest_byte() == 255; }
-bool has_signed() { return largest_byte() == -1; }
 #endif
 
 }  // namespace

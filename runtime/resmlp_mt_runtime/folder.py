@@ -29,33 +29,8 @@ SIDES = ("encoder", "decoder")
 EMBEDDINGS = ("encoder.embedding", "decoder.embedding", "decoder.output")  # equal ones are one
 LARGEST = 1 << 24  # of any size
 LARGEST_CONFIG = 1 << 20  # bytes
-
-# Arrays by name; i is a layer, * both sides. Of a side: C channels, F hidden units, H heads of the
-# mixing, N positions, V tokens, T = N (N + 1) / 2; K: two times all channels of all layers of the
-# decoder. A "linear" layer is .weight and .bias, "columns" are .weight alone, each with the .scale
-# of a column in int8. A mixing is A (scale x + shift) + offset, in the decoder without a shift.
-ARRAYS = """
-*.positions               N C     matrix   any              added to the embeddings
-encoder.i.mixing.weights  H N N   matrix   linear           A, by rows
-encoder.i.mixing.weights  H 2N-1  matrix   toeplitz, gated  A by the distance t - s, from 1 - N
-decoder.i.mixing.weights  H T     matrix   linear           rows of A, from the diagonal to the left
-decoder.i.mixing.weights  H N     matrix   toeplitz, gated  A by the distance t - s, from 0
-*.i.mixing.scale          C       vector   any
-encoder.i.mixing.shift    C       vector   any
-*.i.mixing.offset         N C     matrix   any
-*.i.value_gate            C 2C    linear   gated            inputs of the mixing, and their gates
-*.i.output                C C     linear   gated            of mixed values times gates
-decoder.i.query           C C     linear   any              scaled
-decoder.i.attended        C C     linear   any              what follows the cross-attention
-*.i.first                 C F     linear   any              of the feed-forward sublayer
-*.i.second                F C     linear   any
-encoder.keys_values       C K     linear   any              keys, values of layer 0, keys of layer 1
-decoder.output_scale      C       vector   any              of the inputs of decoder.output
-decoder.output            C V     linear   any
-*.embedding               C V     columns  untied           where "embeddings" has this name
-"""
-
-
+# what an export holds; the page of examples/browser reads the same table
+ARRAYS = Path(__file__).with_name("arrays.txt").read_text("utf-8")
 # what config.json has: of the source and the target whole numbers, the least of them
 PAIRS = {"vocabulary": 5, "layers": 1, "channels": 1, "hidden": 1, "mixing_heads": 1}
 PAIRS |= {"positions": 2}  # a token and the end
@@ -157,7 +132,7 @@ def expected_arrays(config: dict) -> dict[str, tuple[tuple[int, ...], np.dtype]]
                 parts[".scale"] = shape[-1:], np.float32
         found.update({name + part: (size, np.dtype(t)) for part, (size, t) in parts.items()})
 
-    for line in ARRAYS.strip().split("\n"):
+    for line in re.findall(r"^[^#].*", ARRAYS, re.MULTILINE):
         pattern, letters, kind, models = re.split("  +", line)[:4]
         for side, name in enumerate(SIDES):
             c, f, h, n, v = (

@@ -1,44 +1,46 @@
-# ruff: noqa: E402
-"""The page of examples/browser. What needs node or Chromium is skipped where they are not there."""
+"""The page of examples/browser. What needs node, zig or Chromium is skipped where they are not."""
 
-import hashlib
+import importlib.util
 import json
+import os
 import random
 import re
 import shutil
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import hostile_lines
 import pytest
-import sentencepiece
-from exported_models import LINES, saved_model
+from exported_models import LINES, change_file, changed_config, changed_weights, saved_model
 
-pytest.skip("the page reads exports of format 3", allow_module_level=True)
-
-from resmlp_mt.export.folder import export, substitutions
-from resmlp_mt.export.runtime import FILES
+from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.subwords import train_subwords
-from resmlp_mt_runtime.pieces import one_line, plain_pieces
+from resmlp_mt_runtime import Model, native
+from resmlp_mt_runtime.folder import CONFIG, FILES, SUBWORDS, WEIGHTS
+from resmlp_mt_runtime.normalise import Normaliser
+from resmlp_mt_runtime.pieces import Subwords, one_line, without_bytes
+from resmlp_mt_runtime.sentences import join, sentences, split
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "examples" / "browser"
+RULES = json.loads((HERE.parents[1] / "runtime/resmlp_mt_runtime/punctuation.json").read_text())
 CHROMIUM = shutil.which("chromium")
 need_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not there")
+need_zig = pytest.mark.skipif(
+    not importlib.util.find_spec("ziglang"), reason="needs pip install -r scripts/zig.txt"
+)
 
 
-def node(*words, **options):
-    command = ["node", *map(str, words)]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", **options)
+def run(*words, **options):
+    options = {"capture_output": True, "encoding": "utf-8", **options}
+    return subprocess.run(list(map(str, words)), **options)
 
 
-@need_node
-def test_what_the_page_computes():
-    """Beam search, the memory, and the checks of a folder."""
-    done = node("--test", HERE / "browser.test.mjs")
-    assert done.returncode == 0, done.stdout
+def build(*words):
+    return run(sys.executable, PAGE / "build.py", *words)
 
 
 def bpe_model(folder):
@@ -51,30 +53,42 @@ def byte_model(folder):
 
 
 def mixed_lines():
-    """Hostile ones, and every character of the first planes that some rule may change."""
+    """Hostile ones, and every character of the first planes that some rule may change, as far as
+    this Python's Unicode has them."""
     draw = random.Random(1)
-    characters = [chr(number) for number in range(0x3400) if not 0xD800 <= number < 0xE000]
+    characters = [x for x in map(chr, range(0x3400)) if unicodedata.category(x) != "Cn"]
     runs = (characters[i : i + 20] for i in range(0, len(characters), 20))
-    mixtures = ("".join(draw.choices(hostile_lines.PIECES, k=12)) for _ in range(500))
-    return [*LINES, *hostile_lines.FIXED, *map("".join, runs), *mixtures]
+    ends = "Mr.;z.B.;(Ja.);„Wie?“;Nr.;3;好。;3.5;etc.;St.;U.S."
+    pieces = [*hostile_lines.PIECES, *re.split(";", ends)]
+    mixtures = ("".join(draw.choices(pieces, k=12)) for _ in range(500))
+    long = ("  ".join(draw.choices(LINES, k=9)) for _ in range(20))
+    return [*LINES, *hostile_lines.FIXED, *map("".join, runs), *mixtures, *long]
 
 
 @need_node
-@pytest.mark.parametrize("make", [bpe_model, byte_model])
-def test_subwords_are_those_of_sentencepiece(make, tmp_path):
-    model = make(tmp_path)
-    lines = mixed_lines()
-    pairs = substitutions("de")
-    given = {"model": str(model), "normalisation": pairs, "lines": lines}
-    done = node(HERE / "browser_subwords.mjs", input=json.dumps(given))
+@pytest.mark.parametrize("make, rule", [(bpe_model, "nfc"), (byte_model, None)])
+@pytest.mark.parametrize("language", [None, "de", "fr_CA", "cs"])
+def test_text_as_in_the_runtime(make, rule, language, tmp_path):
+    """Pieces, sentences, parts; what is joined again, and what bytes spell."""
+    model, lines = make(tmp_path), mixed_lines()
+    spelled = ["▁a <0xC3> <0xA9> ▁<0x41>", "<0x0A> <0xC3> x <0xEF> <0xBF> <0xBD> <0xF0> <0x9F> b"]
+    given = {"model": str(model), "rule": rule, "rules": language and RULES, "language": language}
+    given |= {"lines": lines, "spelled": [pieces.split(" ") for pieces in spelled]}
+    done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))
     assert done.returncode == 0, done.stderr
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
-    for line, found in zip(lines, json.loads(done.stdout), strict=True):
-        normal = line
-        for pattern, replacement in pairs:
-            normal = re.sub(pattern, replacement, normal)
-        pieces = plain_pieces(processor.encode(one_line(normal), out_type=str), processor)
-        assert found == " ".join(pieces).split(), ascii(line)
+    subwords, normalise = Subwords(model, rule), Normaliser(language) if language else str
+
+    def encode(line):
+        # the page reads a piece of white space alone as fairseq's dictionaries do
+        return " ".join(subwords.encode(normalise(line))).split()
+
+    found = json.loads(done.stdout)
+    for line, of_page in zip(lines, found["found"], strict=True):
+        expected = [encode(line), list(sentences(line)), split(line, encode, 90)[0]]
+        assert of_page == expected, ascii(line)
+    assert found["joined"] == [join(sentences(line)) for line in lines]
+    texts = [without_bytes(pieces).replace(" ", "").replace("▁", " ") for pieces in spelled]
+    assert found["decoded"] == list(map(one_line, texts))
 
 
 @need_node
@@ -82,50 +96,118 @@ def test_subwords_are_those_of_sentencepiece(make, tmp_path):
 def test_damaged_subwords(damage, tmp_path):
     model = bpe_model(tmp_path)
     model.write_bytes(damage(model.read_bytes()))
-    given = {"model": str(model), "normalisation": [], "lines": ["a"]}
-    done = node(HERE / "browser_subwords.mjs", input=json.dumps(given))
+    given = {"model": str(model), "rule": None, "lines": ["a"], "spelled": []}
+    done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))
     assert done.returncode == 1 and re.search(r"Error: spm\.model is ", done.stderr)
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported")
+    export(Translator(saved_model(folder)), folder / "out", "float32")
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def page(exported, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page") / "dist"
+    done = build(exported, folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@need_zig
+def test_the_build_publishes_nothing_but_the_model(exported, page, tmp_path):
+    """Whatever else is in the folder, and wherever links lead; what is there stays."""
+    published = {path.name for path in (page / "model").iterdir()}
+    assert published == {CONFIG, *FILES, "README.md"}
+    secret, model = tmp_path / "secret", tmp_path / "model"
+    shutil.copytree(exported, model)
+    (model / "README.md").rename(secret)
+    (model / "README.md").symlink_to(secret)
+    for given in ((model, tmp_path / "dist"), (exported, page)):
+        before = sorted(page.rglob("*"))
+        done = build(*given)
+        assert done.returncode == 1 and re.fullmatch("build: error: .+\n", done.stderr)
+        assert not (tmp_path / "dist").exists() and sorted(page.rglob("*")) == before
+
+
+def changed_array(name, **entry):
+    return changed_weights(lambda arrays: arrays[name].update(entry))
+
+
+DAMAGE = {
+    "format": (CONFIG, changed_config(format=3), r"is of format 3, but this page reads format 4"),
+    "no JSON": (CONFIG, lambda data: data[1:], r"config\.json is not JSON"),
+    "no files": (CONFIG, changed_config(files={}), r"does not list weights\.safetensors"),
+    "rule": (CONFIG, changed_config(rule="x"), r"another rule of text"),
+    "heads": (CONFIG, changed_config(heads=0), r"'heads' is missing or wrong"),
+    "layers": (CONFIG, changed_config(layers=[2, 3]), r"has no decoder\.2"),
+    "mixing": (CONFIG, changed_config(mixing="toeplitz"), r"encoder\.0\.mixing\.weights is F32 "),
+    "missing": (WEIGHTS, changed_weights(lambda a: a.pop("decoder.output.bias")), "has no deco"),
+    "more": (WEIGHTS, changed_weights(lambda a: a.update(x=a["decoder.output.bias"])), "reads x"),
+    "type": (WEIGHTS, changed_array("decoder.output.bias", dtype="I8"), r"bias is I8 \d+, not F32"),
+    "short": (WEIGHTS, lambda data: data[:-4], r"weights\.safetensors: "),
+    "tokens": ("source.txt", lambda data: data[:-9], r"do not fit config\.json"),
+}
+
+
 @need_node
-def test_the_build_publishes_nothing_but_the_model(tmp_path):
-    """Whatever config.json lists, and wherever links lead."""
-    page, model, dist = (tmp_path / name for name in ("browser", "model", "dist"))
-    shutil.copytree(PAGE, page, ignore=shutil.ignore_patterns("node_modules", "dist"))
-    runtime = page / "node_modules" / "onnxruntime-web" / "dist"
-    runtime.mkdir(parents=True)
-    for name in ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"):
-        (runtime / name).write_bytes(b"")
-    secret = tmp_path / ".netrc"
-    secret.write_text("secret")
-    model.mkdir()
-    for name in (*FILES, "README.md"):
-        (model / name).write_text(name)
-    listed = {name: {"sha256": hashlib.sha256(name.encode()).hexdigest()} for name in FILES}
-    (model / "config.json").write_text(json.dumps({"files": {**listed, "../.netrc": {}}}))
-    assert node(page / "build.mjs", model, dist).returncode == 0
-    published = {path.name for path in (dist / "model").iterdir()}
-    assert published == {*FILES, "README.md", "config.json"}
-    assert not list(dist.rglob(".netrc"))
-    for name in ("README.md", "spm.model"):  # which is read first
-        (model / name).unlink()
-        (model / name).symlink_to(secret)
-        done = node(page / "build.mjs", model, dist)
-        assert done.returncode == 1 and done.stderr.count("\n") == 1 and name in done.stderr
-        assert "secret" not in "".join(p.read_text() for p in (dist / "model").iterdir())
+@need_zig
+def test_folders(exported, page, tmp_path):
+    """The translations of the runtime; one line on a folder that is damaged."""
+    folders = [tmp_path / name for name in DAMAGE]
+    for folder, (name, change, _) in zip(folders, DAMAGE.values()):
+        shutil.copytree(exported, folder)
+        change_file(folder, name, change)
+    flipped, other = tmp_path / "flipped", tmp_path / "other"
+    shutil.copytree(exported, flipped)
+    (flipped / SUBWORDS).write_bytes(b"x" + (flipped / SUBWORDS).read_bytes()[1:])
+    given = [exported, *folders, flipped, other]
+    done = run("node", HERE / "browser_folders.mjs", page, *given, input="a red dog\n\n")
+    assert done.returncode == 0, done.stderr
+    (text, blank), *refusals = json.loads(done.stdout)
+    assert text and blank == ""
+    patterns = [pattern for _, _, pattern in DAMAGE.values()]
+    patterns += [r"spm\.model is not the file that config\.json lists", r"not on the server"]
+    for refusal, pattern in zip(refusals, patterns, strict=True):
+        assert isinstance(refusal, str) and re.search(pattern, refusal), (refusal, pattern)
+        assert "\n" not in refusal
 
 
+@need_node
+@need_zig
+@pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
+@pytest.mark.parametrize("precision, mixing", [("int8", "gated"), ("float16", "linear")])
+def test_same_translations(precision, mixing, page, tmp_path, monkeypatch):
+    """Those of the runtime's portable kernel, whatever the line."""
+    monkeypatch.setenv("RESMLP_MT_KERNEL", "plain")
+    export(Translator(saved_model(tmp_path, token_mixing=mixing)), tmp_path / "out", precision)
+    words = " ".join(LINES).split()
+    lines = [*LINES, *(" ".join(words[i:] + words[:i]) for i in range(9)), "東 A A C café 1²"]
+    text = "".join(f"{line}\n" for line in lines)
+    done = run("node", HERE / "browser_folders.mjs", page, tmp_path / "out", input=text)
+    assert done.returncode == 0, done.stderr
+    model = Model(tmp_path / "out", "native")
+    parts = [split(line, model.pieces, model.limit)[0] for line in lines]
+    found = {i: best for batch in model.translations(sum(parts, [])) for i, best in batch.items()}
+    texts = iter(found[i][0].text for i in range(len(found)))
+    assert json.loads(done.stdout) == [[join(next(texts) for _ in of) for of in parts]]
+
+
+@need_node
+@need_zig
 @pytest.mark.skipif(
     not (CHROMIUM and (PAGE / "node_modules" / "playwright-core").is_dir()),
     reason="needs chromium, and npm ci in examples/browser",
 )
-def test_the_page(tmp_path):
-    """The check of the page itself, with a small model, fails where a translation differs."""
-    options = saved_model(tmp_path)
-    lines = tmp_path / "lines"
-    lines.write_text("".join(f"{line}\n" for line in LINES))
-    export(Translator(options), tmp_path / "out", "float32")
-    given = ["--model", tmp_path / "out", "--input", lines, "--python", sys.executable]
-    done = node(PAGE / "check.mjs", *given)
+def test_the_page_in_a_browser(exported, page, tmp_path):
+    texts = tmp_path / "lines", tmp_path / "translations"
+    texts[0].write_text("".join(f"{line}\n" for line in LINES))
+    words = ["translate", "--path", exported, "--input", texts[0], "--output", texts[1]]
+    environment = {**os.environ, "RESMLP_MT_KERNEL": "plain"}
+    done = run(sys.executable, "-m", "resmlp_mt", *words, env=environment)
+    assert done.returncode == 0, done.stderr
+    done = run("node", PAGE / "check.mjs", page, *texts)
     assert done.returncode == 0, done.stderr
     assert f"{len(LINES)} of {len(LINES)} translations" in done.stdout

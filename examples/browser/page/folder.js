@@ -3,6 +3,18 @@
 const FORMAT = 4;
 export const FILES = ["weights.safetensors", "spm.model", "source.txt", "target.txt"];
 const RULES = [null, "nfc"]; // of text
+const isSize = (value) => Number.isInteger(value) && value > 0;
+const isPair = (value) => Array.isArray(value) && value.length === 2 && value.every(isSize);
+// what config.json has, beside what the arrays are checked against
+const SIZES = {
+  ...Object.fromEntries(
+    ["vocabulary", "layers", "channels", "hidden", "positions"].map((name) => [name, isPair]),
+  ),
+  mixing_heads: (value, { channels }) =>
+    isPair(value) && value.every((heads, side) => channels[side] % heads === 0),
+  heads: (value, { channels }) => isSize(value) && channels[1] % value === 0,
+  search: (value) => isSize(value?.beam) && isSize(value.max_len_b),
+};
 
 /**
  * @param {URL} folder
@@ -31,6 +43,8 @@ export async function readConfig(folder) {
   if (!RULES.includes(config.rule)) {
     throw new Error(`${url.pathname} has another rule of text: build the page again`);
   }
+  const wrong = Object.keys(SIZES).find((name) => !SIZES[name](config[name], config));
+  if (wrong) throw new Error(`${url.pathname}: '${wrong}' is missing or wrong`);
   return config;
 }
 
@@ -52,35 +66,6 @@ export async function readChecked(folder, config, name, onBytes) {
     );
   }
   return data;
-}
-
-/** The arrays of a safetensors file by name: shape and values, those of 16 bits as 32. */
-export function readArrays(file) {
-  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-  const begin = 8 + Number(view.getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(file.subarray(8, begin)));
-  delete header.__metadata__;
-  const types = {
-    I8: (data) => new Int8Array(data),
-    F32: (data) => new Float32Array(data),
-    F16: (data) => widened(new Uint16Array(data)),
-  };
-  const entries = Object.entries(header).map(([name, { dtype, shape, data_offsets }]) => {
-    const [start, end] = data_offsets.map((offset) => begin + offset);
-    return [name, { shape, values: types[dtype](file.buffer.slice(start, end)) }];
-  });
-  return Object.fromEntries(entries);
-}
-
-/** Floating-point numbers of 16 bits, none of which is infinite, as 32. */
-function widened(halves) {
-  const found = new Float32Array(halves.length);
-  for (let i = 0; i < halves.length; i++) {
-    const fraction = halves[i] & 1023, exponent = (halves[i] >> 10) & 31;
-    const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
-    found[i] = halves[i] & 0x8000 ? -size : size;
-  }
-  return found;
 }
 
 /** A response of the server; an error in one line if it has no such file. */

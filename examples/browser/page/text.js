@@ -1,8 +1,9 @@
 // Lines of text. White space and regular expressions are those of Python, as in the runtime.
 
-const WHITE_SPACE =
+export const WHITE_SPACE =
   "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 const RUNS = new RegExp(`[${WHITE_SPACE}]+`, "u");
+const ENDS = new RegExp(`^[${WHITE_SPACE}]+|[${WHITE_SPACE}]+$`, "gu");
 const CONTROL = /[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]/gu; // that are not white space
 export const SPACE = "\u2581"; // begins a word
 
@@ -43,8 +44,9 @@ export function punctuation(rules, language) {
     replacement.replaceAll("$", "$$$$").replace(/\\g<(\d+)>/gu, "$$$1"),
   ]);
   return (text) => {
-    const shown = oneLine([...text].map((one, at, all) => visible(all[at - 1], one)).join(""));
-    return oneLine(made.reduce((line, [pattern, by]) => line.replace(pattern, by), shown));
+    const shown = [...text].map((one, at, all) => visible(all[at - 1], one)).join("");
+    const stripped = shown.replace(ENDS, "");
+    return oneLine(made.reduce((line, [pattern, by]) => line.replace(pattern, by), stripped));
   };
 }
 

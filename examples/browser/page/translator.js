@@ -1,7 +1,9 @@
 // Text in, translations out: an exported model in the engine.
 
-import { Engine, engineName } from "./engine.js";
-import { FILES, read, readArrays, readChecked, readConfig } from "./folder.js";
+import { readArrays } from "./arrays.js";
+import { Engine } from "./engine.js";
+import { FILES, read, readChecked, readConfig } from "./folder.js";
+import { join, split } from "./sentences.js";
 import { Subwords, decode } from "./subwords.js";
 import { oneLine, punctuation } from "./text.js";
 
@@ -18,9 +20,8 @@ export async function load(folder, onProgress) {
   const config = await readConfig(folder);
   const report = (name) => (bytes, total) => onProgress({ name, bytes, total });
   const beside = (name) => read(new URL(name, import.meta.url), report(name));
-  const [program, rules, weights, spm, ...dictionaries] = await Promise.all([
-    beside(engineName()),
-    beside("punctuation.json"),
+  const [program, rules, table, weights, spm, ...dictionaries] = await Promise.all([
+    ...["engine.wasm", "punctuation.json", "arrays.txt"].map(beside),
     ...FILES.map((name) => readChecked(folder, config, name, report(name))),
   ]);
   try {
@@ -28,7 +29,7 @@ export async function load(folder, onProgress) {
     if (tokens.some((of, side) => of.length !== config.vocabulary[side])) {
       throw new Error("source.txt or target.txt do not fit config.json: export it again");
     }
-    const engine = new Engine(program, config, readArrays(weights), tokens);
+    const engine = new Engine(program, config, readArrays(weights, config, readText(table)), tokens);
     const moses = punctuation(JSON.parse(readText(rules)), config.languages[0]);
     const normalise = config.normalise ? moses : (line) => line;
     return new Translator(config, engine, normalise, new Subwords(spm, config.rule), tokens);
@@ -55,20 +56,15 @@ class Translator {
   translate(line) {
     if (/\p{Surrogate}/u.test(line)) throw new Error("half a character: this is no text");
     if (line.length > MOST_CHARACTERS) {
-      throw new Error(`${line.length} characters: break the line into sentences`);
+      throw new Error(`${line.length} characters: break the line into paragraphs`);
     }
-    const source = this.subwords.encode(this.normalise(line));
-    const most = this.config.positions[0] - 1;
-    if (source.length > most) {
-      throw new Error(
-        `${source.length} tokens, but the model takes ${most}: break the line into sentences`,
-      );
-    }
-    if (!source.length) return "";
-    const tokens = this.engine.search([
-      ...source.map((piece) => this.numbers.get(piece) ?? UNKNOWN),
-      EOS,
-    ]);
-    return decode(tokens.filter((token) => token !== BOS).map((token) => this.target[token]));
+    const encode = (text) => this.subwords.encode(this.normalise(text));
+    return join(split(line, encode, this.config.positions[0] - 1).map((part) => this.search(part)));
+  }
+
+  search(pieces) {
+    const source = pieces.map((piece) => this.numbers.get(piece) ?? UNKNOWN);
+    const tokens = this.engine.search([...source, EOS]).filter((token) => token !== BOS);
+    return decode(tokens.map((token) => this.target[token]));
   }
 }
