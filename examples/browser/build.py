@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.files import whole_folder
+from resmlp_mt_runtime import UserError
+from resmlp_mt_runtime.files import whole_folder
 from resmlp_mt_runtime.folder import CONFIG, FILES, read_export
 
 HERE = Path(__file__).resolve().parent
