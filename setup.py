@@ -73,7 +73,6 @@ setup(
         "safetensors>=0.5,<1",
         "sentencepiece>=0.2.3",  # a model file could crash it before: CVE-2026-1260
         "torch>=2.10,<3",  # its weights-only loader was unsafe before: CVE-2026-24747
-        "tqdm>=4.66.3,<5",
     ],
     entry_points={"console_scripts": ["resmlp-mt = resmlp_mt.cli.main:main"]},
     extras_require={

@@ -72,6 +72,4 @@ def engine_of(args: argparse.Namespace) -> tuple:
 
 
 def run(args: argparse.Namespace) -> None:
-    from resmlp_mt.progress import Progress
-
-    command.run(args, *engine_of(args), progress=Progress)
+    command.run(args, *engine_of(args))

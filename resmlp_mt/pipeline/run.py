@@ -24,10 +24,9 @@ from resmlp_mt.pipeline.train.command import TrainingOptions
 from resmlp_mt.pipeline.train.training import Training
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.progress import Progress
 from resmlp_mt_runtime.driver import translate
 from resmlp_mt_runtime.files import read_json, record_source, source_of, write_json
-from resmlp_mt_runtime.lines import Source, read_text, sha256_of, without_region
+from resmlp_mt_runtime.lines import read_text, sha256_of, without_region
 
 
 @dataclass
@@ -152,7 +151,7 @@ class Run:
 
     def _translate(self, split: str, lenpen: float, name: str) -> list[str]:
         """Translations of a split; those made from the same model, text and options are kept."""
-        output, source = self._translation(name), Source(self._text(split, self.source_lang))
+        output, source = self._translation(name), self._text(split, self.source_lang)
         title = f"    {self.names[split]}"
         say(f"{title}, length penalty {lenpen:g}")
         options = SearchOptions(
@@ -164,18 +163,12 @@ class Run:
             threads=self.training.threads,
             user_dir=self.training.user_dir,
         )
-        made_from = options.source()
-        if source_of(output) != {"text": source.digest, **made_from}:
+        made_from = {"source": sha256_of(source), **options.source()}
+        recorded = source_of(output) or {}
+        if any(recorded.get(key) != value for key, value in made_from.items()):
             output.unlink(missing_ok=True)
-        translate(
-            partial(Translator, options),
-            source,
-            output,
-            resume=True,
-            title=title,
-            made_from=made_from,
-            progress=Progress,
-        )
+        load = partial(Translator, options)
+        translate(load, source, output, resume=True, title=title, made_from=made_from)
         return read_text(output)
 
     def _write_scores(self, lenpen: float, bleu: dict[str, float]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from resmlp_mt_runtime.arguments import FILE, LENPEN, WHOLE, Parser, count, number
 from resmlp_mt_runtime.errors import say
-from resmlp_mt_runtime.lines import Source, sha256_of
+from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.terminal import RESUMED, run_main
 
 # options that say where and how, not what
@@ -49,22 +49,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--engine", choices=("native", "numpy"), help=help)
 
 
-def run(args: argparse.Namespace, load: Callable, made_from: dict, **progress) -> None:
+def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
     """Translate as :func:`add_arguments` says, by what *load* gives."""
     from resmlp_mt_runtime.driver import translate  # takes a while, and --help needs none
 
-    to_file = str(args.output) != "-"
     lines = translate(
         load,
-        Source(args.input),
+        args.input,
         args.output,
         args.nbest,
         args.resume,
         scores=args.scores,
-        made_from={**made_from, "scores": args.scores} if to_file else None,
-        **progress,
+        made_from={**made_from, "scores": args.scores},
     )
-    if to_file:
+    if str(args.output) != "-":
         say(f"{args.output}: {lines} lines")
 
 

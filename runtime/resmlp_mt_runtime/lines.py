@@ -13,7 +13,6 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -128,35 +127,6 @@ def read_text(path: Path) -> list[str]:
     if not lines:
         raise UserError(f"{name_of(path)}: empty file: give one sentence per line")
     return lines
-
-
-class Source:
-    """A text that is read: a file, plain or gzip, or a stream.
-
-    Attributes:
-        name: what messages call it.
-        is_file: whether it can be read twice.
-    """
-
-    def __init__(self, path: Path):
-        self.path, self.name = Path(path), name_of(path)
-        self.is_file = str(path) != STDIN and existing(path).is_file()
-
-    @cached_property
-    def digest(self) -> str | None:
-        """SHA-256 of a file."""
-        return sha256_of(existing(self.path)) if self.is_file else None
-
-    @cached_property
-    def size(self) -> int | None:
-        """Characters of a file with its line ends. Raises a UserError for a bad line."""
-        if not self.is_file:
-            return None
-        return sum(len(line) + 1 for line in read_lines(self.path))
-
-    def lines(self) -> Iterator[str | None]:
-        """As :func:`arriving_lines`."""
-        return arriving_lines(self.path)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

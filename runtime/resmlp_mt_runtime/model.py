@@ -12,11 +12,10 @@ from resmlp_mt_runtime.native import NativeEngine, load_library
 from resmlp_mt_runtime.normalise import normaliser
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
 from resmlp_mt_runtime.pieces import SPACE, Subwords, one_line, without_bytes
-from resmlp_mt_runtime.sentences import Hypothesis, join_parts, split
+from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
 
 Pieces = Sequence[str]
 CHUNK = 512  # lines that are sorted by length together
-OTHER = "export another checkpoint, or without --float16 and --int8"
 # of translations, by their names in fairseq: the least value, whole or not, and the highest
 OPTIONS: dict[str, tuple[float, float]] = {
     "beam": (1, 1000),
@@ -99,21 +98,16 @@ class Model:
         translated in parts. Each begins with its prefix, if there are *prefixes*. Options as of
         :meth:`translations`."""
         begin = (self._subwords.encode(self._normalise[1](prefix)) for prefix in prefixes)
-        number, starts = 0, chain(begin, repeat([]))
+        first, starts = 1, chain(begin, repeat([]))
         lines = iter(lines)
         while chunk := [split(x, self.pieces, self.limit)[0] for x in islice(lines, CHUNK)]:
-            found: dict[int, list[Hypothesis]] = {}
-            first = zip(chunk, starts)
-            begins = [start if i == 0 else [] for parts, start in first for i in range(len(parts))]
-            for batch in self.translations(list(chain(*chunk)), begins, **search):
-                found.update(batch)
-            each = iter(range(len(begins)))
-            for parts in chunk:
-                number += 1
-                of_line = [found[i] for i in islice(each, len(parts))]
-                if not all(of_line):
-                    raise UserError(f"line {number}: its scores are NaN or infinite: {OTHER}")
-                yield join_parts(of_line)
+            of_lines = zip(chunk, starts)
+            search["prefixes"] = [
+                [] if i else start for parts, start in of_lines for i in range(len(parts))
+            ]
+            for _, translations in translate_parts(self, chunk, "input", first, **search):
+                yield from translations
+            first += len(chunk)
 
     def translations(
         self, sources: Sequence[Pieces], prefixes: Sequence[Pieces] | None = None, **search

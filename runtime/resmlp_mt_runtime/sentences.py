@@ -1,11 +1,13 @@
-"""Lines of several sentences: where they end, parts that a model translates well, joined again."""
+"""Lines of several sentences: parts that a model translates well, translated and joined again."""
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import accumulate, chain, zip_longest
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import SPACE
 
 # Pieces of a part. A model loses the ends of longer lines: of 240 sentences in lines of some 77
@@ -117,7 +119,50 @@ class Hypothesis(NamedTuple):
     pieces: Sequence[str] = ()
 
 
-def join_parts(parts: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:
+class Engine(Protocol):
+    """A model: translates sources of at most *limit* pieces.
+
+    ``translations`` yields the n best of each source by its index, batch by batch; an empty list
+    means that the scores are not finite.
+    """
+
+    limit: int
+
+    def pieces(self, line: str) -> list[str]: ...
+    def knows(self, piece: str) -> bool: ...
+    @property
+    def translations(self) -> Callable[..., Iterator[dict[int, list[Hypothesis]]]]: ...
+
+
+def translate_parts(
+    engine: Engine, lines: Sequence[list[list[str]]], name: str, first: int, **search
+) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
+    """The n best translations of *lines*, which are given as their parts: as many lines at a time
+    as are complete, and how many tokens were translated for them. Raises a UserError that names the
+    text and the line, of which the *first* has that number, if scores are not finite."""
+    sources = [part for parts in lines for part in parts]
+    ends = list(accumulate(map(len, lines), initial=0))
+    found: dict[int, list[Hypothesis]] = {}
+    written = 0
+    for batch in chain([{}], engine.translations(sources, **search)):  # {}: blank lines come first
+        if lost := [i for i, nbest in batch.items() if not nbest]:
+            raise UserError(
+                f"{name}, line {first + bisect(ends, min(lost)) - 1}: no translation, because the "
+                "scores of the model are NaN or infinite there: take float32 (without --fp16, "
+                "--float16, --int8), or another checkpoint"
+            )
+        found.update(batch)
+        joined = []
+        while written < len(lines) and all(
+            i in found for i in range(ends[written], ends[written + 1])
+        ):
+            nbests = [found.pop(i) for i in range(ends[written], ends[written + 1])]
+            joined.append(_join_nbest(nbests))
+            written += 1
+        yield sum(len(sources[i]) for i in batch), joined
+
+
+def _join_nbest(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
     """The n-th translations of the parts of a line, for each n that any part has: their texts,
     their mean score, and all their pieces."""
     nths = ([one for one in nth if one is not None] for nth in zip_longest(*parts))

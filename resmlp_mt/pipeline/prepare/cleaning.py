@@ -12,7 +12,7 @@ from pathlib import Path
 
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import in_processes
-from resmlp_mt.progress import Progress
+from resmlp_mt_runtime.progress import Progress
 
 PIECE = 16  # characters of the longest piece that SentencePiece makes
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what programs write for bytes that they cannot decode

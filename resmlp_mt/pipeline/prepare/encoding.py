@@ -17,9 +17,9 @@ from fairseq.data import Dictionary, indexed_dataset
 from resmlp_mt.errors import OptionError, say
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import in_processes
-from resmlp_mt.progress import Progress
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt_runtime.progress import Progress
 
 SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from
 BUFFER = 1 << 22  # bytes of token numbers that are read at a time

@@ -4,7 +4,7 @@ import json
 import re
 from contextlib import suppress
 
-from resmlp_mt.progress import Progress
+from resmlp_mt_runtime.progress import Progress
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")
@@ -36,8 +36,6 @@ class TrainingProgress(Progress):
     """Counts the updates in a log. The model's size, validations, warnings, a resume and an early
     end get lines."""
 
-    n: int  # tqdm's: how many are done
-
     def __init__(self, updates: int, size: str = ""):
         super().__init__("    train", updates, "updates")
         self.size = size  # of the model, before its parameters
@@ -53,7 +51,7 @@ class TrainingProgress(Progress):
         with suppress(KeyError):  # an incomplete record
             if kind == "train_inner":
                 note = f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
-                self.set_postfix_str(note, refresh=False)
+                self.note = f", {note}"
                 self._advance(int(values["num_updates"]))
             elif kind == "valid":
                 update = int(values["valid_num_updates"])
@@ -72,7 +70,6 @@ class TrainingProgress(Progress):
 
     def _advance(self, update: int) -> None:
         if not self.n:  # the first record, perhaps of a resumed training: start the clock
-            self.n = self.initial = self.last_print_n = update
-            self.start_t = self.last_print_t = self._time()
+            self.start(update)
         else:
             self.update(update - self.n)

@@ -4,7 +4,7 @@ import gzip
 import io
 import os
 from collections import ChainMap
-from contextlib import nullcontext, redirect_stderr
+from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -21,11 +21,10 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import TEXT
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator, by_length
-from resmlp_mt.progress import Progress
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt_runtime import driver
 from resmlp_mt_runtime.files import record_source, source_of
-from resmlp_mt_runtime.lines import Source
+from resmlp_mt_runtime.progress import Progress
 from resmlp_mt_runtime.sentences import Hypothesis, split
 
 SHORT = ("--max-len-b", 20)
@@ -154,10 +153,6 @@ class Engine:
         return [" ".join(text.split()) for text in texts]
 
 
-def translate_file(load, source, output, nbest=1, resume=False, **options):
-    return driver.translate(load, Source(source), output, nbest, resume, **options)
-
-
 WORDS = st.text("abx.\u3000😀", min_size=1, max_size=3)
 LINES = st.lists(st.lists(WORDS, max_size=15).map(" ".join), max_size=12)
 
@@ -184,12 +179,12 @@ def files(tmp_path_factory):
 def test_every_line_has_its_lines_and_resumes_at_any_byte(small_chunks, files, text, nbest, cut):
     source, output = files(text)
     engine = Engine(nbest=nbest)
-    assert translate_file(lambda: engine, source, output, nbest) == len(text)
+    assert driver.translate(lambda: engine, source, output, nbest) == len(text)
     whole = output.read_bytes()
     expected = [t for line in text for t in engine.expected(line, nbest)]
     assert whole.decode().split("\n") == [*expected, ""]
     output.write_bytes(whole[: int(cut * len(whole))])
-    translate_file(lambda: engine, source, output, nbest, resume=True)
+    driver.translate(lambda: engine, source, output, nbest, resume=True)
     assert output.read_bytes() == whole
 
 
@@ -198,7 +193,7 @@ def test_what_may_be_lost_is_named(small_chunks, files, text):
     """Sentences in parts, translations that were cut, unknown characters."""
     source, output = files(text)
     with redirect_stderr(io.StringIO()) as err:
-        translate_file(Engine, source, output)
+        driver.translate(Engine, source, output)
     said = err.getvalue()
     parts = [split(line, Engine().pieces, Engine().limit) for line in text]
     long = [n for n, (_, is_long) in enumerate(parts, 1) if is_long]
@@ -216,7 +211,7 @@ def test_a_line_of_several_sentences_is_translated_in_parts(files):
     """Without a warning, as nothing is lost."""
     source, output = files(["A b c. D e? F g! H i", "a b", "A b c. D e?"])
     with redirect_stderr(io.StringIO()) as err:
-        translate_file(lambda: Engine(nbest=1), source, output)
+        driver.translate(lambda: Engine(nbest=1), source, output)
     assert output.read_text() == "e? D c. b A i H g! F\nb a\ne? D c. b A\n"
     assert "cut" in err.getvalue() and "more than" not in err.getvalue()
 
@@ -225,6 +220,7 @@ def test_progress_is_counted_in_tokens(small_chunks, files):
     """Without those that were translated before. Of those to come, it takes as many per character
     as in what was read: after a chunk of five lines, 7 tokens in 15 of 22 characters."""
     source, output = files(["a b", "", "c", "d e f", "g", "h i", "k", "long"])
+    driver.translate(Engine, source, output)
     output.write_text("b a\n")
     counted = []
 
@@ -233,65 +229,83 @@ def test_progress_is_counted_in_tokens(small_chunks, files):
             super().update(n)
             counted.append((self.n, self.total))
 
-    translate_file(Engine, source, output, resume=True, progress=Noted)
+    with mock.patch.object(driver, "Progress", Noted):
+        driver.translate(Engine, source, output, resume=True)
     of_a_chunk = [(done, 10) for done in (0, 3, 5, 6, 7)]
     assert counted == [*of_a_chunk, (7, 9), (8, 9), (9, 9)]
 
 
 def test_resume_leaves_a_whole_output_alone_and_loads_no_model(files):
     source, output = files(["a b", "c"])
+    driver.translate(Engine, source, output)
     output.write_bytes(b"1\n2\n")
-    translate_file(None, source, output, resume=True)
+    driver.translate(None, source, output, resume=True)
     assert output.read_bytes() == b"1\n2\n"
-    output.write_bytes(b"1\n2\n3\n")
-    with pytest.raises(UserError, match="--resume: .*out has more lines than"):
-        translate_file(None, source, output, resume=True)
 
 
-def test_resume_refuses_an_output_that_was_made_from_something_else(files):
-    source, output = files(["a b", "c d"])
-    translate = partial(translate_file, Engine, source, output, resume=True)
-    for text, beam, refusal in (("d", 1, ""), ("d", 1, ""), ("d", 2, "beam"), ("e", 1, "text")):
-        source.write_text(f"a b\nc {text}\n")
-        with pytest.raises(UserError, match=f"this {refusal}") if refusal else nullcontext():
-            translate(made_from={"beam": beam})
-        assert output.read_text() == "b a\nd c\n"
-
-
-def test_resume_from_a_stream_mixes_no_two_texts(tmp_path, files):
-    """What was translated is compared while it is skipped; a file may stand for the stream."""
-    (first, output), made_from = files(["a b", "c d", "e f", "g h"]), {"beam": 1}
-
-    def stream(text, **options):
-        asks, question = os.pipe()
-        os.write(question, text.encode())
-        os.close(question)
-        translate_file(Engine, Path(f"/dev/fd/{asks}"), output, made_from=made_from, **options)
+def stream(text, output, **options):
+    """Translate from a pipe."""
+    asks, question = os.pipe()
+    os.write(question, text.encode())
+    os.close(question)
+    try:
+        driver.translate(Engine, Path(f"/dev/fd/{asks}"), output, **options)
+    finally:
         os.close(asks)
 
-    whole = "b a\nd c\nf e\nh g\n"
-    stream("a b\nc d\n")
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_resume_mixes_no_two_texts(files, piped):
+    """What was translated is compared with the text, and with the model and options."""
+    source, output = files([])
+
+    def translate(text, beam=1, **options):
+        options |= {"made_from": {"beam": beam}, "resume": True}
+        if piped:
+            return stream(text, output, **options)
+        source.write_text(text)
+        return driver.translate(Engine, source, output, **options)
+
+    whole, first = "b a\nd c\nf e\nh g\n", "a b\nc d\n"
+    translate(first)
     recorded = source_of(output)
     assert output.read_text() == whole[:8] and recorded["text"][0] == 2
-    with pytest.raises(UserError, match="out is not known to be made from this text"):
-        stream("a b\nc x\ne f\n", resume=True)
-    with pytest.raises(UserError, match="out has more lines than"):
-        stream("a b\n", resume=True)
-    assert output.read_text() == whole[:8] and source_of(output) == recorded
+    for text, beam, refusal in (
+        ("a b\nc x\ne f\n", 1, "out is not known to be made from this text"),
+        ("a b\n", 1, "out is of a text with more lines than"),
+        (first, 2, "out is not known to be made from this beam"),
+    ):
+        with pytest.raises(UserError, match=f"--resume: .*{refusal}"):
+            translate(text, beam)
+        assert output.read_text() == whole[:8] and source_of(output) == recorded
     output.write_text(whole[:8] + "not recorded\nf")
-    stream("a b\nc d\ne f\n", resume=True)
+    translate("a b\nc d\ne f\n")
     assert output.read_text() == whole[:12] and source_of(output)["text"][0] == 3
-    translate_file(Engine, first, output, resume=True, made_from=made_from)
-    assert output.read_text() == whole
     output.write_text(whole[:4])  # less than what was recorded
     with pytest.raises(UserError, match="out is not known to be made from this text"):
-        stream("a b\nc d\n", resume=True)
-    translate_file(Engine, first, output, made_from=made_from)
-    with pytest.raises(UserError, match="out is not known to be made from this text"):
-        stream("a b\nc d\n", resume=True)
-    record_source(output, {**made_from, "text": ["two", 2]})
-    with pytest.raises(UserError, match="out is not as it was written"):
-        stream("a b\nc d\n", resume=True)
+        translate("a b\nc d\ne x\n")
+    assert output.read_text() == whole[:4]
+    translate("a b\nc d\ne f\ng h\n")
+    assert output.read_text() == whole and source_of(output)["text"][0] == 4
+    for text, refusal in (
+        *((count, "out is not as it was written") for count in (["2", ""], [-1, ""], [2.0, ""])),
+        ("a digest", "not known to be made from this text"),
+    ):
+        record_source(output, {"beam": 1, "text": text})
+        with pytest.raises(UserError, match=refusal):
+            translate(first)
+
+
+def test_a_file_continues_a_stream_and_new_work_forgets_the_old(files):
+    source, output = files(["a b", "c d", "e f"])
+    stream("a b\nc d\n", output)
+    driver.translate(Engine, source, output, resume=True)
+    assert output.read_text() == "b a\nd c\nf e\n"
+
+    stopped = mock.patch("resmlp_mt_runtime.output._add", side_effect=KeyboardInterrupt)
+    with stopped, pytest.raises(KeyboardInterrupt):
+        stream("x y\n", output)
+    assert output.read_text() == "y x\n" and source_of(output)["text"][0] == 0
 
 
 def test_every_line_is_written_as_soon_as_those_before_it_are_done(small_chunks, files):
@@ -299,11 +313,12 @@ def test_every_line_is_written_as_soon_as_those_before_it_are_done(small_chunks,
     source, output = files(["", "a b c", "d", "e f", "g", "h"])
     written, engine = [], Engine(nbest=1)
 
-    def write(_, lines, text):
-        written.extend((engine.batches, nbest[0].text if nbest else "") for nbest in lines)
+    def write(out, lines, nbests):
+        written.extend((engine.batches, nbest[0].text if nbest else "") for nbest in nbests)
+        out.done += len(lines)
 
-    with mock.patch.object(driver._Output, "write", write):
-        translate_file(lambda: engine, source, output)
+    with mock.patch.object(driver.Output, "write", write):
+        driver.translate(lambda: engine, source, output)
     assert written == [(0, ""), (1, "c b a"), (3, "d"), (3, "f e"), (4, "g"), (5, "h")]
 
 
@@ -313,7 +328,7 @@ def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path):
 
     def translate():
         os.dup2(answers, 1)
-        translate_file(Engine, Path(f"/dev/fd/{asks}"), Path("-"))
+        driver.translate(Engine, Path(f"/dev/fd/{asks}"), Path("-"))
 
     process = Forked(translate, tmp_path / "log")
     os.close(answers)
@@ -330,7 +345,7 @@ def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path):
 def test_scores_stand_before_a_tab(files):
     """A line in parts has their mean; a line without a translation has none."""
     source, output = files(["a b", "", "c"])
-    translate_file(lambda: Engine(limit=1), source, output, nbest=2, scores=True)
+    driver.translate(lambda: Engine(limit=1), source, output, nbest=2, scores=True)
     assert output.read_text() == "-1.0000\ta b\n\t\n\t\n\t\n-1.0000\tc\n\t\n"
 
 
@@ -393,15 +408,15 @@ def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
 
 def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
     """What was written is there for --resume."""
-    (tmp_path / "in").write_text("a b\n" * 11)
-    translate = partial(translate_file, Engine, tmp_path / "in", tmp_path / "out")
-    monkeypatch.setattr(driver, "CHUNK", 4)
+    (tmp_path / "in").write_text("a b\n" * 111)
+    translate = partial(driver.translate, Engine, tmp_path / "in", tmp_path / "out")
+    monkeypatch.setattr(driver, "CHUNK", 40)
     said = "out could not be written: File too large: --resume"
-    with files_up_to(21), pytest.raises(UserError, match=said):
+    with files_up_to(201), pytest.raises(UserError, match=said):
         translate()
-    assert (tmp_path / "out").read_text() == "b a\n" * 5 + "b"
+    assert (tmp_path / "out").read_text() == "b a\n" * 50 + "b"
     translate(resume=True)
-    assert (tmp_path / "out").read_text() == "b a\n" * 11
+    assert (tmp_path / "out").read_text() == "b a\n" * 111
 
 
 def test_a_second_process_on_one_output_is_refused(files, tmp_path):
@@ -410,15 +425,15 @@ def test_a_second_process_on_one_output_is_refused(files, tmp_path):
 
     def second():
         with pytest.raises(UserError, match=f"another process is writing {output}: wait"):
-            translate_file(Engine, source, output)
+            driver.translate(Engine, source, output)
         with pytest.raises(UserError, match="another process"):
-            translate_file(Engine, source, output, resume=True)
+            driver.translate(Engine, source, output, resume=True)
 
     def load():
         assert Forked(second, tmp_path / "log").wait() == 0, (tmp_path / "log").read_text()
         return Engine()
 
-    translate_file(load, source, output)
+    driver.translate(load, source, output)
     assert output.read_text() == "b a\n"
 
 
@@ -446,7 +461,7 @@ def test_a_line_without_finite_scores_is_named_and_touches_no_other(
     path = f"{overflowing}:{world.checkpoint}" if ensemble else str(overflowing)
     text = tmp_path / "in"
     text.write_text("w01 w02\nw09\nw03\nw19 w04\n")
-    said = "in, line 2 and 1 more: no translation, because the scores of the model are NaN or inf"
+    said = "in, line 2: no translation, because the scores of the model are NaN or infinite there"
     refused(said, *words(text, tmp_path / "out", path=path))
     assert not (tmp_path / "out").exists()
     # one word for the first, three for the second
