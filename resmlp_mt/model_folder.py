@@ -65,14 +65,3 @@ def read_lenpen(folder: Path) -> float:
             f'{path}: "lenpen" is no number from {low} to {high}: delete the file, or copy it again'
         )
     return lenpen
-
-
-def find_beside(folder: Path, data: Path, bpe: str) -> dict:
-    """fairseq's options for what lies beside a model: its subwords and its length penalty."""
-    found: dict[str, Any] = {}
-    if (Path(folder) / SEARCH).is_file():
-        found["lenpen"] = read_lenpen(folder)
-    if bpe == "sentencepiece":
-        models = [str(place / SUBWORDS) for place in (folder, data)]
-        found["sentencepiece_model"] = next(filter(os.path.isfile, models), None)
-    return {name: value for name, value in found.items() if value is not None}

@@ -20,8 +20,10 @@ MOST, DEEPEST = 100_000, 20  # values of all options, and how deeply they are ne
 def check_options(state: dict, path: str | Path) -> None:
     """Refuse a checkpoint whose options are more than numbers, booleans, None, strings, and lists
     and dicts of these."""
-    options: list[tuple] = [(name, state.get(name), 0) for name in ("args", "cfg")]
-    for name, value, depth in options:  # it grows
+    seen, options = 0, [(name, state.get(name), 0) for name in ("args", "cfg")]
+    while options:
+        name, value, depth = options.pop()
+        seen += 1
         if isinstance(value, argparse.Namespace):
             value = vars(value)
         inner: list[tuple] = []
@@ -35,7 +37,7 @@ def check_options(state: dict, path: str | Path) -> None:
             raise UserError(f"{path}: its option {name}, {value!r:.60}, stands for another value")
         if type(name) not in (str, int):
             raise UserError(f"{path}: the name of an option is not text: {type(name).__name__}")
-        if depth > DEEPEST or len(options) + len(inner) > MOST:
+        if depth > DEEPEST or seen + len(options) + len(inner) > MOST:
             raise UserError(f"{path}: its option {name} is nested too deeply or too long")
         options += [(key, each, depth + 1) for key, each in inner]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from fairseq import hub_utils
 from omegaconf import OmegaConf
 
+from resmlp_mt import model_folder
 from resmlp_mt.errors import UserError
-from resmlp_mt.model_folder import check_dictionaries, check_name, find_beside
+from resmlp_mt.model_folder import SEARCH, SUBWORDS
 
 # kinds of bpe and tokenizer that read files of this machine alone; others fetch what they need
 LOCAL = (None, "sentencepiece", "subword_nmt", "fastbpe", "byte_bpe", "bytes", "characters")
@@ -60,8 +61,12 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
                 "checkpoint_file"
             )
     data = folder / data_name if data_name.startswith(".") else Path(data_name)
-    check_name(data)
-    options = {**find_beside(folder, data, options.get("bpe", "sentencepiece")), **options}
+    model_folder.check_name(data)
+    if (folder / SEARCH).is_file():
+        options.setdefault("lenpen", model_folder.read_lenpen(folder))
+    models = [place / SUBWORDS for place in (folder, data) if (place / SUBWORDS).is_file()]
+    if models and options.get("bpe", "sentencepiece") == "sentencepiece":
+        options.setdefault("sentencepiece_model", str(models[0]))
     if "sentencepiece_model" in options:
         options.setdefault("bpe", "sentencepiece")
     loaded = hub_utils.from_pretrained(str(folder), checkpoint_file, data_name, **options)
@@ -70,7 +75,7 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     hub = Hub(loaded["args"], loaded["task"], loaded["models"])
     languages = (hub.task.cfg.source_lang, hub.task.cfg.target_lang)
     for name in names:
-        check_dictionaries(folder / name, data, languages)
+        model_folder.check_dictionaries(folder / name, data, languages)
     return hub
 
 

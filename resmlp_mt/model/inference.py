@@ -8,6 +8,7 @@ parameters stay those of the state dict. Folded weights are computed in float64.
 from collections.abc import Iterable
 from copy import copy, deepcopy
 from functools import singledispatch
+from itertools import chain
 from operator import is_
 
 import torch
@@ -46,8 +47,10 @@ class FoldedLayers:
         unfolded = self._layers.training or torch.is_grad_enabled()
         if unfolded or torch.compiler.is_compiling():
             return self._layers
-        sources: list[Tensor] = []
-        hooked = [_collect(layer, sources) for layer in self._layers]
+        modules = [list(layer.modules()) for layer in self._layers]
+        hooked = [any(m._forward_hooks or m._forward_pre_hooks for m in each) for each in modules]
+        tensors = (kind.values() for m in chain(*modules) for kind in (m._parameters, m._buffers))
+        sources = [t for t in chain(*tensors) if t is not None]
         # tensors made in inference mode have no version
         versions = [0 if t.is_inference() else t._version for t in sources]
         state = hooked, versions, [t.data_ptr() for t in sources]
@@ -67,17 +70,6 @@ class FoldedLayers:
         if self._pack:
             for layer in self._folded:
                 pack_(layer)
-
-
-def _collect(module: nn.Module, tensors: list[Tensor]) -> bool:
-    """Add the parameters and buffers of *module* to *tensors*; returns whether it has a hook."""
-    own = *module._parameters.values(), *module._buffers.values()
-    tensors += [t for t in own if t is not None]
-    hooked = bool(module._forward_hooks or module._forward_pre_hooks)
-    for child in module._modules.values():
-        if child is not None and _collect(child, tensors):
-            hooked = True
-    return hooked
 
 
 def fold_layer(layer: nn.Module) -> nn.Module:

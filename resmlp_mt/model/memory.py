@@ -72,6 +72,9 @@ class Bags(NamedTuple):
 class BeamHistory:
     """The inputs of every token mixing so far, for R hypotheses.
 
+    A mixing may store several tensors in a step, always in the same order: each call continues what
+    the same call of the step before stored.
+
     Attributes:
         length: positions so far, the newest included.
         beam: hypotheses per sentence, which are neighbours; 1 if unknown.
@@ -83,6 +86,7 @@ class BeamHistory:
         self.length = 0
         self.beam = 1
         self.index = torch.zeros(0, 0, dtype=torch.long)
+        self._layer = self._calls = 0  # of the mixing that is running
         self._matrices: dict[Key, tuple[Tensor, ...]] = {}  # rows of A, H x room each
         self._rows = 1  # written so far, row 0 included
         self._capacity = 0  # rows of each buffer
@@ -95,11 +99,6 @@ class BeamHistory:
     def position(self) -> int:
         """The newest position, counted from 0."""
         return self.length - 1
-
-    @property
-    def room(self) -> int:
-        """How many positions there is room for."""
-        return self.index.size(1)
 
     @property
     def launch_bound(self) -> bool:
@@ -133,15 +132,18 @@ class BeamHistory:
         if self.length:
             self.index = self.index.index_select(0, new_order)
 
-    def of_layer(self, layer: int) -> "LayerHistory":
-        """What the mixing of a layer is given, anew at each step."""
-        return LayerHistory(self, layer)
+    def of_layer(self, layer: int) -> "BeamHistory":
+        """This history, for the mixing of a layer that begins a step."""
+        self._layer, self._calls = layer, 0
+        return self
 
-    def weighted_sum(self, key: Key, x: Tensor, matrix: Matrix) -> Tensor:
-        """See :meth:`LayerHistory.weighted_sum`."""
+    def weighted_sum(self, x: Tensor, matrix: Matrix) -> Tensor:
+        """Store the newest inputs, R x C. Returns the newest row of ``A x``, R x C, for each of R
+        hypotheses. ``matrix(n)`` is A for n positions, H x n x n and triangular."""
+        key, past = self._write(x)
         if key not in self._matrices:
-            self._matrices[key] = matrix(self.room).unbind(1)
-        row, past = self._matrices[key][self.position], self._write(key, x)
+            self._matrices[key] = matrix(self.index.size(1)).unbind(1)
+        row = self._matrices[key][self.position]
         if self._bags is None:
             self._bags = self._collect()
         y, *shared = (self._sum(past, row, bags) for bags in self._bags)
@@ -149,21 +151,24 @@ class BeamHistory:
             y.view(-1, self.beam, y.size(1)).add_(sums.unsqueeze(1))
         return y
 
-    def recent(self, key: Key, x: Tensor, count: int) -> Tensor:
-        """See :meth:`LayerHistory.recent`."""
-        past = self._write(key, x)
+    def recent(self, x: Tensor, count: int) -> Tensor:
+        """Store the newest inputs, R x C. Returns the last *count* of each hypothesis,
+        R x count x C, the oldest first, zero before the first position."""
+        _, past = self._write(x)
         rows = self.index[:, max(0, self.length - count) : self.length]
         rows = F.pad(rows, (count - rows.size(1), 0))
         return past.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
 
-    def _write(self, key: Key, x: Tensor) -> Tensor:
-        """Store R x C; returns the buffer of *key*, which :attr:`index` points into."""
+    def _write(self, x: Tensor) -> tuple[Key, Tensor]:
+        """Store R x C; returns its key and buffer, which :attr:`index` points into."""
+        self._calls += 1
+        key = self._layer, self._calls
         buffer = self._buffers.get(key)
         if buffer is None:
             buffer = self._buffers[key] = x.new_empty(self._capacity, x.size(1))
             buffer[0] = 0
         buffer[self._rows - len(x) : self._rows] = x
-        return buffer
+        return key, buffer
 
     def _collect(self) -> list[Bags]:
         """One bag per hypothesis; or, where beams share a prefix, one per hypothesis for the rest
@@ -199,33 +204,6 @@ class BeamHistory:
         if heads > 1:
             y = y.view(heads, -1, y.size(1)).transpose(0, 1).reshape(-1, heads * y.size(1))
         return y
-
-
-class LayerHistory:
-    """The past inputs of one layer's mixing. The mixing may store several tensors in a step, always
-    in the same order: each call continues what the same call of the step before stored."""
-
-    def __init__(self, history: BeamHistory, layer: int):
-        self._history, self._layer, self._calls = history, layer, 0
-
-    @property
-    def position(self) -> int:
-        """The newest position, counted from 0."""
-        return self._history.position
-
-    def weighted_sum(self, x: Tensor, matrix: Matrix) -> Tensor:
-        """Store the newest inputs, R x C. Returns the newest row of ``A x``, R x C, for each of R
-        hypotheses. ``matrix(n)`` is A for n positions, H x n x n and triangular."""
-        return self._history.weighted_sum(self._key(), x, matrix)
-
-    def recent(self, x: Tensor, count: int) -> Tensor:
-        """Store the newest inputs, R x C. Returns the last *count* of each hypothesis,
-        R x count x C, the oldest first, zero before the first position."""
-        return self._history.recent(self._key(), x, count)
-
-    def _key(self) -> Key:
-        self._calls += 1
-        return self._layer, self._calls
 
 
 def _select(chosen: Tensor, rows: Tensor) -> Bags:

@@ -3,7 +3,7 @@
 ``mixing(x, padding_mask, history)`` maps states T x B x C to states of the same shape. x is zero
 where *padding_mask*, B x T, is True. No output depends on padding or, if *causal* (in the decoder),
 on a later position. In step-by-step decoding x is the newest position of R hypotheses, R x C, and
-*history*, a :class:`LayerHistory`, has their earlier inputs.
+*history*, a :class:`BeamHistory`, has their earlier inputs.
 
 A kind of your own: docs/options.md.
 """
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import activation_function
-from resmlp_mt.model.memory import LayerHistory
+from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.padding import zero_padding
 
 TOKEN_MIXING: dict[str, type[nn.Module]] = {}
@@ -74,7 +74,7 @@ class TokenMixing(nn.Module):
         return self.weight[:, :length, :width].tril()[:, :, :length]
 
     def forward(
-        self, x: Tensor, padding_mask: Tensor | None = None, history: LayerHistory | None = None
+        self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
     ) -> Tensor:
         """``A x + b``, T x B x C or R x C."""
         y = self.mix(x, padding_mask, history)
@@ -88,7 +88,7 @@ class TokenMixing(nn.Module):
         return by_head.view(x.shape)
 
     def mix(
-        self, x: Tensor, padding_mask: Tensor | None = None, history: LayerHistory | None = None
+        self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
     ) -> Tensor:
         """``A x`` alone; shapes as in :meth:`forward`."""
         if history is not None:
@@ -152,7 +152,7 @@ class GatedTokenMixing(nn.Module):
             nn.init.zeros_(self.output.bias)
 
     def forward(
-        self, x: Tensor, padding_mask: Tensor | None = None, history: LayerHistory | None = None
+        self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
     ) -> Tensor:
         """*history* stores the values W_v x."""
         value, gate = self.value_gate(x).chunk(2, dim=-1)
@@ -182,7 +182,7 @@ class ConvTokenMixing(nn.Module):
             nn.init.zeros_(self.taps.bias)
 
     def forward(
-        self, x: Tensor, padding_mask: Tensor | None = None, history: LayerHistory | None = None
+        self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
     ) -> Tensor:
         if history is not None:
             inputs = history.recent(x, self.kernel_size)

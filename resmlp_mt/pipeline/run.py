@@ -154,15 +154,9 @@ class Run:
         output, source = self._translation(name), self._text(split, self.source_lang)
         title = f"    {self.names[split]}"
         say(f"{title}, length penalty {lenpen:g}")
-        options = SearchOptions(
-            (self.model / "model.pt",),
-            self.model,
-            beam=self.beam,
-            lenpen=lenpen,
-            cpu=self.training.cpu,
-            threads=self.training.threads,
-            user_dir=self.training.user_dir,
-        )
+        same = {name: getattr(self.training, name) for name in ("cpu", "threads", "user_dir")}
+        paths = (self.model / "model.pt",)
+        options = SearchOptions(paths, self.model, beam=self.beam, lenpen=lenpen, **same)
         made_from = {"source": sha256_of(source), **options.source()}
         recorded = source_of(output) or {}
         if any(recorded.get(key) != value for key, value in made_from.items()):

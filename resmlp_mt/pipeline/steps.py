@@ -8,15 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from resmlp_mt.errors import UserError, say
-from resmlp_mt_runtime.files import (
-    as_written,
-    lock,
-    read_own,
-    record_source,
-    source_of,
-    whole_folder,
-    write_json,
-)
+from resmlp_mt_runtime import files
 
 
 class Steps:
@@ -42,7 +34,7 @@ class Steps:
 
     def __enter__(self) -> "Steps":
         with self._held as held:
-            held.enter_context(lock(self.root))
+            held.enter_context(files.lock(self.root))
             self._check()
             self._held = held.pop_all()
         return self
@@ -52,17 +44,17 @@ class Steps:
 
     def _check(self) -> None:
         manifest = self.root / "manifest.json"
-        made_with = read_own(manifest, *self.options)
+        made_with = files.read_own(manifest, *self.options)
         if self._begun():
             if not manifest.exists():
                 raise UserError(
                     f"{self.root} holds folders of something else: choose an empty folder"
                 )
-            with as_written(manifest):
+            with files.as_written(manifest):
                 for name in self.options | made_with:  # in the order of the options
                     self._compare(name, made_with.get(name), self.options.get(name))
         if made_with != self.options:
-            write_json(manifest, self.options)
+            files.write_json(manifest, self.options)
 
     def _compare(self, name: str, old, new) -> None:
         if old == new or name in self.free or (name == self.grows and old < new):
@@ -95,14 +87,14 @@ class Steps:
         """Make ``root/name`` by calling *make* on an empty folder, unless it is there already and,
         if a *source* is given, was made from that."""
         final = self.root / name
-        if final.exists() and (source is None or source_of(final) == source):
+        if final.exists() and (source is None or files.source_of(final) == source):
             self.announce(f"{title}: done before")
             return
         self.announce(title)
         start = time.monotonic()
-        with whole_folder(final) as folder:
+        with files.whole_folder(final) as folder:
             make(folder)
             shutil.rmtree(final, ignore_errors=True)
         if source is not None:
-            record_source(final, source)
+            files.record_source(final, source)
         say(f"{self.indent}    done in {time.monotonic() - start:.0f} s")

@@ -120,16 +120,8 @@ class ResMLPGenerator(SequenceGenerator):
         hooks = list(self.hooks)
         if self.repeat_ngram_blocker is not None:
             hooks.append(partial(rule_out_repeated, self.repeat_ngram_blocker.no_repeat_ngram_size))
-        hypotheses = Hypotheses(
-            sentences,
-            beam,
-            max_len + 1,
-            self.vocab_size,
-            first_token,
-            self.eos,
-            device,
-            bool(hooks),
-        )
+        shape = sentences, beam, max_len + 1, self.vocab_size
+        hypotheses = Hypotheses(*shape, first_token, self.eos, device, bool(hooks))
         self.of_bytes = self.of_bytes.to(device)
         of_source, of_target = self.of_bytes
         lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)  # B x 256

@@ -1,7 +1,7 @@
 """The hypotheses of a beam search, as back pointers that are written once and never moved.
 
-The host reads nothing before the search ends. Then everything comes by one transfer, and the host
-follows the back pointers from the end of each hypothesis to its first token.
+The host reads nothing before the search ends. Then it follows the back pointers from the end of
+each hypothesis to its first token.
 """
 
 from itertools import islice
@@ -95,14 +95,9 @@ class Hypotheses:
         self.first_candidates = (first * (rows * self.vocabulary)).unsqueeze(1)
 
     def fetch(self) -> "Fetched":
-        """The whole search, brought to the host by one transfer."""
+        """The whole search, brought to the host."""
         stored = self._candidates, self._scores, self._normalizers, self._ends
-        stored = [x[: self._steps] for x in stored]
-        parts = [x.reshape(-1).view(torch.uint8) for x in stored]
-        flat = torch.cat(parts).cpu().split([part.numel() for part in parts])
-        pairs = zip(flat, stored, strict=True)
-        on_host = (part.view(x.dtype).view(x.shape) for part, x in pairs)
-        return Fetched(self.vocabulary, self.eos, *on_host)
+        return Fetched(self.vocabulary, self.eos, *(x[: self._steps].cpu() for x in stored))
 
 
 def _best_survivors(ends: Tensor, beam: int) -> Tensor:

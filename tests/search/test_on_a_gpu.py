@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from resmlp_mt.model import memory
 from resmlp_mt.model.inference import fold_
-from resmlp_mt.search import beam_search, candidates, hypotheses
+from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import ResMLPGenerator
 from resmlp_mt.search.hypotheses import Hypotheses
 
@@ -62,16 +62,6 @@ def test_eight_steps_wait_once(kind, monkeypatch):
     monkeypatch.setattr(Hypotheses, "fetch", lambda self: nothing)
     few, many = (waits_of(tokens, kind) for tokens in (12, 20))
     assert (many - few).total() == 1, many - few
-
-
-def test_results_come_by_one_transfer(monkeypatch):
-    found = Hypotheses(64, 4, 7, 50, 2, 2, torch.device("cpu"))
-    transfers = mock.Mock(side_effect=lambda x: x)
-    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: transfers(self))
-    monkeypatch.setattr(hypotheses, "Fetched", lambda *kept: kept)
-    with Waits() as waits:
-        found.fetch()
-    assert transfers.call_count == 1 and not waits.counts.total()
 
 
 def compute(kind, device, dtype=torch.float32, std=0.3):

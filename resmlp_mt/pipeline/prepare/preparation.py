@@ -229,9 +229,7 @@ def _counted(name: str, counts: dict[str, int]) -> str:
 
 
 def _listed(dropped: dict[str, int]) -> str:
-    if not dropped:
-        return ", none dropped"
-    return f", dropped: {_numbered(dropped)}"
+    return f", dropped: {_numbered(dropped)}" if dropped else ", none dropped"
 
 
 def _numbered(counts: dict[str, int]) -> str:

@@ -19,7 +19,6 @@ two of them equal, so BLEU does not change.
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 import sacremoses
 from sacrebleu.metrics import BLEU
@@ -70,7 +69,7 @@ def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False)
             f"--tokenized: not for language {language!r}, where the tokens would not be those of "
             f"papers, but for {' '.join(LANGUAGES)}"
         )
-    moses = _tokenizer(language)
+    moses = sacremoses.MosesTokenizer(language)
     tokenized = [
         moses.tokenize(
             _plain_quotes(line, language),
@@ -92,8 +91,3 @@ def _plain_quotes(line: str, language: str) -> str:
     if language == "de":
         return _PUNCTUATION.replace_unicode_punct(line.translate(_ASCII_QUOTES))
     return line.translate(_APOSTROPHE) if language == "fr" else line
-
-
-@cache
-def _tokenizer(language: str) -> sacremoses.MosesTokenizer:
-    return sacremoses.MosesTokenizer(language)

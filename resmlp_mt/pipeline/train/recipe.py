@@ -65,18 +65,6 @@ class Recipe:
         return options
 
 
-def _is_count(value) -> bool:
-    return type(value) is int and value >= 1  # a bool is an int, too
-
-
-def _are_tables(value) -> bool:
-    return isinstance(value, dict) and all(isinstance(table, dict) for table in value.values())
-
-
-def _are_length_penalties(value) -> bool:
-    return isinstance(value, list) and value != [] and all(map(is_length_penalty, value))
-
-
 def _is_option(name: str, value) -> bool:
     """Whether fairseq-train reads one option, and data: it gives text such as "(0.9, 0.98)" to
     Python, and "--user-dir" anywhere would import a module."""
@@ -107,12 +95,18 @@ def _flat(tables: dict, prefix: str = "options") -> Iterator[tuple[str, str, Val
 
 
 # for each key a test of its value, and what the value must be
-_COUNT = (_is_count, "a whole number, at least 1")
+_COUNT = (lambda value: type(value) is int and value >= 1, "a whole number, at least 1")
 _KEYS = {
     **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),
     "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
-    "lenpen": (_are_length_penalties, "a list of numbers from {} to {}".format(*LENPEN_RANGE)),
-    "options": (_are_tables, "a table for each model"),
+    "lenpen": (
+        lambda value: isinstance(value, list) and value and all(map(is_length_penalty, value)),
+        "a list of numbers from {} to {}".format(*LENPEN_RANGE),
+    ),
+    "options": (
+        lambda value: isinstance(value, dict) and all(type(x) is dict for x in value.values()),
+        "a table for each model",
+    ),
 }
 
 
