@@ -1,5 +1,6 @@
 """Every command of the pages that a user follows is run as it stands. Links and numbers hold."""
 
+import os
 import random
 import re
 from collections.abc import Iterator
@@ -79,9 +80,11 @@ for step in steps():
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=lambda step: step.page.rpartition("/")[2])
-def test_step(step, folder):
-    """One after the other: each finds what those before it have made."""
-    done = shell(step.command, folder)
+def test_step(step, folder, programs, trained_here):
+    """One after the other: each finds what those before it have made. The other pages' programs
+    save their imports."""
+    path = {} if step.page == "README.md" else {"PATH": f"{programs}:{os.environ['PATH']}"}
+    done = shell(step.command, folder, **path)
     assert done.returncode == 0, f"{step.command}\n{done.stdout}\n{done.stderr}"
     noise = "Traceback" if "fairseq-" in step.command else "Traceback|Warning"
     assert not re.search(noise, done.stderr)

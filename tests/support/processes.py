@@ -1,21 +1,30 @@
-"""fairseq's programs in forked processes, which saves the imports: alone, or two over gloo."""
+"""Programs in forked processes, which saves the imports: alone, in a shell, or two over gloo."""
 
 import contextlib
 import faulthandler
+import json
 import logging
 import os
 import re
 import signal
 import socket
 import sys
+import threading
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from multiprocessing.context import ForkProcess
 from pathlib import Path
+from unittest import mock
 
+import pytest
+import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
+
+from resmlp_mt.cli.main import main
 
 
 class Forked(ForkProcess):
@@ -51,19 +60,98 @@ class Forked(ForkProcess):
 
 def forked(program: str, arguments: Sequence, log: Path) -> Forked:
     """What ``fairseq-train`` or another program of fairseq does. What it logs is in *log* too."""
-    module = import_module("fairseq_cli." + program.removeprefix("fairseq-"))
+    return Forked(lambda: run_program(program, arguments), log)
 
-    def run() -> None:
-        # what a fresh process would not have
-        metrics.reset()
-        checkpoint_utils.save_checkpoint.__dict__.clear()
-        root = logging.getLogger()
-        root.handlers[:] = [logging.StreamHandler(sys.stdout)]
-        root.setLevel(logging.INFO)
-        sys.argv = [program, *map(str, arguments)]
-        module.cli_main()
 
-    return Forked(run, log)
+def run_program(name: str, arguments: Sequence) -> None:
+    """In a fork, what the program *name* does; ``python`` runs standard input alone."""
+    # what a fresh process would not have
+    metrics.reset()
+    checkpoint_utils.save_checkpoint.__dict__.clear()
+    root = logging.getLogger()
+    root.handlers[:] = []
+    root.manager.disable = logging.NOTSET
+    sys.argv = [name, *map(str, arguments)]
+    if name == "resmlp-mt":
+        sys.exit(main())
+    if name == "python":
+        return exec(sys.stdin.read(), {"__name__": "__main__"})
+    root.handlers[:] = [logging.StreamHandler(sys.stdout)]
+    root.setLevel(logging.INFO)
+    import_module(f"fairseq_cli.{name.removeprefix('fairseq-')}").cli_main()
+
+
+STUB = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as asked:
+    asked.connect({address!r})
+    given = json.dumps([sys.argv, os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(asked, [len(given).to_bytes(4, "big")], [0, 1, 2])
+    asked.sendall(given)
+    sys.exit(int(asked.recv(9) or 1))
+"""
+FAIRSEQ = ("train", "generate", "interactive", "preprocess")
+
+
+def answer(asked: socket.socket) -> None:
+    """Be the program that a stub asks for, until it ends or the stub is gone."""
+    size, streams, *_ = socket.recv_fds(asked, 4, 3)
+    (name, *words), folder, environment = json.loads(
+        asked.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+    )
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    warnings.showwarning = lambda *what: print(warnings.formatwarning(*what[:4]), file=sys.stderr)
+    gone = lambda: asked.recv(1) or os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+    threading.Thread(target=gone, daemon=True).start()
+    status = 0
+    try:
+        run_program(Path(name).name, words)
+    except BaseException as error:
+        status = getattr(error, "code", 1) or 0
+        if not isinstance(status, int):
+            status = print(status, file=sys.stderr) or 1
+        elif not isinstance(error, SystemExit):
+            traceback.print_exc()
+    sys.stdout.flush()
+    asked.send(str(status).encode())
+    os._exit(0)
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """A folder for PATH of programs that are forks of this process. Each is started as any program
+    is, with its own streams, variables and working folder."""
+    if torch.cuda.is_available():  # which no fork can use
+        yield Path(sys.executable).parent
+        return
+    folder = tmp_path_factory.mktemp("programs")
+    address = str(folder / "socket")
+    for name in ("resmlp-mt", "python", *(f"fairseq-{each}" for each in FAIRSEQ)):
+        (folder / name).write_text(STUB.format(python=sys.executable, address=address))
+        (folder / name).chmod(0o755)
+
+    def serve():
+        while True:
+            asked, _ = server.accept()
+            with asked:
+                ForkProcess(target=answer, args=(asked,)).start()
+
+    with socket.create_server(address, family=socket.AF_UNIX) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def trained_here(programs):
+    """``resmlp-mt train`` and ``run`` start fairseq-train out of *programs*."""
+    name = "resmlp_mt.pipeline.train.command.program"
+    with mock.patch(name, lambda program: str(programs / program)):
+        yield
 
 
 def wait_for_update(process: Forked, update: int) -> None:
