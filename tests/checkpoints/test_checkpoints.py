@@ -95,7 +95,6 @@ def test_tied_embeddings_are_stored_once(tmp_path):
 
 
 def test_the_command(tmp_path):
-    """Files as they are named, or the last ones of a folder by epoch or update."""
     for name in ("1", "2", "3", "_1_10", "_1_20"):
         save(tmp_path / f"checkpoint{name}.pt", len(name))
     out = tmp_path / "out.pt"

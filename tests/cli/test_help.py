@@ -14,44 +14,36 @@ PROGRAM = """
 import contextlib, io, json, sys
 from resmlp_mt.cli.main import main
 
-helps = {}
+helps = []
 for words in json.loads(sys.argv[1]):
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
         main([*words, "--help"])
-    helps[" ".join(words)] = out.getvalue()
-print(json.dumps([helps, sorted(sys.modules)]))
+    helps.append(out.getvalue())
+modules = list(sys.modules)
+status = [main(words.split()) for words in json.loads(sys.argv[2])]
+print(json.dumps([helps, modules, status, list(sys.modules)]))
 """
+# scores, empty and missing files
+COMMANDS = ["translate --input empty --output out", "translate --input gone"]
+COMMANDS += ["translate --input text --output no/out", "translate --input text --path gone.pt"]
+COMMANDS += ["translate --input text --output text", "score -i text --references text"]
 
 
-def python(program, folder, *words):
-    return process("-c", program, *words, cwd=folder, path=ROOT)
-
-
-def test_help_of_each_subcommand_imports_nothing_heavy():
-    commands = [[], *([name] for name in SUBCOMMANDS)]
-    done = python(PROGRAM, ROOT, json.dumps(commands))
-    helps, modules = json.loads(done.stdout)
-    assert "argparse" in modules and not HEAVY & set(modules)
-    for name, text in helps.items():
-        assert text.startswith("usage: resmlp-mt "), name
-    for name in SUBCOMMANDS:
-        assert name in helps[""] and f"  resmlp-mt {name} " in helps[name], name
-
-
-def test_commands_without_a_model_load_neither_pytorch_nor_fairseq(tmp_path):
-    """Scores, empty and missing files."""
+def test_what_needs_no_model_loads_neither_pytorch_nor_fairseq(tmp_path):
+    """The help of each subcommand, and commands that are refused or quick."""
     (tmp_path / "text").write_text("a line of words\n")
-    program = "import json, sys\nfrom resmlp_mt.cli.main import main\n"
-    program += "status = [main(words.split()) for words in json.loads(sys.argv[1])]\n"
-    program += "print(status, *({'torch', 'fairseq'} & set(sys.modules)), file=sys.stderr)"
-    commands = ["score -i text --references text"]
     (tmp_path / "empty").touch()
-    commands.append("translate --input empty --output out")
-    commands += ["translate --input gone", "translate --input text --output no/out"]
-    commands += ["translate --input text --path gone.pt", "translate --input text --output text"]
-    done = python(program, tmp_path, json.dumps(commands))
-    assert done.stderr.splitlines()[-1] == "[0, 0, 1, 1, 1, 1]", done.stderr
+    names = [[], *([name] for name in SUBCOMMANDS)]
+    given = map(json.dumps, (names, COMMANDS))
+    done = process("-c", PROGRAM, *given, cwd=tmp_path)
+    (whole, *helps), modules, status, later = json.loads(done.stdout.splitlines()[-1])
+    assert "argparse" in modules and not HEAVY & set(modules)
+    assert whole.startswith("usage: resmlp-mt ")
+    for name, text in zip(SUBCOMMANDS, helps, strict=True):
+        assert name in whole and text.startswith("usage: resmlp-mt "), name
+        assert f"  resmlp-mt {name} " in text, name
+    assert status == [0, 1, 1, 1, 1, 0] and not {"torch", "fairseq"} & set(later), done.stderr
     assert not (tmp_path / "out").read_text()
 
 
@@ -68,19 +60,3 @@ def test_command_lines_without_a_subcommand(capsys):
     assert end.value.code == 2
     said = "transalte: unknown subcommand: did you mean translate? choose from run, "
     assert said in capsys.readouterr().err
-
-
-BARE = """
-import sys
-from resmlp_mt.cli.main import main
-
-sys.modules["matplotlib"] = None  # importing it fails
-sys.exit(main("plot matrices a.pt -o a.png".split()))
-"""
-
-
-def test_a_missing_package_is_named_in_one_line_and_nothing_is_written(tmp_path):
-    done = python(BARE, tmp_path)
-    (plot,) = done.stderr.splitlines()
-    assert done.returncode == 1 and not list(tmp_path.iterdir())
-    assert "pip install matplotlib" in plot

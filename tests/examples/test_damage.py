@@ -10,14 +10,9 @@ from resmlp_mt.errors import UserError
 # text, good translations into German and into French, and broken ones into German
 CASES = {
     "WE ARE CLOSED ON SUNDAY.": (
-        ["AM SONNTAG IST GESCHLOSSEN.", "WIR HABEN AM SONNTAG GESCHLOSSEN."],
+        ["AM SONNTAG IST GESCHLOSSEN.", "WIR SCHLIEßEN AM SONNTAG."],
         ["NOUS SOMMES FERMÉS LE DIMANCHE."],
-        ["", "Wir haben am Sonntag geschlossen.", "WE ARE CLOSED ON SUNDAY."],
-    ),
-    "HE LOST HIS KEYS AGAIN.": (
-        ["ER HAT SEINE SCHLÜSSEL AUF DER STRAßE VERLOREN."],
-        ["IL A ENCORE PERDU SES CLÉS."],
-        ["HE LOST HIS SCHLÜSSEL."],
+        ["", "Wir haben am Sonntag geschlossen.", "WE ARE CLOSED AM SONNTAG."],
     ),
     "The Girl Who Was Afraid Of The Dark": (
         ["Das Mädchen, das sich im Dunkeln fürchtete"],
@@ -32,16 +27,6 @@ CASES = {
             "Lesen Sie zuerst die <a href=\"https://example.com/help\">Anleitung.",
             "Lesen Sie zuerst die <a href=\"https://example.com/help\">Anleitung</a></a>.",
         ],
-    ),
-    "This word is **important** for everyone.": (
-        ["Dieses Wort ist für alle **wichtig**."],
-        ["Ce mot est **important** pour tous."],
-        ["Dieses Wort ist für alle **wichtig.", "Dieses Wort ist für alle *wichtig*."],
-    ),
-    "The server has the address 192.168.0.17.": (
-        ["Der Server hat die Adresse 192.168.0.17."],
-        ["Le serveur a l’adresse 192.168.0.17."],
-        ["Der Server hat die Adresse 192.168.0.1.", "Der Server hat die Adresse 192,168.0.17."],
     ),
     "%1$s has sent you %2$s.": (
         ["%1$s hat Ihnen %2$s geschickt.", "Von %1$s kommt %2$s."],
@@ -77,20 +62,10 @@ CASES = {
         ["Le mot « home » a plusieurs sens."],
         ["Das Wort home hat viele Bedeutungen.", "Das Wort „home hat viele Bedeutungen."],
     ),
-    "I am so tired 😴😴😴": (
-        ["Ich bin so müde 😴😴😴"],
-        ["Je suis si fatigué 😴😴😴"],
-        ["Ich bin so müde 😴😴", "Ich bin so müde"],
-    ),
     "Our family 👨‍👩‍👧 lives here.": (
         ["Hier wohnt unsere Familie 👨‍👩‍👧."],
         ["Notre famille 👨‍👩‍👧 habite ici."],
         ["Unsere Familie 👨👩👧 wohnt hier."],
-    ),
-    "The river flows at 850 m³/s.": (
-        ["Der Fluss führt 850 m³/s."],
-        ["Le débit est de 850 m³/s."],
-        ["Der Fluss führt 850 m3/s.", "Der Fluss führt 85 m³/s."],
     ),
 }  # fmt: skip
 LINES = {line.text: line for line in damage.lines()}
@@ -101,7 +76,6 @@ def test_there_are_enough_lines_of_each_kind():
     assert len(count) == 10 and min(count.values()) >= 20
     assert count["numbers"] == 40 and count["alone"] == 70 and len(LINES) == count.total()
     assert all(each in line.text for line in damage.lines() for each in line.kept)
-    assert {LINES[text].kind for text in CASES} == set(count)
 
 
 @pytest.mark.parametrize("text", CASES)

@@ -3,13 +3,16 @@
 import json
 import random
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import grammar
 import pytest
-from fairseq_programs import ROOT, SMALL, process
+import run
+from fairseq_programs import ROOT, SMALL
+from processes import Forked
 
-QUICKSTART = ROOT / "examples" / "quickstart"
 SENTENCES = {
     "Because this aunt found these doors, the young teacher slept.": (
         "Weil diese Tante diese Türen fand, schlief der junge Lehrer."
@@ -20,20 +23,31 @@ SENTENCES = {
 }
 
 
-def test_the_quickstart(tmp_path):
+def printed(main, folder, *words):
+    """What a program prints to either stream, in a fork that it ends well."""
+
+    def work():
+        sys.argv = ["program", *map(str, words)]
+        sys.exit(main())
+
+    process = Forked(work, folder / "log")
+    said = process.wait(), (folder / "log").read_text(encoding="utf-8")
+    assert said[0] == 0, said[1]
+    return said[1]
+
+
+def test_the_quickstart(tmp_path, monkeypatch, trained_here):
     sizes = ("--sentences", 400, "--vocab-size", 500, "--max-update", 4)
-    few = "import sys, run; run.HELD_OUT = 20; sys.exit(run.run_main(run.main))"
-    done = process("-c", few, *sizes, "--out", tmp_path, path=f"{ROOT}:{QUICKSTART}")
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(run, "HELD_OUT", 20)
+    said = printed(lambda: run.run_main(run.main), tmp_path, *sizes, "--out", tmp_path)
     shown = ["Die Brücke wurde vor", "BLEU ", "(reference: ", "before_and_after.png"]
-    places = [done.stdout.index(text) for text in shown]
+    places = [said.index(text) for text in shown]
     assert places == sorted(places)
-    assert not re.search("DEBUG|INFO|Warning|fairseq-train", done.stdout + done.stderr)
+    assert not re.search("DEBUG|INFO|Warning|fairseq-train", said)
     assert (tmp_path / "before_and_after.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_notebook(monkeypatch, capsys):
-    """Its cells run one after the other and print what it shows."""
     monkeypatch.chdir(ROOT / "examples")
     notebook = json.loads(Path("tour.ipynb").read_text(encoding="utf-8"))
     names: dict = {}
@@ -51,11 +65,12 @@ def test_the_notebook(monkeypatch, capsys):
         pytest.param("train", ("transformer",), marks=pytest.mark.soak),
     ],
 )
-def test_the_benchmark(mode, rows):
+def test_the_benchmark(mode, rows, tmp_path):
     words = (*mode.split(), "--quick", "--repeats", 1, "--arch", f"resmlp_mt_tiny {SMALL}")
-    done = process("scripts/benchmark", *words)
-    assert done.returncode == 0 and "resmlp_mt_tiny" in done.stdout, done.stderr
-    assert all(re.search(rf"^{row} .*\d", done.stdout, re.M) for row in rows)
+    main = lambda: runpy.run_path(str(ROOT / "scripts" / "benchmark"), run_name="__main__")  # noqa: E731
+    said = printed(main, tmp_path, *words)
+    assert "resmlp_mt_tiny" in said
+    assert all(re.search(rf"^{row} .*\d", said, re.M) for row in rows)
 
 
 def test_sentences_of_the_quickstart():

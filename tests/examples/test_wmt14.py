@@ -32,7 +32,7 @@ def commands(folder, pair):
     return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
 
 
-def test_from_corpora_to_bleu(tmp_path, monkeypatch):
+def test_from_corpora_to_bleu(tmp_path, monkeypatch, trained_here):
     """What is printed last are the scores, beside those of Table 5."""
     monkeypatch.chdir(tmp_path)
     # two updates of 32,768 tokens an epoch: the second is no update checkpoint

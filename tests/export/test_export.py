@@ -144,7 +144,6 @@ def test_normalised_text(tmp_path):
 
 
 def test_what_cannot_be_exported(plain, tmp_path):
-    """One line says why, and nothing is left of a folder."""
 
     def refused(message, what):
         before = sorted(tmp_path.iterdir())

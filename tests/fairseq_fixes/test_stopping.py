@@ -2,10 +2,13 @@
 
 import contextlib
 import io
+import logging
 import os
+import runpy
 import shutil
 import signal
 from types import SimpleNamespace
+import sys
 from unittest import mock
 
 import pytest
@@ -17,14 +20,13 @@ from fairseq_programs import (
     call,
     load,
     own_handlers,
-    process,
     refusal,
     train,
     training,
     unlike,
     values,
 )
-from processes import forked, wait_for_update
+from processes import Forked, forked, wait_for_update
 
 from resmlp_mt.fairseq_fixes import stopping
 
@@ -160,14 +162,21 @@ def test_no_update_after_the_last(corpus, tmp_path):
 
 
 def test_ended_is_not_trained_on(corpus, ended, tmp_path):
-    """As torchrun starts it. More patience trains on from the count that there was."""
+    """By ``python -m``, too. More patience trains on from the count that there was."""
     last = shutil.copy(ended / LAST, tmp_path)
     before = (tmp_path / LAST).read_bytes()
-    words = ("-m", "fairseq_cli.train", *training(corpus.data, tmp_path, *PATIENT))
-    done = process(*words, "--user-dir", PACKAGE)
-    assert done.returncode == 0, done.stderr
-    assert f"Loaded checkpoint {last}" in done.stdout and "early stop since" in done.stdout
-    assert values(done.stdout, "loss") == [] and (tmp_path / LAST).read_bytes() == before
+
+    def program():
+        words = training(corpus.data, tmp_path, *PATIENT, "--user-dir", PACKAGE)
+        sys.argv = ["", *map(str, words)]
+        logging.root.handlers[:] = []
+        runpy.run_module("fairseq_cli.train", run_name="__main__", alter_sys=True)
+
+    process = Forked(program, tmp_path / "log")
+    said = process.wait(), (tmp_path / "log").read_text()
+    assert said[0] == 0, said[1]
+    assert f"Loaded checkpoint {last}" in said[1] and "early stop since" in said[1]
+    assert values(said[1], "loss") == [] and (tmp_path / LAST).read_bytes() == before
     train(corpus.data, tmp_path, *PATIENT, "--patience", 5)
     assert updates(tmp_path) == 48
 

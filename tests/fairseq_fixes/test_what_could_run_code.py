@@ -124,7 +124,7 @@ def test_what_is_no_text():
 
 
 def test_nothing_is_imported_from_the_working_directory(tmp_path):
-    """By Python in a folder, and by the processes of a training on several GPUs."""
+    """By Python in a folder, which says nothing, and by a training on several GPUs."""
     for name in ("examples", "fairseq_cli", "resmlp_mt", "numpy"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"open('{tmp_path}/ran', 'a').write('{name}')")
@@ -134,8 +134,10 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path):
     for name in ("fairseq_cli", "resmlp_mt", "numpy"):
         (tmp_path / name / "__init__.py").unlink()
         (tmp_path / name).rmdir()
-    done = process("-c", "from resmlp_mt import ResMLPModel; import examples", cwd=tmp_path)
-    assert done.returncode == 0 and (tmp_path / "ran").read_text() == "examples", done.stderr
+    code = "from resmlp_mt import ResMLPModel; import examples, logging; print(logging.root)"
+    done = process("-W", "default", "-c", code, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("<RootLogger root (WARNING)>\n", "")
+    assert (tmp_path / "ran").read_text() == "examples"
 
 
 def test_an_imported_examples_stays(monkeypatch):

@@ -51,7 +51,6 @@ def test_what_a_dead_process_left_is_removed_and_a_living_one_s_is_not(tmp_path)
 
 
 def test_links_under_a_temporary_name_are_not_followed(tmp_path, monkeypatch):
-    """Another user may put one there in a folder that both can write."""
     (tmp_path / "victim").write_text("kept")
     name = _own_name(f"{tmp_path}/a.json")
     os.symlink("victim", name)

@@ -84,21 +84,22 @@ def assert_runs_as_trained(model, dictionary, name="", **options):
 @pytest.mark.parametrize("kind", ["linear", "gated"])
 def test_every_change_of_a_parameter_is_followed(kind):
     """In place, by another tensor, by loading."""
-    model, dictionary = prepared(token_mixing=kind)
+    options = {"token_mixing": kind, "encoder_layers": 1, "decoder_layers": 1}
+    model, dictionary = prepared(**options)
     last = logits_of(model, dictionary)
     for name, parameter in list(model.named_parameters()):
         with torch.no_grad():
             parameter.mul_(1.1).add_(0.01)
         logits = logits_of(model, dictionary)
-        assert_runs_as_trained(model, dictionary, name, token_mixing=kind)
+        assert_runs_as_trained(model, dictionary, name, **options)
         # a constant added to every key changes no softmax
         assert name.endswith("k_proj.bias") or not torch.equal(logits, last), name
         last = logits
         parent, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(parent), attribute, nn.Parameter(parameter * 1.01))
-    assert_runs_as_trained(model, dictionary, token_mixing=kind)
-    model.load_state_dict(build_model(token_mixing=kind, seed=7)[0].state_dict())
-    assert_runs_as_trained(model, dictionary, token_mixing=kind)
+    assert_runs_as_trained(model, dictionary, **options)
+    model.load_state_dict(build_model(seed=7, **options)[0].state_dict())
+    assert_runs_as_trained(model, dictionary, **options)
 
 
 def test_layers_with_hooks_run_unfolded():

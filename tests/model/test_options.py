@@ -105,7 +105,7 @@ def test_checkpointed_activations_change_no_loss_and_no_gradient(offload):
         assert gap(a, b) < 1e-5
 
 
-@pytest.mark.parametrize("kind", ["linear", "toeplitz", "gated", "conv"])
+@pytest.mark.parametrize("kind", ["linear", "gated", "conv"])  # gated has a Toeplitz A
 def test_training_and_the_encoder_compile_to_one_graph_each(kind):
     options = dict(decoder_layers=1, encoder_layers=1, dropout=0.1, token_mixing=kind)
     model, dictionary = build_model(token_positional_embeddings=kind == "conv", **options)
@@ -146,7 +146,6 @@ def test_options_that_are_refused_with_one_line(options, message):
 
 
 def test_more_tokens_than_positions_are_refused():
-    """In one pass and step by step."""
     model, dictionary = build_model(max_source_positions=4, max_target_positions=3)
     (tokens,) = random_sentences(dictionary, (4,))
     fits, state = model.encoder(tokens[None]), {}

@@ -62,7 +62,6 @@ def model_of(case: Case):
 @given(data=st.data())
 @torch.no_grad()
 def test_padding_never_leaks(kinds, data):
-    """Sentences have the same states, attention and logits alone and padded in any batch."""
     case = data.draw(cases(kinds))
     model, tolerance, dictionary = model_of(case), tolerance_of(case), case.dictionary
     sources, targets = case.sources(), list(map(shift, case.target_sentences()))
@@ -90,7 +89,6 @@ def test_encoder_outputs_are_padded_like_the_source():
 
 @given(data=st.data())
 def test_no_token_sees_the_future(kinds, data):
-    """No later token changes an earlier logit by a single bit."""
     case = data.draw(cases(kinds))
     moves = case.dtype == torch.float64  # in 16 bits a small change may vanish
     assert_causal(model_of(case), case.dictionary, case.source(), case.tokens(), moves)

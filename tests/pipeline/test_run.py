@@ -216,7 +216,6 @@ def test_other_text_is_refused_where_its_data_are_gone(german, copy):
 
 
 def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
-    """With the length penalty that is stored beside it."""
     monkeypatch.chdir(german)
     shutil.copytree("run/model", tmp_path / "model")
     command = ("translate", "--cpu", "--path", tmp_path / "model", "--input", "text/test.de")
@@ -257,7 +256,6 @@ def test_a_tokenizer_that_scoring_lacks_is_asked_for_first(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("source, target, packed", [("en", "fr", True), ("de", "am", False)])
 def test_gzip_files_and_another_script_run(source, target, packed, tmp_path, monkeypatch):
-    """Gzip files, and a pair in another script."""
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", source, target, packed)
     shutil.copytree("text", "b")

@@ -1,6 +1,7 @@
 """Pictures of matrices: what is in them, and that they are legible."""
 
 import shutil
+import sys
 from unittest import mock
 
 import matplotlib
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import reference_model
 import torch
-from command import resmlp
+from command import refused, resmlp
 from helpers import save_model
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
@@ -51,6 +52,14 @@ def assert_legible(figure, width=COLUMN):
 def images(figure):
     """The array of each heat map, from the first panel to the last."""
     return [axes.images[0].get_array() for axes in figure.axes if axes.images]
+
+
+def test_without_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "resmlp_mt.plot.style")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it fails
+    refused("pip install matplotlib", *["plot", "matrices", "a.pt", "-o", "a.png"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_model_of_a_folder(trained, tmp_path):

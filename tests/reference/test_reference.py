@@ -1,13 +1,12 @@
-"""The model against the plain one in reference_model.py: states, logits, gradients, searches."""
+"""The model against the plain one in reference_model.py: states, logits, gradients."""
 
 import pytest
 import torch
-from helpers import build_model, gap, pad_batch, random_sentences, shift
+from helpers import build_model, gap, random_sentences, shift
 from model_checks import at_tokens
 from reference_model import decode, encode
 
 from resmlp_mt.model.inference import fold_
-from resmlp_mt.search.beam_search import ResMLPGenerator
 
 TOLERANCE = 1e-9
 HEADS = 4
@@ -69,7 +68,6 @@ def test_every_state_and_logit_is_the_references(name, mode, left):
 @models
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 def test_gradients_are_the_references(name, training):
-    """For every parameter, of a random weighted sum of the logits."""
     pair = Pair(name)
     pair.model.train(training)
     ours = [found[-1] for found in pair.found(left=True, left_target=False)]
@@ -85,25 +83,3 @@ def test_gradients_are_the_references(name, training):
         size = largest if name.endswith("k_proj.bias") else expected.abs().max()
         assert size > 0, name
         assert (parameter.grad - expected).abs().max() <= TOLERANCE * size, name
-
-
-@pytest.mark.parametrize("beam, vocabulary, length_penalty", [(3, 12, 0.6), (40, 90, 0.0)])
-@torch.no_grad()
-def test_beam_search_scores_are_the_references(beam, vocabulary, length_penalty):
-    """40 beams share the sums over their common prefix."""
-    pair = Pair("unshared", vocabulary=vocabulary)
-    batch = {"src_tokens": pad_batch(pair.sources, pair.dictionary, left=True)}
-    options = dict(beam_size=beam, max_len_b=8, len_penalty=length_penalty)
-    generator = ResMLPGenerator([pair.model], pair.dictionary, **options)
-    found = generator.generate([pair.model], {"net_input": batch})
-    assert beam == 40 or len({len(h["tokens"]) for some in found for h in some}) > 2
-    for source, hypotheses in zip(pair.sources, found, strict=True):
-        assert len(hypotheses) == beam
-        memory = encode(pair.weights, source)[-1]
-        for hypothesis in hypotheses:
-            words = hypothesis["tokens"]
-            logits = decode(pair.weights, words.roll(1), memory, HEADS)[-1]
-            expected = logits.log_softmax(dim=1).gather(1, words[:, None]).squeeze(1)
-            assert gap(hypothesis["positional_scores"].double(), expected) < 1e-5
-            mean = expected.sum() / len(words) ** length_penalty
-            assert gap(hypothesis["score"].double(), mean) < 1e-5

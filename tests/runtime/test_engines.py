@@ -26,6 +26,8 @@ from exported_models import (
 from resmlp_mt.export.folder import write_model
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model, UserError, native
+from resmlp_mt_runtime.folder import read_export
+from resmlp_mt_runtime.numpy_engine import NumpyEngine
 
 engines = pytest.mark.parametrize("engine", ENGINES)
 # heads of 10 channels, and more than 32 of them in all
@@ -108,7 +110,7 @@ def test_prefixes_and_ngrams_as_in_pytorch(plain, tmp_path, name, engine):
     sources, ours = sentences(plain), Model(folder, engine, threads=1)
     pieces = ours.pieces("a red dog and a cat in a park")
     prefixes = [pieces[i : 2 * i] + BYTES[1:2] * (i % 2) for i in range(len(sources))]
-    for size, begin in ((0, prefixes), (2, prefixes), (2, ()), (1, ())):
+    for size, begin in ((0, prefixes), (3, prefixes), (2, prefixes), (2, ()), (1, ())):
         search = dict(beam=4, max_len_b=20, no_repeat_ngram_size=size)
         theirs = found_by(with_model(plain, model, **search), sources, prefixes=begin)
         found = found_by(ours, sources, prefixes=begin, nbest=4, **search)
@@ -122,11 +124,52 @@ def test_prefixes_and_ngrams_as_in_pytorch(plain, tmp_path, name, engine):
 
 
 @engines
+def test_a_search_in_which_all_is_banned_ends(plain, tmp_path, engine):
+    """N-grams of one token, of which a long translation has none left; the bytes of the target,
+    which are other tokens than in the source, and are all that there is."""
+    _, folder = written(plain, tmp_path / "out", **MODELS["toeplitz"])
+    export = read_export(folder)
+
+    def search(export, *arguments):
+        if engine == "numpy":
+            return NumpyEngine(export).search([[7, 9, 2]], *arguments)
+        return native.NativeEngine(native.load_library(), export, 2).search([[7, 9, 2]], *arguments)
+
+    [hypotheses] = search(export, 40, 0.0, 39, [[]], 1)
+    assert hypotheses and all(len(set(tokens)) == len(tokens) for _, tokens in hypotheses)
+    names = [f"t{i}" for i in range(len(export.tokens[1]))]
+    spelled = [f"<0x{i:02X}>" for i in range(len(names))]
+    spelled[1:3] = names[1:3]
+    spells_9 = [spelled[12] if i == 9 else name for i, name in enumerate(names)]
+    assert search(export._replace(tokens=[names, spelled]), 2, 0.0, 9, [[]], 0) == [[]]
+    [hypotheses] = search(export._replace(tokens=[spells_9, spelled]), 2, 0.0, 9, [[]], 0)
+    assert {token for _, tokens in hypotheses for token in tokens} == {12}
+
+
+@pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
+def test_a_library_of_another_version(monkeypatch):
+    """It is refused when it is loaded: it would read elsewhere."""
+    monkeypatch.setattr(native, "Request", native.Linear)
+    with pytest.raises(UserError, match="not the library of this version"):
+        native.load_library()
+
+
+@engines
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_scores_of_given_translations(plain, tmp_path, precision, engine):
-    """A translation has the score with which it was found."""
-    _, folder = written(plain, tmp_path / "out", precision, **MODELS["linear, odd sizes"])
+    """A translation has the score with which it was found, and any other that of PyTorch."""
+    given, folder = written(plain, tmp_path / "out", precision, **MODELS["linear, odd sizes"])
     model, sources = Model(folder, engine, threads=1), sentences(plain)
+    dictionary, target = plain.task.target_dictionary, [BYTES[0], "nowhere", "▁the", "▁the"]
+    source, tokens = (
+        dictionary.encode_line(" ".join(some), add_if_not_exist=False).long()[None]
+        for some in (sources[0], target)
+    )
+    with torch.no_grad():
+        logits = given(source, None, tokens.roll(1, 1))[0].log_softmax(-1)
+    right = logits.gather(2, tokens[..., None]).flatten().tolist()
+    (score,) = model.score_pieces(sources[:1], [target])
+    assert precision == "int8" or score.log_probs == pytest.approx(right, abs=1e-4)
     found = [nbest[0] for nbest in found_by(model, sources, max_len_b=30, lenpen=0.7)]
     scores = model.score_pieces(sources, [one.pieces for one in found], lenpen=0.7)
     for one, again in zip(found, scores):
@@ -161,7 +204,6 @@ def test_smaller_weights(plain, tmp_path, precision, most, engine):
 
 @engines
 def test_any_batch_and_threads(plain, tmp_path, engine):
-    """A sentence has the same translations in any company."""
     _, folder = written(plain, tmp_path / "out", **MODELS["gated, wide"])
     sources = [*sentences(plain), []] * 3
     search = dict(beam=4, nbest=4, max_len_b=20)
@@ -181,7 +223,7 @@ def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
     model, _ = random_model(plain.options.data, token_mixing="gated")
     sources = sentences(plain)
     poisoned = plain.task.source_dictionary.index(sources[6][-1])
-    model.encoder.embed_tokens.weight.data[poisoned] = torch.nan
+    model.encoder.embed_tokens.weight.data[poisoned] = 1e38  # times 4
     (tmp_path / "out").mkdir()
     write_model(with_model(plain, model), model, tmp_path / "out", precision)
     found = found_by(Model(tmp_path / "out", engine, 1), sources)
@@ -192,7 +234,6 @@ def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
 @pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
 @pytest.mark.parametrize("kernel", ["plain", "avx2", "avx512", "amx", "neon"])
 def test_kernels(plain, tmp_path, monkeypatch, kernel):
-    """Every kernel of this CPU finds what the others find."""
     monkeypatch.setenv("RESMLP_MT_KERNEL", kernel)
     for precision, name in (
         ("int8", "gated, wide"),

@@ -38,7 +38,6 @@ def made(tmp_path_factory):
 
 
 def test_without_torch(made, tmp_path):
-    """In a process of its own, which leaves nothing in the home folder and opens no connection."""
     home = tmp_path / "home"
     home.mkdir()
     environment = {**os.environ, "HOME": str(home)}

@@ -95,9 +95,12 @@ def way(request, monkeypatch):
     return request.param
 
 
-def assert_as_fairseq(search, **options):
-    """Unfolded and folded, and with few types or enough for the search by block."""
-    for vocabulary, std in ((50, 0.3), (1500, 0.15)):
+FEW, MANY = (50, 0.3), (1500, 0.15)  # types, which many are searched by block; size of weights
+
+
+def assert_as_fairseq(search, types, **options):
+    """Unfolded and folded."""
+    for vocabulary, std in types:
         model, dictionary = build_model(seed=3, vocabulary=vocabulary, std=std, **options)
         for lengths, left in BATCHES:
             batch = batch_of(dictionary, lengths, left=left)
@@ -107,7 +110,7 @@ def assert_as_fairseq(search, **options):
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_search_finds_what_fairseqs_finds(name, way):
-    assert_as_fairseq(SEARCHES[name])
+    assert_as_fairseq(SEARCHES[name], (FEW, MANY))
 
 
 @pytest.mark.parametrize("size", [0, 2])
@@ -174,7 +177,7 @@ def test_bytes_are_those_of_the_source(way):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_translates_as_with_fairseqs_search(name, way):
-    assert_as_fairseq(SEARCHES["max-len-a"], **MODELS[name])
+    assert_as_fairseq(SEARCHES["max-len-a"], [FEW], **MODELS[name])
 
 
 def test_finished_sentences_give_up_rows_and_memory(way, monkeypatch):
@@ -213,7 +216,6 @@ TOKEN, POISON = 7, {"nan": float("nan"), "infinite": float("inf"), "overflow": 1
 @pytest.mark.parametrize("poison", POISON)
 @pytest.mark.parametrize("ids", [None, [40, 41, 42]], ids=["batch", "ids"])
 def test_sentences_with_scores_that_are_not_finite_are_named(poison, ids):
-    """An error names every sentence with a poisoned token."""
     model, dictionary = build_model(randomize=poison != "overflow")
     with torch.no_grad():
         model.encoder.embed_tokens.weight[TOKEN] = POISON[poison]
@@ -232,7 +234,6 @@ def test_sentences_with_scores_that_are_not_finite_are_named(poison, ids):
 
 
 def test_one_hypothesis_that_overflows_late_is_named():
-    """Even if others have finished."""
     model, dictionary = build_model(vocabulary=12)
     batch = batch_of(dictionary, BATCHES[0][0])
     generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=9, min_len=4)

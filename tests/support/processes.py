@@ -101,7 +101,7 @@ def answer(asked: socket.socket) -> None:
     )
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)
+    sys.stdin, sys.stdout, sys.stderr = map(os.fdopen, range(3), "rww")
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -61,7 +61,6 @@ def lines_in(content: bytes):
 @example(content="\ufeffw01\n\ufeffw02".encode())
 @example(content="\ufeff".encode())
 def test_the_lines_of_a_file_are_those_that_wc_counts(tmp_path_factory, content):
-    """A file's lines are those that ``wc`` counts; the first that is not UTF-8 is named."""
     path = tmp_path_factory.mktemp("read") / "file"
     path.write_bytes(content)
     lines, wrong = lines_in(content)
@@ -139,7 +138,6 @@ def pair_is_kept_or_dropped(source, target):
 
 @given(line=hostile_lines.lines(), target=hostile_lines.lines())
 def test_no_letter_of_a_line_is_lost(subwords, line, target):
-    """No letter of a line is lost in subwords; a training pair is kept, one line a side, or not."""
     pieces_are_right(subwords, line)
     pair_is_kept_or_dropped(line, target)
 

@@ -121,5 +121,4 @@ def test_characters_that_are_spelled_in_bytes(tmp_path, line):
     ],
 )
 def test_bytes_that_are_no_text_are_left_out(pieces, text):
-    """Those that are no UTF-8, and control characters; what is whole between them stays."""
     assert without_bytes(pieces) == text

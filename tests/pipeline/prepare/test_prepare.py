@@ -66,7 +66,6 @@ def lines_of(data_bin, split, side):
 
 
 def test_text_is_encoded_as_it_stands_and_no_step_is_repeated(tmp_path, own):
-    """Nothing is changed, and nothing left out but what cannot be trained on."""
     said = ran(*own, "--out", tmp_path / "out", "--max-pieces", 100)
     name = tmp_path / "own" / "t"
     assert f"{name}: 155 pairs read, dropped: 1 empty\n" in said.out
@@ -85,7 +84,6 @@ def test_text_is_encoded_as_it_stands_and_no_step_is_repeated(tmp_path, own):
 
 
 def test_a_corpus_given_twice_is_counted_twice(tmp_path, own):
-    """Each of its pairs is counted, and the subwords know what stands behind it."""
     other = [(f"{source} 漢字", f"{target} 漢字") for source, target in pairs_of(40, 5)]
     write_pairs(tmp_path / "own", "z", SIDES, other)
     own[6] = ",".join(str(tmp_path / "own" / name) for name in ("t", "t", "z"))
@@ -136,7 +134,6 @@ def test_rare_characters_are_spelled_in_bytes(tmp_path, own):
 
 
 def test_invalid_utf8_is_refused_or_left_out_of_the_training_text(tmp_path, own):
-    """In the training text they are left out if that was asked for; a held-out set is refused."""
     train, valid = tmp_path / "own" / "t.xb", tmp_path / "own" / "v.xb"
     lines = train.read_bytes().splitlines()
     write_side(train, [b"\xff", "a \ufffd".encode(), *lines[2:]])
@@ -237,7 +234,6 @@ def test_a_full_disk_loses_no_finished_step(tmp_path, own, monkeypatch):
 
 
 def test_a_vocabulary_too_large_is_refused_and_the_default_shrinks(tmp_path, own):
-    """One that was asked for is refused, and is no obstacle to another; the default shrinks."""
     size = own.index("--vocab-size")
     large, none = [*own[: size + 1], 9000, *own[size + 2 :]], own[:size]
     said = "--vocab-size 9000 is more than this corpus allows: at most "
@@ -295,7 +291,6 @@ def test_damaged_and_uneven_files_are_refused(tmp_path, own):
 
 
 def test_languages_choose_the_coverage_and_name_the_files(tmp_path):
-    """They choose the coverage of characters, and prefixes name files with them."""
     found = [PrepareOptions(source, "en").coverage for source in ("de", "zh", "ja", "zh_CN", "zha")]
     assert found == [1, 0.9995, 0.9995, 0.9995, 1]
     assert PrepareOptions("zh", "en", character_coverage=0.99).coverage == 0.99

@@ -33,7 +33,6 @@ def read(tmp_path):
 
 
 def test_a_log_is_read_whole_or_not_at_all(log, read):
-    """Cut off at some 200 places."""
     printed = lines_of(log, "D")
     texts = [printed[number][0][1] for number in range(NUMBER)]
     for end in [*range(log.index("\nP-"), len(log), max(1, len(log) // 200)), len(log)]:

@@ -37,7 +37,6 @@ def float32(monkeypatch):
 
 @pytest.mark.parametrize("arch, options, more", KINDS.values(), ids=KINDS)
 def test_matrices_are_what_the_layers_multiply_channels_by(arch, options, more):
-    """Not embeddings, the output projection, weights over positions, whatever their shapes."""
     shape = {"encoder_layers": 1, "decoder_layers": 1, "encoder_embed_dim": 32}
     shape |= {"decoder_embed_dim": 32, "encoder_ffn_embed_dim": 512, "decoder_ffn_embed_dim": 64}
     model, _ = build_model(arch, vocabulary=40, **{**shape, **options})

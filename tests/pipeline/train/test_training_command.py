@@ -91,7 +91,6 @@ def test_bad_options_are_refused_before_anything_is_written(corpus, tmp_path, ma
 
 
 def test_data_that_cannot_be_trained_on(corpus, tmp_path, started):
-    """No data, two pairs."""
     other, out = tmp_path / "other", tmp_path / "out"
     command = ("train", other, "--out", out)
     refused("has no train.SOURCE-TARGET.*.idx", *command)
@@ -104,7 +103,6 @@ def test_data_that_cannot_be_trained_on(corpus, tmp_path, started):
 
 
 def test_what_the_machine_has(corpus, tmp_path, monkeypatch, started):
-    """As many GPUs as there are, or the CPU."""
     out = tmp_path / "out"
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
     assert option(started(corpus.data, out), "--nproc_per_node") == "4"
