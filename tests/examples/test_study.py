@@ -140,10 +140,7 @@ def test_time_to_the_same_loss(tmp_path, call):
     assert list(group.best("transformer")) == [1, 2]
     ratios = group.ratios("gated", 2000)
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]
-    assert group.ratios("gated", 3999) == [
-        (8000 / 3999, False),
-        (pytest.approx(2, rel=0.01), True),
-    ]
+    assert group.ratios("gated", 3999) == [(8000 / 3999, False), (pytest.approx(2, rel=0.01), True)]
     assert group.ratios("gated", 16000) == [] == group.ratios("gated", 400)
     results.append("cost/en-de/0.6", {"seconds": {"transformer": [1, 3, 9], "gated": [1, 2, 9]}})
     row = tables.time_table(results.load()).splitlines()[3]

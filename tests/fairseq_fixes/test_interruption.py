@@ -69,9 +69,6 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replaced):
 
 def test_no_room_for_a_checkpoint(tmp_path):
     """Files may grow to half of it. PyTorch raises an error of its own over the system's."""
-    with (
-        files_up_to(1 << 20),
-        pytest.raises(UserError, match="File too large.: make room"),
-    ):
+    with files_up_to(1 << 20), pytest.raises(UserError, match="File too large.: make room"):
         checkpoint_utils.torch_persistent_save({"w": torch.ones(1 << 19)}, f"{tmp_path}/a.pt")
     assert not list(tmp_path.iterdir())

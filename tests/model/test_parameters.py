@@ -14,10 +14,7 @@ from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.mixing import ConvTokenMixing, ToeplitzTokenMixing, TokenMixing
 
 # d, hidden, layers on each side
-SIZES = {
-    "resmlp_mt_6": (512, 2048, 6),
-    "resmlp_mt_12": (512, 2048, 12),
-}
+SIZES = {"resmlp_mt_6": (512, 2048, 6), "resmlp_mt_12": (512, 2048, 12)}
 # options, and the number of embedding tables
 ONE = {"share_all_embeddings": True}
 SHARING = (({}, 3), ({"share_decoder_input_output_embed": True}, 2), (ONE, 1))
@@ -63,10 +60,7 @@ def test_sizes_of_toeplitz_and_gated():
 
 @pytest.mark.parametrize(
     "arch, theirs, gated",
-    [
-        ("resmlp_mt_small", "transformer_small", 512),
-        ("resmlp_mt_base", "transformer", 2048),
-    ],
+    [("resmlp_mt_small", "transformer_small", 512), ("resmlp_mt_base", "transformer", 2048)],
 )
 def test_recommended_models_are_no_larger_than_their_transformers(arch, theirs, gated):
     """As many layers and channels, hidden units for nearly as many parameters."""
