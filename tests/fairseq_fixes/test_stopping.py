@@ -2,13 +2,10 @@
 
 import contextlib
 import io
-import logging
 import os
-import runpy
 import shutil
 import signal
 from types import SimpleNamespace
-import sys
 from unittest import mock
 
 import pytest
@@ -26,7 +23,7 @@ from fairseq_programs import (
     unlike,
     values,
 )
-from processes import Forked, forked, wait_for_update
+from processes import forked, wait_for_update
 
 from resmlp_mt.fairseq_fixes import stopping
 
@@ -165,18 +162,11 @@ def test_ended_is_not_trained_on(corpus, ended, tmp_path):
     """By ``python -m``, too. More patience trains on from the count that there was."""
     last = shutil.copy(ended / LAST, tmp_path)
     before = (tmp_path / LAST).read_bytes()
-
-    def program():
-        words = training(corpus.data, tmp_path, *PATIENT, "--user-dir", PACKAGE)
-        sys.argv = ["", *map(str, words)]
-        logging.root.handlers[:] = []
-        runpy.run_module("fairseq_cli.train", run_name="__main__", alter_sys=True)
-
-    process = Forked(program, tmp_path / "log")
-    said = process.wait(), (tmp_path / "log").read_text()
-    assert said[0] == 0, said[1]
-    assert f"Loaded checkpoint {last}" in said[1] and "early stop since" in said[1]
-    assert values(said[1], "loss") == [] and (tmp_path / LAST).read_bytes() == before
+    words = training(corpus.data, tmp_path, *PATIENT, "--user-dir", PACKAGE)
+    status = forked("fairseq_cli.train", words, tmp_path / "log").wait()
+    said = (tmp_path / "log").read_text()
+    assert status == 0 and f"Loaded checkpoint {last}" in said and "early stop since" in said, said
+    assert values(said, "loss") == [] and (tmp_path / LAST).read_bytes() == before
     train(corpus.data, tmp_path, *PATIENT, "--patience", 5)
     assert updates(tmp_path) == 48
 

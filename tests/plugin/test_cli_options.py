@@ -11,10 +11,10 @@ from fairseq_programs import (
     hypotheses,
     lines,
     load,
-    process,
     train,
     values,
 )
+from processes import forked
 
 
 def test_eval_bleu(corpus, tmp_path):
@@ -41,23 +41,21 @@ def test_eval_bleu(corpus, tmp_path):
 
 
 def test_trained_by_hydra(corpus, tmp_path):
-    result = process(
-        *("-m", "fairseq_cli.hydra_train"),
-        *(f"common.user_dir={PACKAGE}", "common.cpu=true", "common.log_interval=1"),
-        *("common.log_format=json", "task=translation", f"task.data={corpus.data}"),
-        *("+model._name=resmlp_mt_6", "+model.encoder_layers=2", "+model.decoder_layers=2"),
-        *("+model.encoder_embed_dim=16", "+model.encoder_ffn_embed_dim=32"),
-        *("+model.decoder_attention_heads=2", "+model.max_source_positions=32"),
-        *("+model.max_target_positions=32", "+model.token_mixing_heads=2"),
-        # fairseq has Adagrad for hydra only by its bare name
-        *("+optimizer._name=adagrad", "+optimizer.lr=[0.05]", "+optimizer.weight_decay=0"),
-        *("optimization.lr=[0.05]", "optimization.max_epoch=2", "lr_scheduler.warmup_updates=5"),
-        *("dataset.batch_size=8", "dataset.num_workers=0"),
-        *("criterion=cross_entropy", f"checkpoint.save_dir={tmp_path / 'save'}"),
-        cwd=tmp_path,
-    )
-    assert result.returncode == 0, (result.stdout + result.stderr)[-2000:]
-    losses = [float(x) for x in re.findall(r'"train_loss": "([\d.]+)"', result.stdout)]
+    words = [f"common.user_dir={PACKAGE}", "common.cpu=true", "common.log_interval=1"]
+    words += ["common.log_format=json", "task=translation", f"task.data={corpus.data}"]
+    words += ["+model._name=resmlp_mt_6", "+model.encoder_layers=2", "+model.decoder_layers=2"]
+    words += ["+model.encoder_embed_dim=16", "+model.encoder_ffn_embed_dim=32"]
+    words += ["+model.decoder_attention_heads=2", "+model.max_source_positions=32"]
+    words += ["+model.max_target_positions=32", "+model.token_mixing_heads=2"]
+    # fairseq has Adagrad for hydra only by its bare name
+    words += ["+optimizer._name=adagrad", "+optimizer.lr=[0.05]", "+optimizer.weight_decay=0"]
+    words += ["optimization.lr=[0.05]", "optimization.max_epoch=2", "dataset.batch_size=8"]
+    words += ["lr_scheduler.warmup_updates=5", "dataset.num_workers=0", "criterion=cross_entropy"]
+    words += [f"checkpoint.save_dir={tmp_path / 'save'}", f"hydra.run.dir={tmp_path}"]
+    status = forked("fairseq_cli.hydra_train", words, tmp_path / "log").wait()
+    said = (tmp_path / "log").read_text()
+    assert status == 0, said[-2000:]
+    losses = [float(x) for x in re.findall(r'"train_loss": "([\d.]+)"', said)]
     assert len(losses) == 2 and losses[1] < losses[0]
 
     path = tmp_path / "save" / "checkpoint_last.pt"

@@ -1,7 +1,6 @@
-"""What a GPU would do, counted without one: all tensors on it, few waits. Where there is one, it
-computes what the CPU does."""
+"""What a GPU would do, on a made-up one: all tensors stay on it, and nothing waits for them. Where
+there is one, it computes what the CPU does."""
 
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -14,54 +13,9 @@ from test_search import batch_of
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import backend_registration
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from resmlp_mt.model import memory
 from resmlp_mt.model.inference import fold_
-from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import ResMLPGenerator
-from resmlp_mt.search.hypotheses import Hypotheses
-
-# the host has to wait for what these give; tolist() calls resolve_conj, nothing else here does
-WAITS = ("_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero", "resolve_conj")
-
-
-class Waits(TorchDispatchMode):
-    """Counts the operations for which the host has to wait."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func._schema.name.removeprefix("aten::")
-        self.counts[name] += name in WAITS
-        return func(*args, **(kwargs or {}))
-
-
-def waits_of(tokens: int, kind: str) -> Counter:
-    """Waits of a search for that many tokens."""
-    model, dictionary = build_model(vocabulary=1500, token_mixing=kind)
-    fold_(model)
-    # no sentence ends before it has to
-    bias = torch.zeros(len(dictionary)).index_fill_(0, torch.tensor(dictionary.eos()), -1e4)
-    model.decoder.output_projection.bias = nn.Parameter(bias)
-    generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=tokens)
-    with Waits() as waits:
-        generator.generate([model], batch_of(dictionary, (10, 2, 5, 12)))
-    return waits.counts
-
-
-@pytest.mark.parametrize("kind", ["linear", "toeplitz"])
-def test_eight_steps_wait_once(kind, monkeypatch):
-    """The host puts the hypotheses together afterwards."""
-    monkeypatch.setattr(memory.BeamHistory, "launch_bound", True)
-    for module in (candidates, beam_search):
-        monkeypatch.setattr(module, "in_chunks", lambda x: False)
-    nothing = SimpleNamespace(not_finite=list, hypotheses=lambda length_penalty: [])
-    monkeypatch.setattr(Hypotheses, "fetch", lambda self: nothing)
-    few, many = (waits_of(tokens, kind) for tokens in (12, 20))
-    assert (many - few).total() == 1, many - few
 
 
 def compute(kind, device, dtype=torch.float32, std=0.3):

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import runpy
 import signal
 import socket
 import sys
@@ -59,12 +60,15 @@ class Forked(ForkProcess):
 
 
 def forked(program: str, arguments: Sequence, log: Path) -> Forked:
-    """What ``fairseq-train`` or another program of fairseq does. What it logs is in *log* too."""
+    """What ``fairseq-train`` or another program does. What it logs is in *log* too."""
     return Forked(lambda: run_program(program, arguments), log)
 
 
+FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"  # of fairseq's programs
+
+
 def run_program(name: str, arguments: Sequence) -> None:
-    """In a fork, what the program *name* does; ``python`` runs standard input alone."""
+    """In a fork, what the program or the module *name* does; ``python`` runs standard input."""
     # what a fresh process would not have
     metrics.reset()
     checkpoint_utils.save_checkpoint.__dict__.clear()
@@ -75,9 +79,12 @@ def run_program(name: str, arguments: Sequence) -> None:
     if name == "resmlp-mt":
         sys.exit(main())
     if name == "python":
-        return exec(sys.stdin.read(), {"__name__": "__main__"})
-    root.handlers[:] = [logging.StreamHandler(sys.stdout)]
-    root.setLevel(logging.INFO)
+        exec(sys.stdin.read(), {"__name__": "__main__"})
+        return
+    if "." in name:
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+        return
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format=FORMAT, datefmt="%F %T")
     import_module(f"fairseq_cli.{name.removeprefix('fairseq-')}").cli_main()
 
 
