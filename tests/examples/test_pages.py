@@ -1,7 +1,6 @@
 """Every command of the pages that a user follows is run as it stands. Links and numbers hold."""
 
 import os
-import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import pytest
 import tables
 from command import shell
+from prepare_text import pairs_of, write_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLLOWED = ["README", *(f"docs/{page}" for page in ("getting-started", "training", "translating"))]
@@ -27,7 +27,6 @@ CUTS = {
 }
 SMALL = {r"(max-\w+-positions) = \d+": r"\1 = 64", r"\bmax-update = \d+": "max-update = 3"}
 SMALL |= {r"\btokens = \d+": "tokens = 256"}
-WORDS = ["ein", "Mann", "Frau", "Hund", "Kind", "spielt", "läuft", "sitzt", "im", "Park", "Wald"]
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 
 
@@ -59,14 +58,8 @@ def small(text: str, sizes: dict) -> str:
 def folder(tmp_path_factory):
     """Text as the pages name it, in a folder with a space, where the package can be seen."""
     folder = tmp_path_factory.mktemp("a user")
-    (folder / "text").mkdir()
-    draw = random.Random(1)
-    for split, size in (("train", 150), ("valid", 4), ("test", 4)):
-        lines = [draw.choices(WORDS, k=draw.randint(3, 9)) for _ in range(size)]
-        for language, word in (("de", str), ("en", lambda word: word[::-1])):
-            path = folder / "text" / f"{split}.{language}"
-            text = (" ".join(map(word, line)) + ".\n" for line in lines)
-            path.write_text("".join(text), encoding="utf-8")
+    for seed, (split, size) in enumerate({"train": 150, "valid": 4, "test": 4}.items()):
+        write_pairs(folder / "text", split, ("de", "en"), pairs_of(size, seed))
     (folder / "iwslt14.tokenized.de-en").symlink_to("text")
     for name in ("resmlp_mt", "scripts", "examples"):
         (folder / name).symlink_to(ROOT / name)

@@ -118,6 +118,8 @@ def test_quotes_are_those_of_the_language():
     for _, line in LINES["quotes"]:
         source, target = ("".join(re.findall('["“”‘’„»«]', side)) for side in line)
         marks |= {(source[i : i + 2], target[i : i + 2]) for i in range(0, len(source), 2)}
+    english, german = map(set, zip(*marks))
+    assert english == {"“”", "‘’", '""'} and german == {"„“", "»«", '""'}
     french = made(("en", "fr"))["quotes"]
     assert any("« " in target and " »" in target for _, (_, target) in french)
 
