@@ -13,10 +13,10 @@ import torch
 from fairseq.trainer import Trainer
 from fairseq_programs import (
     LAST,
-    PACKAGE,
     call,
     load,
     own_handlers,
+    process,
     refusal,
     train,
     training,
@@ -159,14 +159,15 @@ def test_no_update_after_the_last(corpus, tmp_path):
 
 
 def test_ended_is_not_trained_on(corpus, ended, tmp_path):
-    """By ``python -m``, too. More patience trains on from the count that there was."""
+    """Also by ``python -m``, where the user's folder alone imports ours. More patience trains on
+    from the count that there was."""
     last = shutil.copy(ended / LAST, tmp_path)
     before = (tmp_path / LAST).read_bytes()
-    words = training(corpus.data, tmp_path, *PATIENT, "--user-dir", PACKAGE)
-    status = forked("fairseq_cli.train", words, tmp_path / "log").wait()
-    said = (tmp_path / "log").read_text()
-    assert status == 0 and f"Loaded checkpoint {last}" in said and "early stop since" in said, said
-    assert values(said, "loss") == [] and (tmp_path / LAST).read_bytes() == before
+    words = ("-m", "fairseq_cli.train", *training(corpus.data, tmp_path, *PATIENT))
+    done = process(*words, "--user-dir", "examples/mixings")
+    assert done.returncode == 0, done.stderr
+    assert f"Loaded checkpoint {last}" in done.stdout and "early stop since" in done.stdout
+    assert values(done.stdout, "loss") == [] and (tmp_path / LAST).read_bytes() == before
     train(corpus.data, tmp_path, *PATIENT, "--patience", 5)
     assert updates(tmp_path) == 48
 
