@@ -149,7 +149,7 @@ def test_a_search_in_which_all_is_banned_ends(plain, tmp_path, engine):
 @pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
 def test_a_library_of_another_version(monkeypatch):
     """It is refused when it is loaded: it would read elsewhere."""
-    monkeypatch.setattr(native, "Request", native.Linear)
+    monkeypatch.setattr(native, "Request", native.Array)
     with pytest.raises(UserError, match="not the library of this version"):
         native.load_library()
 
