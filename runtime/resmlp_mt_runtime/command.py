@@ -3,9 +3,9 @@
   echo "I like tea." | resmlp-translate exported
   resmlp-translate exported --input test.en --output test.de
 
-Only a line feed ends a line. A blank line stays blank. A line that is longer than the model reads
-is translated in parts. Each line is written as soon as it and those before it are translated; piped
-input is translated as it arrives. After a stop, --resume continues after the last whole line;
+Only a line feed ends a line. A blank line stays blank. A long line is translated sentence by
+sentence. Each line is written as soon as it and those before it are translated; piped input is
+translated as it arrives. After a stop, --resume continues after the last whole line;
 .OUTPUT.source beside the output records what it is made from.
 """
 

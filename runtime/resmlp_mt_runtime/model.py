@@ -12,7 +12,7 @@ from resmlp_mt_runtime.native import NativeEngine, load_library
 from resmlp_mt_runtime.normalise import normaliser
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
 from resmlp_mt_runtime.pieces import SPACE, Subwords, one_line, without_bytes
-from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
+from resmlp_mt_runtime.sentences import Hypothesis, by_length, split, translate_parts
 
 Pieces = Sequence[str]
 CHUNK = 512  # lines that are sorted by length together
@@ -128,7 +128,7 @@ class Model:
         starts = self._indices(1, prefixes) if prefixes else [[]] * len(given)
         if (longest := max(map(len, given), default=0)) > self.limit + 1:
             raise UserError(f"a source has {longest - 1} tokens, the model reads {self.limit}")
-        for batch in _batches(list(map(len, given)), options["max_tokens"], a != 0):
+        for batch in by_length(list(map(len, given)), options["max_tokens"], a != 0):
             limit = min(int(a * len(given[batch[0]]) + b), self.config["positions"][1] - 1)
             begin = [starts[i] for i in batch]
             if (longest := max(map(len, begin))) > limit:
@@ -175,7 +175,7 @@ class Model:
             if len(pair[0]) == 1:
                 raise UserError(f"line {number}: the source is blank: leave it out")
         found: dict[int, list[float]] = {}
-        for batch in _batches(list(map(len, given)), options["max_tokens"], False):
+        for batch in by_length(list(map(len, given)), options["max_tokens"], False):
             pair = ([side[i] for i in batch] for side in (given, wanted))
             found.update(zip(batch, self._run(self._engine.score, *pair)))
         return [
@@ -213,20 +213,6 @@ class Model:
             if not fits or not least <= value <= highest:
                 kind = "number" if isinstance(least, float) else "whole number"
                 raise UserError(f"{name} {value!r}: give a {kind} from {least:g} to {highest:g}")
-
-
-def _batches(lengths: list[int], max_tokens: int, alike: bool) -> Iterator[list[int]]:
-    """Indices of sentences of similar length, *alike* of one, the longest first, none empty."""
-    batch: list[int] = []
-    filled = [index for index, length in enumerate(lengths) if length > 1]
-    for index in sorted(filled, key=lambda i: -lengths[i]):
-        longest = lengths[batch[0]] if batch else 0
-        if (len(batch) + 1) * longest > max_tokens or (alike and lengths[index] < longest):
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
 
 
 def count_cpus() -> int:

@@ -134,6 +134,22 @@ class Engine(Protocol):
     def translations(self) -> Callable[..., Iterator[dict[int, list[Hypothesis]]]]: ...
 
 
+def by_length(lengths: Sequence[int], max_tokens: int, alike: bool = False) -> Iterator[list[int]]:
+    """Batches of similar length, *alike* of one length, as indices, the longest first, so that a
+    lack of memory shows at once. Each has at most *max_tokens*, padding included, or one longer
+    sentence. Those of a single token, the end, are in none."""
+    batch: list[int] = []
+    filled = [index for index, length in enumerate(lengths) if length > 1]
+    for index in sorted(filled, key=lambda i: -lengths[i]):
+        longest = lengths[batch[0]] if batch else 0
+        if (len(batch) + 1) * longest > max_tokens or (alike and lengths[index] < longest):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
 def translate_parts(
     engine: Engine, lines: Sequence[list[list[str]]], name: str, first: int, **search
 ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:

@@ -7,8 +7,10 @@ from command import resmlp
 from exported_models import LINES, saved_model
 from fairseq_programs import process
 
+from resmlp_mt.cli import main as cli
 from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.translator import Translator
+from resmlp_mt_runtime import command
 
 TEXT = [*LINES, "", "x" * 40 + " \N{GRINNING FACE}", " ".join(LINES * 9), "  a\tb \x07 c  "]
 
@@ -67,3 +69,16 @@ def test_as_a_module_it_needs_no_pytorch(made, tmp_path):
     assert done.returncode == 0 and " torch" not in done.stderr and " fairseq" not in done.stderr
     ours = resmlp("translate", "--path", made, "--input", tmp_path / "in")
     assert " sentencepiece" in done.stderr and done.stdout == ours.out
+
+
+def test_both_help_texts_say_the_same_of_lines_and_options(capsys):
+    said = []
+    for main, words in ((cli.main, ["translate"]), (command.main, [])):
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        said.append(capsys.readouterr().out)
+    ours, theirs = (text[text.index("Only a line feed") :] for text in said)
+    paragraph = theirs.partition("\n\n")[0]
+    assert ours.startswith(paragraph + "\n\n")
+    options = theirs[theirs.index("  --input") :].strip().split("\n  --")
+    assert len(options) == 13 and [option for option in options if option not in ours] == []

