@@ -475,21 +475,40 @@ struct Step {
     add(x, &m.positional[size_t(position) * m.width], m.width);
   }
 
-  // The sum of the rows of s.from; those of a head have weights at *stride*, each *next* the last.
-  static INLINE void weighted_sum(const Search& s, const Stack& m, const float* weights, int next,
-                                  float* y) {
-    const int each = m.channels / m.heads, count = int(s.from.size());
-    std::fill(y, y + m.width, 0.f);
-    for (int head = 0; head < m.heads; ++head, weights += m.distances) {
-      int first = head * each;
-      for (; first + LANES <= (head + 1) * each; first += LANES) {
-        Floats sums{};
-        for (int i = 0; i < count; ++i) sums += weights[i * next] * load<Floats>(s.from[i] + first);
-        store(y + first, sums);
-      }
-      for (; first < (head + 1) * each; ++first)
-        for (int i = 0; i < count; ++i) y[first] += weights[i * next] * s.from[i][first];
+  // From channel *first* on: N vectors of the sum of *count* rows by their weights; the next channel.
+  template <int N, class Source>
+  static INLINE int weigh(int first, int size, int count, const float* weights, int next,
+                          Source source, float* y) {
+    for (; first + N * LANES <= size; first += N * LANES) {
+      Floats sums[N] = {};
+      for (int i = 0; i < count; ++i)
+        for (int k = 0; k < N; ++k)
+          sums[k] += weights[i * next] * load<Floats>(source(i) + first + k * LANES);
+      for (int k = 0; k < N; ++k) store(y + first + k * LANES, sums[k]);
     }
+    return first;
+  }
+
+  // The weight of each row comes *next* after the one before; size: of rows.
+  template <class Source>
+  static INLINE void weighted_sum(int size, int count, const float* weights, int next,
+                                  Source source, float* y) {
+    int i = weigh<WIDTH / LANES>(0, size, count, weights, next, source, y);
+    i = weigh<1>(i, size, count, weights, next, source, y);
+    for (; i < size; ++i) {
+      y[i] = 0;
+      for (int row = 0; row < count; ++row) y[i] += weights[row * next] * source(row)[i];
+    }
+  }
+
+  // The sum of the rows of s.from, by the weights of each head.
+  static INLINE void mix_rows(const Search& s, const Stack& m, const float* weights, int next,
+                              float* y) {
+    const int each = m.channels / m.heads, count = int(s.from.size());
+    for (int first = 0; first < m.channels; first += each, weights += m.distances)
+      weighted_sum(
+          each, count, weights, next, [&](int i) INLINED { return s.from[i] + first; }, y + first);
+    std::fill(y + m.channels, y + m.width, 0.f);
   }
 
   // ``A x`` for the newest token, by the weights of its distances to itself and those before it.
@@ -499,7 +518,7 @@ struct Step {
     s.from.assign(1, x);
     const auto& slots = row.hypothesis->slots;
     for (size_t i = slots.size(); i-- > 0;) s.from.push_back(s.past(row, slots[i], number));
-    weighted_sum(s, m, &layer.weights[m.is_matrix ? s.step * (s.step + 1) / 2 : 0], 1, y);
+    mix_rows(s, m, &layer.weights[m.is_matrix ? s.step * (s.step + 1) / 2 : 0], 1, y);
     const float* offset = &layer.offset[size_t(s.step) * m.width];
     for (int i = 0; i < m.width; i += LANES)
       store(y + i, load<Floats>(y + i) * load<Floats>(&layer.scale[i]) + load<Floats>(offset + i));
@@ -553,7 +572,7 @@ struct Step {
     for (size_t row = 0; row < size_t(count); ++row) {
       float* y = m.is_gated ? &s.mixed[row * width] : &s.y[row * width];
       const size_t begin = m.is_matrix ? row * m.positions : m.positions - 1 + row;
-      weighted_sum(s, m, &layer.weights[begin], m.is_matrix ? 1 : -1, y);
+      mix_rows(s, m, &layer.weights[begin], m.is_matrix ? 1 : -1, y);
       add(y, &layer.offset[row * width], width);
       if (m.is_gated) gate(m, &s.wide[row * stride + width], y);
     }
@@ -600,14 +619,9 @@ struct Step {
       const float* keys = &row.sentence->keys[(size_t(number) * width + first_channel) * end];
       const float* values =
           &row.sentence->values[size_t(number) * length * width + first_channel];
-      for (int i = 0; i < end; i += 2 * LANES) {
-        Floats first{}, second{};
-        for (int c = 0; c < each; ++c) {
-          first += query[c] * load<Floats>(keys + size_t(c) * end + i);
-          second += query[c] * load<Floats>(keys + size_t(c) * end + i + LANES);
-        }
-        store(&s.weights[i], first), store(&s.weights[i + LANES], second);
-      }
+      weighted_sum(
+          end, each, query, 1, [&](int c) INLINED { return keys + size_t(c) * end; },
+          &s.weights[0]);
       std::fill(&s.weights[length], &s.weights[0] + end, -INFINITY);
       const float most = *std::max_element(&s.weights[0], &s.weights[length]);
       const float scale = 1 / sum(end, [&](int i) INLINED {
@@ -615,18 +629,10 @@ struct Step {
         store(&s.weights[i], weight);
         return weight;
       });
-      int c = 0;
-      for (; c + LANES <= each; c += LANES) {
-        Floats found{};
-        for (int i = 0; i < length; ++i)
-          found += s.weights[i] * load<Floats>(values + size_t(i) * width + c);
-        store(y + c, found * scale);
-      }
-      for (; c < each; ++c) {
-        y[c] = 0;
-        for (int i = 0; i < length; ++i)
-          y[c] += s.weights[i] * values[size_t(i) * width + c] * scale;
-      }
+      weighted_sum(
+          each, length, &s.weights[0], 1,
+          [&](int i) INLINED { return values + size_t(i) * width; }, y);
+      for (int c = 0; c < each; ++c) y[c] *= scale;
     }
   }
 
