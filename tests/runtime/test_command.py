@@ -58,8 +58,9 @@ def test_files_are_resumed_by_either(made, tmp_path):
     (tmp_path / "out").write_bytes(whole[:20])
     assert resmlp(made, *files, "--resume", program="resmlp-translate").status == 0
     assert (tmp_path / "out").read_bytes() == whole
-    said = resmlp(made, *files, "--resume", "--beam", 2, program="resmlp-translate")
-    assert said.status == 1 and "is not known to be made from this beam" in said.err
+    for name, option in (("beam", ("--beam", 2)), ("scores", ("--scores",))):
+        said = resmlp(made, *files, "--resume", *option, program="resmlp-translate")
+        assert said.status == 1 and f"is not known to be made from this {name}" in said.err
 
 
 def test_as_a_module_it_needs_no_pytorch(made, tmp_path):
