@@ -28,6 +28,10 @@ from resmlp_mt.search.hypotheses import Hypotheses
 # What lowers the scores of next tokens, R x V, in place, by the step and the tokens before, R x T
 Hook = Callable[[int, Tensor, Tensor], None]
 
+# What a byte that the source does not have costs a hypothesis, in nats: enough that `<` is not
+# copied as `^`, too little to forbid what the target writes otherwise, such as German quotes.
+OTHER_BYTE = 2.0
+
 # on a GPU, check for finished sentences every 8 steps: each check waits for the GPU
 CHECK_EVERY = 8
 
@@ -124,8 +128,8 @@ class ResMLPGenerator(SequenceGenerator):
         hypotheses = Hypotheses(*shape, first_token, self.eos, device, bool(hooks))
         self.of_bytes = self.of_bytes.to(device)
         of_source, of_target = self.of_bytes
-        lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)  # B x 256
-        penalties = torch.zeros(lacks.shape, device=device).masked_fill_(lacks, -torch.inf)
+        lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)
+        penalties = lacks * -OTHER_BYTE  # B x 256
         rows = sentences * beam if device.type == "cpu" else 0
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):

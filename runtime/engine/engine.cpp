@@ -25,6 +25,7 @@ constexpr int PAD = 1, EOS = 2;  // the first tokens of every fairseq dictionary
 constexpr int TILE = 32;         // rows whose scores of all tokens are in the cache together
 
 // Fitted by tests/runtime/fit_polynomials.py; the constant coefficient comes first.
+constexpr float OTHER_BYTE = 2;  // what a byte that the source does not have costs, in nats
 constexpr double LN2 = 0.693147180559945309;
 constexpr float LN2_HIGH = 45426.f / 65536;  // its first 16 bits
 constexpr float EXPONENTIAL[] = {0.49999994f, 0.166665211f, 0.041668389f, 0.00836871006f,
@@ -237,7 +238,7 @@ struct Sentence {
   int number, length;
   std::vector<Hypothesis> rows;
   bool done = false;
-  std::vector<int32_t> banned;      // tokens of bytes that the source does not have, sorted
+  std::vector<int32_t> other_bytes;  // tokens of bytes that the source does not have, sorted
   std::vector<float> past;          // slots x L x C: inputs of the mixing sublayers
   std::vector<float> keys, values;  // L x C x S, with S padded, and L x S x C
 
@@ -299,8 +300,9 @@ struct Search {
     kernel.product(*this, layer, x, rows, y);
   }
   int32_t forced(const Sentence& sentence) const;
-  bool is_banned(const Row& row, int32_t token) const;
-  void ban_bytes(Sentence& sentence) const;
+  bool is_other_byte(const Row& row, int32_t token) const;
+  bool repeats(const Row& row, int32_t token) const;
+  void find_other_bytes(Sentence& sentence) const;
   void run(int first, int last);
   void advance(Sentence& sentence, int row);
 };
@@ -656,8 +658,10 @@ struct Step {
       most = std::max(most, largest);
       if (!(largest > best[last])) continue;
       for (int token = first; token < first + WIDTH; ++token) {
-        const float score = logits[token];
-        if (!(score > best[last]) || s.is_banned(s.rows[row], token)) continue;
+        float score = logits[token];
+        if (!(score > best[last]) || s.repeats(s.rows[row], token)) continue;
+        if (s.is_other_byte(s.rows[row], token)) score -= OTHER_BYTE;
+        if (!(score > best[last])) continue;
         int place = last;
         for (; place > 0 && best[place - 1] < score; --place)
           best[place] = best[place - 1], tokens[place] = tokens[place - 1];
@@ -707,10 +711,13 @@ int32_t Search::forced(const Sentence& sentence) const {
   return is_given ? EOS : -1;
 }
 
-// It would spell a byte that the source does not have, or repeat an n-gram.
-bool Search::is_banned(const Row& row, int32_t token) const {
-  const auto& banned = row.sentence->banned;
-  if (std::binary_search(banned.begin(), banned.end(), token)) return true;
+bool Search::is_other_byte(const Row& row, int32_t token) const {
+  const auto& others = row.sentence->other_bytes;
+  return std::binary_search(others.begin(), others.end(), token);
+}
+
+// It would repeat an n-gram.
+bool Search::repeats(const Row& row, int32_t token) const {
   const auto& tokens = row.hypothesis->tokens;
   const int before = request.no_repeat_ngram - 1, size = int(tokens.size());
   for (int end = before; before >= 0 && end < size; ++end)
@@ -720,13 +727,13 @@ bool Search::is_banned(const Row& row, int32_t token) const {
   return false;
 }
 
-void Search::ban_bytes(Sentence& sentence) const {
+void Search::find_other_bytes(Sentence& sentence) const {
   const int32_t* source = request.sources + size_t(sentence.number) * request.length;
   const int32_t* end = source + sentence.length;
   for (int byte = 0; byte < 256; ++byte)
     if (model.bytes[byte] >= 0 && std::find(source, end, encoder.bytes[byte]) == end)
-      sentence.banned.push_back(model.bytes[byte]);
-  std::sort(sentence.banned.begin(), sentence.banned.end());
+      sentence.other_bytes.push_back(model.bytes[byte]);
+  std::sort(sentence.other_bytes.begin(), sentence.other_bytes.end());
 }
 
 void Search::run(int first, int last) {
@@ -749,7 +756,7 @@ void Search::run(int first, int last) {
   count = std::min(2 * request.beam + 2, model.tokens);
   if (kernel.configure) kernel.configure(true);
   for (Sentence& sentence : sentences) {
-    ban_bytes(sentence);
+    find_other_bytes(sentence);
     kernel.encode(*this, sentence);
   }
   std::fill(h.begin(), h.end(), 0.f);  // attention does not write the padding of a row

@@ -41,7 +41,7 @@ class NumpyEngine:
         with np.errstate(all="ignore"):
             return score(self, sources, targets)
 
-    def banned_bytes(self, sources: Sentences) -> list[list[int]]:
+    def other_bytes(self, sources: Sentences) -> list[list[int]]:
         """The target's tokens for bytes that a source does not spell, for each source."""
         pairs = [(s, t) for s, t in zip(*self._bytes) if t >= 0]
         return [[t for s, t in pairs if s not in given] for given in map(set, sources)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from resmlp_mt_runtime.folder import EOS, PAD
 
+OTHER_BYTE = np.float32(2)  # what a byte that the source does not have costs, in nats
 Sentences = Sequence[Sequence[int]]
 Hypotheses = list[list[tuple[float, list[int]]]]  # of each sentence, the best first: score, tokens
 
@@ -27,7 +28,7 @@ def search(
     finite. *sources* end with EOS. A translation begins with its prefix, whatever is ruled out. No
     *no_repeat_ngram* tokens come twice in the same order, if that is not 0.
     """
-    state, banned = engine.encode(sources), engine.banned_bytes(sources)
+    state, other_bytes = engine.encode(sources), engine.other_bytes(sources)
     finished: list[list] = [[] for _ in sources]
     # B active sentences with J hypotheses each: one at first, later *beam*
     active = np.arange(len(sources))
@@ -45,7 +46,7 @@ def search(
             elif step < len(prefix):
                 _allow_only(scores[i], prefix[step])
             else:
-                scores[i][:, banned[number]] = -np.inf
+                scores[i][:, other_bytes[number]] -= OTHER_BYTE
                 if no_repeat_ngram:
                     _rule_out_repeated(scores[i], tokens[i].tolist(), no_repeat_ngram)
         scores[:, :, PAD] = -np.inf

@@ -84,7 +84,7 @@ def test_same_hypotheses_as_pytorch(plain, tmp_path, name, engine):
 
 
 @engines
-def test_a_byte_is_written_only_where_the_source_has_it(plain, tmp_path, engine):
+def test_bytes_that_the_source_lacks_cost_as_in_pytorch(plain, tmp_path, engine):
     model, folder = written(plain, tmp_path / "first", **MODELS["toeplitz"])
     sources = sentences(plain)
     found = found_by(Model(folder, engine), sources)
@@ -95,9 +95,10 @@ def test_a_byte_is_written_only_where_the_source_has_it(plain, tmp_path, engine)
     (tmp_path / "out").mkdir()
     write_model(with_model(plain, model), model, tmp_path / "out", "float32")
     found = found_by(Model(tmp_path / "out", engine), sources, beam=4, nbest=4)
-    for source, nbest in zip(sources, found):
-        spelled = {piece for one in nbest for piece in one.pieces if piece in BYTES}
-        assert spelled == set(source) & set(BYTES)
+    for source, (best, *_) in zip(sources, found):  # without the cost all bytes score the same
+        spelled = {piece for piece in best.pieces if piece in BYTES}
+        assert spelled <= set(source) or not set(source) & set(BYTES)
+    assert any(set(source) & set(one[0].pieces) & set(BYTES) for source, one in zip(sources, found))
     theirs = found_by(with_model(plain, model, beam=4), sources)
     other, gap = apart(found, theirs)
     assert other <= 1 and gap < 1e-4
@@ -125,8 +126,8 @@ def test_prefixes_and_ngrams_as_in_pytorch(plain, tmp_path, name, engine):
 
 @engines
 def test_a_search_in_which_all_is_banned_ends(plain, tmp_path, engine):
-    """N-grams of one token, of which a long translation has none left; the bytes of the target,
-    which are other tokens than in the source, and are all that there is."""
+    """N-grams of one token, of which a long translation has none left; and the bytes of the target
+    are other tokens than in the source."""
     _, folder = written(plain, tmp_path / "out", **MODELS["toeplitz"])
     export = read_export(folder)
 
@@ -140,10 +141,16 @@ def test_a_search_in_which_all_is_banned_ends(plain, tmp_path, engine):
     names = [f"t{i}" for i in range(len(export.tokens[1]))]
     spelled = [f"<0x{i:02X}>" for i in range(len(names))]
     spelled[1:3] = names[1:3]
-    spells_9 = [spelled[12] if i == 9 else name for i, name in enumerate(names)]
-    assert search(export._replace(tokens=[names, spelled]), 2, 0.0, 9, [[]], 0) == [[]]
-    [hypotheses] = search(export._replace(tokens=[spells_9, spelled]), 2, 0.0, 9, [[]], 0)
-    assert {token for _, tokens in hypotheses for token in tokens} == {12}
+
+    def one_token(source, target):
+        [found] = search(export._replace(tokens=[source, target]), 40, 0.0, 1, [[]], 0)
+        return {token: score for score, (token,) in found}
+
+    free, costly = one_token(names, names), one_token(names, spelled)
+    assert costly == {t: pytest.approx(free[t] - 2, abs=1e-5) for t in free} and len(free) == 40
+    last = min(free, key=free.__getitem__)
+    names[9] = spelled[last]  # which is in the source
+    assert one_token(names, spelled)[last] == pytest.approx(free[last], abs=1e-5)
 
 
 @pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
