@@ -274,10 +274,10 @@ def timed(ms: float, speed_up: float) -> str:
 def training_speed(results: Results) -> str:
     rows = []
     for heading, ours, ms, gain in measured(results, "train"):
-        cells = [timed(ms[arch], gain[arch]["median"]) for arch in ours]
+        (arch,) = ours
+        cells = [label_of(arch), timed(ms[arch], gain[arch]["median"])]
         rows.append([heading, number(ms[THEIRS]), *cells])
-    head = ["ms (speed-up)", "Transformer", "as many hidden units", "as many parameters"]
-    return markdown(head, rows)
+    return markdown(["ms (speed-up)", "Transformer", "model", "ours"], rows)
 
 
 def exported(results: Results) -> str:
