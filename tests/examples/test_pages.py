@@ -1,6 +1,5 @@
 """Every command of the pages that a user follows is run as it stands. Links and numbers hold."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,8 +77,7 @@ def test_step(step, folder, programs, trained_here):
     """One after the other: each finds what those before it have made. Only those of the README
     that are no Python start as everywhere; others save their imports."""
     begun = step.page == "README.md" and "python" not in step.command
-    path = {} if begun else {"PATH": f"{programs}:{os.environ['PATH']}"}
-    done = shell(step.command, folder, **path)
+    done = shell(step.command, folder, first=None if begun else programs)
     assert done.returncode == 0, f"{step.command}\n{done.stdout}\n{done.stderr}"
     noise = "Traceback" if "fairseq-" in step.command else "Traceback|Warning"
     assert not re.search(noise, done.stderr)

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 import re
 import tarfile
 from pathlib import Path
@@ -25,10 +24,9 @@ def commands(folder, pair):
     (folder / "out" / "text" / f"test.{pair[3:]}").touch()  # nothing is to be fetched
     program.write_text('#!/bin/sh\nprintf "%s\\t" "$@" && echo\n')
     program.chmod(0o755)
-    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-    variables = {"PATH": path, "OUT": "out", "ARCH": "resmlp_mt_tiny"}
+    variables = {"OUT": "out", "ARCH": "resmlp_mt_tiny"}
     command = f"bash '{SCRIPTS / 'wmt14.sh'}' {pair} {OPTIONS}"
-    done = shell(command, folder, **variables, VOCAB_SIZE="346", MAX_UPDATE="3")
+    done = shell(command, folder, program.parent, **variables, VOCAB_SIZE="346", MAX_UPDATE="3")
     return [line.split("\t")[:-1] for line in done.stdout.splitlines()]
 
 

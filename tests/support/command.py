@@ -70,9 +70,14 @@ def files_up_to(size: int):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def shell(command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
-    """Run a command line through bash, with the programs of this Python's environment."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def shell(
+    command: str, cwd: Path, first: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess:
+    """Run a command line through bash, with the programs of the folder *first*, and of this
+    Python's environment."""
+    path = os.pathsep.join(
+        [*map(str, filter(None, [first, Path(sys.executable).parent])), os.environ["PATH"]]
+    )
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=cwd,

@@ -22,8 +22,8 @@ HEADS = {"token_mixing_heads": 8, "max_target_positions": 8}
 KINDS = {
     "the paper's": ("resmlp_mt_6", {}, set()),
     "learned positions": ("resmlp_mt_6", LEARNED, set()),
-    "A is a vector of one": (
-        *("resmlp_mt_6", {"token_mixing": "toeplitz", "max_target_positions": 1}, set()),
+    "A of one row": (
+        *("resmlp_mt_6", {"token_mixing": "toeplitz", "max_target_positions": 2}, set()),
     ),
     "a gate": ("resmlp_mt_6", {"token_mixing": "gated", **HEADS}, {"value_gate", "output"}),
     "taps": ("resmlp_mt_6", {"token_mixing": "conv"}, {"taps"}),
