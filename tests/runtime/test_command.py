@@ -46,6 +46,13 @@ def test_both_programs_say_and_write_the_same(made, words):
     assert ours.status or ours.out.count("\n") == len(TEXT) * (2 if "--nbest" in words else 1)
 
 
+def test_options_reach_the_model(made):
+    given = {"engine": "numpy", "threads": 1, "max_tokens": 50, "nbest": 2}
+    load, made_from = command.model_of(made, given)
+    assert load.keywords == given and load().engine == "numpy"
+    assert made_from.keys() == {"model", "nbest"}
+
+
 def test_files_are_resumed_by_either(made, tmp_path):
     (tmp_path / "in.gz").write_bytes(gzip.compress("\n".join(LINES).encode()))
     files = ("--input", tmp_path / "in.gz", "--output", tmp_path / "out")
