@@ -35,7 +35,7 @@ SYSTEMS = {
     "conv": "convolutions",
     "gated": "gated",
 }
-TIMED = ("`resmlp_mt_6`", "`resmlp_mt_base`")  # the paper's and the recommended one of that size
+TIMED = ("resmlp_mt_6", "resmlp_mt_base")  # the paper's and the recommended one of that size
 Results = dict[str, dict]
 Runs = list[dict]  # the numbers of trainings that differ in the seed alone
 Column = Callable[[dict], float]
@@ -72,14 +72,7 @@ VALUES = {
     "in-domain": in_domain,
     "news": news,
     "news repeats": partial(news, metric="repeats"),
-    "speed-up": lambda n: median_speed_up(n["decode"]),
 }
-
-
-def median_speed_up(decode: dict) -> float:
-    """Of the last of our models."""
-    arch = max(decode["models"].keys() - {THEIRS})
-    return decode["lines"][0]["columns"][arch]["speed"]["median"]
 
 
 def value(results: Results, text: str) -> float:
@@ -238,21 +231,15 @@ def measured(results: Results, mode: str) -> Iterable[tuple[str, list[str], dict
             yield f"{cpu_label(result['numbers']['cpu'])}, {size}", ours, ms, gain
 
 
-def label_of(arch: str) -> str:
-    """Of a model: its architecture, and its hidden units if they are options."""
-    hidden = re.search(r"-ffn-embed-dim[ =](\d+)", arch)
-    return f"`{arch.split()[0]}`" + (f", {int(hidden[1]):,} hidden units" if hidden else "")
-
-
 def decoding(results: Results) -> str:
     """The speed-up and its three factors, of TIMED."""
     rows = []
     for heading, ours, ms, gain in measured(results, "decode"):
-        for arch in (arch for arch in ours if label_of(arch) in TIMED):
+        for arch in filter(ours.__contains__, TIMED):
             ways = ["transformer", f"{arch}, fairseq's search", f"{arch}, not packed", arch]
             factors = [ms[slow] / ms[fast] for slow, fast in zip(ways, ways[1:])]
             cells = [number(ms["transformer"]), number(ms[arch]), spread(gain[arch])]
-            rows.append([heading, label_of(arch), *cells, *map(number, factors)])
+            rows.append([heading, f"`{arch}`", *cells, *map(number, factors)])
     head = ["CPU, sentences x beam", "model", "Transformer, ms per step", "ours", "speed-up"]
     return markdown([*head, "by the model", "by our search", "by packing"], rows)
 
@@ -262,9 +249,9 @@ def decoding_speed(results: Results) -> str:
     rows = []
     for heading, ours, ms, gain in measured(results, "decode"):
         if "limited" not in heading and " 16 x" not in heading:
-            of = {label_of(arch): timed(ms[arch], gain[arch]["median"]) for arch in ours}
-            rows.append([heading, number(ms[THEIRS]), *(of.get(label, "-") for label in TIMED)])
-    return markdown(["ms (speed-up)", "Transformer", *TIMED], rows)
+            cells = (timed(ms[a], gain[a]["median"]) if a in ours else "-" for a in TIMED)
+            rows.append([heading, number(ms[THEIRS]), *cells])
+    return markdown(["ms (speed-up)", "Transformer", *(f"`{arch}`" for arch in TIMED)], rows)
 
 
 def timed(ms: float, speed_up: float) -> str:
@@ -275,7 +262,7 @@ def training_speed(results: Results) -> str:
     rows = []
     for heading, ours, ms, gain in measured(results, "train"):
         (arch,) = ours
-        cells = [label_of(arch), timed(ms[arch], gain[arch]["median"])]
+        cells = [f"`{arch}`", timed(ms[arch], gain[arch]["median"])]
         rows.append([heading, number(ms[THEIRS]), *cells])
     return markdown(["ms (speed-up)", "Transformer", "model", "ours"], rows)
 
@@ -283,12 +270,13 @@ def training_speed(results: Results) -> str:
 def exported(results: Results) -> str:
     """Exports in int8 beside the Transformer in CTranslate2, milliseconds per step."""
     rows = []
-    for heading, ours, ms, _ in measured(results, "decode"):
+    for heading, _, ms, _ in measured(results, "decode"):
         if theirs := ms.get("CTranslate2 int8"):
-            found = {label_of(arch): ms[f"{arch}, native int8"] for arch in ours}
-            of = {label: timed(own, theirs / own) for label, own in found.items()}
-            rows.append([heading, number(theirs), *(of.get(label, "-") for label in TIMED)])
-    return markdown(["ms (speed-up)", "CTranslate2", *TIMED], rows)
+            own = (ms.get(f"{arch}, native int8") for arch in TIMED)
+            rows.append(
+                [heading, number(theirs), *(timed(n, theirs / n) if n else "-" for n in own)]
+            )
+    return markdown(["ms (speed-up)", "CTranslate2", *(f"`{arch}`" for arch in TIMED)], rows)
 
 
 # ------------------------------------------------------------------------- published models
