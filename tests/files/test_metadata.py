@@ -1,4 +1,5 @@
-"""What is imported is required, in versions that include those of ``make env``."""
+"""What is imported is required, in versions that include those of ``make env``; what is read is in
+the package."""
 
 import ast
 import re
@@ -15,6 +16,10 @@ def test_what_is_imported_is_required_as_it_is_pinned():
     with mock.patch("setuptools.setup") as setup:
         runpy.run_path("setup.py")
     words = setup.call_args.kwargs
+    given = words["package_data"].items()
+    packed = [[*Path(package.replace(".", "/")).glob(p)] for package, some in given for p in some]
+    files = {path for path in Path("resmlp_mt").rglob("*.*") if path.suffix not in (".py", ".pyc")}
+    assert files == set(sum(packed, []))
     lists = [words["install_requires"], *words["extras_require"].values()]
     required = {each.name: each.specifier for each in map(Requirement, sum(lists, []))}
     pins = "".join(Path(f"scripts/{name}.txt").read_text() for name in ("requirements", "torch"))

@@ -1,16 +1,18 @@
-"""Folding: types, overflow, and that no folded or packed weight is ever stale."""
+"""Folding and packing: overflow, the same products, and no weight that is ever stale."""
 
 from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import MIXINGS, POSITIONS, build_model, gap, mixings, pad_batch, random_sentences
+from helpers import MIXINGS, POSITIONS, build_model, gap, pad_batch, random_sentences
 from model_checks import random_tokens
 from torch import nn
 
-from resmlp_mt.model.inference import fold, fold_
+from resmlp_mt.model import packing
+from resmlp_mt.model.inference import fold
 from resmlp_mt.model.memory import BeamHistory
+from resmlp_mt.model.packing import PackedLinear, pack_
 
 FOLDED = [(kind, heads) for kind, heads in MIXINGS if kind not in ("conv", "none")]
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
@@ -28,43 +30,28 @@ def logits_of(model, dictionary):
     return model(*inputs(dictionary))[0]
 
 
-@mixings
-@pytest.mark.parametrize("target", [torch.bfloat16, torch.float64, "meta"], ids=str)
-@torch.no_grad()
-def test_folded_layers_have_the_models_type_and_device(kind, heads, target):
-    """fairseq makes a model float16, and takes it to a GPU, before it asks for this."""
-    model, _ = build_model(token_mixing=kind, token_mixing_heads=heads)
-    model.to(target)
-    expected = {(t.dtype, t.device) for t in model.parameters()}
-    fold_(model)
-    layers = nn.ModuleList([*model.encoder.folded(), *model.decoder.folded()])
-    assert len(expected) == 1
-    assert {(t.dtype, t.device) for t in (*layers.parameters(), *layers.buffers())} == expected
-
-
 @pytest.mark.parametrize("kind, heads", FOLDED)
 @torch.no_grad()
 def test_large_states_do_not_overflow_in_float16(kind, heads):
     """Their sum would. The map before the mixing makes them small, also when it is folded."""
     model, _ = build_model(token_mixing=kind, token_mixing_heads=heads, randomize=False)
-    branches = [model.encoder.layers[0].token_mixing, model.decoder.layers[0].token_mixing]
     # a gate is a product of two states, each of which grows with the weights
     weight = 0.1 if kind == "gated" else 0.5
-    for branch in branches:
+    x = torch.full((POSITIONS, 2, 16), 6000.0, dtype=torch.float16)
+    for side in (model.encoder, model.decoder):
+        branch = side.layers[0].token_mixing
         nn.init.constant_(branch.pre.alpha, 0.01)
         nn.init.constant_(branch.pre.beta, 0.5)
         for parameter in branch.mixing.parameters():
             if parameter.dim() > 1:
                 nn.init.constant_(parameter, weight)
-    model.half()
-    x = torch.full((POSITIONS, 2, 16), 6000.0, dtype=torch.float16)
-    for branch in branches:
+        branch.half()
         assert gap(fold(branch)(x), branch(x)) < 2e-3
-    folded, history, newest = fold(branches[1]), BeamHistory(), []
+    folded, history, newest = fold(branch), BeamHistory(), []
     for token in x:
         history.advance(2, POSITIONS, x.device)
         newest.append(folded(token, history=history))
-    assert gap(torch.stack(newest), branches[1](x)) < 2e-3
+    assert gap(torch.stack(newest), branch(x)) < 2e-3
 
 
 def prepared(**options):
@@ -130,8 +117,6 @@ def test_a_model_made_in_inference_mode_translates_outside_of_it():
     """Its tensors have no versions."""
     with torch.inference_mode():
         model, dictionary = prepared()
-        before = logits_of(model, dictionary)
-    assert torch.equal(logits_of(model, dictionary), before)
     assert_runs_as_trained(model, dictionary)
 
 
@@ -139,3 +124,68 @@ def test_gradients_reach_the_trained_parameters():
     model, dictionary = prepared()
     model(*inputs(dictionary))[0].logsumexp(-1).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+needs_packing = pytest.mark.skipif(not packing.available(), reason="no oneDNN for this CPU")
+
+
+@pytest.fixture
+def packed_products(monkeypatch):
+    """The number of rows of each product of a packed weight."""
+    rows, multiply = [], torch.ops.mkldnn._linear_pointwise
+
+    def counted(x, *others):
+        rows.append(len(x))
+        return multiply(x, *others)
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
+    return rows
+
+
+@needs_packing
+@pytest.mark.parametrize("shape", [(1, 24), (4, 24), (100, 24), (7, 5, 24), (0, 24), (2, 300, 24)])
+@pytest.mark.parametrize("bias", [True, False])
+@torch.no_grad()
+def test_is_the_linear_layer(shape, bias, packed_products, monkeypatch):
+    """In products of few different numbers of rows: PyTorch remembers each number."""
+    monkeypatch.setattr(packing, "faster_for_many_rows", lambda: True)
+    linear, x = nn.Linear(24, 40, bias=bias), torch.randn(shape)
+    found, expected = PackedLinear(linear)(x), linear(x)
+    assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-5)
+    assert packed_products and set(packed_products) <= set(packing.ROWS)
+
+
+@needs_packing
+def test_where_the_plain_weight_is_read(packed_products):
+    """For gradients, under autocast, in another type, compiled, and where changes of it cannot be
+    seen."""
+    layer, x = PackedLinear(nn.Linear(24, 40)), torch.randn(4, 24, requires_grad=True)
+    layer(x).sum().backward()
+    assert gap(x.grad[0], layer.weight.detach().sum(0)) < 1e-5
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert layer(x).dtype == torch.bfloat16
+    with torch.no_grad():
+        assert layer.double()(x.double()).dtype == torch.float64
+    with torch.inference_mode():
+        other = PackedLinear(nn.Linear(24, 40))
+        before = other(x)
+        other.weight.mul_(2)
+        assert not torch.allclose(other(x), before)
+    assert not packed_products
+    graphs = []
+    torch._dynamo.reset()
+    compiled = torch.compile(layer.float(), backend=lambda g, _: graphs.append(g.code) or g.forward)
+    with torch.no_grad():
+        compiled(x)
+    assert graphs and not any("mkldnn" in code for code in graphs)  # which no compiler knows
+
+
+@needs_packing
+def test_where_there_is_nothing_to_pack():
+    for change in (nn.Module.double, lambda layer: layer.to("meta"), nn.Module.float):
+        model = change(nn.Sequential(nn.Linear(24, 40)))
+        with torch.backends.mkldnn.flags(enabled=change != nn.Module.float):
+            pack_(model)
+        assert type(model[0]) is nn.Linear
+    pack_(model)
+    assert type(model[0]) is PackedLinear

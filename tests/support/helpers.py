@@ -4,7 +4,6 @@ from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import collate_tokens
@@ -18,7 +17,6 @@ from resmlp_mt.model.mixing import TOKEN_MIXING
 HEADED = ("linear", "toeplitz", "gated")
 MIXINGS = [(kind, 1) for kind in (*TOKEN_MIXING, "none")]
 MIXINGS += [(kind, 4) for kind in HEADED]
-mixings = pytest.mark.parametrize("kind, heads", MIXINGS)
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 POSITIONS = 24
 SMALL = dict(
