@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from resmlp_mt.plugin import register
 
 register()  # our models are registered, whichever test comes first
-pytest_plugins = ["trained_models", "processes"]
+pytest_plugins = ["trained_models", "exported_models", "processes"]
 os.environ["no_proxy"] = "*"  # servers of tests are on this machine
 # at once, because fixtures of a module or a session are made before those of a test
 torch.set_num_threads(1)

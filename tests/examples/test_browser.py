@@ -91,23 +91,6 @@ def test_text_as_in_the_runtime(make, rule, language, tmp_path):
     assert found["decoded"] == list(map(one_line, texts))
 
 
-@need_node
-@pytest.mark.parametrize("damage", [lambda data: data[:-99], lambda _: b"\0" * 99])
-def test_damaged_subwords(damage, tmp_path):
-    model = bpe_model(tmp_path)
-    model.write_bytes(damage(model.read_bytes()))
-    given = {"model": str(model), "rule": None, "lines": ["a"], "spelled": []}
-    done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))
-    assert done.returncode == 1 and re.search(r"Error: spm\.model is ", done.stderr)
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("exported")
-    export(Translator(saved_model(folder)), folder / "out", "float32")
-    return folder / "out"
-
-
 @pytest.fixture(scope="module")
 def page(exported, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page") / "dist"

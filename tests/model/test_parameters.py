@@ -1,17 +1,14 @@
 """Parameters: their numbers, written out for the paper's sizes, and their initial values."""
 
 from argparse import Namespace
-from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from fairseq.models.transformer import TransformerModel
-from helpers import SMALL, build_model, model_options, synthetic_dictionary
+from helpers import SMALL, build_model
 
 from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.mixing import ConvTokenMixing, ToeplitzTokenMixing, TokenMixing
 
 # d, hidden, layers on each side
 SIZES = {"resmlp_mt_6": (512, 2048, 6), "resmlp_mt_12": (512, 2048, 12)}
@@ -58,28 +55,6 @@ def test_sizes_of_toeplitz_and_gated():
     assert count("resmlp_mt_6", token_mixing="gated", **heads) == toeplitz + maps
 
 
-@pytest.mark.parametrize(
-    "arch, theirs, gated",
-    [("resmlp_mt_small", "transformer_small", 512), ("resmlp_mt_base", "transformer", 2048)],
-)
-def test_recommended_models_are_no_larger_than_their_transformers(arch, theirs, gated):
-    """As many layers and channels, hidden units for nearly as many parameters."""
-    args = Namespace()
-    ARCH_CONFIG_REGISTRY[theirs](args)
-    sizes = {f"{side}_layers": args.encoder_layers for side in ("encoder", "decoder")}
-    own = model_options(arch, **dict.fromkeys(SMALL))
-    assert vars(own).items() >= sizes.items() and own.encoder_embed_dim == args.encoder_embed_dim
-    assert own.decoder_attention_heads == args.decoder_attention_heads
-    with torch.device("meta"):
-        task = SimpleNamespace(source_dictionary=synthetic_dictionary(VOCABULARY))
-        task.target_dictionary = task.source_dictionary
-        args.share_all_embeddings = True
-        transformer = TransformerModel.build_model(args, task)
-    limit = sum(parameter.numel() for parameter in transformer.parameters())
-    for options in ({}, {"token_mixing": "gated", "encoder_ffn_embed_dim": gated}):
-        assert 0.9 * limit < count(arch, **options, **ONE) < limit
-
-
 def test_names_of_before_are_refused_where_a_training_begins():
     """Where a checkpoint is read they keep what it says, as do names whose defaults are others."""
     for name in ("resmlp_mt_toeplitz_6", "resmlp_mt_conv_12"):
@@ -102,38 +77,3 @@ def test_initial_affine_maps():
         assert torch.equal(affine.beta, torch.zeros(16)), name
     model, _ = build_model(normalization="layernorm")
     assert sum(isinstance(m, torch.nn.LayerNorm) for m in model.modules()) == 2 * 2 + 2 * 3 + 2
-
-
-def options(heads, std=0.02):
-    own = {"heads": heads, "init_std": std}
-    return Namespace(no_token_mixing_bias=False, **{f"token_mixing_{k}": own[k] for k in own})
-
-
-@pytest.mark.parametrize("kind", [TokenMixing, ToeplitzTokenMixing])
-def test_initial_matrices(kind):
-    mixing = kind(options(4, 0.05), 4, 400, causal=False)
-    assert abs(mixing.matrix(400).std().item() - 0.05) < 0.005
-    assert torch.equal(mixing.bias, torch.zeros(4, 400))
-
-
-def test_the_saved_matrix_is_triangular():
-    """At the start and after an update: the matrix that is plotted is the one that is applied."""
-    mixing = TokenMixing(options(2), 6, 12, causal=True)
-    optimizer = torch.optim.Adagrad(mixing.parameters(), lr=0.1, weight_decay=0.01)
-    for _ in range(2):
-        weight = mixing.state_dict()["weight"]
-        assert weight.triu(1).count_nonzero() == 0
-        assert weight.count_nonzero() == 2 * 12 * 13 // 2
-        mixing(torch.randn(12, 4, 6)).square().sum().backward()
-        optimizer.step()
-
-
-@pytest.mark.parametrize("causal, places", [(False, [6, 5, 4, 3]), (True, [8, 7, 6, 5])])
-def test_an_even_number_of_taps_begins_one_position_before_the_own(causal, places):
-    """Or, in a decoder, ends at it. *places*: where each tap, the first first, takes input 5."""
-    cfg = options(1)
-    cfg.token_mixing_kernel_size, cfg.no_token_mixing_bias = 4, True
-    mixing, x = ConvTokenMixing(cfg, 1, 10, causal), torch.zeros(10, 1, 1)
-    mixing.taps.weight.data = torch.tensor([[1.0, 2, 3, 4]])
-    x[5] = 1
-    assert mixing(x).flatten()[places].tolist() == [1, 2, 3, 4]

@@ -1,8 +1,7 @@
-"""Pictures of matrices: what is in them, and that they are legible."""
+"""Pictures of matrices: what is in them."""
 
 import shutil
 import sys
-from unittest import mock
 
 import matplotlib
 import numpy as np
@@ -11,16 +10,13 @@ import reference_model
 import torch
 from command import refused, resmlp
 from helpers import save_model
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
 
 from resmlp_mt.cli.main import build_parser
 from resmlp_mt.cli.plot import figure_of
-from resmlp_mt.plot.matrices import arrange, draw_matrices, mixing_matrices
-from resmlp_mt.plot.style import PAGE
+from resmlp_mt.plot.matrices import arrange, mixing_matrices
 
 COLUMN = 8 / 2.54  # inches
-SIX, MANY = {"encoder_layers": 6, "decoder_layers": 6}, {"encoder_layers": 12, "decoder_layers": 12}
+SIX = {"encoder_layers": 6, "decoder_layers": 6}
 HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
 
 
@@ -28,25 +24,6 @@ def drawn(*words):
     """The figure that ``resmlp-mt plot matrices WORDS`` would write."""
     words = ["matrices", *map(str, words), "-o", "no.png"]
     return figure_of(build_parser("plot").parse_args(words))
-
-
-def assert_legible(figure, width=COLUMN):
-    """As wide as a column; no letter below 6 points, none cut off."""
-    assert abs(figure.get_figwidth() - width) < 0.01
-    boxes, draw = [], Text.draw
-
-    def record(text, renderer):
-        draw(text, renderer)
-        if text.get_visible() and text.get_text().strip():
-            boxes.append((text, text.get_window_extent(renderer)))
-
-    with mock.patch.object(Text, "draw", record):
-        FigureCanvasAgg(figure).draw()
-    assert boxes
-    for text, box in boxes:
-        assert text.get_fontsize() >= 6, text
-        assert min(box.x0, box.y0) >= -1, (text, box)
-        assert box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1, (text, box)
 
 
 def images(figure):
@@ -65,15 +42,6 @@ def test_without_matplotlib(tmp_path, monkeypatch):
 def test_the_model_of_a_folder(trained, tmp_path):
     shutil.copy(trained.path, tmp_path / "model.pt")
     assert len(images(drawn(tmp_path))) == 4
-
-
-@pytest.mark.parametrize("options", [{"encoder_layers": 1}, MANY, HEADS], ids=["1", "12", "heads"])
-def test_matrices_are_legible(tmp_path, options):
-    path = save_model(tmp_path / "a.pt", **options)
-    title = "A heading that is wider than the " * 3
-    figure = drawn(path, "--length", 20, "--title", title)
-    assert_legible(figure, figure.get_figwidth())
-    assert figure.get_figwidth() in (pytest.approx(COLUMN), pytest.approx(PAGE))
 
 
 @pytest.mark.parametrize("kind", ["linear", "gated"])
@@ -102,18 +70,13 @@ def by_hand(path, kind, side, length):
 
 
 def test_heads_are_rows_of_panels(tmp_path):
-    path = save_model(tmp_path / "a.pt", **HEADS)
-    matrices = mixing_matrices(path, 10)
+    matrices = mixing_matrices(save_model(tmp_path / "a.pt", **HEADS), 10)
     rows = arrange(matrices, [2, 7])
     assert [[panel.row for panel in row if panel.row] for row in rows] == [["head 2"], ["head 7"]]
-    assert [panel.heading for panel in rows[0]] == [
-        f"{side}\nlayer {layer}" for side in ("encoder", "decoder") for layer in (1, 2)
-    ]
     assert (rows[1][2].matrix == matrices["decoder", 0][6].numpy()).all()
     # where the two sides have no room beside each other, they stand below each other
     matrices = mixing_matrices(save_model(tmp_path / "b.pt", **SIX, **HEADS), 10)
     assert [len(row) for row in arrange(matrices, range(1, 9))] == [6] * 16
-    assert_legible(draw_matrices(arrange(matrices, [1, 8])))
     path = save_model(tmp_path / "c.pt", token_mixing_heads=16)
     for words, heads, positions in (((), 2, 16), (("--heads", 8, "--length", 10), 8, 10)):
         figure = drawn(path, *words)

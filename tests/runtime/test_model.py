@@ -1,17 +1,18 @@
-"""The runtime by itself: from Python, in an environment of its own, without PyTorch."""
+"""The runtime by itself: from Python, without PyTorch, and as ``resmlp-translate``."""
 
+import gzip
 import os
 import re
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
-from exported_models import LINES, saved_model
+from command import resmlp
+from exported_models import LINES
 
-from resmlp_mt.export.folder import export
-from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt_runtime import Model, UserError, model, native
+from resmlp_mt_runtime import Model, UserError, command, model, native
 
 # Python that finds nothing but what the runtime says that it needs
 BARE = """
@@ -25,40 +26,33 @@ sys.meta_path.insert(0, Bare())
 def no_socket(event, args):
     assert not event.startswith("socket."), event
 sys.addaudithook(no_socket)
-from resmlp_mt_runtime import Model
-print(Model(sys.argv[1]).translate(sys.argv[2:]))
+import runpy
+runpy.run_module("resmlp_mt_runtime", run_name="__main__")
 """
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    export(Translator(saved_model(folder)), folder / "out", "float32")
-    return folder / "out"
-
-
-def test_without_torch(made, tmp_path):
+def test_without_torch(exported, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     environment = {**os.environ, "HOME": str(home)}
-    program = [sys.executable, "-c", BARE, made, *LINES]
-    done = subprocess.run(program, capture_output=True, text=True, env=environment, cwd=tmp_path)
-    assert (done.stdout, done.stderr) == (f"{Model(made).translate(LINES)}\n", "")
+    given = {"input": "\n".join(LINES), "text": True, "env": environment, "cwd": tmp_path}
+    done = subprocess.run([sys.executable, "-c", BARE, exported], capture_output=True, **given)
+    assert done.stdout.splitlines() == Model(exported).translate(LINES), done.stderr
     assert not list(home.iterdir()) and list(tmp_path.iterdir()) == [home]
 
 
-def test_the_search_of_the_folder_of_the_model_and_of_the_call(made):
+def test_the_search_of_the_folder_of_the_model_and_of_the_call(exported):
     """Each goes before the one before it."""
-    plain, other = Model(made), Model(made, lenpen=-2.0, beam=8)
+    plain, other = Model(exported), Model(exported, lenpen=-2.0, beam=8)
     asked = plain.translate(LINES, lenpen=-2.0, beam=8)
     assert other.translate(LINES) == asked != plain.translate(LINES)
     assert other.translate(LINES, **plain.config["search"]) == plain.translate(LINES)
 
 
-def test_the_limit_is_that_of_each_sentence(made):
-    limit, exported = {"max_len_a": 0.6, "max_len_b": 1}, Model(made)
-    alone = [exported.translate([line], **limit)[0] for line in LINES]
-    assert exported.translate(LINES, **limit) == alone != exported.translate(LINES, max_len_b=1)
+def test_the_limit_is_that_of_each_sentence(exported):
+    limit, ours = {"max_len_a": 0.6, "max_len_b": 1}, Model(exported)
+    alone = [ours.translate([line], **limit)[0] for line in LINES]
+    assert ours.translate(LINES, **limit) == alone != ours.translate(LINES, max_len_b=1)
 
 
 @pytest.mark.parametrize(
@@ -77,63 +71,53 @@ def test_the_limit_is_that_of_each_sentence(made):
         ({"max_tokens": 0}, "max_tokens 0"),
     ],
 )
-def test_options_out_of_range(made, options, message):
-    for call in (lambda: Model(made, **options), lambda: Model(made).translate(["red"], **options)):
+def test_options_out_of_range(exported, options, message):
+    ours = Model(exported)
+    for call in (lambda: Model(exported, **options), lambda: ours.translate(["red"], **options)):
         with pytest.raises(UserError, match=re.escape(message)) as error:
             call()
         assert "\n" not in str(error.value)
 
 
-def test_prefixes(made):
-    exported = Model(made)
+def test_prefixes_and_scores(exported):
+    """Of text; test_engines.py has those of pieces."""
+    ours = Model(exported)
     prefixes = ["a red dog", "", "old men", "the wall"]
-    found = exported.translate(LINES, prefixes=prefixes)
+    found = ours.translate(LINES, prefixes=prefixes)
     assert [text.startswith(prefix) for text, prefix in zip(found, prefixes)] == [True] * 4
-    assert found != exported.translate(LINES) and found[1] == exported.translate(LINES)[1]
+    assert found[1] == ours.translate(LINES)[1]
+    right, wrong = (ours.score(LINES, some) for some in (found, found[::-1]))
+    assert sum(s.score for s in wrong) < sum(s.score for s in right)
     with pytest.raises(UserError, match="a prefix has 4 tokens, a translation at most 2"):
-        exported.translate(["red"], prefixes=["abcd"], max_len_b=2)
-
-
-def test_scores(made):
-    """A line of its own tokens has the score with which it was found."""
-    exported = Model(made)
-    found = [nbest[0] for nbest in exported.stream(LINES)]
-    texts = [one.text for one in found]
-    scores = exported.score(LINES, texts)
-    assert len({score.score for score in scores}) == 4
-    for one, score in zip(found, scores):
-        if one.pieces == score.pieces:
-            assert score.score == pytest.approx(one.score, abs=1e-4)
-    worse = exported.score(LINES, texts[::-1])
-    assert sum(s.score for s in worse) < sum(s.score for s in scores)
+        ours.translate(["red"], prefixes=["abcd"], max_len_b=2)
     for sources, targets, message in (
         (["red"], [], "1 sources, but 0 translations"),
         (["red", " "], ["red", "dog"], "line 2: the source is blank"),
         (["red"], ["red " * 60], "line 1: the translation has more than 39 tokens"),
     ):
         with pytest.raises(UserError, match=message):
-            exported.score(sources, targets)
+            ours.score(sources, targets)
 
 
-def test_the_engine_can_be_asked_for(made, monkeypatch):
-    assert Model(made, "numpy").engine == "numpy"
+def test_the_engine_can_be_asked_for(exported, monkeypatch):
+    assert Model(exported, "numpy").engine == "numpy"
     with pytest.raises(UserError, match="engine 'graph': give native or numpy"):
-        Model(made, "graph")
+        Model(exported, "graph")
     monkeypatch.setattr(model, "load_library", lambda: None)
-    assert Model(made).engine == "numpy"
+    assert Model(exported).engine == "numpy"
     with pytest.raises(UserError, match="engine native: the library is not built here"):
-        Model(made, "native")
+        Model(exported, "native")
 
 
 @pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
-def test_threads_stay_on_the_cpus_of_the_process(made):
+def test_threads_stay_on_the_cpus_of_the_process(exported):
     """As many as it has, and nowhere else."""
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(before)})
-        exported, seen = Model(made), set()
-        assert exported.engine == "native" and model.count_cpus() == 1
-        work = threading.Thread(target=lambda: exported.translate(LINES * 50, max_tokens=40_000))
+        ours, seen = Model(exported), set()
+        assert ours.engine == "native" and model.count_cpus() == 1
+        work = threading.Thread(target=lambda: ours.translate(LINES * 50, max_tokens=40_000))
         work.start()
         while work.is_alive():
             for task in os.listdir("/proc/self/task"):
@@ -144,3 +128,56 @@ def test_threads_stay_on_the_cpus_of_the_process(made):
         assert {cpus for _, cpus in seen} <= {frozenset(before), frozenset({min(before)})}
     finally:
         os.sched_setaffinity(0, before)
+
+
+TEXT = [*LINES, "", "x" * 40 + " \N{GRINNING FACE}", " ".join(LINES * 9), "  a\tb \x07 c  "]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--nbest", 2, "--scores", "--engine", "numpy", "--max-tokens", 50),
+        ("--beam", 2, "--lenpen", 2, "--max-len-a", 1, "--max-len-b", 3, "--threads", 1),
+        ("--no-repeat-ngram-size", 2),
+        ("--beam", 0),
+        ("--nbest", 9),
+        ("--lenpen", "nan"),
+        ("--input", "gone"),
+        ("--resume",),
+        ("--output", "/nowhere/out"),
+    ],
+)
+def test_both_programs_say_and_write_the_same(exported, words):
+    stdin = "".join(f"{line}\n" for line in TEXT).encode()
+    ours = resmlp("translate", "--path", exported, *words, stdin=stdin)
+    theirs = resmlp(exported, *words, stdin=stdin, program="resmlp-translate")
+    assert theirs[:2] == ours[:2] and ours.err
+    assert theirs.err.replace("resmlp-translate", "resmlp-mt translate") == ours.err
+    assert ours.status or ours.out.count("\n") == len(TEXT) * (2 if "--nbest" in words else 1)
+
+
+def test_options_reach_the_model(exported):
+    given = {"engine": "numpy", "threads": 1, "max_tokens": 50, "nbest": 2}
+    load, made_from = command.model_of(exported, given)
+    assert load.keywords == given and load().engine == "numpy"
+    assert made_from.keys() == {"model", "nbest"}
+
+
+def test_files_are_resumed_by_either(exported, tmp_path):
+    (tmp_path / "in.gz").write_bytes(gzip.compress("\n".join(LINES).encode()))
+    files = ("--input", tmp_path / "in.gz", "--output", tmp_path / "out")
+    ours, theirs = (
+        partial(resmlp, "translate", "--path"),
+        partial(resmlp, program="resmlp-translate"),
+    )
+    said = theirs(exported, *files)
+    assert said.status == 0 and said.err.endswith(f"{tmp_path / 'out'}: {len(LINES)} lines\n")
+    whole = (tmp_path / "out").read_bytes()
+    for program in (ours, theirs):
+        (tmp_path / "out").write_bytes(whole[:20])
+        assert program(exported, *files, "--resume").status == 0
+        assert (tmp_path / "out").read_bytes() == whole
+    for name, option in (("beam", ("--beam", 2)), ("scores", ("--scores",))):
+        said = theirs(exported, *files, "--resume", *option)
+        assert said.status == 1 and f"is not known to be made from this {name}" in said.err

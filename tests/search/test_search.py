@@ -16,7 +16,6 @@ from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentence
 from resmlp_mt.errors import UserError
 from resmlp_mt.model import memory
 from resmlp_mt.model.inference import fold_
-from resmlp_mt.model.memory import SourceMemory
 from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import NotFinite, ResMLPGenerator
 from resmlp_mt.search.hypotheses import Hypotheses
@@ -182,29 +181,6 @@ def test_every_model_translates_as_with_fairseqs_search(name, way):
     assert_as_fairseq(SEARCHES["max-len-a"], [FEW], **MODELS[name])
 
 
-def test_finished_sentences_give_up_rows_and_memory(way, monkeypatch):
-    """On a GPU half of the rows at once."""
-    rows, stored = [], []
-    keep_rows, follow = Hypotheses.keep, SourceMemory.follow
-
-    def watched_rows(self, sentences):
-        rows.append((len(self.active), len(sentences)))
-        return keep_rows(self, sentences)
-
-    def watched_sources(self, kept, beam):
-        follow(self, kept, beam)
-        stored.append(self.stored)
-
-    monkeypatch.setattr(Hypotheses, "keep", watched_rows)
-    monkeypatch.setattr(SourceMemory, "follow", watched_sources)
-    model, dictionary = build_model(seed=1, vocabulary=20)
-    batch = batch_of(dictionary, (10, 2, 5, 12, 1, 7, 3, 8))
-    assert_same(both([model], dictionary, batch, beam_size=4, max_len_b=20))
-    assert stored and stored == sorted(stored, reverse=True) and stored[-1] < 8
-    halved = [after <= before / 2 for before, after in rows]
-    assert all(halved) if way == "gpu" else not all(halved)
-
-
 def test_min_len_above_max_len_is_refused():
     model, dictionary = build_model()
     built = ResMLPGenerator([model], dictionary, max_len_b=4, min_len=5)
@@ -232,18 +208,6 @@ def test_sentences_with_scores_that_are_not_finite_are_named(poison, ids):
     first, second = ("0 of the batch", "2 of the batch") if ids is None else (40, 42)
     message = rf"^sentences {first} \(.* w3 .*\), {second} \(.* w3\): .* NaN or infinite.*--fp16"
     with pytest.raises(NotFinite, match=message):
-        generator.generate([model], batch)
-
-
-def test_one_hypothesis_that_overflows_late_is_named():
-    model, dictionary = build_model(vocabulary=12)
-    batch = batch_of(dictionary, BATCHES[0][0])
-    generator = ResMLPGenerator([model], dictionary, beam_size=3, max_len_b=9, min_len=4)
-    found = generator.generate([model], batch)
-    first, second, third = ({w for h in some for w in h["tokens"].tolist()} for some in found)
-    with torch.no_grad():
-        model.decoder.embed_tokens.weight[min(second - first - third)] = float("nan")
-    with pytest.raises(NotFinite, match="1 of the batch.* NaN or infinite"):
         generator.generate([model], batch)
 
 
@@ -309,11 +273,3 @@ def test_tasks_build_our_generator_for_one_model_of_ours():
         (SequenceScorer, [model], Namespace(score_reference=True)),
     ):
         assert type(task.build_generator(models, *how)) is kind
-
-
-def test_encoder_output_is_not_copied_if_beams_stay_within_their_sentence():
-    model, dictionary = build_model()
-    out = model.encoder(pad_batch(random_sentences(dictionary, (3, 8, 5)), dictionary, left=True))
-    first = model.encoder.reorder_encoder_out(out, torch.arange(3).repeat_interleave(2))
-    for order in ([1, 0, 2, 3, 5, 4], [1, 1, 2, 2, 4, 4], [0, 1, 2, 3, 4, 5]):
-        assert model.encoder.reorder_encoder_out(first, torch.tensor(order)) is first

@@ -15,6 +15,7 @@ from fairseq.data import Dictionary
 from helpers import model_options, randomize_
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text.settings import TextSettings
@@ -82,6 +83,16 @@ def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptio
     state = {"args": args, "model": model.state_dict(), "extra_state": {"epoch": 1}}
     torch.save({**state, "optimizer_history": [{**history, "num_updates": 1}]}, path)
     return SearchOptions(paths=(path,), data=data, max_len_b=20, cpu=True)
+
+
+@pytest.fixture(scope="session")
+def exported(shared):
+    """A folder that ``resmlp-mt export`` wrote, in float32."""
+
+    def make(folder):
+        export(Translator(saved_model(folder)), folder / "out", "float32")
+
+    return shared("exported", make) / "out"
 
 
 def change_file(folder: Path, name: str, change):

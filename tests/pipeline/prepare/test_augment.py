@@ -47,17 +47,13 @@ def test_every_kind_has_about_its_share():
 
 @pytest.mark.parametrize("kind", ["tags", "placeholders", "addresses", "symbols"])
 def test_what_is_added_is_the_same_on_both_sides(kind):
-    """Its signs and digits, in number; and what was there before stays outside of it."""
+    """Its signs and digits, in number; around words what was there before stays."""
     for pair, line in LINES[kind]:
         signs = [counted(r"[^\w\s.,:?{}]|[0-9]", side) for side in line]
         assert signs[0] == signs[1]
-        if kind != "placeholders":
-            for before, after in zip(pair, line):
-                letters = iter(after)
-                text = before.rstrip(".") if kind == "addresses" else before
-                words = [w for w in text.split() if w.strip(".,?") not in {*WORDS, *WORDS.values()}]
-                if kind == "tags":
-                    assert all(letter in letters for letter in "".join(words))
+        for before, after in zip(pair, line) if kind in ("tags", "symbols") else ():
+            letters = iter(after)
+            assert all(letter in letters for letter in before)
 
 
 def test_tags_and_placeholders_stand_at_words_that_translate_each_other():
@@ -129,11 +125,9 @@ def test_joined_sentences_are_those_that_follow_each_other():
     for _, (source, target) in LINES["joined"]:
         number = sum(source.count(pair[0]) for pair in PAIRS)
         assert number == sum(target.count(pair[1]) for pair in PAIRS)
-        assert len(source) <= augment.LONG and source.count(PAIRS[0][0]) == target.count("wir")
+        assert len(source) <= augment.LONG
         lengths.add(number)
     assert lengths == {2, 3, 4, 5}
-    long = made(pairs=[("ka " * 60, "mi " * 60)])["joined"]
-    assert {len(source) for _, (source, _) in long} == {2 * 180 + 1}
 
 
 def test_words_signs_and_numbers_stand_alone():
@@ -148,22 +142,17 @@ def test_words_signs_and_numbers_stand_alone():
 def test_words_are_translations_if_each_is_the_best_of_the_other():
     nouns = [("cat", "Katze"), ("dog", "Hund"), ("tree", "Baum"), ("sun", "Sonne")]
     pairs = [
-        (
-            f"the {a} and the {b}" + i * " snow leopard",
-            f"die {x} und der {y}" + i * " Schneeleopard",
-        )
+        (f"the {a} and the {b}" + more[0], f"die {x} und der {y}" + more[1])
+        for more in (("", ""), (" snow leopard", " Schneeleopard"))
         for a, x in nouns
         for b, y in nouns
-        for i in range(2)
         if a != b
     ]
     found = find_translations(pairs)
     assert {word: found.get(word) for word, _ in nouns} == dict(nouns)
     several = [word for word, other in found.items() if other == "Schneeleopard"]
     assert len(several) == 1  # although it is the best of snow, too
-    unsure = [("perhaps", f"vielleicht{number % 4}") for number in range(24)]
-    assert find_translations(unsure) == {}
-    assert find_translations(pairs[:4]) == {}  # too few to tell
+    assert find_translations([("perhaps", f"vielleicht{n % 4}") for n in range(24)]) == {}
 
 
 def test_prepare_adds_the_lines_behind_the_plain_ones(tmp_path):

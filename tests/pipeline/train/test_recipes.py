@@ -11,12 +11,11 @@ from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.train.recipe import FOLDER, NAMES, command_line, load_recipe, parse_options
 
 
-def config(recipe, arch, model, pair="en-de", max_update=None):
+def config(recipe, arch, model, pair="en-de"):
     """What fairseq-train makes of a recipe."""
     recipe = load_recipe(recipe)
-    max_update = max_update or recipe.max_update
-    options = command_line(recipe.options_for(model, pair, max_update))
-    words = ["data", "--arch", arch, "--max-update", str(max_update), *options]
+    options = command_line(recipe.options_for(model, pair, recipe.max_update))
+    words = ["data", "--arch", arch, "--max-update", str(recipe.max_update), *options]
     parser = fairseq_options.get_training_parser()
     return convert_namespace_to_omegaconf(
         fairseq_options.parse_args_and_arch(parser, input_args=words)
@@ -81,17 +80,12 @@ WRONG = [
     ("beam = 4", f"x = {'[' * 99_999}", "own.toml: not a TOML file in UTF-8: "),
     ("beam = 4", "beam = 4\nbeems = 4", "own.toml: beems: no such key: choose from max-update"),
     ("beam = 4", "", "own.toml: beam is missing: it must be a whole number"),
-    ("beam = 4", "beam = 0", "own.toml: beam = 0: it must be a whole number, at least 1"),
     ("beam = 4", "beam = true", "own.toml: beam = True: it must be a whole number, at least 1"),
     ("[0.6, 1.0", "[nan, 1.0", "own.toml: lenpen = [nan, 1.0, 1.4, 1.8]: it must be a list of num"),
     ('"epoch"', '"hour"', 'own.toml: average-by = \'hour\': it must be "epoch" or "update"'),
-    ("[options.other]", "[options]\nother = 1", "own.toml: "),
-    ("lr = 0.002", "lr = \"__import__('os')\"", "own.toml: options.all.lr = "),
-    ("lr = 0.002", "lr = ' [x for x in ()]'", "own.toml: options.all.lr = ' [x for x in ()]': it "),
     ("lr = 0.002", "lr = '[9 ** 9 ** 9]'", "own.toml: options.all.lr = '[9 ** 9 ** 9]': it must"),
     ("lr = 0.002", "lr = [0.1]", "own.toml: options.all.lr = [0.1]: it must be a number, true"),
     ("lr = 0.002", 'lr = "--user-dir=evil"', "own.toml: options.all.lr = '--user-dir=evil': it "),
-    ("lr = 0.002", 'lr = "\t-s"', "own.toml: options.all.lr = '\\t-s': it must be"),
     ("lr = 0.002", '"user-dir=evil" = true', "own.toml: options.all.user-dir=evil = True: it "),
     ("lr = 0.002", 'post-save-script = "touch x"', "options.all.post-save-script = 'touch x': it "),
     ("[options.other]", "[options.other.de-en]\nx = \"f'{a}'\"", "options.other.de-en.x = "),
