@@ -95,9 +95,7 @@ def cpu() -> dict:
 
 
 def cpu_label(cpu: dict) -> str:
-    """The maker of a CPU, and the best of what its products could use when it was measured."""
+    """The maker of a CPU, and the best of what its products can use."""
     maker = "AMD EPYC" if "AMD" in cpu["name"] else "Intel Xeon"
-    if cpu["limits"]:
-        return f"the same {maker} limited to {cpu['pytorch']}"
     known = {"amx_int8": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512_f": "AVX-512"}
     return f"{maker}, {next((known[f] for f in known if f in cpu['features']), 'AVX2')}"

@@ -42,8 +42,11 @@ Column = Callable[[dict], float]
 
 
 def markdown(head: list[str], rows: Iterable[list[str]]) -> str:
-    lines = [f"| {' | '.join(cells)} |" for cells in [head, *rows]]
-    return "\n".join(["", lines[0], "|" + "---|" * len(head), *lines[1:], ""])
+    """Without the columns in which nothing was measured."""
+    table = [head, *rows]
+    columns = [column for column in zip(*table) if {*column[1:]} != {"-"}]
+    lines = [f"| {' | '.join(cells)} |" for cells in zip(*columns)]
+    return "\n".join(["", lines[0], "|" + "---|" * len(columns), *lines[1:], ""])
 
 
 # ----------------------------------------------------------------------------------- quality
@@ -218,17 +221,19 @@ def loss_table(results: Results) -> str:
 
 
 def measured(results: Results, mode: str) -> Iterable[tuple[str, list[str], dict, dict]]:
-    """The results speed/CPU/MODE/SIZE: a CPU and a size, our models, and of each system the
-    milliseconds per step and the speed-up over the Transformer."""
+    """The results speed/CPU/MODE/SIZE, of CPUs that were not limited to older instructions: a CPU
+    and a size, our models, and of each system the milliseconds per step and the speed-up over the
+    Transformer."""
     for name, result in results.items():
-        if re.match(rf"speed/[^/]+/{mode}/", name) and "cpu" in result["numbers"]:
+        cpu = result["numbers"].get("cpu", {"limits": "unknown"})
+        if re.match(rf"speed/[^/]+/{mode}/", name) and not cpu["limits"]:
             found, size = result["numbers"][mode], name.split("/")[-1]
             size = size.replace("x", " x ").replace("-", " channels, ")
             columns = found["lines"][0]["columns"]
             ms = {system: column["ms_per_step"]["median"] for system, column in columns.items()}
             gain = {system: column["speed"] for system, column in columns.items()}
             ours = sorted(found["models"].keys() - {"transformer"})
-            yield f"{cpu_label(result['numbers']['cpu'])}, {size}", ours, ms, gain
+            yield f"{cpu_label(cpu)}, {size}", ours, ms, gain
 
 
 def decoding(results: Results) -> str:
@@ -245,10 +250,10 @@ def decoding(results: Results) -> str:
 
 
 def decoding_speed(results: Results) -> str:
-    """Of the smallest and the largest batch, on CPUs that are not limited to older instructions."""
+    """Of the smallest and the largest batch."""
     rows = []
     for heading, ours, ms, gain in measured(results, "decode"):
-        if "limited" not in heading and " 16 x" not in heading:
+        if " 16 x" not in heading:
             cells = (timed(ms[a], gain[a]["median"]) if a in ours else "-" for a in TIMED)
             rows.append([heading, number(ms[THEIRS]), *cells])
     return markdown(["ms (speed-up)", "Transformer", *(f"`{arch}`" for arch in TIMED)], rows)
@@ -268,10 +273,10 @@ def training_speed(results: Results) -> str:
 
 
 def exported(results: Results) -> str:
-    """Exports in int8 beside the Transformer in CTranslate2, milliseconds per step."""
+    """Exports in int8 beside the Transformer in CTranslate2, of the smallest and largest batch."""
     rows = []
     for heading, _, ms, _ in measured(results, "decode"):
-        if theirs := ms.get("CTranslate2 int8"):
+        if " 16 x" not in heading and (theirs := ms.get("CTranslate2 int8")):
             own = (ms.get(f"{arch}, native int8") for arch in TIMED)
             rows.append(
                 [heading, number(theirs), *(timed(n, theirs / n) if n else "-" for n in own)]
@@ -293,16 +298,13 @@ def model_scores(results: Results, pair: str) -> str:
     return markdown(["test set", "chrF", "sacreBLEU", *exports], rows)
 
 
-def model_damage(results: Results, pair: str) -> str:
-    found = results[f"model/{pair}"]["numbers"].get("damage", {})
-    return markdown(
-        ["kind of line", "damaged"], [[k, f"{bad} of {n}"] for k, (bad, n) in found.items()]
-    )
-
-
-def model_sentences(results: Results, pair: str) -> str:
-    target = {"de": "German", "fr": "French"}[pair.split("-")[1]]
-    return markdown(["English", target], results[f"model/{pair}"]["numbers"]["sentences"][:6])
+def damage(results: Results) -> str:
+    """Of kinds.tsv, by kind, by each published model."""
+    by_pair = [results[f"model/{pair}"]["numbers"]["damage"] for pair in PAIRS]
+    rows = []
+    for kind, (_, lines) in by_pair[0].items():
+        rows.append([kind, str(lines), *(str(found[kind][0]) for found in by_pair)])
+    return markdown(["kind of line", "lines", *PAIRS.values()], rows)
 
 
 TABLES = {
@@ -316,8 +318,7 @@ TABLES = {
     "training": training_speed,
     "exported": exported,
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in PAIRS},
-    **{f"model {pair} damage": partial(model_damage, pair=pair) for pair in PAIRS},
-    **{f"model {pair} sentences": partial(model_sentences, pair=pair) for pair in PAIRS},
+    "damage": damage,
 }
 MARK = re.compile(r"(<!-- table (.+?) -->).*?(<!-- / -->)", re.DOTALL)
 PLACE = r"\{[^}]*\}"  # of a number in a claim, with the format that it has

@@ -29,7 +29,6 @@ from resmlp_mt.errors import UserError
 from resmlp_mt_runtime.files import write_json
 from resmlp_mt_runtime.lines import read_text, sha256_of, write_lines
 
-SHOWN = 12  # sentences in the card
 # of the training: where the line model/PAIR says how it was trained
 KEPT = ("system", "size", "updates", "cpu_minutes", "parameters", "lenpen", "signatures")
 
@@ -52,7 +51,7 @@ def publish(name: str, out: Path, model: Path) -> dict:
 
 
 def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
-    """Scores of a model by its exports in float32 and int8, damage by kind, and sentences.
+    """Scores of a model by its exports in float32 and int8, and damage by kind.
     *trained*: a result that says how it was trained."""
     source, target = pair.split("-")
     texts = {
@@ -68,7 +67,7 @@ def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
         write_lines(Path(f"{kinds}.{source}"), [line.text for line in damage.lines()])
         for name, folder in {"exported": exported, "int8": int8}.items():
             found[name] = {}
-            for test, prefix in {**tests, "everyday": EVERYDAY, "kinds": kinds}.items():
+            for test, prefix in {**tests, "kinds": kinds}.items():
                 output = Path(temporary, f"{name}.{test}")
                 files = ("--input", f"{prefix}.{source}", "--output", output)
                 resmlp_mt("translate", "--threads", 1, *files, "--path", folder)
@@ -78,13 +77,11 @@ def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
         for name, of in found.items()
     }
     files = [path for path in sorted(model.iterdir()) if path.suffix != ".md"]
-    theirs, ours = side(EVERYDAY, source), found["exported"]["everyday"]
     numbers = {
         **{key: trained["numbers"][key] for key in KEPT},
         "scores": scores.pop("exported"),
         "exports": {n: {test: s["bleu"] for test, s in of.items()} for n, of in scores.items()},
         "damage": damage.shares(found["exported"]["kinds"], target),
-        "sentences": list(zip(theirs, ours))[:SHOWN],
         "files": {p.name: {"bytes": p.stat().st_size, "sha256": sha256_of(p)} for p in files},
     }
     results.append(f"model/{pair}", numbers, trained["seed"])

@@ -144,7 +144,7 @@ def test_time_to_the_same_loss(tmp_path, call):
     assert group.ratios("gated", 16000) == [] == group.ratios("gated", 400)
     results.append("cost/en-de/0.6", {"seconds": {"transformer": [1, 3, 9], "gated": [1, 2, 9]}})
     row = tables.time_table(results.load()).splitlines()[3]
-    ratios = "2.25 (2.00 .. 2.50) | 2.25 (2.00 .. 2.50) | > 2.00 | > 1.00 | - | - | > 1.50"
+    ratios = "2.25 (2.00 .. 2.50) | 2.25 (2.00 .. 2.50) | > 2.00 | > 1.00 | > 1.50"
     assert row == f"| En-De, 0.6 million, gated | {ratios} |"
     assert curves.shown_ratio([(2, True)]) == "2.00"
     front = tables.TABLES["front time"](results.load()).splitlines()
