@@ -243,9 +243,8 @@ def decoding(results: Results) -> str:
         for arch in filter(ours.__contains__, TIMED):
             ways = ["transformer", f"{arch}, fairseq's search", f"{arch}, not packed", arch]
             factors = [ms[slow] / ms[fast] for slow, fast in zip(ways, ways[1:])]
-            cells = [number(ms["transformer"]), number(ms[arch]), spread(gain[arch])]
-            rows.append([heading, f"`{arch}`", *cells, *map(number, factors)])
-    head = ["CPU, sentences x beam", "model", "Transformer, ms per step", "ours", "speed-up"]
+            rows.append([heading, f"`{arch}`", spread(gain[arch]), *map(number, factors)])
+    head = ["CPU, sentences x beam", "model", "speed-up"]
     return markdown([*head, "by the model", "by our search", "by packing"], rows)
 
 
@@ -298,15 +297,6 @@ def model_scores(results: Results, pair: str) -> str:
     return markdown(["test set", "chrF", "sacreBLEU", *exports], rows)
 
 
-def damage(results: Results) -> str:
-    """Of kinds.tsv, by kind, by each published model."""
-    by_pair = [results[f"model/{pair}"]["numbers"]["damage"] for pair in PAIRS]
-    rows = []
-    for kind, (_, lines) in by_pair[0].items():
-        rows.append([kind, str(lines), *(str(found[kind][0]) for found in by_pair)])
-    return markdown(["kind of line", "lines", *PAIRS.values()], rows)
-
-
 TABLES = {
     "quality": quality,
     "lengths": lengths,
@@ -318,7 +308,6 @@ TABLES = {
     "training": training_speed,
     "exported": exported,
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in PAIRS},
-    "damage": damage,
 }
 MARK = re.compile(r"(<!-- table (.+?) -->).*?(<!-- / -->)", re.DOTALL)
 PLACE = r"\{[^}]*\}"  # of a number in a claim, with the format that it has
