@@ -55,12 +55,11 @@ setup(
     python_requires=">=3.11,<3.14",  # see scripts/make_env.sh
     packages=find_packages(include=["resmlp_mt", "resmlp_mt.*"]),
     package_data={
-        "resmlp_mt": ["py.typed"],
+        "resmlp_mt": ["py.typed", "plot.mplstyle"],
         "resmlp_mt.pipeline.prepare": ["augment.toml"],
         "resmlp_mt.pipeline.train": ["recipes/*.toml"],
         "resmlp_mt.model": ["published.sha256"],
         "resmlp_mt.export": ["card.md"],
-        "resmlp_mt.plot": ["resmlp_mt.mplstyle"],
     },
     install_requires=[
         # fairseq for Python 3.11 and later, imported as fairseq: patching.py has what is replaced

@@ -3,7 +3,7 @@
 import ast
 import operator
 
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
 
 LARGEST = 10_000  # characters of the text, and values that it stands for
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}

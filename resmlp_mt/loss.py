@@ -9,8 +9,8 @@ from fairseq.models.transformer import TransformerDecoderBase, TransformerModelB
 from fairseq.tasks.fairseq_task import FairseqTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.patching import replace
+from resmlp_mt_runtime.errors import UserError
 
 CACHED = 1 << 18  # scores, about what a core's cache holds
 

@@ -1,6 +1,6 @@
 """What lies in the folder of a model or of prepared data, beside checkpoints and binary data.
 
-``text.json`` and ``spm.model`` say how text is made (``resmlp_mt.text.settings``), ``search.json``
+``text.json`` and ``spm.model`` say how text is made (``resmlp_mt.text``), ``search.json``
 which length penalty ``resmlp-mt run`` chose on the validation set, ``train.json`` what a training
 was begun with; ``dict.*.txt`` are fairseq's dictionaries.
 """
@@ -10,8 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.errors import UserError
 from resmlp_mt_runtime.arguments import LENPEN_RANGE, is_length_penalty
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json
 
 TEXT, SUBWORDS, SEARCH, TRAINING = "text.json", "spm.model", "search.json", "train.json"

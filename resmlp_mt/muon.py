@@ -18,9 +18,9 @@ from fairseq.trainer import Trainer
 from omegaconf import II
 from torch import Tensor, nn
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.literal import literal
 from resmlp_mt.patching import replace
+from resmlp_mt_runtime.errors import UserError
 
 MATRIX = "matrix"  # a weight's param_group, which fairseq's copies for --fp16 keep
 MOMENTUM = 0.95

@@ -10,8 +10,8 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.patching import without_examples
+from resmlp_mt_runtime.errors import UserError
 
 
 def register() -> None:
@@ -67,7 +67,7 @@ def check_registered(state: dict, path: str | Path) -> None:
     register()
     from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 
-    from resmlp_mt.checkpoints.reading import options_of
+    from resmlp_mt.checkpoints.files import options_of
     from resmlp_mt.model.mixing import TOKEN_MIXING
 
     options = options_of(state, "model")

@@ -7,7 +7,7 @@ import curves
 import numpy as np
 from matplotlib.figure import Figure
 
-from resmlp_mt.plot.style import CM, in_style, new_figure, save
+from resmlp_mt.plot import CM, in_style, new_figure, save
 
 # of a pair, with a contrast of 4.5:1 or more on white; of a size
 COLOURS = {"en-de": "#0B61A4", "en-fr": "#A4500B"}

@@ -27,11 +27,11 @@ import numpy as np
 import results
 import scoring
 
-from resmlp_mt.checkpoints.reading import read_checkpoint
+from resmlp_mt.checkpoints.files import read_checkpoint
 from resmlp_mt.cli.arguments import SEED
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
+from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.arguments import WHOLE, Parser
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json
 from resmlp_mt_runtime.lines import read_text
 

@@ -19,8 +19,8 @@ from curves import THEIRS, compared, groups, shown_ratio
 from pictures import draw
 from results import FILE, ROOT, cpu_label, load, number, spread
 
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
+from resmlp_mt.cli.main import run_main
+from resmlp_mt_runtime.errors import UserError
 
 NEWS = ("newstest2014", "news")  # two names of one test set
 NOT_IN_DOMAIN = {*NEWS, "everyday", "valid"}  # of other text than the training

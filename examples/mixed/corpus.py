@@ -18,9 +18,9 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from study import MODELS, SIZES, resmlp_mt, side
 
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
+from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.arguments import FILE, Parser
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import write_json
 from resmlp_mt_runtime.lines import write_lines
 

@@ -17,8 +17,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
+from resmlp_mt.cli.main import run_main
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import read_text, write_lines
 
 KINDS = Path(__file__).with_name("kinds.tsv")

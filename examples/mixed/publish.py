@@ -22,10 +22,9 @@ import results
 import scoring
 from study import EVERYDAY, MODELS, SIZES, resmlp_mt, side
 
-from resmlp_mt.checkpoints.reading import options_of, read_checkpoint
-from resmlp_mt.checkpoints.writing import write_checkpoint
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
+from resmlp_mt.checkpoints.files import options_of, read_checkpoint, write_checkpoint
+from resmlp_mt.cli.main import run_main
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import write_json
 from resmlp_mt_runtime.lines import read_text, sha256_of, write_lines
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import grammar
 
 from resmlp_mt.cli.main import main as resmlp_mt
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
+from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.arguments import Parser, count
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json
 from resmlp_mt_runtime.lines import read_text, write_lines
 
@@ -88,9 +88,8 @@ def draw(checkpoint: Path, picture: Path) -> None:
     from fairseq.utils import set_torch_seed
     from omegaconf import OmegaConf
 
-    from resmlp_mt.checkpoints.reading import read_checkpoint
-    from resmlp_mt.plot.matrices import SIDES, Panel, draw_matrices, rebuild
-    from resmlp_mt.plot.style import save
+    from resmlp_mt.checkpoints.files import read_checkpoint
+    from resmlp_mt.plot import SIDES, Panel, draw_matrices, rebuild, save
 
     state = read_checkpoint(checkpoint)
     cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})

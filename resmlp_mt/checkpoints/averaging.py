@@ -6,9 +6,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from resmlp_mt.checkpoints.reading import read_checkpoint
-from resmlp_mt.checkpoints.writing import write_checkpoint
-from resmlp_mt.errors import UserError
+from resmlp_mt.checkpoints.files import read_checkpoint, write_checkpoint
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import check_output
 
 # one per epoch, and one per --save-interval-updates

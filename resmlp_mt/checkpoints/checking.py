@@ -12,7 +12,7 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
 
 MOST, DEEPEST = 100_000, 20  # values of all options, and how deeply they are nested
 

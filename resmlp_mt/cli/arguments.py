@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import check_name
+from resmlp_mt_runtime.errors import UserError
 
 
 def seed(text: str) -> int:

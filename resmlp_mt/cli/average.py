@@ -11,8 +11,8 @@ are averaged. Needs memory for two checkpoints.
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, printable, say
 from resmlp_mt_runtime.arguments import FILE, WHOLE
+from resmlp_mt_runtime.errors import UserError, printable, say
 from resmlp_mt_runtime.files import check_output
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.cli.arguments import USER_DIR
-from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import read_lenpen
 from resmlp_mt_runtime.arguments import FILE
+from resmlp_mt_runtime.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

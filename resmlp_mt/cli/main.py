@@ -7,14 +7,19 @@ imports what it needs, so that ``--help`` answers at once.
 import argparse
 import difflib
 import importlib
+import logging
+import os
 import shlex
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from resmlp_mt import __version__
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import printable
+from resmlp_mt.fairseq_fixes.messages import in_one_line
+from resmlp_mt_runtime import terminal
 from resmlp_mt_runtime.arguments import Parser
+from resmlp_mt_runtime.errors import printable
 
 SUBCOMMANDS = {
     "run": "all the steps from raw text to BLEU: prepare, train, average, translate, score",
@@ -28,6 +33,9 @@ SUBCOMMANDS = {
 }
 USER_DIR = Path(__file__).resolve().parent.parent
 PASSES_ON = ("run", "train")  # arguments after -- to fairseq-train
+# what to add to "stopped", by subcommand; "" is an example's program
+RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")
+RESUMED["translate"] = terminal.RESUMED
 
 
 def build_parser(name: str) -> Parser:
@@ -101,3 +109,18 @@ def _run(name: str, *words: str) -> None:
     else:
         args = parser.parse_args(rest)
     args.run(args)
+
+
+def run_main(main: Callable[[], None], name: str = "") -> int:
+    """Call *main*, the work of the subcommand *name*; returns the exit status, as of the
+    runtime's."""
+    program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
+    disabled = logging.root.manager.disable
+    logging.disable(logging.INFO)  # fairseq's, which go to the terminal
+    # about fairseq's code, which no user can correct
+    warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
+    warnings.filterwarnings("ignore", ".*invalid escape", SyntaxWarning)
+    try:
+        return terminal.run_main(main, program, RESUMED.get(name, ""), in_one_line)
+    finally:
+        logging.disable(disabled)  # a subcommand may call another

@@ -9,8 +9,8 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import USER_DIR
-from resmlp_mt.errors import UserError, printable
 from resmlp_mt_runtime.arguments import FILE, WHOLE
+from resmlp_mt_runtime.errors import UserError, printable
 from resmlp_mt_runtime.files import check_output
 
 HEADS, POSITIONS = 2, 16  # of each layer: enough to see bands
@@ -37,7 +37,7 @@ def matrices(word: str) -> str:
 
 def figure_of(args: argparse.Namespace):
     from resmlp_mt.pipeline.translate.options import checkpoint_paths
-    from resmlp_mt.plot.matrices import arrange, draw_matrices, mixing_matrices
+    from resmlp_mt.plot import arrange, draw_matrices, mixing_matrices
     from resmlp_mt.plugin import register_user_dir
 
     if args.user_dir is not None:
@@ -55,7 +55,7 @@ def figure_of(args: argparse.Namespace):
 
 def run(args: argparse.Namespace) -> None:
     try:
-        from resmlp_mt.plot.style import save
+        from resmlp_mt.plot import save
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

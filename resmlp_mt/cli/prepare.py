@@ -13,8 +13,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import OUT_FOLDER
-from resmlp_mt.errors import UserError, printable
 from resmlp_mt_runtime.arguments import WHOLE, number
+from resmlp_mt_runtime.errors import UserError, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

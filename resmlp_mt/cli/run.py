@@ -18,8 +18,8 @@ import shlex
 from resmlp_mt.cli.arguments import OUT_FOLDER
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
 from resmlp_mt.cli.train import add_training_options, training_options
-from resmlp_mt.errors import printable
 from resmlp_mt_runtime.arguments import LENPEN, WHOLE
+from resmlp_mt_runtime.errors import printable
 from resmlp_mt_runtime.files import as_written
 
 

@@ -12,8 +12,8 @@ import argparse
 import re
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
 from resmlp_mt_runtime.arguments import FILE
+from resmlp_mt_runtime.errors import UserError
 
 STDIN = Path("-")
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "tokenized_bleu": "tokenized BLEU"}
@@ -44,9 +44,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("only one file can be standard input (-): give --input")
     if args.tokenized and not target:
         raise UserError("--tokenized needs the languages: give -l, such as -l de-en")
-    from resmlp_mt.pipeline.score.generated import read_system
-    from resmlp_mt.pipeline.score.sacre import score
-    from resmlp_mt.pipeline.score.tokenized_bleu import tokenized_scores
+    from resmlp_mt.pipeline.score import read_system, score, tokenized_scores
     from resmlp_mt_runtime.lines import check_same_lines, read_text, without_region
 
     references = read_text(args.references)

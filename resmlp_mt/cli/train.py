@@ -18,10 +18,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, USER_DIR
-from resmlp_mt.errors import say
 from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions, quote
 from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 from resmlp_mt_runtime.arguments import WHOLE
+from resmlp_mt_runtime.errors import say
 
 
 def add_training_options(parser) -> None:

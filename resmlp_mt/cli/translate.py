@@ -17,9 +17,9 @@ import argparse
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import USER_DIR
-from resmlp_mt.errors import UserError
 from resmlp_mt_runtime import command
 from resmlp_mt_runtime.arguments import FILE
+from resmlp_mt_runtime.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

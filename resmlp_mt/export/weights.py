@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import activation_function
 from resmlp_mt.model.inference import absorb, fold_layer
 from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import EMBEDDINGS
 
 ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu")}

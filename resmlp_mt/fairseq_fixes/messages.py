@@ -3,8 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
-from resmlp_mt.errors import UserError, printable
 from resmlp_mt_runtime import errors
+from resmlp_mt_runtime.errors import UserError, printable
 
 
 def in_one_line(error: BaseException) -> str | None:

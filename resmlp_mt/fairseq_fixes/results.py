@@ -8,8 +8,8 @@ from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.tasks import FairseqTask
 from omegaconf import OmegaConf
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.patching import replace
+from resmlp_mt_runtime.errors import UserError
 
 
 @replace(data_utils, "batch_by_size")
@@ -65,7 +65,7 @@ def init_sentencepiece(original, self, cfg):
     (``test_text_is_made_as_it_was_prepared``)."""
     if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
         raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
-    from resmlp_mt.text.settings import TextSettings
+    from resmlp_mt.text import TextSettings
 
     original(self, cfg)
     model = Path(cfg.sentencepiece_model)

@@ -18,11 +18,11 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.tasks import FairseqTask
 
 from resmlp_mt.checkpoints.checking import not_larger_than
-from resmlp_mt.checkpoints.reading import read_checkpoint
-from resmlp_mt.errors import UserError, say
+from resmlp_mt.checkpoints.files import read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import in_one_line, naming
 from resmlp_mt.literal import literal
 from resmlp_mt.patching import note, replace, without_examples
+from resmlp_mt_runtime.errors import UserError, say
 
 for name, module in [*sys.modules.items()]:
     spec = getattr(module, "__spec__", None)  # python -m fairseq_cli.validate is __main__

@@ -12,10 +12,10 @@ from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
 
 from resmlp_mt.checkpoints.checking import check_finite
-from resmlp_mt.checkpoints.writing import write_checkpoint, writing
-from resmlp_mt.errors import UserError
+from resmlp_mt.checkpoints.files import write_checkpoint, writing
 from resmlp_mt.fairseq_fixes.messages import naming
 from resmlp_mt.patching import replace, running
+from resmlp_mt_runtime.errors import UserError
 
 program = running(imported)
 

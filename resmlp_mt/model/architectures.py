@@ -11,8 +11,8 @@ from fairseq.models.transformer import base_architecture as transformer_defaults
 from omegaconf import DictConfig
 
 import resmlp_mt.model.model  # noqa: F401  registers the model
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import set_defaults
+from resmlp_mt_runtime.errors import UserError
 
 # the recommended mixing; docs/results.md compares it with the others
 MIXING = {

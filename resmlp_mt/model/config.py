@@ -9,8 +9,8 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer import base_architecture as transformer_defaults
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.mixing import TOKEN_MIXING
+from resmlp_mt_runtime.errors import UserError
 
 # options of fairseq's Transformer that this model lacks
 NOT_OURS = [

@@ -1,20 +1,29 @@
-"""What ``ResMLPModel.from_pretrained`` gives: a model that translates text."""
+"""What ``ResMLPModel.from_pretrained`` gives: a model that translates text, perhaps a published
+one, fetched by name into PyTorch's cache."""
 
 import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import torch
 from fairseq import hub_utils
 from omegaconf import OmegaConf
 
 from resmlp_mt import model_folder
-from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
+from resmlp_mt_runtime.errors import UserError
 
 # kinds of bpe and tokenizer that read files of this machine alone; others fetch what they need
 LOCAL = (None, "sentencepiece", "subword_nmt", "fastbpe", "byte_bpe", "bytes", "characters")
 LOCAL = (*LOCAL, "moses", "nltk", "space")
+# of the published models; published.sha256 is what sha256sum says of their files there
+HOME = "https://github.com/resmlp-mt/resmlp_mt/raw/v0.3.0"
+FOLDERS = {
+    "resmlp_mt.en-de": "examples/mixed/model",
+    "resmlp_mt.en-fr": "examples/mixed/model-en-fr",
+}
+PUBLISHED = Path(__file__).with_name("published.sha256")
 
 
 class Hub(hub_utils.GeneratorHubInterface):
@@ -97,3 +106,24 @@ def _check_local(cfg, kind: str, given: dict, path: Path) -> None:
                 f"{path}: its option {option} is an address, {value}, and nothing is fetched "
                 f"because a checkpoint says so: give {option}= or {kind}="
             )
+
+
+def fetch(name: str) -> Path:
+    """The folder of a published model; what is not in the cache yet is downloaded and checked.
+    Raises a UserError if that fails."""
+    lines = PUBLISHED.read_text(encoding="utf-8").splitlines()
+    digests = {Path(path): digest for digest, path in map(str.split, lines)}
+    digests = {path: d for path, d in digests.items() if path.parent == Path(FOLDERS[name])}
+    version = digests[Path(FOLDERS[name], "model.pt")][:8]
+    folder = Path(torch.hub.get_dir(), "resmlp_mt", f"{name}-{version}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, digest in digests.items():
+        url, file = f"{HOME}/{path.as_posix()}", folder / path.name
+        if not file.is_file():
+            try:
+                torch.hub.download_url_to_file(url, str(file), digest, progress=False)
+            except (OSError, RuntimeError) as error:  # RuntimeError: another digest
+                raise UserError(
+                    f"{name}: {url}: {error}: try again, or give the folder of a model"
+                ) from None
+    return folder

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import activation_function
 from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.padding import zero_padding
+from resmlp_mt_runtime.errors import UserError
 
 TOKEN_MIXING: dict[str, type[nn.Module]] = {}
 

@@ -8,11 +8,10 @@ from fairseq.models import register_model
 from fairseq.models.transformer import TransformerModelBase
 from omegaconf import OmegaConf
 
-from resmlp_mt.model import published
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
-from resmlp_mt.model.hub import load
+from resmlp_mt.model.hub import FOLDERS, HOME, fetch, load
 from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.packing import pack_
 
@@ -55,7 +54,7 @@ class ResMLPModel(TransformerModelBase):
     @classmethod
     def hub_models(cls):
         """The published models by name, and where they are fetched from."""
-        return {name: f"{published.HOME}/{folder}" for name, folder in published.FOLDERS.items()}
+        return {name: f"{HOME}/{folder}" for name, folder in FOLDERS.items()}
 
     @classmethod
     def from_pretrained(
@@ -64,5 +63,5 @@ class ResMLPModel(TransformerModelBase):
         """fairseq's method, of a folder or a name of :meth:`hub_models`, which is fetched; see
         :func:`resmlp_mt.model.hub.load`."""
         name, data_name = str(model_name_or_path), str(data_name_or_path)
-        folder = published.fetch(name) if name in published.FOLDERS else Path(name)
+        folder = fetch(name) if name in FOLDERS else Path(name)
         return load(folder, checkpoint_file, data_name, **kwargs)

@@ -8,7 +8,7 @@ batch.
 import torch
 from torch import Tensor
 
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
 
 
 def zero_padding(x: Tensor, padding_mask: Tensor | None) -> Tensor:

@@ -14,17 +14,16 @@ import torch
 
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
-from resmlp_mt.errors import UserError, say
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.prepare.preparation import Preparation
-from resmlp_mt.pipeline.score.sacre import make_bleu, score
-from resmlp_mt.pipeline.score.tokenized_bleu import LANGUAGES, tokenized_scores
+from resmlp_mt.pipeline.score import LANGUAGES, make_bleu, score, tokenized_scores
 from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.pipeline.train.command import TrainingOptions
 from resmlp_mt.pipeline.train.training import Training
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime.driver import translate
+from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import read_json, record_source, source_of, write_json
 from resmlp_mt_runtime.lines import read_text, sha256_of, without_region
 

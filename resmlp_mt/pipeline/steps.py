@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from resmlp_mt.errors import UserError, say
 from resmlp_mt_runtime import files
+from resmlp_mt_runtime.errors import UserError, say
 
 
 class Steps:

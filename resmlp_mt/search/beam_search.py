@@ -17,13 +17,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.model.packing import PackedLinear
 from resmlp_mt.patching import replace
 from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
+from resmlp_mt_runtime.errors import UserError
 
 # What lowers the scores of next tokens, R x V, in place, by the step and the tokens before, R x T
 Hook = Callable[[int, Tensor, Tensor], None]

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import BOS, EOS, SUBWORDS, UNKNOWN, read_export
 from resmlp_mt_runtime.native import NativeEngine, load_library
-from resmlp_mt_runtime.normalise import normaliser
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
-from resmlp_mt_runtime.pieces import SPACE, Subwords, one_line, without_bytes
+from resmlp_mt_runtime.pieces import SPACE, Subwords, normaliser, one_line, without_bytes
 from resmlp_mt_runtime.sentences import Hypothesis, by_length, split, translate_parts
 
 Pieces = Sequence[str]

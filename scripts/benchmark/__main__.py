@@ -22,9 +22,9 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 import results
 import torch
 
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
+from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.arguments import FILE, WHOLE, Parser
+from resmlp_mt_runtime.errors import UserError
 
 QUICK = {"arch": ["resmlp_mt_tiny"], "vocabulary": 1000, "sentences": 4, "tokens": 64}
 QUICK |= {"length": 10, "repeats": 2}

@@ -12,9 +12,9 @@ from models import Models
 from systems import exported, in_ctranslate2, in_fairseq
 from torch import Tensor
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.muon import Muon, mark_matrices
+from resmlp_mt_runtime.errors import UserError
 
 
 def decode(args) -> dict:

@@ -11,8 +11,8 @@ import torch
 from fairseq.models.transformer import TransformerModelBase
 from models import LANGUAGES, Models
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.inference import fold_
+from resmlp_mt_runtime.errors import UserError
 
 Translate = Callable[[], set[int]]
 

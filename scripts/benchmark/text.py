@@ -9,8 +9,8 @@ from measuring import alternate
 from results import number
 from systems import converted
 
-from resmlp_mt.errors import UserError
 from resmlp_mt_runtime import Model
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import read_text
 
 # from a line, and the number of tokens to write (0: no limit), to the number of tokens

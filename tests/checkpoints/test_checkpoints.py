@@ -5,7 +5,7 @@ import torch
 from command import refused, resmlp
 
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
 
 
 def save(path, seed, **more):

@@ -12,7 +12,7 @@ from helpers import save_model
 from score_text import sentences
 from trained_models import write_other_dictionaries
 
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.text import train_subwords
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 import torch
 from command import refused, shell
 
-from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.cli.main import run_main
 from resmlp_mt.pipeline.train.recipe import FOLDER
 from resmlp_mt_runtime.files import whole_file
-from resmlp_mt_runtime.progress import Progress
+from resmlp_mt_runtime.terminal import Progress
 
 
 def test_a_full_disk_or_a_closed_pipe_under_buffered_output(tmp_path):

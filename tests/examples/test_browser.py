@@ -17,11 +17,10 @@ from exported_models import LINES, change_file, changed_config, changed_weights,
 
 from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.text import train_subwords
 from resmlp_mt_runtime import Model, native
 from resmlp_mt_runtime.folder import CONFIG, FILES, SUBWORDS, WEIGHTS
-from resmlp_mt_runtime.normalise import Normaliser
-from resmlp_mt_runtime.pieces import Subwords, one_line, without_bytes
+from resmlp_mt_runtime.pieces import Subwords, normaliser, one_line, without_bytes
 from resmlp_mt_runtime.sentences import join, sentences, split
 
 HERE = Path(__file__).resolve().parent
@@ -76,7 +75,7 @@ def test_text_as_in_the_runtime(make, rule, language, tmp_path):
     given |= {"lines": lines, "spelled": [pieces.split(" ") for pieces in spelled]}
     done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))
     assert done.returncode == 0, done.stderr
-    subwords, normalise = Subwords(model, rule), Normaliser(language) if language else str
+    subwords, normalise = Subwords(model, rule), normaliser(language) if language else str
 
     def encode(line):
         # the page reads a piece of white space alone as fairseq's dictionaries do

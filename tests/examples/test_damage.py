@@ -5,7 +5,7 @@ from collections import Counter
 import damage
 import pytest
 
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
 
 # text, good translations into German and into French, and broken ones into German
 CASES = {

@@ -18,7 +18,7 @@ import tables
 from fairseq_programs import ROOT
 from prepare_text import write_pairs
 
-from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.cli.main import run_main
 
 PUBLISHED = ("dict.en.txt", "dict.fr.txt", "model.pt", "search.json", "spm.model", "text.json")
 

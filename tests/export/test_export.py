@@ -16,12 +16,11 @@ from exported_models import LINES, SHARED, random_model, saved_model, sentences,
 from fairseq.data.indexed_dataset import make_builder
 
 from resmlp_mt.cli.main import main
-from resmlp_mt.errors import UserError
-from resmlp_mt.export.folder import export
-from resmlp_mt.export.verification import verify
+from resmlp_mt.export.folder import export, verify
 from resmlp_mt.export.weights import quantize, weights_of
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import _own_name
 
 
@@ -38,7 +37,7 @@ def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
     """float32 is compared for rounding, less for whether it is another model."""
     for limit, precision in (("ROUNDING", "float32"), ("OTHER", "int8"), ("OTHER", "float16")):
         with monkeypatch.context() as patch, pytest.raises(UserError, match="differs from PyTorch"):
-            patch.setattr(f"resmlp_mt.export.verification.{limit}", 0)
+            patch.setattr(f"resmlp_mt.export.folder.{limit}", 0)
             export(plain.translator, tmp_path / "out", precision)
     assert not list(tmp_path.iterdir())
     export(plain.translator, tmp_path / "out", "int8")

@@ -20,11 +20,11 @@ from fairseq_programs import call, differing, hypotheses, load, train, values
 from trained_models import EPOCHS
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.checkpoints.reading import read_checkpoint
-from resmlp_mt.errors import UserError
+from resmlp_mt.checkpoints.files import read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import in_one_line
-from resmlp_mt.plot.matrices import mixing_matrices
+from resmlp_mt.plot import mixing_matrices
 from resmlp_mt.plugin import logging_as_before
+from resmlp_mt_runtime.errors import UserError
 
 # ---- ways of loading: each gives what can be compared ---------------------------------------
 

@@ -13,7 +13,7 @@ from fairseq.file_io import PathManager
 from fairseq_programs import LAST
 from processes import Forked
 
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
 
 
 def save(source, target):

@@ -12,7 +12,7 @@ from fairseq import options as fairseq_options
 from fairseq_programs import call, generate, load, refusal, train, training
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.cli.terminal import run_main
+from resmlp_mt.cli.main import run_main
 from resmlp_mt.fairseq_fixes.messages import in_one_line, naming
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)

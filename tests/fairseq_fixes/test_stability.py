@@ -8,10 +8,10 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq_programs import refusal, training
 from helpers import SMALL, build_model, pad_batch, random_sentences, shift
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.fairseq_fixes import trainings
 from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model.architectures import ARCHITECTURES
+from resmlp_mt_runtime.errors import UserError
 
 SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
 TRANSFORMER = ("--arch", "transformer", "--encoder-attention-heads", 2)

@@ -17,10 +17,10 @@ from command import shell
 from fairseq.models.wav2vec.wav2vec2 import Wav2Vec2Config
 from fairseq_programs import process, refusal
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.literal import literal
 from resmlp_mt.patching import without_examples
 from resmlp_mt.pipeline.train.command import training_command
+from resmlp_mt_runtime.errors import UserError
 
 # calls, by the last two names, that run code, start a program or read a format that can
 RUN = {"eval", "exec", "compile", "__import__", "importlib.import_module", "os.system", "os.popen"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from processes import Forked
 
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import (
     _own_name,
     as_written,

@@ -15,9 +15,9 @@ from helpers import (
 )
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.config import NOT_OURS, REMOVED
 from resmlp_mt.model_folder import LENPEN, read_lenpen
+from resmlp_mt_runtime.errors import UserError
 
 
 def loss_of(model, dictionary):

@@ -15,9 +15,9 @@ from processes import forked
 from torch import nn
 
 from resmlp_mt import register_mixing
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
+from resmlp_mt_runtime.errors import UserError
 
 RUN = "run -s de -t en --trainpref text/train --validpref text/valid --testpref text/test --out run"
 RUN += " --arch resmlp_mt_tiny --recipe trial --vocab-size 120 --max-update 3 --lenpen 1 --cpu"

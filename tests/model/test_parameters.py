@@ -7,8 +7,8 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from helpers import SMALL, build_model
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model.affine import Affine
+from resmlp_mt_runtime.errors import UserError
 
 # d, hidden, layers on each side
 SIZES = {"resmlp_mt_6": (512, 2048, 6), "resmlp_mt_12": (512, 2048, 12)}

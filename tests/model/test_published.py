@@ -8,12 +8,11 @@ import torch
 from fairseq_programs import ROOT
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.errors import UserError
-from resmlp_mt.model import published
+from resmlp_mt.model import hub
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import sha256_of
 
 NAME = "resmlp_mt.en-de"
-LIST = Path(published.__file__).with_suffix(".sha256")
 
 
 @pytest.fixture
@@ -21,17 +20,17 @@ def home(tmp_path, monkeypatch):
     """A copy of the published files on this machine, and an empty cache."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "cache"))
     home = tmp_path / "home"
-    for folder in published.FOLDERS.values():
+    for folder in hub.FOLDERS.values():
         shutil.copytree(ROOT / folder, home / folder)
-    monkeypatch.setattr(published, "HOME", home.as_uri())
+    monkeypatch.setattr(hub, "HOME", home.as_uri())
     return home
 
 
 def test_the_list_has_the_files_of_the_repository():
     """After other models: sha256sum FILES > published.sha256, as CONTRIBUTING.md says."""
-    lines = [line.split() for line in LIST.read_text(encoding="utf-8").splitlines()]
+    lines = [line.split() for line in hub.PUBLISHED.read_text(encoding="utf-8").splitlines()]
     assert [(sha256_of(ROOT / path), path) for _, path in lines] == list(map(tuple, lines))
-    for folder in published.FOLDERS.values():
+    for folder in hub.FOLDERS.values():
         names = {path.name for path in (ROOT / folder).iterdir()} - {"README.md"}
         assert {Path(path).name for _, path in lines if Path(path).parent == Path(folder)} == names
 
@@ -46,7 +45,7 @@ def test_a_model_is_fetched_once(home):
 
 
 def test_other_files_are_refused_and_not_kept(home, tmp_path):
-    path = home / published.FOLDERS[NAME] / "spm.model"
+    path = home / hub.FOLDERS[NAME] / "spm.model"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     for said in ("invalid hash value", "No such file"):
         with pytest.raises(UserError, match=f"^{NAME}: file:.*spm.model: .*{said}[^\\n]*$"):

@@ -5,8 +5,8 @@ from unittest import mock
 
 import pytest
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.steps import Steps
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import _own_name, read_json
 
 

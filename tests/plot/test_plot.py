@@ -13,7 +13,7 @@ from helpers import save_model
 
 from resmlp_mt.cli.main import build_parser
 from resmlp_mt.cli.plot import figure_of
-from resmlp_mt.plot.matrices import arrange, mixing_matrices
+from resmlp_mt.plot import arrange, mixing_matrices
 
 COLUMN = 8 / 2.54  # inches
 SIX = {"encoder_layers": 6, "decoder_layers": 6}
@@ -33,7 +33,7 @@ def images(figure):
 
 def test_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "resmlp_mt.plot.style")
+    monkeypatch.delitem(sys.modules, "resmlp_mt.plot")
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it fails
     refused("pip install matplotlib", *["plot", "matrices", "a.pt", "-o", "a.png"])
     assert not list(tmp_path.iterdir())

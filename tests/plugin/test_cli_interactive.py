@@ -11,9 +11,8 @@ from helpers import FIXTURES
 from trained_models import write_other_dictionaries
 
 from resmlp_mt import ResMLPModel
-from resmlp_mt.errors import UserError
-from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.text import TextSettings, train_subwords
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import Subwords
 
 

@@ -13,12 +13,12 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model import memory
 from resmlp_mt.model.inference import fold_
 from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import NotFinite, ResMLPGenerator
 from resmlp_mt.search.hypotheses import Hypotheses
+from resmlp_mt_runtime.errors import UserError
 
 SEARCHES = {
     "greedy": dict(beam_size=1, max_len_b=10),

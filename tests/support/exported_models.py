@@ -18,8 +18,7 @@ from resmlp_mt import ResMLPModel
 from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime import native
 from resmlp_mt_runtime.folder import SEARCH
 from resmlp_mt_runtime.pieces import NFC, Subwords, one_line

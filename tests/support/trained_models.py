@@ -8,8 +8,7 @@ from typing import NamedTuple
 import pytest
 from fairseq_programs import preprocess, train
 
-from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime.pieces import NFC, Subwords
 
 EPOCHS = 4  # of the world

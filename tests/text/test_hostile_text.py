@@ -21,10 +21,9 @@ from fairseq_programs import lines as lines_of
 from hypothesis import example, given
 from prepare_text import write_side
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.prepare.cleaning import Cleaner
-from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.pipeline.prepare.corpora import Cleaner
+from resmlp_mt.text import TextSettings, train_subwords
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import MARK, read_lines, read_text, write_lines
 from resmlp_mt_runtime.pieces import NFC, Subwords, nfc, one_line
 

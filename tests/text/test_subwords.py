@@ -7,10 +7,9 @@ import pytest
 from fairseq.data import data_utils
 from sentencepiece import SentencePieceTrainer
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.plugin import register
-from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import train_subwords
+from resmlp_mt.text import TextSettings, train_subwords
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import NFC, Subwords, without_bytes
 
 LINE = "\N{LEFT DOUBLE QUOTATION MARK}a man\N{RIGHT DOUBLE QUOTATION MARK}, a dog"

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from fairseq.data import Dictionary, indexed_dataset
 
-from resmlp_mt.errors import OptionError, say
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import in_processes
-from resmlp_mt.text.settings import TextSettings
-from resmlp_mt.text.subwords import train_subwords
-from resmlp_mt_runtime.progress import Progress
+from resmlp_mt.text import OptionError, TextSettings, train_subwords
+from resmlp_mt_runtime.errors import say
+from resmlp_mt_runtime.pieces import Subwords
+from resmlp_mt_runtime.terminal import Progress
 
 SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from
 BUFFER = 1 << 22  # bytes of token numbers that are read at a time
@@ -27,22 +27,18 @@ BUFFER = 1 << 22  # bytes of token numbers that are read at a time
 
 def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
     """Write ``PREFIX.model``. The default vocabulary shrinks to what the text allows."""
+    size, exact = options.vocab_size or options.default_vocab_size, options.vocab_size is not None
 
     def learn(size: int) -> None:
         chosen = set(random.Random(options.seed).sample(range(pairs), min(pairs, SAMPLE)))
         sample = (pair for number, pair in enumerate(train.pairs()) if number in chosen)
         lines = (side.decode() for pair in sample for side in pair)
-        train_subwords(lines, prefix, size, options.coverage)
+        train_subwords(lines, prefix, size, options.coverage, exact)
 
     # a process of its own gives the memory back, which is more than all else takes
-    size = options.vocab_size or options.default_vocab_size
-    try:
-        list(in_processes(1, learn, [size]))
-    except OptionError as error:
-        if options.vocab_size or not error.most:
-            raise
-        say(f"    note: only {error.most} subwords, all of this text")
-        list(in_processes(1, learn, [error.most]))
+    list(in_processes(1, learn, [size]))
+    if not exact and (found := len(Subwords(Path(f"{prefix}.model")).pieces)) < size:
+        say(f"    note: only {found} subwords, all of this text")
 
 
 class Encoder:

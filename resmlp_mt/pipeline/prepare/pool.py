@@ -15,7 +15,7 @@ from itertools import cycle, islice
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
 
 
 def in_processes(count: int, work: Callable, items: Iterable) -> Iterator:

@@ -14,14 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from resmlp_mt.errors import OptionError, UserError
 from resmlp_mt.model_folder import SUBWORDS
 from resmlp_mt.pipeline.prepare.augment import augment
-from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
-from resmlp_mt.pipeline.prepare.corpora import Corpus, inspect
+from resmlp_mt.pipeline.prepare.corpora import Cleaner, Corpus, clean, inspect
 from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
 from resmlp_mt.pipeline.steps import Steps
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text import OptionError, TextSettings
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import as_written, read_json, write_json
 from resmlp_mt_runtime.lines import read_lines, sha256_of, without_region, write_lines
 from resmlp_mt_runtime.pieces import NFC, Subwords

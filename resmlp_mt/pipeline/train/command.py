@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import resmlp_mt
-from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.train.recipe import Options, Recipe, command_line
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_own, write_json
 
 USER_DIR = Path(resmlp_mt.__file__).parent

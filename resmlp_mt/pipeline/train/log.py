@@ -4,7 +4,7 @@ import json
 import re
 from contextlib import suppress
 
-from resmlp_mt_runtime.progress import Progress
+from resmlp_mt_runtime.terminal import Progress
 
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.literal import literal
 from resmlp_mt_runtime.arguments import LENPEN_RANGE, is_length_penalty
+from resmlp_mt_runtime.errors import UserError
 
 FOLDER = Path(__file__).with_name("recipes")
 NAMES = ("trial", "small", "mixed", "iwslt", "paper")

@@ -16,7 +16,6 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
 from resmlp_mt.checkpoints.checking import at_most
-from resmlp_mt.errors import UserError
 from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model.architectures import ARCHITECTURES
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, check_name, dictionary_digest
@@ -31,6 +30,7 @@ from resmlp_mt.pipeline.train.command import (
 from resmlp_mt.pipeline.train.log import TrainingProgress
 from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
 from resmlp_mt.plugin import register, register_user_dir
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import as_written, lock, read_own, write_json
 
 register()  # our models

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import resmlp_mt
-from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import LENPEN, TEXT, check_name
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text import TextSettings
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import SEARCH
 from resmlp_mt_runtime.lines import sha256_of
 

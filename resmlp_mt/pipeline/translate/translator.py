@@ -17,12 +17,12 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
-from resmlp_mt.checkpoints.reading import options_of
-from resmlp_mt.errors import UserError
+from resmlp_mt.checkpoints.files import options_of
 from resmlp_mt.model_folder import check_dictionaries
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.plugin import check_registered, register, register_user_dir
 from resmlp_mt.search.beam_search import NotFinite
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import SEARCH
 from resmlp_mt_runtime.sentences import Hypothesis, by_length
 

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from prepare_text import pairs_of, read_parallel, write_pairs
 from sacremoses import MosesPunctNormalizer
 
-from resmlp_mt.pipeline.prepare.cleaning import Cleaner, clean
-from resmlp_mt.pipeline.prepare.corpora import Corpus
-from resmlp_mt.text.settings import TextSettings
-from resmlp_mt_runtime.normalise import Normaliser, normaliser
-from resmlp_mt_runtime.pieces import NFC, one_line
+from resmlp_mt.pipeline.prepare.corpora import Cleaner, Corpus, clean
+from resmlp_mt.text import TextSettings
+from resmlp_mt_runtime.pieces import NFC, normaliser, one_line
 
 MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
 
@@ -34,7 +32,7 @@ MADE_UP = "".join(chr(0xA000 + n) for n in range(9))  # the Yi syllables
     ],
 )
 def test_normalising_twice_changes_nothing_more(language, text, normal):
-    normalise = Normaliser(language)
+    normalise = normaliser(language)
     assert normalise(text) == normal
     assert normalise(normal) == normalise(text + " ") == normalise(text + "\n") == normal
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.prepare.pool import in_processes
+from resmlp_mt_runtime.errors import UserError
 
 
 @pytest.mark.parametrize("items", [0, 1, 60])

@@ -12,14 +12,14 @@ from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.prepare import corpora, encoding
 from resmlp_mt.pipeline.prepare import preparation as steps
 from resmlp_mt.pipeline.prepare.corpora import find_corpora
 from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
-from resmlp_mt.pipeline.score.sacre import score
+from resmlp_mt.pipeline.score import score
 from resmlp_mt.plugin import register
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text import TextSettings
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import NFC, Subwords, nfc
 
 SIDES = ("xa", "xb")

@@ -6,8 +6,8 @@ import pytest
 from fairseq_programs import generate
 from fairseq_programs import lines as lines_of
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.score.generated import read_system
+from resmlp_mt.pipeline.score import read_system
+from resmlp_mt_runtime.errors import UserError
 
 NUMBER = 11  # sentences of the test set
 MESSAGE = "2026-01-01 00:00:00 | INFO | fairseq_cli.generate | Translated 61 sentences\n"

@@ -8,9 +8,8 @@ import pytest
 from command import resmlp, shell
 from score_text import drop_words, sentences
 
-from resmlp_mt.errors import UserError
-from resmlp_mt.pipeline.score.sacre import score
-from resmlp_mt.pipeline.score.tokenized_bleu import split_compound_words, tokenize, tokenized_scores
+from resmlp_mt.pipeline.score import score, split_compound_words, tokenize, tokenized_scores
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import write_lines
 
 REFERENCES = sentences(200)

@@ -12,8 +12,8 @@ from fairseq_programs import LAST, RECIPE, SMALL_MODEL, load, train, unlike
 from helpers import build_model
 from torch import nn
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.muon import MATRIX, FairseqMuon, Muon, MuonConfig, mark_matrices, orthogonal
+from resmlp_mt_runtime.errors import UserError
 
 LEARNED = {"token_positional_embeddings": True, "encoder_learned_pos": True}
 LEARNED |= {"decoder_learned_pos": True, "share_all_embeddings": False}

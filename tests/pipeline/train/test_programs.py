@@ -8,10 +8,10 @@ import time
 import pytest
 from processes import Forked
 
-from resmlp_mt.cli.terminal import run_main
-from resmlp_mt.errors import UserError
+from resmlp_mt.cli.main import run_main
 from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.pipeline.train.command import cost_added_to, run_command
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json
 
 

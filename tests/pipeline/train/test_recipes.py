@@ -7,8 +7,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.optim import build_optimizer
 from fairseq.optim.lr_scheduler import build_lr_scheduler
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.train.recipe import FOLDER, NAMES, command_line, load_recipe, parse_options
+from resmlp_mt_runtime.errors import UserError
 
 
 def config(recipe, arch, model, pair="en-de"):

@@ -8,11 +8,11 @@ import pytest
 from fairseq_programs import SMALL, differing, load, values
 from trained_models import write_other_dictionaries
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.pipeline.train.command import TrainingOptions, quote
 from resmlp_mt.pipeline.train.log import TrainingProgress, parse_record
 from resmlp_mt.pipeline.train.recipe import load_recipe
 from resmlp_mt.pipeline.train.training import Training
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json, write_json
 
 OPTIONS = f"{SMALL} --max-source-positions 16 --max-target-positions 16 --cpu --warmup-updates 5"

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from processes import Forked
 
-from resmlp_mt.errors import UserError
 from resmlp_mt.model_folder import TEXT
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text.settings import TextSettings
+from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime import driver
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import record_source, source_of
-from resmlp_mt_runtime.progress import Progress
 from resmlp_mt_runtime.sentences import Hypothesis, by_length, split
+from resmlp_mt_runtime.terminal import Progress
 
 SHORT = ("--max-len-b", 20)
 
@@ -302,7 +302,7 @@ def test_a_file_continues_a_stream_and_new_work_forgets_the_old(files):
     driver.translate(Engine, source, output, resume=True)
     assert output.read_text() == "b a\nd c\nf e\n"
 
-    stopped = mock.patch("resmlp_mt_runtime.output._add", side_effect=KeyboardInterrupt)
+    stopped = mock.patch("resmlp_mt_runtime.driver._add", side_effect=KeyboardInterrupt)
     with stopped, pytest.raises(KeyboardInterrupt):
         stream("x y\n", output)
     assert output.read_text() == "y x\n" and source_of(output)["text"][0] == 0

@@ -1,16 +1,23 @@
-"""How the text of prepared data was made: stored beside it, read by whoever translates."""
+"""Text for a model: how that of prepared data was made, and subwords learnt from it."""
 
+import io
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from resmlp_mt.errors import UserError
+import sentencepiece
+
 from resmlp_mt.model_folder import SUBWORDS, TEXT
+from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json, whole_file, write_json
-from resmlp_mt_runtime.normalise import normaliser
-from resmlp_mt_runtime.pieces import RULES, Subwords
+from resmlp_mt_runtime.pieces import RULES, Subwords, nfc, normaliser
+
+
+class OptionError(UserError):
+    """An option that the text rules out, such as a size of the vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -68,3 +75,54 @@ class TextSettings:
     @cached_property
     def subwords(self) -> Subwords:
         return Subwords(self.subword_model, self.rule)
+
+
+def train_subwords(
+    lines: Iterable[str],
+    prefix: Path,
+    vocab_size: int,
+    character_coverage: float = 1.0,
+    exact: bool = True,
+) -> Path:
+    """Train ``prefix.model``, joint BPE, for the *lines* of both languages, by the rule ``nfc``.
+
+    If the text allows fewer than *vocab_size* pieces, it has fewer, or *exact* raises OptionError.
+    SentencePiece skips lines of more than 4192 bytes. Characters beyond the share
+    *character_coverage*, the rarest, are spelled in bytes like those that the text lacks; with a
+    share of 1 no character of the text is rare, and others are unknown tokens.
+    """
+    model, path = io.BytesIO(), Path(f"{prefix}.model")
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=filter(None, map(nfc, lines)),
+            model_writer=model,  # SentencePiece may leave half a file
+            vocab_size=vocab_size,
+            model_type="bpe",
+            normalization_rule_name="identity",  # the default, NFKC, changes the text
+            character_coverage=character_coverage,
+            byte_fallback=character_coverage < 1,
+            hard_vocab_limit=exact,
+            # fairseq has these symbols itself
+            bos_id=-1,
+            eos_id=-1,
+            pad_id=-1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise (_explained(str(error), vocab_size) or error) from None
+    path.write_bytes(model.getvalue())
+    return path
+
+
+def _explained(message: str, vocab_size: int) -> UserError | None:
+    """A message of SentencePiece's in one line; None for one that is not known."""
+    if "sentences_.empty()" in message:
+        return UserError("no line of 1 to 4192 bytes to learn subwords from: give text")
+    size = f"--vocab-size {vocab_size} is"
+    if most := re.search(r"value <= (\d+)", message):
+        return OptionError(f"{size} more than this corpus allows: at most {most[1]}")
+    if "smaller than required_chars" in message or "too small" in message:
+        least = re.search(r" vs (\d+)", message)  # characters, special symbols, 256 bytes
+        raised = f"raise it to {least[1]} or more" if least else "raise it"
+        return OptionError(f"{size} less than the corpus has characters: {raised}")
+    return None

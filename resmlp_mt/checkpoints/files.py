@@ -1,11 +1,12 @@
-"""Checkpoints of fairseq are read as data: nothing in them is run."""
+"""Checkpoints of fairseq: read as data, of which nothing is run; written whole or not at all."""
 
+import contextlib
 import io
 import pickle
 import pickletools
 import zipfile
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +15,8 @@ from torch import Tensor
 
 from resmlp_mt.checkpoints.checking import check_finite, check_options
 from resmlp_mt.checkpoints.stand_ins import STAND_INS
-from resmlp_mt.errors import UserError, printable
+from resmlp_mt_runtime.errors import UserError, printable
+from resmlp_mt_runtime.files import whole_file
 
 torch.serialization.add_safe_globals([(each, name) for name, each in STAND_INS.items()])
 
@@ -105,3 +107,25 @@ def options_of(state: dict, group: str) -> Any:
         options = options.get(group)
     options = vars(options) if isinstance(options, Namespace) else options
     return options if isinstance(options, Mapping) else {}
+
+
+def write_checkpoint(state: dict, output: Path, remedy: str = "choose another folder") -> None:
+    """Write a checkpoint, whole or not at all."""
+    with writing(output, remedy) as temporary, open(temporary, "wb") as file:
+        torch.save(state, file)
+
+
+@contextlib.contextmanager
+def writing(path: Path, remedy: str) -> Iterator[Path]:
+    """:func:`whole_file`, where a full disk is a UserError."""
+    try:
+        with whole_file(path) as temporary:
+            yield temporary
+    except (OSError, RuntimeError) as error:
+        cause = error  # PyTorch's writer raises another error over the system's
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__context__
+        if cause is None:
+            raise
+        reason = cause.strerror or cause
+        raise UserError(f"{path} could not be written ({reason}): {remedy}") from error

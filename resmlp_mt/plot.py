@@ -1,5 +1,9 @@
-"""The mixing matrices A of a checkpoint as heat maps, by depth, as Figure 2 of the paper."""
+"""The mixing matrices A of a checkpoint as heat maps, by depth, as Figure 2 of the paper.
 
+Pictures have their printed width, a column of 8 cm or a page of 17, and fonts of 6 points or more.
+"""
+
+import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,21 +13,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from fairseq.data import Dictionary
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from resmlp_mt.checkpoints.checking import not_larger_than
-from resmlp_mt.checkpoints.reading import options_of, read_checkpoint
-from resmlp_mt.errors import UserError
+from resmlp_mt.checkpoints.files import options_of, read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import naming
 from resmlp_mt.model.model import ResMLPModel
-from resmlp_mt.plot.style import CM, COLUMN, PAGE, UNUSED, in_style, new_figure
 from resmlp_mt.plugin import check_registered
+from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.files import whole_file
 
 SIDES = ("encoder", "decoder")
 Layer = tuple[str, int]  # (side, index)
+CM = 1 / 2.54  # inches
+COLUMN, PAGE = 8 * CM, 17 * CM
+UNUSED = "#E4E4E4"  # the upper triangle of a causal matrix
+# a decorator, without what a matplotlibrc of the user's or of the working directory says
+in_style = style.context(Path(__file__).with_suffix(".mplstyle"), after_reset=True)
 
 
 def mixing_matrices(path: Path, length: int) -> dict[Layer, Tensor]:
@@ -137,3 +147,20 @@ def _show(axes: Axes, panel: Panel):
     if panel.heading:
         axes.set_title(panel.heading)
     return image
+
+
+def new_figure(width: float, height: float, title: str | None = None) -> Figure:
+    """An empty figure, sizes in inches, which a *title* makes higher."""
+    title_height = 0.5 * CM if title else 0
+    figure = Figure(figsize=(width, height + title_height), layout="constrained")
+    if title:
+        figure.suptitle(textwrap.fill(title, int(width / COLUMN * 50)))
+    return figure
+
+
+@in_style
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure atomically, in the format of the suffix."""
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], dpi=300, metadata=metadata)

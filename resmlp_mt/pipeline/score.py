@@ -1,7 +1,7 @@
-"""Tokenized BLEU as ``multi-bleu.perl`` of Moses computes it, on tokens as in the literature.
+"""Scores of translations: BLEU and chrF by sacreBLEU, and BLEU of tokens as in the literature.
 
-BLEU of tokenized text depends on the tokens. The papers of Table 5 tokenize by language, hypotheses
-and references alike:
+Tokenized BLEU is that of ``multi-bleu.perl`` of Moses. It depends on the tokens. The papers of
+Table 5 tokenize by language, hypotheses and references alike:
 
 - **German**: typographic quotes become ASCII quotes, other Unicode punctuation is replaced as by
   ``replace-unicode-punctuation.perl``. Then ``tokenizer.perl -l de``. Then, if asked, compounds are
@@ -19,11 +19,78 @@ two of them equal, so BLEU does not change.
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import sacremoses
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
 
-from resmlp_mt.errors import UserError
+from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.lines import name_of, read_text, without_region
+from resmlp_mt_runtime.pieces import SPACE
+
+# source, perhaps reference, best hypothesis, detokenized, scores: no message came between or
+# divided a line
+SENTENCE = re.compile(
+    r"^S-(\d{1,18})\t.*\n(?:T-\1\t.*\n)?H-\1\t(\S+)\t.*\nD-\1\t\2\t(.*)\nP-\1\t", re.MULTILINE
+)
+# a translation may look like a line of a log, but not like these two
+LOG = re.compile(r"^H-(\d{1,18})\t(\S+)\t.*\nD-\1\t\2\t", re.MULTILINE)
+
+
+def read_system(path: Path, sentences: int) -> list[str]:
+    """The lines of a text, or the best translations in a log, which has all *sentences*."""
+    lines, name = read_text(path), name_of(path)
+    text = "\n".join(lines)
+    if not LOG.search(text):
+        return lines
+    best = {int(number): translation for number, _, translation in SENTENCE.findall(text)}
+    if best.keys() != set(range(sentences)):
+        raise UserError(
+            f"{name}: {len(best)} complete translations for {sentences} references: run "
+            "fairseq-generate again, without 2>&1, or give the references of its test set"
+        )
+    texts = [translation for translation in best.values() if translation]
+    if texts and all(SPACE in translation for translation in texts):
+        remedy = "run fairseq-generate with --remove-bpe sentencepiece"
+        raise UserError(f"{name}: its translations are subwords: {remedy}")
+    return [best[number] for number in range(sentences)]
+
+
+# sacreBLEU knows these languages by two letters only
+_TWO_LETTERS = {"cmn": "zh", "zho": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}
+
+
+def score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    target_lang: str | None = None,
+    metrics: Sequence[str] = ("bleu", "chrf"),
+) -> dict[str, Any]:
+    """Scores of detokenized sentences: for each metric its value, rounded to two digits, and
+    ``METRIC_signature``. BLEU has the tokenizer of the target language: ``zh``, ``ja-mecab``,
+    ``ko-mecab``, or ``13a`` for all others."""
+    result: dict[str, object] = {}
+    for name in metrics:
+        metric = CHRF() if name == "chrf" else make_bleu(target_lang or "")
+        result[name] = round(metric.corpus_score(list(hypotheses), [list(references)]).score, 2)
+        result[f"{name}_signature"] = str(metric.get_signature())
+    return result
+
+
+def make_bleu(target_lang: str) -> BLEU:
+    """sacreBLEU's metric. Raises UserError if the tokenizer of the language is not installed."""
+    language = without_region(target_lang)
+    language = _TWO_LETTERS.get(language, language)
+    try:
+        return BLEU(trg_lang=language)
+    except (RuntimeError, ImportError) as error:
+        # sacreBLEU names the packages in the last line
+        install = str(error).split("\n\n")[-1].strip()
+        raise UserError(
+            f"target language {language}: its tokenizer is not installed: {install}"
+        ) from None
+
 
 # Where sacremoses gives the tokens of tokenizer.perl, except for a change of November 2018, since
 # when it splits off the last point of every line. Others have rules that sacremoses lacks: the

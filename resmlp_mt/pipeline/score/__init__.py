@@ -1,1 +1,0 @@
-"""Scores of translations: sacreBLEU, chrF, tokenized and compound-split BLEU."""

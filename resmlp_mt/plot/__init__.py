@@ -1,1 +1,0 @@
-"""Mixing matrices, drawn at their printed size with matplotlib."""

@@ -1,1 +1,0 @@
-"""Lines, subwords, normalisation. Nothing here knows a model."""
