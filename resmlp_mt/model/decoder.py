@@ -88,8 +88,9 @@ class ResMLPDecoder(TransformerDecoderBase):
             source, mask = self._source(encoder_out)
             layers, need_attention = self._running_layers(), True
         else:
-            if not memory.history.length:
-                self._begin(memory, encoder_out)
+            if memory.source is None:
+                memory.layers = self._running_layers()
+                memory.source = SourceMemory(*self._source(encoder_out))
             memory.history.advance(len(tokens), self.max_target_positions, tokens.device)
             layers, need_attention = memory.layers, memory.need_attention
         if alignment_layer is None:
@@ -109,13 +110,6 @@ class ResMLPDecoder(TransformerDecoderBase):
         if memory is None:
             x = x.transpose(0, 1)
         return x, {"attn": [attention], "inner_states": states}
-
-    def _begin(self, memory: DecodingMemory, encoder_out: dict) -> None:
-        """Choose the layers of a search and store its source, before the first token."""
-        memory.layers = self._running_layers()
-        states, mask = self._source(encoder_out.get("sentences", encoder_out))
-        memory.source = SourceMemory(states, mask, encoder_out.get("sentence_of_row"))
-        memory.history.beam = memory.source.beam
 
     def _running_layers(self) -> Iterable[nn.Module]:
         return self.layers if self.folded is None else self.folded()

@@ -55,18 +55,3 @@ class ResMLPEncoder(TransformerEncoderBase):
             "src_tokens": [],
             "src_lengths": [own.sum(dim=1, keepdim=True, dtype=torch.int32)],
         }
-
-    def reorder_encoder_out(self, encoder_out: dict, new_order: Tensor) -> dict:
-        """Repeat, move or drop sentences; copies nothing if beams stay within theirs. Adds entries
-        for decoding: each sentence once, and the sentence of each row."""
-        sentence = encoder_out.get("sentence_of_row")
-        if sentence is None:
-            sentences, rows = encoder_out, new_order
-        else:
-            sentences, rows = encoder_out["sentences"], sentence.index_select(0, new_order)
-            if torch.equal(rows, sentence):
-                return encoder_out
-        names = ("encoder_out", "encoder_padding_mask")
-        sentences = {name: list(sentences[name]) for name in names}
-        out = super().reorder_encoder_out(encoder_out, new_order)
-        return {**out, "sentences": sentences, "sentence_of_row": rows}

@@ -3,11 +3,10 @@
 Beam search reorders and drops hypotheses, but copies nothing that is stored here. The inputs of the
 token mixings are written once, a row of a buffer for each hypothesis and position; an index, shared
 by all layers, holds the rows of each hypothesis's past. The keys and values of the cross-attention
-are stored once per sentence, since a hypothesis never changes its sentence.
+are stored once, since a hypothesis never changes its sentence.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +17,6 @@ _KEY = "resmlp_mt.model.memory"
 # drop the keys and values of finished sentences once they are this share of all: that copies the
 # rest, which costs as much as attending to the finished ones for a few steps
 CLEAR_AT = 0.25
-# with fewer inputs to sum, looking for those that beams share takes longer than summing them
-SHARE_FROM = 1024
 # room for this many positions at first; it doubles when it is full
 BUCKET = 32
 
@@ -39,34 +36,25 @@ class DecodingMemory:
     @staticmethod
     def of(incremental_state: dict) -> "DecodingMemory":
         """The memory in *incremental_state*, a new one if there is none yet."""
-        if _KEY not in incremental_state:
-            incremental_state[_KEY] = DecodingMemory()
-        return incremental_state[_KEY]
+        return incremental_state.setdefault(_KEY, DecodingMemory())
 
     def reorder(self, new_order: Tensor) -> None:
-        """Let row r continue the hypothesis of row ``new_order[r]``. Rows may be dropped, and any
-        sentence may have any number of them."""
-        self.history.reorder(new_order)
+        """Let row r continue the hypothesis of row ``new_order[r]``, as fairseq's search asks. As
+        long as there are as many rows, each stays with its sentence."""
         if self.source is not None:
-            self.source.reorder(new_order)
-            self.history.beam = self.source.beam
+            self.history.reorder(new_order)
+            if len(new_order) != self.source.stored:
+                self.source.keep(new_order)
 
     def follow(self, parents: Tensor, kept: Tensor | None, beam: int) -> None:
-        """:meth:`reorder` for our own search, which never waits for the device: each sentence has
-        *beam* neighbouring rows from now on. *kept* are the active sentences that stay active, by
-        their places among the active ones; None: all."""
-        self.history.reorder(parents)
-        self.history.beam = beam
+        """:meth:`reorder` for our own search, which stores each sentence once and never waits for
+        the device: each sentence has *beam* neighbouring rows from now on. *kept* are the active
+        sentences that stay active, by their places among the active ones; None: all."""
         if self.source is not None:
-            self.source.follow(kept, beam)
-
-
-class Bags(NamedTuple):
-    """Arguments of ``embedding_bag`` for n weighted sums over E inputs in all."""
-
-    rows: Tensor  # E; the buffer row of each input, those of the first sum first
-    positions: Tensor  # E; the position of each input in its sentence
-    offsets: Tensor  # n; where the inputs of each sum begin
+            self.history.reorder(parents)
+            self.source.beam = beam
+            if kept is not None:
+                self.source.drop_others(kept)
 
 
 class BeamHistory:
@@ -77,23 +65,18 @@ class BeamHistory:
 
     Attributes:
         length: positions so far, the newest included.
-        beam: hypotheses per sentence, which are neighbours; 1 if unknown.
         index: R x room; the buffer row of each hypothesis's input at each position. Later positions
             point to row 0, which is zero.
     """
 
     def __init__(self) -> None:
         self.length = 0
-        self.beam = 1
         self.index = torch.zeros(0, 0, dtype=torch.long)
         self._layer = self._calls = 0  # of the mixing that is running
         self._matrices: dict[Key, tuple[Tensor, ...]] = {}  # rows of A, H x room each
         self._rows = 1  # written so far, row 0 included
         self._capacity = 0  # rows of each buffer
         self._buffers: dict[Key, Tensor] = {}  # capacity x C
-        self._bags: list[Bags] | None = None  # of the newest position
-        # positions and offsets of bags without shared inputs, for an index of that shape
-        self._layout: tuple[torch.Size, Tensor, Tensor] | None = None
 
     @property
     def position(self) -> int:
@@ -125,12 +108,10 @@ class BeamHistory:
         self.index[:, self.length] = rows
         self.length += 1
         self._rows += hypotheses
-        self._bags = None
 
     def reorder(self, new_order: Tensor) -> None:
         """See :meth:`DecodingMemory.reorder`."""
-        if self.length:
-            self.index = self.index.index_select(0, new_order)
+        self.index = self.index.index_select(0, new_order)
 
     def of_layer(self, layer: int) -> "BeamHistory":
         """This history, for the mixing of a layer that begins a step."""
@@ -143,13 +124,19 @@ class BeamHistory:
         key, past = self._write(x)
         if key not in self._matrices:
             self._matrices[key] = matrix(self.index.size(1)).unbind(1)
-        row = self._matrices[key][self.position]
-        if self._bags is None:
-            self._bags = self._collect()
-        y, *shared = (self._sum(past, row, bags) for bags in self._bags)
-        for sums in shared:
-            y.view(-1, self.beam, y.size(1)).add_(sums.unsqueeze(1))
-        return y
+        index = self.index if self.launch_bound else self.index[:, : self.length]
+        weights = self._matrices[key][self.position][:, : index.size(1)]
+        heads, groups = len(weights), torch.arange(len(weights), device=index.device)
+        # each head has weights of its own: a buffer row of H groups becomes H rows of one
+        rows = index * heads + groups[:, None, None]  # H x R x T
+        weights = weights.to(past.dtype)[:, None].expand(rows.shape)  # another type by autocast
+        y = F.embedding_bag(
+            rows.flatten(0, 1),
+            past.view(len(past) * heads, -1),
+            per_sample_weights=weights.flatten(0, 1),
+            mode="sum",
+        )
+        return y.view(heads, len(x), -1).transpose(0, 1).reshape(x.shape)
 
     def recent(self, x: Tensor, count: int) -> Tensor:
         """Store the newest inputs, R x C. Returns the last *count* of each hypothesis,
@@ -170,71 +157,23 @@ class BeamHistory:
         buffer[self._rows - len(x) : self._rows] = x
         return key, buffer
 
-    def _collect(self) -> list[Bags]:
-        """One bag per hypothesis; or, where beams share a prefix, one per hypothesis for the rest
-        and one per sentence for the prefix."""
-        index = self.index if self.launch_bound else self.index[:, : self.length]
-        hypotheses, width = index.shape
-        if self.launch_bound or self.beam == 1 or index.numel() < SHARE_FROM:
-            if self._layout is None or self._layout[0] != index.shape:
-                positions = torch.arange(width, device=index.device).repeat(hypotheses)
-                offsets = torch.arange(0, hypotheses * width, width, device=index.device)
-                self._layout = index.shape, positions, offsets
-            return [Bags(index.reshape(-1), *self._layout[1:])]
-        # hypotheses of a sentence have the same rows up to their common ancestor
-        beams = index.view(-1, self.beam, width)
-        shared = (beams == beams[:, :1]).all(dim=1)  # B x T
-        own = ~shared.repeat_interleave(self.beam, dim=0)
-        return [_select(own, index), _select(shared, beams[:, 0])]
-
-    @staticmethod
-    def _sum(past: Tensor, row: Tensor, bags: Bags) -> Tensor:
-        """The sums of *bags*, n x C, weighted by *row*, H x room."""
-        rows, offsets, heads = bags.rows, bags.offsets, len(row)
-        weights = row.index_select(1, bags.positions).view(-1)
-        if weights.dtype != past.dtype:  # under autocast
-            weights = weights.to(past.dtype)
-        if heads > 1:
-            # each head has weights of its own: a buffer row of H groups becomes H rows of one
-            past = past.view(past.size(0) * heads, -1)
-            groups = torch.arange(heads, device=rows.device).unsqueeze(1)
-            rows = (rows * heads + groups).view(-1)
-            offsets = (offsets + bags.rows.numel() * groups).view(-1)
-        y = F.embedding_bag(rows, past, offsets, per_sample_weights=weights, mode="sum")
-        if heads > 1:
-            y = y.view(heads, -1, y.size(1)).transpose(0, 1).reshape(-1, heads * y.size(1))
-        return y
-
-
-def _select(chosen: Tensor, rows: Tensor) -> Bags:
-    """A bag for each of the n rows of *rows*, n x T, with the entries that are *chosen*."""
-    counts = chosen.sum(dim=1)
-    positions = torch.arange(chosen.size(1), device=chosen.device).expand_as(chosen)[chosen]
-    return Bags(rows[chosen], positions, counts.cumsum(0) - counts)
-
 
 class SourceMemory:
-    """The keys and values of every layer for B sentences, read by R hypotheses.
+    """The keys and values of every layer for B sentences, read by K hypotheses of each.
 
-    *states*, S x B x C, are the encoder's output; *sentence*, R, is the number of the sentence that
-    each hypothesis translates (None: one hypothesis per sentence).
+    *states*, S x B x C, are the encoder's output.
 
     Attributes:
         mask: added to the attention scores, stored x 1 x 1 x S, or None.
         stored: how many sentences have keys and values here.
-        sentence: R; the number of each hypothesis's sentence among the stored ones.
-        beam: K, the hypotheses per sentence, which are neighbours; 1 if sentences differ in it.
+        beam: K, the hypotheses per sentence, which are neighbours.
     """
 
-    def __init__(self, states: Tensor, mask: Tensor | None, sentence: Tensor | None = None):
+    def __init__(self, states: Tensor, mask: Tensor | None):
         self._states, self.mask = states, mask
         self._keys_values: dict[int, tuple[Tensor, Tensor]] = {}
-        self.stored = states.size(1)
+        self.stored, self.beam = states.size(1), 1
         self._active: Tensor | None = None  # numbers of stored sentences in use; None: all
-        self.beam = 1
-        self.sentence = torch.arange(self.stored, device=states.device)
-        if sentence is not None:
-            self._assign(sentence)
 
     def keys_values(
         self, layer: int, project: Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -259,52 +198,23 @@ class SourceMemory:
         x = x.transpose(1, 2)
         if self._active is not None:
             x = x.index_select(0, self._active)
-        return x.reshape(len(self.sentence), -1)
+        return x.flatten(2).flatten(0, 1)
 
-    def reorder(self, new_order: Tensor) -> None:
-        """See :meth:`DecodingMemory.reorder`."""
-        sentence = self.sentence.index_select(0, new_order)
-        if not torch.equal(sentence, self.sentence):
-            self._assign(sentence)
-
-    def follow(self, kept: Tensor | None, beam: int) -> None:
-        """See :meth:`DecodingMemory.follow`."""
-        if self.beam != beam:
-            self.sentence = self.sentence.view(-1, self.beam)[:, 0].repeat_interleave(beam)
-            self.beam = beam
-        if kept is not None:
-            sentence = self.sentence.view(-1, beam).index_select(0, kept)
-            self._set_active(sentence[:, 0], sentence.view(-1))
-
-    def _assign(self, sentence: Tensor) -> None:
-        """Set the stored sentence of each hypothesis, R; waits for the device."""
-        numbers = sentence.tolist()
-        kept = list(dict.fromkeys(numbers))
-        beam = len(numbers) // max(len(kept), 1)
-        if [s for s in kept for _ in range(beam)] == numbers:
-            self.beam = beam
-            self._set_active(torch.tensor(kept, device=sentence.device), sentence)
-        else:
-            # sentences with unequal numbers of hypotheses: each gets keys and values of its own
-            self.beam = 1
-            self._active = None
-            self._store_only(sentence)
-
-    def _set_active(self, active: Tensor, sentence: Tensor) -> None:
-        self.sentence, self._active = sentence, active
+    def drop_others(self, kept: Tensor) -> None:
+        """Keep these active sentences active."""
+        active = kept if self._active is None else self._active.index_select(0, kept)
         if len(active) <= (1 - CLEAR_AT) * self.stored:
-            self._store_only(active)
-        elif len(active) == self.stored and bool((active[1:] > active[:-1]).all()):
-            self._active = None
+            self.keep(active)
+        else:
+            self._active = active
 
-    def _store_only(self, active: Tensor) -> None:
-        self._states = self._states.index_select(1, active)
+    def keep(self, stored: Tensor) -> None:
+        """Keep only these sentences, all of them active."""
+        self._states = self._states.index_select(1, stored)
         if self.mask is not None:
-            self.mask = self.mask.index_select(0, active)
+            self.mask = self.mask.index_select(0, stored)
         self._keys_values = {
-            layer: (keys.index_select(0, active), values.index_select(0, active))
+            layer: (keys.index_select(0, stored), values.index_select(0, stored))
             for layer, (keys, values) in self._keys_values.items()
         }
-        self.stored, self._active = len(active), None
-        rows = torch.arange(len(active), device=active.device)
-        self.sentence = rows.repeat_interleave(self.beam)
+        self.stored, self._active = len(stored), None

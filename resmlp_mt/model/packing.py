@@ -56,20 +56,17 @@ class PackedLinear(nn.Linear):
     def __init__(self, linear: nn.Linear):
         super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")
         self.weight, self.bias = linear.weight, linear.bias
-        self._packed: Tensor | None = None
-        # the weight that was packed; stored, so that no other weight can have its address
-        self._source: Tensor | None = None
-        self._version = 0
+        # the weight that was packed, so that no other can have its address, and its version
+        self._packed: tuple[Tensor, Tensor, int] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape ``(..., C)`` to ``(..., C')``."""
         if not self.reads_packed(x):
             return super().forward(x)
         packed = self._up_to_date()
-        if x.dim() == 2 and len(x) in ROWS:
-            return _product(x, packed, self.bias)
         parts = x.reshape(-1, self.in_features).split(ROWS[-1])
-        y = torch.cat([_product(part, packed, self.bias) for part in parts])
+        products = [_product(part, packed, self.bias) for part in parts]
+        y = products[0] if len(products) == 1 else torch.cat(products)
         return y.view(*x.shape[:-1], self.out_features)
 
     def reads_packed(self, x: Tensor) -> bool:
@@ -86,27 +83,21 @@ class PackedLinear(nn.Linear):
         return x.numel() <= FEW * self.in_features or faster_for_many_rows()
 
     def _up_to_date(self) -> Tensor:
-        """The packed weight, packed again if the weight was replaced or changed."""
-        weight, source = self.weight, self._source
-        if (
-            source is None
-            or source.data_ptr() != weight.data_ptr()
-            or self._version != weight._version
+        weight, packed = self.weight, self._packed
+        if packed is None or (packed[1].data_ptr(), packed[2]) != (
+            weight.data_ptr(),
+            weight._version,
         ):
-            self._source, self._version = weight.detach(), weight._version
-            contiguous = self._source.contiguous()
-            self._packed = torch.ops.mkldnn._reorder_linear_weight(contiguous, FEW)
-        return self._packed
+            made = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), FEW)
+            packed = self._packed = made, weight.detach(), weight._version
+        return packed[0]
 
     def __getstate__(self) -> dict:
-        # PyTorch can neither copy nor write a packed weight
-        return {**self.__dict__, "_packed": None, "_source": None}
+        return {**self.__dict__, "_packed": None}  # which PyTorch can neither copy nor write
 
 
 def _product(x: Tensor, packed: Tensor, bias: Tensor | None) -> Tensor:
     """R x C to R x C', R at most the last of :data:`ROWS`."""
     rows = next(rows for rows in ROWS if rows >= len(x))
-    if rows == len(x):
-        return torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
-    padded = F.pad(x, (0, 0, 0, rows - len(x)))
+    padded = x if rows == len(x) else F.pad(x, (0, 0, 0, rows - len(x)))
     return torch.ops.mkldnn._linear_pointwise(padded, packed, bias, "none", [], "")[: len(x)]

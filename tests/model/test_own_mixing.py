@@ -69,7 +69,7 @@ def test_decoding_and_folding_are_exact(kind, folded):
             assert gap(model(source, None, prev)[0], full(source, None, prev)[0]) < 1e-4
             branch = model.decoder.folded()[0].token_mixing
         assert hasattr(branch.post, "alpha") == (kind == "shift")  # stays for a kind without a rule
-    moves = [Move([1, 0, 2, 2]), Move([0, 1, 1, 3]), Move([0, 2])]
+    moves = [Move([1, 0, 2, 2]), Move([0, 0, 3, 2]), Move([3, 2])]
     assert_decodes_as_in_one_pass(model, full, dictionary, source, moves, 1e-4, beam=2)
 
 

@@ -14,7 +14,6 @@ from model_checks import assert_causal, assert_decodes_as_in_one_pass, at_tokens
 from model_strategies import KINDS, Case, cases, searches
 from torch import nn
 
-from resmlp_mt.model import memory
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.inference import fold_
 from resmlp_mt.model.mixing import TOKEN_MIXING
@@ -100,11 +99,10 @@ def test_decoding_is_exact(kinds, data):
     case = data.draw(searches(kinds))
     model, tolerance = model_of(case), tolerance_of(case)
     torch.manual_seed(case.seed)
-    with mock.patch.object(memory, "SHARE_FROM", case.share_from):
-        assert_decodes_as_in_one_pass(
-            *(model, case.model(), case.dictionary, case.source(), case.moves, tolerance),
-            *(case.beam, case.own),
-        )
+    assert_decodes_as_in_one_pass(
+        *(model, case.model(), case.dictionary, case.source(), case.moves, tolerance),
+        *(case.beam, case.own),
+    )
 
 
 @given(data=st.data())

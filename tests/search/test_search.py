@@ -7,7 +7,11 @@ import torch
 from fairseq import search as fairseq_search
 from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer import base_architecture as transformer_defaults
-from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
+from fairseq.sequence_generator import (
+    EnsembleModel,
+    SequenceGenerator,
+    SequenceGeneratorWithAlignment,
+)
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
@@ -15,6 +19,7 @@ from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentence
 
 from resmlp_mt.model import memory
 from resmlp_mt.model.inference import fold_
+from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import NotFinite, ResMLPGenerator
 from resmlp_mt.search.hypotheses import Hypotheses
@@ -86,7 +91,6 @@ def way(request, monkeypatch):
     on_gpu = request.param == "gpu"
     monkeypatch.setattr(memory.BeamHistory, "launch_bound", on_gpu)
     monkeypatch.setattr(memory, "BUCKET", 4)  # the room doubles now and then
-    monkeypatch.setattr(memory, "SHARE_FROM", 30)
     monkeypatch.setattr(beam_search, "CHECK_EVERY", 2)
     if on_gpu:
         for module in (candidates, beam_search):
@@ -243,15 +247,42 @@ LEFT_TO_FAIRSEQ = {
 }
 
 
+def left_to_fairseq(name, lengths):
+    """Models, dictionary, batch, and the other arguments of :func:`both`."""
+    options = {"beam_size": 4, "max_len_b": 20, **LEFT_TO_FAIRSEQ[name]}
+    seeds, model = options.pop("seeds", (0,)), {"vocabulary": 30, **options.pop("model", {})}
+    models, (dictionary, *_) = zip(*(build_model(seed=seed, **model) for seed in seeds))
+    return [list(models), dictionary, batch_of(dictionary, lengths)], options
+
+
 @pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
 def test_other_searches_are_fairseqs(name):
     """The same to the last bit, and with attention: it was fairseq's search."""
-    options = {"beam_size": 4, "max_len_b": 8, **LEFT_TO_FAIRSEQ[name]}
-    seeds, model = options.pop("seeds", (0,)), options.pop("model", {})
-    models, (dictionary, *_) = zip(*(build_model(seed=seed, **model) for seed in seeds))
-    for a, b in both(list(models), dictionary, batch_of(dictionary, BATCHES[0][0]), **options):
+    given, options = left_to_fairseq(name, BATCHES[0][0])
+    for a, b in both(*given, **options):
         assert a.keys() == b.keys() and b["attention"].numel()
         assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+@pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
+def test_other_searches_are_exact(name, monkeypatch):
+    """With a memory they find what they find without it, though sentences end one by one."""
+    given, options = left_to_fairseq(name, (12, 3, 7))
+    rows, reorder = [], DecodingMemory.reorder
+
+    def watched(self, new_order):
+        rows.append(len(new_order))
+        reorder(self, new_order)
+
+    monkeypatch.setattr(DecodingMemory, "reorder", watched)
+    stepwise = [ours for _, ours in both(*given, **options)]
+    assert name == "whole translations" or min(rows) < max(rows)
+    rows.clear()
+    monkeypatch.setattr(EnsembleModel, "has_incremental_states", lambda self: False)
+    for a, b in zip(stepwise, (ours for _, ours in both(*given, **options)), strict=True):
+        assert a["tokens"].tolist() == b["tokens"].tolist()
+        assert gap(a["positional_scores"], b["positional_scores"]) < 1e-4
+    assert not rows
 
 
 def test_tasks_build_our_generator_for_one_model_of_ours():

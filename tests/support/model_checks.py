@@ -45,7 +45,7 @@ class Move(NamedTuple):
 
     parents: list[int]  # of each hypothesis from now on
     kept: list[int] | None = None  # places of the active sentences that stay active; None: all
-    beam: int | None = None  # hypotheses per sentence from now on; None: rows move in any way
+    beam: int = 1  # hypotheses per sentence from now on
 
 
 @torch.no_grad()

@@ -32,7 +32,6 @@ class Case:
     moves: list[Move] = field(default_factory=list)
     beam: int = 1
     own: bool = False
-    share_from: int = 1024
 
     def model(self, dtype=None):
         """A new one at each call, always with the same weights."""
@@ -125,28 +124,20 @@ def cases(draw, kinds: Sequence[str] = KINDS, most_sentences: int = 4) -> Case:
 
 @st.composite
 def searches(draw, kinds: Sequence[str] = KINDS) -> Case:
-    """A case with the moves of a beam search: within its sentences, or any, as in fairseq."""
+    """A case with the moves of a beam search, ours or fairseq's, which has all rows at first."""
     case = draw(cases(kinds, most_sentences=3))
-    case.beam = draw(st.integers(1, 4))
     case.own = draw(st.booleans())
-    case.share_from = _choose(draw, 1024, 1)
-    within = case.own or draw(st.booleans())
-    most = case.options["max_target_positions"] - 1
-    sentences, beam, rows = len(case.lengths), case.beam, len(case.lengths) * case.beam
     later = draw(st.integers(1, 4))  # hypotheses of a sentence after the first token
+    case.beam = beam = 1 if case.own else later
+    most, sentences = case.options["max_target_positions"] - 1, len(case.lengths)
     for _ in range(draw(st.integers(0, most))):
-        if within:
-            kept = list(range(sentences))
-            if sentences > 1 and _choose(draw, False, False, True):
-                kept.remove(draw(st.integers(0, sentences - 1)))
-            size = len(kept) * later
-            parents = draw(st.lists(st.integers(0, beam - 1), min_size=size, max_size=size))
-            places = [kept[i // later] * beam + parent for i, parent in enumerate(parents)]
-            left = None if len(kept) == sentences else kept
-            case.moves.append(Move(places, left, later))
-            sentences, beam = len(kept), later
-        else:
-            places = draw(st.lists(st.integers(0, rows - 1), min_size=1, max_size=8))
-            case.moves.append(Move(places))
-            rows = len(places)
+        kept = list(range(sentences))
+        if sentences > 1 and _choose(draw, False, False, True):
+            kept.remove(draw(st.integers(0, sentences - 1)))
+        size = len(kept) * later
+        parents = draw(st.lists(st.integers(0, beam - 1), min_size=size, max_size=size))
+        places = [kept[i // later] * beam + parent for i, parent in enumerate(parents)]
+        left = None if len(kept) == sentences else kept
+        case.moves.append(Move(places, left, later))
+        sentences, beam = len(kept), later
     return case
