@@ -28,7 +28,7 @@ export const RULES = {
 };
 
 /**
- * The normalisation of punctuation, as normalise.py of the runtime makes it.
+ * The normalisation of punctuation, as pieces.py of the runtime makes it.
  *
  * @param rules of punctuation.json.
  * @param {string} language of the text.
