@@ -144,18 +144,15 @@ def quality(results: Results) -> str:
         both = of[THEIRS], of[OURS]
         tests = both[1][0]["scores"]
         for test in (*inside(both[1][0]), *filter(tests.__contains__, NEWS)):
-            bleu, chrf, repeats = (
-                partial(score, test=test, metric=metric) for metric in ("bleu", "chrf", "repeats")
-            )
+            bleu, repeats = (partial(score, test=test, metric=m) for m in ("bleu", "repeats"))
             theirs, ours = (mean(map(bleu, some)) for some in both)
             against = [n["against"].get(THEIRS, {}).get(test, {"p": 1}) for n in both[1]]
             star = "*" * all(found["p"] < 0.05 for found in against)
             cells = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours - theirs:+.1f}{star}"]
-            cells += [average(some, chrf) for some in both]
             cells += [f"{100 * mean(map(repeats, some)):.1f}%" for some in both]
             rows.append([f"{PAIRS[pair]}, {test}", *cells])
-    head = [f"{metric}, {name}" for metric in ("chrF", "repeats") for name in ("T", "R")]
-    return markdown(["BLEU", "Transformer (T)", f"{NAME} (R)", "gain", *head], rows)
+    head = ["BLEU", "Transformer (T)", f"{NAME} (R)", "gain", "repeats, T", "repeats, R"]
+    return markdown(head, rows)
 
 
 def lengths(results: Results) -> str:
@@ -204,7 +201,7 @@ def loss_table(results: Results) -> str:
     """Bits per token by updates, of each system at the best of the learning rates tried."""
     rows = []
     for group in groups(results):
-        for system in group.trainings:
+        for row, system in enumerate(group.trainings):
             updates, tried = group.rates(system)
             best = min(tried, key=tried.__getitem__)
             rates = (f"{rate:g}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
@@ -213,7 +210,7 @@ def loss_table(results: Results) -> str:
             losses = (partial(curves.bits, update=at) for at in curves.AT)
             cells = (average(some, bits, 2) for some, bits in zip(reached, losses))
             rates = f"{', '.join(rates)} after {updates:,.0f}" if len(tried) > 1 else f"{best:g}"
-            rows.append([setting(group), name_of(system), rates, *cells])
+            rows.append(["" if row else setting(group), name_of(system), rates, *cells])
     return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in curves.AT)], rows)
 
 

@@ -5,7 +5,7 @@ where *padding_mask*, B x T, is True. No output depends on padding or, if *causa
 on a later position. In step-by-step decoding x is the newest position of R hypotheses, R x C, and
 *history*, a :class:`BeamHistory`, has their earlier inputs.
 
-A kind of your own: docs/options.md.
+A mixing of your own: docs/options.md.
 """
 
 from functools import partial
