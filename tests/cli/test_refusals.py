@@ -1,6 +1,5 @@
 """Bad input: one line that says what is wrong, and nothing is written."""
 
-import argparse
 import gzip
 import shutil
 
@@ -9,7 +8,7 @@ import torch
 from command import refused
 from fairseq_programs import load
 from helpers import save_model
-from score_text import sentences
+from prepare_text import pairs_of, sentences, write_pairs
 from trained_models import write_other_dictionaries
 
 from resmlp_mt.text import train_subwords
@@ -21,10 +20,13 @@ def folder(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("refused")
     (folder / "data").symlink_to(world.data)
     (folder / "good.pt").symlink_to(world.checkpoint)
-    lines = {"text": ["w01 w02", "w03"], "ref": sentences(60), "short": sentences(59)}
+    for name in ("a", "b"):
+        write_pairs(folder / "own", name, ("xa", "xb"), pairs_of(20, 1))
+    lines = {"text": ["w01 w02", "w03"], "ref": sentences(60, 1, ""), "short": sentences(59, 1, "")}
     for name, text in lines.items():
         (folder / name).write_text("\n".join(text) + "\n", encoding="utf-8")
     (folder / "empty").touch()
+    (folder / "blank").write_text("\n")
     (folder / "latin").write_bytes(b"ein\nStra\xdfe\n")
     packed = gzip.compress((folder / "ref").read_bytes())
     (folder / "cut.gz").write_bytes(packed[:-9])
@@ -41,15 +43,13 @@ def write_checkpoints(folder, world):
     (folder / "cut.pt").write_bytes(world.checkpoint.read_bytes()[:5000])
     state = load(world.checkpoint)
     cfg, weights = state["cfg"], state["model"]
-    task, model = cfg["task"], argparse.Namespace(**vars(cfg["model"]))
-    model.max_source_positions = 12
+    task = cfg["task"]
     matrix = "encoder.layers.1.token_mixing.mixing.weight"
     diverged = torch.full_like(weights[matrix], float("nan"))
     for name, changed in {
         "zz": {"cfg": {**cfg, "task": {**task, "source_lang": "xx", "target_lang": "zz"}}},
         "lm": {"cfg": {**cfg, "task": {**task, "_name": "language_modeling"}}},
         "no_task": {"cfg": {**cfg, "task": []}},
-        "size": {"cfg": {**cfg, "model": model}},
         "nan": {"model": {**weights, matrix: diverged}},
         "unfit": {"model": {name: w for name, w in weights.items() if name != matrix}},
     }.items():
@@ -64,6 +64,9 @@ def write_checkpoints(folder, world):
 TRANSLATE = "translate --cpu --data data --path good.pt"
 TEXT = f"{TRANSLATE} --input text"
 SCORE = "score --references ref -i ref"
+PREPARE = "prepare -s xa -t xb --trainpref own/a --validpref own/a --out run"
+AVERAGE = "average --output a.pt --inputs"
+EXPORT = "export good.pt --data data --out new --verify"
 MATRICES = "plot matrices -o a.png"
 REFUSED = {
     f"{TRANSLATE} --input latin": "latin, line 2: invalid UTF-8",
@@ -83,39 +86,54 @@ REFUSED = {
     f"{TEXT} --path other": "other/model.pt was trained with other dictionaries",
     f"{TEXT} --data .": ". has no text.json",
     f"{TEXT} --data . --spm foreign.model": ". has no files such as train.en-de.en.idx",
-    f"{TEXT} --spm gone.model": "gone.model: No such file",
     f"{TEXT} --spm text": "is not a SentencePiece model",
     f"{TEXT} --spm foreign.model": "subwords in the dictionary of",
     f"{TEXT} --beam 0": "--beam: must be at least 1, not 0",
     f"{TEXT} --nbest 5": "--nbest 5: a search with --beam 4 has no more",
     f"{TEXT} --lenpen 300": "--lenpen: must be from -10 to 10, not 300",
-    f"{TEXT} --max-len-a 1e9": "--max-len-a 1e+09: must be from 0 to 1000",
     f"{TEXT.replace('--cpu ', '')} --fp16": "--fp16: needs a GPU",
     "score --references ref -i short": "short has 59 lines but ref has 60",
     "score --references ref -i empty": "empty: empty file",
-    "score --references ref -i latin": "latin, line 2: invalid UTF-8 (byte 5",
     "score --references ref": "standard input: empty file",
     "score --references -": "only one file can be standard input",
     f"{SCORE} -l en-xx --tokenized": "--tokenized: not for language 'xx'",
-    f"{SCORE} -l en-fi --tokenized": "--tokenized: not for language 'fi'",
-    f"{SCORE} -l en-hi_IN --tokenized": "--tokenized: not for language 'hi'",
     f"{SCORE} --tokenized": "--tokenized needs the languages",
     f"{SCORE} -l de": "-l: de: give two languages",
+    f"{AVERAGE} .": ".: add --num-epoch-checkpoints N or --num-update-checkpoints N",
+    f"{AVERAGE} good.pt --num-epoch-checkpoints 1": "--inputs: give one folder with --num-epoch-c",
+    f"{AVERAGE} . --num-epoch-checkpoints 0": "--num-epoch-checkpoints: must be at least 1",
+    f"{AVERAGE} good.pt ours.pt": "different parameters",
+    f"{AVERAGE} good.pt gone.pt": "gone.pt: No such file or directory",
+    f"{AVERAGE} good.pt --output good.pt": "is the input",
+    f"{AVERAGE} good.pt --output no/a.pt": "there is no folder",
+    f"{EXPORT} text short": "line by line",
+    f"{EXPORT} text text text": "give a text",
+    f"{EXPORT} blank": "blank",
     f"{MATRICES} other.pt": "other.pt is a checkpoint of another",
     f"{MATRICES} nan.pt": "diverged",
-    f"{MATRICES} size.pt": "size.pt does not fit",
+    f"{MATRICES} unfit.pt": "unfit.pt does not fit",
     f"{MATRICES} exported": "exported is an export: give a checkpoint",
     f"{MATRICES} none.pt": "none.pt: its token mixing has no matrix",
     "plot matrices ours.pt -o a.gif": "a.gif: name a .png or .svg",
     f"{MATRICES} ours.pt -o no/a.svg": "no/a.svg: there is no folder no",
-    f"{MATRICES} ours.pt -o folder.svg": "is a folder",
     f"{MATRICES} ours.pt --length 0": "--length: must be at least 1",
-    "plot curves train.log -o a.png": "curves: resmlp-mt plot matrices CHECKPOINT -o FILE",
     "train data --out a:b": "--out: a:b: fairseq cannot use a folder with : in its name",
     "train a${b} --out run": "a${b}: fairseq cannot use a folder with ${ in its name",
     f"{TEXT} --data a:b": "a:b: fairseq cannot use a folder with : in its name",
     "train data --out run --dropout 0.3": "--dropout 0.3: no such option; fairseq-train's",
-    "prepare -s de -t en --trainpref no/a --validpref no/b --out run": "no/a.de (or .gz) does",
+    "prepare -s xa -t xb": "required: --trainpref, --validpref",
+    f"{PREPARE} --max-pieces 0": "--max-pieces: must be at least 1",
+    f"{PREPARE} --max-ratio nan": "--max-ratio: must be a number",
+    f"{PREPARE} --max-ratio 0.5": "--max-ratio 0.5: must be 0 or at least 1",
+    f"{PREPARE} --character-coverage 0.97": "--character-coverage 0.97: must be from 0.98 to 1",
+    f"{PREPARE} --out own/a.xa/out": "a.xa/out: choose a folder that can be written",
+    f"{PREPARE} -s xa.b": "xa.b: the name of a language has no dot",
+    f"{PREPARE} -s xb": "--source-lang and --target-lang are both xb",
+    f"{PREPARE} --subword-model no": "no is not a SentencePiece model",
+    f"{PREPARE} --subword-model no --vocab-size 99": "give one or the other",
+    f"{PREPARE} --validpref no": "no.xa (or .gz) does not exist: give the path",
+    f"{PREPARE} --testpref own/b,": "b,: give a prefix such as text/test",
+    f"{PREPARE} --validpref own/a,own/b": "b: give a prefix such as text/valid",
 }
 
 

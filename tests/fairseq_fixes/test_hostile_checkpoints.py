@@ -22,7 +22,6 @@ from trained_models import EPOCHS
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints.files import read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import in_one_line
-from resmlp_mt.plot import mixing_matrices
 from resmlp_mt.plugin import logging_as_before
 from resmlp_mt_runtime.errors import UserError
 
@@ -73,11 +72,6 @@ def by_average(path, data, out):
     return dict(load(out / "out.pt")["model"])
 
 
-def by_plot(path, data, out):
-    with logging_as_before():
-        return mixing_matrices(path, 8)
-
-
 def by_translate(path, data, out):
     short = ("--beam", 2, "--max-len-b", 20, "--cpu", "--threads", 1)
     return by_command(
@@ -87,7 +81,7 @@ def by_translate(path, data, out):
 
 TWO, READING = (by_hub, by_translate), (by_hub, by_average)
 BUILDING = (*TWO, by_generate, by_validate)  # the model, by the file's options
-ALL = (*BUILDING, by_average, by_plot, by_resuming, by_finetuning)
+ALL = (*BUILDING, by_average, by_resuming, by_finetuning)
 
 
 class Loading:
@@ -310,7 +304,7 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "no options": ({"cfg": None}, "", TWO),
     "no criterion": ({"cfg__criterion": Namespace(x=1)}, "no criterion is named", (by_validate,)),
     **{
-        f"a weight, {name}": ({"model__w": weight}, said, (*READING, by_plot))
+        f"a weight, {name}": ({"model__w": weight}, said, READING)
         for name, (weight, said) in WEIGHTS.items()
     },
     **{name: (changes, "", ways) for name, (changes, ways) in CODE.items()},

@@ -1,15 +1,16 @@
-"""Results that fairseq gets wrong without our repairs."""
+"""What is replaced in fairseq is listed, with a reason and a test; results that it gets wrong."""
 
-import gc
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from fairseq.data import data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from helpers import build_model, pad_batch, random_sentences
 
-from resmlp_mt.search.beam_search import ResMLPGenerator
+from resmlp_mt.cli.main import main
+from resmlp_mt.patching import REPLACEMENTS, TRIED
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 100, 1003])
@@ -34,17 +35,21 @@ def test_repeated_ngrams_are_blocked_on_a_cpu(size, banned):
     assert (blocked[0] == -torch.inf).nonzero().flatten().tolist() == banned
 
 
-def test_no_tensor_outlives_its_batch():
-    model, dictionary = build_model(token_mixing="gated")
-    generator = ResMLPGenerator([model], dictionary, beam_size=4, max_len_b=8)
-    held = []
-    gc.collect()
-    gc.freeze()  # what was there before is not looked at, which would take seconds
-    for seed, lengths in enumerate([(9, 4, 7), (3, 5), (9, 9, 2, 1), (1,), (6, 8)]):
-        tokens = pad_batch(random_sentences(dictionary, lengths, seed), dictionary)
-        net_input = {"src_tokens": tokens, "src_lengths": torch.tensor(lengths)}
-        generator.generate([model], {"net_input": net_input})
-        gc.collect()
-        held.append(sum(torch.is_tensor(thing) for thing in gc.get_objects()))
-    gc.unfreeze()
-    assert max(held) <= held[0]
+def test_each_names_a_test_that_exists():
+    texts = {path.name: path.read_text("utf-8") for path in Path("tests").rglob("test_*.py")}
+    everything = "".join(texts.values())
+    assert len(REPLACEMENTS) > 25 and len({each[:2] for each in REPLACEMENTS}) == len(REPLACEMENTS)
+    for each in REPLACEMENTS:
+        named = re.findall(r"\btest_\w+(?:\.py)?", each.reason)
+        assert named and str(each).endswith("."), each
+        for name in named:
+            assert name in texts or f"def {name}(" in everything, (each, name)
+
+
+def test_each_is_printed_with_the_version(capsys):
+    assert main(["--version", "-v"]) == 0
+    version, heading, *lines = capsys.readouterr().out.splitlines()
+    assert TRIED in heading and lines == list(map(str, REPLACEMENTS))
+    name = "fairseq.data.data_utils.batch_by_size"
+    assert f"{name}: The last batch stays, also if its size is no multiple of 8." in lines
+    assert data_utils.batch_by_size.__wrapped__.__module__ == "fairseq.data.data_utils"

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import MIXINGS, POSITIONS, build_model, gap, pad_batch, random_sentences
-from model_checks import random_tokens
+from helpers import MIXINGS, POSITIONS, build_model, gap, pad_batch, random_sentences, random_tokens
 from torch import nn
 
 from resmlp_mt.model import packing

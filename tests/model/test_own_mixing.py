@@ -4,19 +4,16 @@ import contextlib
 from unittest import mock
 
 import pytest
-import torch
 from command import ran, refused
 from fairseq import options
 from fairseq_programs import ROOT, load, training
-from helpers import build_model, gap, pad_batch, random_sentences
-from model_checks import Move, assert_causal, assert_decodes_as_in_one_pass
+from helpers import build_model
 from prepare_text import pairs_of, write_pairs
 from processes import forked
 from torch import nn
 
 from resmlp_mt import register_mixing
-from resmlp_mt.model.inference import fold_
-from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
+from resmlp_mt.model.mixing import TOKEN_MIXING
 from resmlp_mt_runtime.errors import UserError
 
 RUN = "run -s de -t en --trainpref text/train --validpref text/valid --testpref text/test --out run"
@@ -26,18 +23,9 @@ TRANSLATE = "translate --path run/model --input text/test.de --output out.en --c
 SHIFT = "-- --token-mixing shift --num-workers 0"
 
 
-class FadingMixing(TokenMixing):
-    """A linear A that fades with the distance; everything else is inherited."""
-
-    def matrix(self, length):
-        t = torch.arange(length)
-        return super().matrix(length) * 0.8 ** (t[:, None] - t).abs()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory, trained_here):
-    """The folder of a run with the example of docs/options.md as --user-dir. A subclass of the
-    linear A is registered, too."""
+    """The folder of a run with the example of docs/options.md as --user-dir."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "my_plugin").mkdir()
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
@@ -47,48 +35,17 @@ def folder(tmp_path_factory, trained_here):
         write_pairs(folder / "text", split, ("de", "en"), pairs_of(size, seed))
     with mock.patch.dict(TOKEN_MIXING), contextlib.chdir(folder):
         assert "test: BLEU" in ran(*f"{RUN} --user-dir my_plugin {SHIFT}".split()).out
-        register_mixing("fading", FadingMixing)
-        register_mixing("fading", FadingMixing)  # twice is once
+        register_mixing("shift", TOKEN_MIXING["shift"])  # twice is once
         yield folder
 
 
-@pytest.fixture(params=["shift", "fading"])
-def kind(request):
-    return request.param
-
-
-@pytest.mark.parametrize("folded", [False, True])
-def test_decoding_and_folding_are_exact(kind, folded):
-    (model, dictionary), (full, _) = (build_model(token_mixing=kind) for _ in range(2))
-    source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
-    prev = torch.randint(4, 50, (2, 6))
-    assert_causal(full, dictionary, source, prev)
-    if folded:
-        fold_(model)
-        with torch.no_grad():
-            assert gap(model(source, None, prev)[0], full(source, None, prev)[0]) < 1e-4
-            branch = model.decoder.folded()[0].token_mixing
-        assert hasattr(branch.post, "alpha") == (kind == "shift")  # stays for a kind without a rule
-    moves = [Move([1, 0, 2, 2]), Move([0, 0, 3, 2]), Move([3, 2])]
-    assert_decodes_as_in_one_pass(model, full, dictionary, source, moves, 1e-4, beam=2)
-
-
-def test_its_name_is_a_choice_of_token_mixing(kind):
-    """With heads only for a class that says it has them."""
-    arguments = ["data", "--arch", "resmlp_mt_small", "--token-mixing", kind]
+def test_its_name_is_a_choice_of_token_mixing():
+    arguments = ["data", "--arch", "resmlp_mt_small", "--token-mixing", "shift"]
     args = options.parse_args_and_arch(options.get_training_parser(), arguments)
-    assert args.token_mixing == kind
-    assert args.token_mixing_heads == (8 if kind == "fading" else 1)
-    if kind == "fading":
-        mixing = build_model(token_mixing=kind, token_mixing_heads=4)[0].encoder.layers[0]
-        assert mixing.token_mixing.mixing.weight.shape[0] == 4
-    else:
-        with pytest.raises(UserError, match="--token-mixing shift has no heads"):
-            build_model(token_mixing=kind, token_mixing_heads=4)
-
-
-def test_a_taken_name_is_refused(kind):
-    for name in (kind, "linear", "none"):
+    assert (args.token_mixing, args.token_mixing_heads) == ("shift", 1)
+    with pytest.raises(UserError, match="--token-mixing shift has no heads"):
+        build_model(token_mixing="shift", token_mixing_heads=4)
+    for name in ("shift", "linear", "none"):
         with pytest.raises(UserError, match=f"another {name} already: choose another name"):
             register_mixing(name, nn.Identity)
 

@@ -1,4 +1,4 @@
-"""``resmlp-mt run``: any pair, killed in every step, twice at once, from an installed package."""
+"""``resmlp-mt run``: any pair, killed in every step, twice at once, bound to its options."""
 
 import contextlib
 import gzip
@@ -12,15 +12,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from command import ran, refused, shell
-from fairseq_programs import ROOT, SMALL, load
+from command import ran, refused
+from fairseq_programs import SMALL, load
 from prepare_text import pairs_of, write_pairs
 from processes import Forked
 
 from resmlp_mt.cli.main import main
 from resmlp_mt.pipeline import run as pipeline_run
+from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.pipeline.train.recipe import FOLDER as RECIPES
-from resmlp_mt_runtime.files import source_of
+from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.files import read_json, source_of
 from resmlp_mt_runtime.lines import sha256_of
 
 pytestmark = pytest.mark.usefixtures("trained_here")
@@ -33,22 +35,13 @@ OPTIONS = (
 STEPS = ("1/3", "2/3", "3/3", "2/5", "3/5", "4/5")  # of prepare, of the run
 
 
-def write_corpus(folder: Path, source: str, target: str, packed: bool = False) -> None:
-    """Made-up words; those of Amharic are in its own script. One line has no translation."""
-    for seed, (split, size) in enumerate({"train": 100, "valid": 9, "test": 7, "more": 5}.items()):
+def write_corpus(folder: Path, source: str, target: str) -> None:
+    """Made-up words. One line has no translation."""
+    for seed, (split, size) in enumerate({"train": 100, "valid": 9, "test": 7}.items()):
         pairs = pairs_of(size, seed)
         if split == "test":
             pairs[0] = ("", pairs[0][1])
-        if target == "am":
-            pairs = [(one, re.sub("[a-z]", amharic, other)) for one, other in pairs]
         write_pairs(folder, split, (source, target), pairs)
-        for path in list(folder.glob(f"{split}.*")) if packed else ():
-            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-            path.unlink()
-
-
-def amharic(letter: re.Match) -> str:
-    return chr(0x1200 + ord(letter[0]))
 
 
 def words_of(source: str, target: str) -> str:
@@ -91,22 +84,6 @@ def copy(german, tmp_path, monkeypatch):
     return tmp_path / "copy"
 
 
-@pytest.mark.soak
-def test_an_installed_package_makes_the_same(german, tmp_path):
-    source, site = tmp_path / "source", tmp_path / "site"  # nothing is built in the checkout
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "resmlp_mt", source / "resmlp_mt", ignore=ignored)
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    pip = "python -m pip --quiet install --no-deps --no-build-isolation --target site ./source"
-    assert shell(pip, tmp_path).returncode == 0
-    write_corpus(tmp_path / "text", "de", "en")
-    command = f"site/bin/resmlp-mt {words_of('de', 'en')}"
-    done = shell(command, tmp_path, PYTHONPATH=str(site), PYTHONWARNINGS="ignore")
-    assert done.returncode == 0, done.stderr
-    assert scores(tmp_path) == scores(german)
-
-
 def test_a_second_call_makes_nothing_again(copy, monkeypatch):
     """Also without the checkpoints, and on a machine with no GPU or too few."""
     shutil.rmtree("run/checkpoints")
@@ -122,10 +99,10 @@ def test_a_second_call_makes_nothing_again(copy, monkeypatch):
     assert Path("run/model/model.pt").stat().st_mtime_ns == made
 
 
-@pytest.mark.parametrize("gone", ["model", "translations"])
-def test_what_is_gone_is_made_again(gone, german, copy):
+def test_what_is_gone_is_made_again(german, copy):
     """The model has its length penalty beside it again, too. A copy of the recipe is the same."""
-    shutil.rmtree(Path("run", gone))
+    shutil.rmtree("run/model")
+    shutil.rmtree("run/translations")
     shutil.copy(RECIPES / "small.toml", "mine.toml")
     ran(*words_of("de", "en").replace("--recipe small", "--recipe mine.toml").split())
     assert scores(copy) == scores(german)
@@ -165,13 +142,6 @@ def test_a_model_that_was_trained_on_by_hand_is_translated_and_scored_anew(copy)
     after = [made_from(name) for name in ("translations/test.en", "scores.json")]
     assert after[0] == {**before[0], "model": [sha256_of(Path("run/model/model.pt"))]}
     assert after[0] != before[0] and after[1] != before[1]
-
-
-def test_another_beam_translates_again_with_the_same_model(copy):
-    model = Path("run/model/model.pt").stat().st_mtime_ns
-    ran(*words_of("de", "en").replace("--lenpen 1", "--lenpen 1 --beam 1").split())
-    assert Path("run/model/model.pt").stat().st_mtime_ns == model
-    assert made_from("translations/test.en")["beam"] == 1
 
 
 def test_the_validation_set_chooses_the_length_penalty(copy, monkeypatch):
@@ -215,58 +185,41 @@ def test_other_text_is_refused_where_its_data_are_gone(german, copy):
     refused("made with another data text of test", *words_of("de", "en").split())
 
 
-def test_the_model_translates_as_the_run_did(german, tmp_path, monkeypatch):
-    monkeypatch.chdir(german)
-    shutil.copytree("run/model", tmp_path / "model")
-    command = ("translate", "--cpu", "--path", tmp_path / "model", "--input", "text/test.de")
-    ran(*command, "--output", tmp_path / "same")
-    expected = Path("run/translations/test.en").read_text(encoding="utf-8")
-    assert (tmp_path / "same").read_text(encoding="utf-8") == expected
-
-
 @pytest.mark.parametrize(
     "words, said",
     [
         ("--max-tokens 1", "--max-tokens 1: a sentence may have 251 tokens"),
         ("--max-tokens 1 -- --max-source-positions 64 --max-target-positions 64", "have 64 tokens"),
-        ("--gpus 99", "--gpus 99: this machine has "),
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
-        (
-            "-- --encoder-embed-dim 17 --decoder-embed-dim 17",
-            "resmlp_mt_tiny: --token-mixing-heads 8 does not divide the 17 channels",
-        ),
+        ("-- --token-mixing-heads 7", "--token-mixing-heads 7 does not divide"),
+        ("-t ja", "target language ja: its tokenizer is not installed: pip install sacrebleu[ja]"),
     ],
 )
-def test_a_bad_training_is_refused_before_the_text_is_prepared(words, said, tmp_path, monkeypatch):
+def test_what_a_later_step_lacks_is_refused_before_the_text_is_prepared(
+    words, said, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    write_corpus(tmp_path / "text", "de", "en")
-    command, _, _ = words_of("de", "en").replace("--cpu", "").partition(" -- ")
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    write_corpus(tmp_path / "text", "de", "ja" if "ja" in words else "en")
+    command, _, _ = words_of("de", "en").partition(" -- ")
     refused(said, *f"{command} {words}".split())
     assert not (tmp_path / "run").exists()
 
 
-def test_a_tokenizer_that_scoring_lacks_is_asked_for_first(tmp_path, monkeypatch):
+def test_gzip_files_run_and_two_of_one_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "MeCab", None)
-    write_corpus(tmp_path / "text", "de", "ja")
-    said = "target language ja: its tokenizer is not installed: pip install sacrebleu[ja]"
-    refused(said, *words_of("de", "ja").split())
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("source, target, packed", [("en", "fr", True), ("de", "am", False)])
-def test_gzip_files_and_another_script_run(source, target, packed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_corpus(tmp_path / "text", source, target, packed)
+    write_corpus(tmp_path / "text", "en", "fr")
+    for path in list(Path("text").iterdir()):
+        Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
     shutil.copytree("text", "b")
-    # two of one name go by fairseq's
-    more, name, size = ("text/more", "more", 5) if packed else ("b/test", "test1", 7)
-    words = words_of(source, target).replace("text/test", f"text/test,{more}")
-    words += " --disable-validation" * packed
-    assert re.findall(r"(?m)^(\w+): BLEU", ran(*words.split()).out)[-2:] == ["test", name]
+    words = words_of("en", "fr").replace("text/test", "text/test,b/test")
+    said = ran(*words.split(), "--disable-validation").out
+    # which go by fairseq's
+    assert re.findall(r"(?m)^(\w+): BLEU", said)[-2:] == ["test", "test1"]
     assert set(scores(tmp_path)) == {"test", "test1"}
-    lines = (tmp_path / "run" / "translations" / f"test1.{target}").read_text(encoding="utf-8")
-    assert len(lines.splitlines()) == size
+    lines = (tmp_path / "run" / "translations" / "test1.fr").read_text(encoding="utf-8")
+    assert len(lines.splitlines()) == 7
 
 
 def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
@@ -289,3 +242,58 @@ def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
     for name in ("data-bin/train.de-en.de.bin", "data-bin/dict.en.txt", "subwords/spm.model"):
         same = [folder / "run" / "data" / name for folder in (german, tmp_path)]
         assert same[0].read_bytes() == same[1].read_bytes(), name
+
+
+def other_options(said, folder, options):
+    with pytest.raises(UserError, match=said), Steps(folder, options, 1):
+        pass
+
+
+def touch(folder):
+    (folder / "file").touch()
+
+
+def test_options_hold_from_the_first_result(tmp_path):
+    with Steps(tmp_path, {"seed": 9}, 1):
+        pass
+    with Steps(tmp_path, {"seed": 1, "arch": "a"}, 1) as steps:  # nothing was made with the others
+        steps.step("one", "first", touch)
+    said = "holds results made with seed = 1, not 2: choose another --out or delete"
+    other_options(said, tmp_path, {"seed": 2, "arch": "a"})
+    assert (tmp_path / "one").is_dir() and read_json(tmp_path / "manifest.json")["seed"] == 1
+
+
+def test_a_folder_within_guards_itself(tmp_path):
+    """Its text may be mended before a step of this one has finished."""
+    for text in ("empty", "mended"):
+        with Steps(tmp_path, {"text": text}, 1), Steps(tmp_path / "data", {"seed": 1}, 1) as within:
+            within.step("one", "first", touch)
+    with Steps(tmp_path, {"text": "mended"}, 1) as steps:
+        steps.step("one", "first", touch)
+    other_options('text = "mended", not "other"', tmp_path, {"text": "other"})
+
+
+def test_options_hold_from_the_first_checkpoint(tmp_path):
+    training = tmp_path / "checkpoints"
+    for rate in (1, 2):  # nothing was trained yet
+        with Steps(tmp_path, {"lr": rate}, 1):
+            training.mkdir(exist_ok=True)
+            (training / "train.json").touch()
+    (training / "checkpoint_last.pt").touch()
+    with Steps(tmp_path, {"lr": 2}, 1):
+        pass
+    other_options("lr = 2, not 3", tmp_path, {"lr": 3})
+
+
+def test_folders_that_cannot_be_used(tmp_path):
+    (tmp_path / "one").mkdir()
+    touch(tmp_path / "one")
+    other_options("holds folders of something else", tmp_path, {})
+    (tmp_path / "manifest.json").write_text('{"seed": ')
+    other_options("manifest.json: not a JSON file", tmp_path, {})
+    (tmp_path / "manifest.json").write_text('{"seed": ["x"]}')
+    with pytest.raises(UserError, match="manifest.json is not as it was written"):
+        Steps(tmp_path, {"seed": 1}, 1, grows="seed").__enter__()
+    (tmp_path / "manifest.json").write_text('{"name": "a page", "icons": []}')
+    other_options("manifest.json is a file of another program", tmp_path, {"seed": 1})
+    assert read_json(tmp_path / "manifest.json")["name"] == "a page"

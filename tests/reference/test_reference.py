@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from helpers import build_model, gap, random_sentences, shift
-from model_checks import at_tokens
+from helpers import at_tokens, build_model, gap, random_sentences, shift
 from reference_model import decode, encode
 
 from resmlp_mt.model.inference import fold_

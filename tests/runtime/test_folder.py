@@ -43,18 +43,34 @@ def test_six_files_of_data(made):
     assert len({path.stat().st_mode for path in made.iterdir()}) == 1
 
 
-def bias(**entry):
-    """Another description of one array."""
-    return changed_weights(lambda arrays: arrays["decoder.0.query.bias"].update(entry))
+BIAS, EVIL = "decoder.0.query.bias", "x\x1b[31m"
 
 
-def without(name):
-    return lambda data: json.dumps(
-        {k: v for k, v in json.loads(data).items() if k != name}
-    ).encode()
+def config(said, **values):
+    return "config.json", changed_config(**values), said
 
 
-# config.json lists the files as they are, as whoever means harm would see to
+def without(said, name):
+    entries = lambda data: {k: v for k, v in json.loads(data).items() if k != name}  # noqa: E731
+    return "config.json", lambda data: json.dumps(entries(data)).encode(), said
+
+
+def weights(said, change):
+    """A change of the description of all arrays."""
+    return WEIGHTS, changed_weights(change), said
+
+
+def bias(said, **entry):
+    return weights(said, lambda arrays: arrays[BIAS].update(entry))
+
+
+def search(said, **values):
+    return config(said, search={**SEARCH, **values})
+
+
+NOTHING = [["decoder.0.first", 1], ["decoder.output", 1]]
+# config.json lists the files as they are, as whoever means harm would see to. hostile_native.py
+# changes each array, and each number of config.json
 HOSTILE = {
     "half of a model of subwords": ("spm.model", lambda data: data[: len(data) // 2], ""),
     "no model of subwords": ("spm.model", lambda _: b"\0" * 99, "not a SentencePiece model"),
@@ -66,51 +82,28 @@ HOSTILE = {
     "short weights": (WEIGHTS, lambda data: data[:-9], "does not fit"),
     "no weights": (WEIGHTS, lambda data: data[:8] + b"[]" + data[10:], ""),
     "an endless header": (WEIGHTS, lambda data: b"\xff" * 8 + data[8:], ""),
-    "an array less": (
-        WEIGHTS,
-        changed_weights(lambda arrays: arrays.pop("decoder.0.query.bias")),
-        "has no decoder.0.query.bias",
-    ),
-    "an array more": (
-        WEIGHTS,
-        changed_weights(lambda a: a.update({"x\x1b[31m": a["decoder.0.query.bias"]})),
-        r"nobody reads 'x\x1b[31m'",
-    ),
-    "a negative size": (WEIGHTS, bias(shape=[-2]), ""),
-    "another shape": (WEIGHTS, bias(shape=[1, 16]), "decoder.0.query.bias is [1, 16] of float32"),
-    "another type": (WEIGHTS, bias(dtype="F16", shape=[32]), "not [16] of float32"),
-    "Python objects": (WEIGHTS, bias(dtype="O"), "does not fit"),
-    "far away": (WEIGHTS, bias(data_offsets=[1 << 40, (1 << 40) + 64]), "does not fit"),
-    "before the file": (WEIGHTS, bias(data_offsets=[-64, 0]), "does not fit"),
-    "an older format": ("config.json", changed_config(format=3), "export the model again"),
-    "no format": ("config.json", without("format"), "of format None"),
-    "no positions": ("config.json", changed_config(positions=[1, 1]), "'positions'"),
-    "many positions": ("config.json", changed_config(positions=[999, 999]), "not [999, 16]"),
-    "a number as text": ("config.json", changed_config(channels=["16", 16]), "'channels'"),
-    "true for one": ("config.json", changed_config(layers=[True, 2]), "'layers'"),
-    "no layers": ("config.json", changed_config(layers=[0, 2]), "'layers'"),
-    "a million layers": ("config.json", changed_config(layers=[1 << 20, 2]), "'layers'"),
-    "heads that do not divide": ("config.json", changed_config(heads=3), "'heads'"),
-    "no list of files": ("config.json", changed_config(files={}), "not the file"),
-    "another mixing": ("config.json", changed_config(mixing="self-attention"), "'mixing'"),
-    "another rule": ("config.json", changed_config(rule="nfkc"), "'rule'"),
-    "no rule": ("config.json", without("rule"), "'rule'"),
-    "regular expressions": ("config.json", changed_config(normalise=["(a+)+$", ""]), "'normalise'"),
-    "embeddings of nothing": (
-        "config.json",
-        changed_config(embeddings=[["decoder.0.first", 1], ["decoder.output", 1]]),
-        "'embeddings'",
-    ),
-    "an endless factor": (
-        "config.json",
-        lambda data: data.replace(b'"embeddings": [', b'"embeddings": [["decoder.output", NaN],'),
-        "'embeddings'",
-    ),
-    "a beam of text": ("config.json", changed_config(search={**SEARCH, "beam": "x"}), "beam 'x'"),
-    "a beam for days": ("config.json", changed_config(search={**SEARCH, "beam": 10**6}), "beam"),
-    "no lenpen": ("config.json", changed_config(search={**SEARCH, "lenpen": None}), "lenpen None"),
-    "a wild lenpen": ("config.json", changed_config(search={**SEARCH, "lenpen": 99}), "lenpen 99"),
-    "a search less": ("config.json", changed_config(search={"beam": 4}), "'search'"),
+    "an array less": weights(f"has no {BIAS}", lambda arrays: arrays.pop(BIAS)),
+    "an array more": weights(r"nobody reads 'x\x1b[31m'", lambda a: a.update({EVIL: a[BIAS]})),
+    "a negative size": bias("", shape=[-2]),
+    "another shape": bias(f"{BIAS} is [1, 16] of float32", shape=[1, 16]),
+    "another type": bias("not [16] of float32", dtype="F16", shape=[32]),
+    "Python objects": bias("does not fit", dtype="O"),
+    "far away": bias("does not fit", data_offsets=[1 << 40, (1 << 40) + 64]),
+    "before the file": bias("does not fit", data_offsets=[-64, 0]),
+    "an older format": config("export the model again", format=3),
+    "no format": without("of format None", "format"),
+    "no positions": config("'positions'", positions=[1, 1]),
+    "a million layers": config("'layers'", layers=[1 << 20, 2]),
+    "no list of files": config("not the file", files={}),
+    "another mixing": config("'mixing'", mixing="self-attention"),
+    "another rule": config("'rule'", rule="nfkc"),
+    "no rule": without("'rule'", "rule"),
+    "regular expressions": config("'normalise'", normalise=["(a+)+$", ""]),
+    "embeddings of nothing": config("'embeddings'", embeddings=NOTHING),
+    "an endless factor": config("'embeddings'", embeddings=[["decoder.output", float("nan")]] * 2),
+    "a beam for days": search("beam", beam=10**6),
+    "no lenpen": search("lenpen None", lenpen=None),
+    "a search less": config("'search'", search={"beam": 4}),
     "a list": ("config.json", lambda _: b"[]", "of format None"),
     "a deep list": ("config.json", lambda _: b"[" * 10**5, "damaged"),
     "a long number": ("config.json", lambda _: b"9" * 10**5, "damaged"),

@@ -87,6 +87,11 @@ def random_sentences(dictionary, lengths, seed=0):
     return [torch.cat([t, torch.tensor([dictionary.eos()])]) for t in tokens]
 
 
+def random_tokens(dictionary, *shape):
+    """By PyTorch's random numbers, none of them a special symbol."""
+    return torch.randint(dictionary.nspecial, len(dictionary), shape)
+
+
 def pad_batch(sentences, dictionary, left=False):
     """B x T, padded on one side."""
     return collate_tokens(sentences, dictionary.pad(), left_pad=left)
@@ -112,3 +117,16 @@ def translate(model, dictionary, sentences, left=True, beam=4, max_len=10):
     lengths = torch.tensor([len(s) for s in sentences])
     net_input = {"src_tokens": pad_batch(sentences, dictionary, left), "src_lengths": lengths}
     return generator.generate([model], {"net_input": net_input})
+
+
+def at_tokens(model, dictionary, sources, targets, left, left_target):
+    """For each pair: states of both sides, any attention, and logits, without the padding."""
+    tokens, prev = pad_batch(sources, dictionary, left), pad_batch(targets, dictionary, left_target)
+    encoded = model.encoder(tokens, return_all_hiddens=True)
+    logits, extra = model.decoder(prev, encoded)
+    own, own_target = (batch.ne(dictionary.pad()) for batch in (tokens, prev))
+    for i, (s, t) in enumerate(zip(own, own_target)):
+        states = [x[s, i] for x in (*encoded["encoder_states"], encoded["encoder_out"][0])]
+        states += [x[t, i] for x in extra["inner_states"]]
+        attention = [x[i][t][:, s] for x in extra["attn"] if x is not None]
+        yield [*states, *attention, logits[i, t]]

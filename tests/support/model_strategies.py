@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd
+from typing import NamedTuple
 
 import torch
-from helpers import MIXINGS, build_model, pad_batch, random_sentences
+from helpers import MIXINGS, build_model, pad_batch, random_sentences, random_tokens
 from hypothesis import strategies as st
-from model_checks import Move, random_tokens
 
 from resmlp_mt.model.config import has_heads
 
@@ -16,6 +16,14 @@ VOCABULARY = 30
 KINDS = tuple(dict(MIXINGS))
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
 STD = {torch.float64: 0.3, torch.float32: 0.3, torch.float16: 0.1, torch.bfloat16: 0.1}
+
+
+class Move(NamedTuple):
+    """What beam search does to its R hypotheses after a token."""
+
+    parents: list[int]  # of each hypothesis from now on
+    kept: list[int] | None = None  # places of the active sentences that stay active; None: all
+    beam: int = 1  # hypotheses per sentence from now on
 
 
 @dataclass

@@ -1,19 +1,29 @@
-"""Scores: those of sacreBLEU's program and of multi-bleu.perl; what the command prints."""
+"""Scores are those of sacreBLEU's program and of multi-bleu.perl; logs of fairseq-generate."""
 
 import gzip
-import importlib
 import json
+import math
+import re
+from collections import Counter
 
 import pytest
 from command import resmlp, shell
-from score_text import drop_words, sentences
+from fairseq_programs import generate
+from fairseq_programs import lines as lines_of
+from prepare_text import sentences
 
-from resmlp_mt.pipeline.score import score, split_compound_words, tokenize, tokenized_scores
+from resmlp_mt.pipeline.score import (
+    read_system,
+    score,
+    split_compound_words,
+    tokenize,
+    tokenized_scores,
+)
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import write_lines
 
-REFERENCES = sentences(200)
-SYSTEM = drop_words(REFERENCES, 3)
+REFERENCES = [line.replace(" ", "-", 1) for line in sentences(200, 1, "")]
+SYSTEM = [" ".join(line.split()[:-2]) for line in REFERENCES]
 CHINESE = ["我们今天去公园散步。", "他的父亲是一名医生。", "这本书我已经读过三遍了。"]
 
 
@@ -54,14 +64,6 @@ def test_the_target_language_chooses_the_tokenizer(language):
     assert "|tok:zh|" in by_characters["bleu_signature"]
 
 
-@pytest.mark.parametrize("language", ["ja", "ko"])
-def test_a_tokenizer_that_is_not_installed(language, monkeypatch):
-    tokenizer = importlib.import_module(f"sacrebleu.tokenizers.tokenizer_{language}_mecab")
-    monkeypatch.setattr(tokenizer, "MeCab", None)  # as after an import that failed
-    with pytest.raises(UserError, match=rf"^.*pip install sacrebleu\[{language}\].*\Z"):
-        score(["a"], ["a"], language)
-
-
 @pytest.mark.parametrize(
     "pair, treated",
     [
@@ -75,14 +77,29 @@ def test_the_target_language_decides_what_is_done_and_the_signature_says_it(fold
     command, language = ("score", "--references", "ref", "-i", "hyp", "-l", pair), pair[3:5]
     status, out, _ = resmlp(*command, "--tokenized")
     scores = tokenized_scores(SYSTEM, REFERENCES, language)
-    name, signature = "tokenized_bleu", scores["tokenized_bleu_signature"]
-    assert status == 0 and f"\ntokenized BLEU {scores[name]:.2f} {signature}\n" in out
+    signature = scores["tokenized_bleu_signature"]
+    assert status == 0 and f"\ntokenized BLEU {scores['tokenized_bleu']:.2f} {signature}\n" in out
     assert f"tok:moses-{language}-" in signature
     assert f"|hyphens:{treated}|smooth:none|" in signature
-    split = scores.get("compound_split_bleu_signature", "")
-    assert ("|hyphens:compounds|" in split) == ("\ncompound-split BLEU " in out)
     assert ("\ncompound-split BLEU " in out) == (language == "de")
     assert "tokenized" not in resmlp(*command).out
+
+
+def multi_bleu(hypotheses, references):
+    """As multi-bleu.perl computes it, of tokens."""
+
+    def ngrams(line, n):
+        return Counter(zip(*(line.split()[i:] for i in range(n))))
+
+    logs = 0.0
+    for n in range(1, 5):
+        pairs = [(ngrams(h, n), ngrams(r, n)) for h, r in zip(hypotheses, references)]
+        right = sum((h & r).total() for h, r in pairs)
+        if not right:  # nothing is smoothed
+            return 0
+        logs += math.log(right / sum(h.total() for h, _ in pairs)) / 4
+    ours, theirs = (sum(len(line.split()) for line in side) for side in (hypotheses, references))
+    return round(100 * math.exp(logs + min(0, 1 - theirs / ours)), 2)
 
 
 SYSTEMS = {
@@ -90,58 +107,42 @@ SYSTEMS = {
     "short": SYSTEM,
     "wrong": [*REFERENCES[1:], REFERENCES[0]],
     "long": [f"{line} {line}" if i % 7 == 0 else line for i, line in enumerate(REFERENCES)],
+    "no four right words": ["a b c x"] * len(REFERENCES),
 }
-# multi-bleu.perl's, as its formula gives them
-TOKENIZED_BLEU = {
-    "de": {"right": 100, "short": 60.16, "wrong": 0, "long": 85.08},
-    "fr": {"right": 100, "short": 61.92, "wrong": 2.3, "long": 85.79},
-}
-SPLIT_BLEU = {"right": 100, "short": 62.05, "wrong": 1.66, "long": 85.67}
-
-
-def tokenized_bleu(hypotheses, references, language):
-    return tokenized_scores(hypotheses, references, language)["tokenized_bleu"]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_tokenized_scores_are_those_of_multi_bleu(name):
-    for language, expected in TOKENIZED_BLEU.items():
-        found = tokenized_scores(SYSTEMS[name], REFERENCES, language)
-        assert found["tokenized_bleu"] == expected[name]
-        if language == "de":
-            assert found["compound_split_bleu"] == SPLIT_BLEU[name]
-    # nothing is smoothed: zero where there are no four words, or no right four
-    for hypothesis, reference in (("a b c", "a b c"), ("a b c x", "a b c d"), ("", "a b c d")):
-        assert tokenized_bleu([hypothesis], [reference], "de") == 0
+@pytest.mark.parametrize("language, splits", [("de", [False, True]), ("fr", [False])])
+def test_tokenized_scores_are_those_of_multi_bleu(name, language, splits):
+    found = tokenized_scores(SYSTEMS[name], REFERENCES, language)
+    names = ("tokenized_bleu", "compound_split_bleu")
+    expected = [
+        multi_bleu(*(tokenize(side, language, split) for side in (SYSTEMS[name], REFERENCES)))
+        for split in splits
+    ]
+    assert [found[name] for name in names if name in found] == expected
 
 
-# what tokenizer.perl (-l de; -a -l fr) prints, quotes replaced before
-GERMAN = {
-    "Der „12-jährige“ Junge sagte: «Das geht’s nicht», z. B. am 3. Mai…": (
-        'Der " 12-jährige " Junge sagte : " Das geht \' s nicht " , z. B. am 3. Mai ...'
-    ),
-    "Die CO2-neutrale U-Bahn-Linie (Nr. 5) kostet 1.234,50 Euro, oder?": (
-        "Die CO2-neutrale U-Bahn-Linie ( Nr. 5 ) kostet 1.234,50 Euro , oder ?"
-    ),
-    "\"Rich-text-Format\" & 'Ganz-neu'; A-B-C -- x<y> [5|6].": (
-        "\" Rich-text-Format \" & ' Ganz-neu ' ; A-B-C -- x < y > [ 5 | 6 ] ."
-    ),
-}
-FRENCH = {
-    "L’Orient-Express arrive-t-il à l'heure ? « Peut-être », dit-elle.": (
-        "L' Orient @-@ Express arrive @-@ t @-@ il à l' heure ? « Peut @-@ être » , dit @-@ elle ."
-    ),
-    "C'est-à-dire qu’aujourd'hui, M. Dupont a payé 3,5 % (soit 1 200 €).": (
-        "C' est @-@ à @-@ dire qu' aujourd' hui , M. Dupont a payé 3,5 % ( soit 1 200 € ) ."
-    ),
-}
+# text, and what tokenizer.perl (-l LANGUAGE, for French with -a) prints, quotes replaced before
+TOKENS = """
+de: Der „12-jährige“ Junge sagte: «Das geht’s nicht», z. B. am 3. Mai…
+Der " 12-jährige " Junge sagte : " Das geht ' s nicht " , z. B. am 3. Mai ...
+de: Die CO2-neutrale U-Bahn-Linie (Nr. 5) kostet 1.234,50 Euro, oder?
+Die CO2-neutrale U-Bahn-Linie ( Nr. 5 ) kostet 1.234,50 Euro , oder ?
+de: "Rich-text-Format" & 'Ganz-neu'; A-B-C -- x<y> [5|6].
+" Rich-text-Format " & ' Ganz-neu ' ; A-B-C -- x < y > [ 5 | 6 ] .
+fr: L’Orient-Express arrive-t-il à l'heure ? « Peut-être », dit-elle.
+L' Orient @-@ Express arrive @-@ t @-@ il à l' heure ? « Peut @-@ être » , dit @-@ elle .
+fr: C'est-à-dire qu’aujourd'hui, M. Dupont a payé 3,5 % (soit 1 200 €).
+C' est @-@ à @-@ dire qu' aujourd' hui , M. Dupont a payé 3,5 % ( soit 1 200 € ) .
+it: Il dit: „l'ora“ ben-fatto.
+Il dit : „ l' ora “ ben-fatto .
+"""
 
 
 def test_tokens_are_those_of_moses():
-    assert tokenize(list(GERMAN), "de") == list(GERMAN.values())
-    assert tokenize(list(FRENCH), "fr") == list(FRENCH.values())
-    # where no paper is compared with, quotes are left alone
-    assert tokenize(["Il dit: „l'ora“ ben-fatto."], "it") == ["Il dit : „ l' ora “ ben-fatto ."]
+    for language, text, tokens in re.findall(r"(\w\w): (.*)\n(.*)\n", TOKENS):
+        assert tokenize([text], language) == [tokens]
 
 
 def test_compounds_are_split_as_in_the_papers():
@@ -150,3 +151,54 @@ def test_compounds_are_split_as_in_the_papers():
     assert split_compound_words("A-B-C -- -x y-") == "A ##AT##-##AT## B-C -- -x y-"
     assert split_compound_words("50%-ige") == "50% ##AT##-##AT## ige"
     assert tokenize(["U-Bahn-Linie."], "de", True) == ["U ##AT##-##AT## Bahn ##AT##-##AT## Linie ."]
+
+
+NUMBER = 11  # sentences of the test set
+MESSAGE = "2026-01-01 00:00:00 | INFO | fairseq_cli.generate | Translated 61 sentences\n"
+
+
+@pytest.fixture(scope="module")
+def log(trained):
+    return generate(trained.data, trained.path, "--nbest", 2)
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read a file with this text; gives its translations, or the error."""
+
+    def read(text, sentences=NUMBER):
+        (tmp_path / "log").write_text(text, encoding="utf-8")
+        try:
+            return read_system(tmp_path / "log", sentences)
+        except UserError as error:
+            return str(error)
+
+    return read
+
+
+def test_a_log_is_read_whole_or_not_at_all(log, read):
+    printed = lines_of(log, "D")
+    texts = [printed[number][0][1] for number in range(NUMBER)]
+    for end in [*range(log.index("\nP-"), len(log), max(1, len(log) // 200)), len(log)]:
+        whole = all(f"\nP-{number}\t" in log[:end] for number in range(NUMBER))
+        assert read(log[:end]) == texts if whole else "complete translations" in read(log[:end])
+    # a message between the sentences changes nothing
+    start = log.index("\nS-") + 1
+    assert read(log[:start] + MESSAGE + log[start:] + MESSAGE) == texts
+    # a text that reads like a log is a text
+    for text in (["D-0\t-0.5\ta", "P-0\t-0.5", "H-0\t-0.5\ta", "H-1\t-0.5\tb"], texts):
+        assert read("".join(f"{line}\n" for line in text)) == text
+
+
+def test_a_damaged_log_is_refused(log, read):
+    """Also where lines of standard error cut those of standard output."""
+    line = re.search(r"\nD-7\t[^\n]+\n", log)
+    cut = [
+        log[:at] + MESSAGE + log[at:] for at in (line.end() - 1, line.end() - 3, line.start() + 3)
+    ]
+    for damaged in (*cut, re.sub(r"(?m)^D-7\t.*\n", "", log), re.sub(r"(?m)^P-7\t.*\n", "", log)):
+        assert f"log: {NUMBER - 1} complete translations for {NUMBER} ref" in read(damaged)
+    for number in (NUMBER + 1, NUMBER - 1):
+        assert f"log: {NUMBER} complete translations for {number} ref" in read(log, number)
+    pieces = re.sub(r"(?<=[\t ])(?=[a-z])", "\u2581", log)
+    assert "its translations are subwords: run fairseq-generate with --remove-bpe" in read(pieces)

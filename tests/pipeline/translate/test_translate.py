@@ -24,8 +24,7 @@ from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime import driver
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import record_source, source_of
-from resmlp_mt_runtime.sentences import Hypothesis, by_length, split
-from resmlp_mt_runtime.terminal import Progress
+from resmlp_mt_runtime.sentences import Hypothesis, split
 
 SHORT = ("--max-len-b", 20)
 
@@ -126,7 +125,7 @@ class Engine:
     """Turns the words of a source around; knows no ``x``; has no room for more than four words."""
 
     def __init__(self, limit=6, nbest=2):
-        self.limit, self.nbest, self.batches = limit, nbest, 0
+        self.limit, self.nbest = limit, nbest
 
     def pieces(self, line):
         return [f"▁{word}" for word in line.split()]
@@ -144,7 +143,6 @@ class Engine:
     def translations(self, sources):
         assert all(0 < len(source) <= self.limit for source in sources)
         for i in sorted(range(len(sources)), key=lambda i: -len(sources[i])):
-            self.batches += 1
             yield {i: self.one(sources[i])}
 
     def expected(self, line, nbest):
@@ -186,6 +184,8 @@ def test_every_line_has_its_lines_and_resumes_at_any_byte(small_chunks, files, t
     output.write_bytes(whole[: int(cut * len(whole))])
     driver.translate(lambda: engine, source, output, nbest, resume=True)
     assert output.read_bytes() == whole
+    driver.translate(None, source, output, nbest, resume=True)  # no model is loaded
+    assert output.read_bytes() == whole
 
 
 @given(text=LINES)
@@ -207,42 +207,6 @@ def test_what_may_be_lost_is_named(small_chunks, files, text):
     assert said.count("\n") == bool(long) + bool(cut) + bool(lines)
 
 
-def test_a_line_of_several_sentences_is_translated_in_parts(files):
-    """Without a warning, as nothing is lost."""
-    source, output = files(["A b c. D e? F g! H i", "a b", "A b c. D e?"])
-    with redirect_stderr(io.StringIO()) as err:
-        driver.translate(lambda: Engine(nbest=1), source, output)
-    assert output.read_text() == "e? D c. b A i H g! F\nb a\ne? D c. b A\n"
-    assert "cut" in err.getvalue() and "more than" not in err.getvalue()
-
-
-def test_progress_is_counted_in_tokens(small_chunks, files):
-    """Without those that were translated before. Of those to come, it takes as many per character
-    as in what was read: after a chunk of five lines, 7 tokens in 15 of 22 characters."""
-    source, output = files(["a b", "", "c", "d e f", "g", "h i", "k", "long"])
-    driver.translate(Engine, source, output)
-    output.write_text("b a\n")
-    counted = []
-
-    class Noted(Progress):
-        def update(self, n=1):
-            super().update(n)
-            counted.append((self.n, self.total))
-
-    with mock.patch.object(driver, "Progress", Noted):
-        driver.translate(Engine, source, output, resume=True)
-    of_a_chunk = [(done, 10) for done in (0, 3, 5, 6, 7)]
-    assert counted == [*of_a_chunk, (7, 9), (8, 9), (9, 9)]
-
-
-def test_resume_leaves_a_whole_output_alone_and_loads_no_model(files):
-    source, output = files(["a b", "c"])
-    driver.translate(Engine, source, output)
-    output.write_bytes(b"1\n2\n")
-    driver.translate(None, source, output, resume=True)
-    assert output.read_bytes() == b"1\n2\n"
-
-
 def stream(text, output, **options):
     """Translate from a pipe."""
     asks, question = os.pipe()
@@ -259,67 +223,44 @@ def test_resume_mixes_no_two_texts(files, piped):
     """What was translated is compared with the text, and with the model and options."""
     source, output = files([])
 
-    def translate(text, beam=1, **options):
-        options |= {"made_from": {"beam": beam}, "resume": True}
+    def translate(text, beam=1):
+        options = {"made_from": {"beam": beam}, "resume": True}
         if piped:
             return stream(text, output, **options)
         source.write_text(text)
         return driver.translate(Engine, source, output, **options)
 
-    whole, first = "b a\nd c\nf e\nh g\n", "a b\nc d\n"
-    translate(first)
-    recorded = source_of(output)
-    assert output.read_text() == whole[:8] and recorded["text"][0] == 2
-    for text, beam, refusal in (
-        ("a b\nc x\ne f\n", 1, "out is not known to be made from this text"),
-        ("a b\n", 1, "out is of a text with more lines than"),
-        (first, 2, "out is not known to be made from this beam"),
-    ):
-        with pytest.raises(UserError, match=f"--resume: .*{refusal}"):
+    def refused(said, text, beam=1):
+        before = output.read_bytes(), source_of(output)
+        with pytest.raises(UserError, match=said):
             translate(text, beam)
-        assert output.read_text() == whole[:8] and source_of(output) == recorded
+        assert before == (output.read_bytes(), source_of(output))
+
+    whole = "b a\nd c\nf e\nh g\n"
+    translate("a b\nc d\n")
+    refused("--resume: .*out is not known to be made from this text", "a b\nc x\ne f\n")
+    refused("--resume: .*out is of a text with more lines than", "a b\n")
+    refused("--resume: .*out is not known to be made from this beam", "a b\nc d\n", 2)
     output.write_text(whole[:8] + "not recorded\nf")
     translate("a b\nc d\ne f\n")
-    assert output.read_text() == whole[:12] and source_of(output)["text"][0] == 3
+    assert output.read_text() == whole[:12]
     output.write_text(whole[:4])  # less than what was recorded
-    with pytest.raises(UserError, match="out is not known to be made from this text"):
-        translate("a b\nc d\ne x\n")
-    assert output.read_text() == whole[:4]
+    refused("out is not known to be made from this text", "a b\nc d\ne x\n")
     translate("a b\nc d\ne f\ng h\n")
-    assert output.read_text() == whole and source_of(output)["text"][0] == 4
-    for text, refusal in (
-        *((count, "out is not as it was written") for count in (["2", ""], [-1, ""], [2.0, ""])),
-        ("a digest", "not known to be made from this text"),
-    ):
-        record_source(output, {"beam": 1, "text": text})
-        with pytest.raises(UserError, match=refusal):
-            translate(first)
+    assert output.read_text() == whole
+    for count in ("2", -1, 2.0):
+        record_source(output, {"beam": 1, "text": [count, ""]})
+        refused("out is not as it was written", "a b\n")
 
 
-def test_a_file_continues_a_stream_and_new_work_forgets_the_old(files):
+def test_new_work_forgets_the_old(files):
+    """Also where it stops at once."""
     source, output = files(["a b", "c d", "e f"])
-    stream("a b\nc d\n", output)
-    driver.translate(Engine, source, output, resume=True)
-    assert output.read_text() == "b a\nd c\nf e\n"
-
+    driver.translate(Engine, source, output)
     stopped = mock.patch("resmlp_mt_runtime.driver._add", side_effect=KeyboardInterrupt)
     with stopped, pytest.raises(KeyboardInterrupt):
         stream("x y\n", output)
     assert output.read_text() == "y x\n" and source_of(output)["text"][0] == 0
-
-
-def test_every_line_is_written_as_soon_as_those_before_it_are_done(small_chunks, files):
-    """The longest of a chunk comes first; a blank line waits for nobody."""
-    source, output = files(["", "a b c", "d", "e f", "g", "h"])
-    written, engine = [], Engine(nbest=1)
-
-    def write(out, lines, nbests):
-        written.extend((engine.batches, nbest[0].text if nbest else "") for nbest in nbests)
-        out.done += len(lines)
-
-    with mock.patch.object(driver.Output, "write", write):
-        driver.translate(lambda: engine, source, output)
-    assert written == [(0, ""), (1, "c b a"), (3, "d"), (3, "f e"), (4, "g"), (5, "h")]
 
 
 def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path):
@@ -366,10 +307,6 @@ def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     expected = run("-", "-", *nbest, stdin=text).out
     assert resmlp("translate", "--path", folder, *SHORT, *nbest, stdin=text).out == expected
     refused("--fp16: is for checkpoints", "translate", "--path", folder, "--fp16", stdin=text)
-    wrong = "nbest 9: give a whole number from 1 to 4"
-    refused(wrong, "translate", "--path", folder, "--nbest", 9, stdin=text)
-    (folder / "spm.model").write_bytes(b"")
-    refused("spm.model is not the file", "translate", "--path", folder, stdin=text)
 
 
 def test_a_clone_translates_with_the_published_model(tmp_path):
@@ -420,14 +357,13 @@ def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
 
 
 def test_a_second_process_on_one_output_is_refused(files, tmp_path):
-    """The second is refused and changes nothing; what the first wrote is whole."""
+    """The second changes nothing; what the first wrote is whole."""
     source, output = files(["a b"])
 
     def second():
-        with pytest.raises(UserError, match=f"another process is writing {output}: wait"):
-            driver.translate(Engine, source, output)
-        with pytest.raises(UserError, match="another process"):
-            driver.translate(Engine, source, output, resume=True)
+        for resume in (False, True):
+            with pytest.raises(UserError, match=f"another process is writing {output}: wait"):
+                driver.translate(Engine, source, output, resume=resume)
 
     def load():
         assert Forked(second, tmp_path / "log").wait() == 0, (tmp_path / "log").read_text()
@@ -454,29 +390,14 @@ def overflowing(world, tmp_path):
 
 # an ensemble uses the search of fairseq, which names no sentence
 @pytest.mark.parametrize("ensemble", [False, True])
-def test_a_line_without_finite_scores_is_named_and_touches_no_other(
-    words, overflowing, world, tmp_path, ensemble
-):
-    """The line is named, and the others are as they are alone."""
+def test_a_line_without_finite_scores_is_named(words, overflowing, world, tmp_path, ensemble):
     path = f"{overflowing}:{world.checkpoint}" if ensemble else str(overflowing)
     text = tmp_path / "in"
     text.write_text("w01 w02\nw09\nw03\nw19 w04\n")
     said = "in, line 2: no translation, because the scores of the model are NaN or infinite there"
     refused(said, *words(text, tmp_path / "out", path=path))
     assert not (tmp_path / "out").exists()
-    # one word for the first, three for the second
-    options = dict(max_len_a=0.1, max_len_b=1, cpu=True)
-    engine = Translator(SearchOptions(checkpoint_paths(path), world.data, **options))
-    first, second = map(engine.pieces, ("w01", "w09 " * 14))
-    alone, both = (
-        dict(ChainMap(*engine.translations(some))) for some in ([first], [first, second])
-    )
-    assert both == {**alone, 1: []}
-
-
-def test_batches_are_of_similar_length_and_lose_no_line():
-    lengths = [3, 9, 1, 4, 4, 30]
-    assert [*by_length(lengths, 12)] == [[5], [1], [3, 4, 0]] and not [*by_length([], 12)]
-    assert [*by_length(lengths, 12, alike=True)] == [[5], [1], [3, 4], [0]]
-    batches = by_length([n % 9 + 2 for n in range(103)], 8)
-    assert sorted(line for batch in batches for line in batch) == list(range(103))
+    # the others are translated
+    engine = Translator(SearchOptions(checkpoint_paths(path), world.data, cpu=True))
+    batches = engine.translations(list(map(engine.pieces, ("w01", "w09"))))
+    assert [bool(nbest) for _, nbest in sorted(ChainMap(*batches).items())] == [True, False]

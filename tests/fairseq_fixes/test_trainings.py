@@ -1,0 +1,138 @@
+"""Trainings that diverge, the types they compute with, checkpoints that are whole on the disk."""
+
+import errno
+import os
+import shutil
+import signal
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+import torch
+from command import files_up_to
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq_programs import LAST, refusal, training
+from helpers import build_model, pad_batch, random_sentences, shift
+from processes import Forked
+
+from resmlp_mt.fairseq_fixes import trainings
+from resmlp_mt.loss import AUTOCAST
+from resmlp_mt_runtime.errors import UserError
+
+SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
+
+
+def test_divergence_ends_in_one_line(corpus, tmp_path):
+    options = training(corpus.data, tmp_path, *SHORT, "--lr", 1e8, criterion=())
+    said = refusal("train", *options)
+    assert said.startswith("training has diverged: the gradients of update ")
+    assert f"{tmp_path}/crash.pt" in said and (tmp_path / "crash.pt").exists()
+    assert said.endswith("lower --lr, raise --warmup-updates, or set --clip-norm")
+
+
+# of several workers fairseq compares the norms first, and prints them
+NORMS = "Fatal error: gradients are inconsistent between workers.\ngrad_norm across the workers:\n"
+
+
+@pytest.mark.parametrize(
+    "text, kind",
+    [
+        (f"{NORMS}rank   0 = nan", UserError),
+        (f"{NORMS}rank   0 = inf", UserError),
+        ("AMP: Minimum loss scale reached (0.0001). Your loss", UserError),
+        ("division by zero", FloatingPointError),
+        (f"{NORMS}rank   0 = 1.25000000", FloatingPointError),
+    ],
+)
+def test_what_is_explained(text, kind):
+    checkpoint = SimpleNamespace(save_dir="save")
+    trainer = SimpleNamespace(get_num_updates=lambda: 6, cfg=SimpleNamespace(checkpoint=checkpoint))
+    with pytest.raises(kind):
+        trainings.train_step(mock.Mock(side_effect=FloatingPointError(text)), trainer)
+
+
+@pytest.mark.parametrize("kind", ["linear", "gated", "conv"])
+def test_products_are_bfloat16_and_gradients_float32(kind, monkeypatch):
+    model, dictionary = build_model(token_mixing=kind, std=0.1)
+    sentences = random_sentences(dictionary, (5, 9, 3))
+    source = pad_batch(sentences, dictionary, left=True)
+    previous = pad_batch([shift(s) for s in sentences], dictionary)
+    seen, gradients = [], []
+    model.decoder.layers[0].feed_forward.fc1.register_forward_hook(
+        lambda module, inputs, output: seen.append(output.dtype)
+    )
+
+    def criterion(model, sample):
+        logits, _ = model(source, None, previous)
+        return logits.float().logsumexp(-1).square().mean(), 1, {}
+
+    def step(precision):
+        monkeypatch.setenv(AUTOCAST, precision)
+        model.zero_grad()
+        optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
+        loss, _, _ = FairseqTask.train_step(None, {}, model, criterion, optimizer, 0)
+        of_all = [parameter.grad for parameter in model.parameters()]
+        assert {loss.dtype, *(gradient.dtype for gradient in of_all)} == {torch.float32}
+        gradients.append(torch.cat([gradient.flatten() for gradient in of_all]))
+
+    step("")
+    step("bfloat16")
+    assert seen == [torch.float32, torch.bfloat16] and not torch.equal(*gradients)
+    assert torch.cosine_similarity(*gradients, dim=0) > 0.99
+    with pytest.raises(UserError, match=f"{AUTOCAST}=float16: only bfloat16"):
+        step("float16")
+
+
+def save(source, target):
+    return checkpoint_utils.torch_persistent_save(torch.load(source), str(target))
+
+
+def copy(source, target):
+    return PathManager.copy(str(source), str(target), overwrite=True)
+
+
+def kill_this_process():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def disk_full():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def half_of(then):
+    """Stands for ``torch.save`` or ``shutil.copyfile``: something happens in the middle of it."""
+
+    def write(source, target):
+        file = open(target, "wb") if isinstance(source, str) else target  # noqa: SIM115
+        file.write(b"PK half of it")
+        file.flush()
+        then()
+
+    return write
+
+
+@pytest.mark.parametrize("write, replaced", [(copy, (shutil, "copyfile")), (save, (torch, "save"))])
+def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replaced):
+    """The file that was there is there still; once there is room it is replaced."""
+    old, new = tmp_path / LAST, tmp_path / "checkpoint_1_3.pt"
+    torch.save({"model": 1.0}, old)
+    torch.save({"model": 2.0}, new)
+    with monkeypatch.context() as patch:
+        patch.setattr(*replaced, half_of(kill_this_process))
+        assert Forked(lambda: write(new, old), tmp_path / "log").wait() == -signal.SIGKILL
+        assert torch.load(old)["model"] == 1.0 and len(list(tmp_path.glob("*.tmp"))) == 1
+        patch.setattr(*replaced, half_of(disk_full))
+        with pytest.raises(UserError, match=f"{LAST} could not be written .No space left on devic"):
+            write(new, old)
+        assert torch.load(old)["model"] == 1.0 and not list(tmp_path.glob("*.tmp"))
+    write(new, old)
+    assert torch.load(old)["model"] == torch.load(new)["model"] == 2.0
+
+
+def test_no_room_for_a_checkpoint(tmp_path):
+    """Files may grow to half of it. PyTorch raises an error of its own over the system's."""
+    with files_up_to(1 << 20), pytest.raises(UserError, match="File too large.: make room"):
+        checkpoint_utils.torch_persistent_save({"w": torch.ones(1 << 19)}, f"{tmp_path}/a.pt")
+    assert not list(tmp_path.iterdir())
