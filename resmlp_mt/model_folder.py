@@ -40,6 +40,9 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str])
     beside the checkpoint do."""
     folder = Path(checkpoint).parent
     trained_on, given = (dictionary_digest(each, languages) for each in (folder, data))
+    others = sorted(path.name[5:-4] for path in folder.glob("dict.*.txt"))
+    if trained_on is None and len(others) == 2:  # a training for another pair begins with it
+        trained_on = dictionary_digest(folder, (others[0], others[1]))
     if trained_on is None:
         try:
             trained_on = read_json(folder / TRAINING)["data"]["dictionary"]

@@ -72,6 +72,8 @@ class Run:
         with Steps(self.out, options, 5, free=free, grows="max_update") as steps:
             steps.announce("prepare")
             self.preparation.run(indent="    ")
+            for line in self.preparation.summary():
+                say(f"    {line}")
             done = ": done before" if self._is_trained() else ""
             steps.announce(f"train {arch} for {updates:,} updates{done}")
             if not done:

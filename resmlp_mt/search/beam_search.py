@@ -52,7 +52,7 @@ class ResMLPGenerator(SequenceGenerator):
     constraints, a temperature, ensembles and the like are left to fairseq's. ``attention`` is
     empty: ``--print-alignment``, which reads it, has another generator.
 
-    A piece that spells a byte comes only where the source has the same piece. fairseq's own search
+    A piece that spells a byte which the source does not spell costs OTHER_BYTE; fairseq's own search
     has no such rule.
 
     Attributes:
@@ -129,7 +129,7 @@ class ResMLPGenerator(SequenceGenerator):
         self.of_bytes = self.of_bytes.to(device)
         of_source, of_target = self.of_bytes
         lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)
-        penalties = lacks * -OTHER_BYTE  # B x 256
+        penalties = lacks * -OTHER_BYTE  # B x N
         rows = sentences * beam if device.type == "cpu" else 0
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):

@@ -93,15 +93,16 @@ def copy(corpus, folder):
     return type(corpus)(data=shutil.copytree(corpus.data, folder / "data"))
 
 
-@pytest.mark.parametrize("beside", ["train.json", "dict.yy.txt"])
+@pytest.mark.parametrize("beside", ["train.json", "dict.yy.txt", "dict.zz.txt"])
 def test_a_start_from_a_model_of_other_dictionaries_is_refused(whole, corpus, tmp_path, beside):
     """The same tokens in another order: every number would mean another token."""
     other = copy(corpus, tmp_path)
     start = whole.out / "checkpoint_last.pt"
-    if beside == "dict.yy.txt":
+    if beside != "train.json":
         start = shutil.copy(start, tmp_path / "model.pt")
-        for path in corpus.data.glob("dict.*"):
-            shutil.copy(path, tmp_path)
+        for path in (corpus.data / "dict.xx.txt", corpus.data / "dict.yy.txt"):
+            # of a model for another pair, too
+            shutil.copy(path, tmp_path / path.name.replace(".yy.", beside[4:8]))
     begin = ("--finetune-from-model", start)
     training(other, tmp_path / "same", *begin).check_data()
     write_other_dictionaries(corpus.data, other.data)
