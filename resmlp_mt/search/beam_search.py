@@ -52,7 +52,7 @@ class ResMLPGenerator(SequenceGenerator):
     constraints, a temperature, ensembles and the like are left to fairseq's. ``attention`` is
     empty: ``--print-alignment``, which reads it, has another generator.
 
-    A piece that spells a byte which the source does not spell costs OTHER_BYTE; fairseq's own search
+    A piece that spells a byte costs OTHER_BYTE if the source lacks that byte; fairseq's own search
     has no such rule.
 
     Attributes:
