@@ -133,11 +133,13 @@ def compared(results: dict[str, dict]) -> Iterator[tuple[Group, str]]:
 
 
 def shown_ratio(found: list[tuple[float, bool]], times: float = 1.0) -> str:
-    """The mean over the seeds, and from where to where they go; or what all are above."""
+    """The mean over the seeds, and from where to where they go; or what all are above, if that says
+    anything."""
     values = [value * times for value, _ in found]
-    if not values:
+    reached = all(reached for _, reached in found)
+    if not values or (not reached and min(value for value, _ in found) <= 1):
         return "-"
-    if not all(reached for _, reached in found):
+    if not reached:
         return f"> {number(min(values))}"
     several = f" ({number(min(values))} .. {number(max(values))})" if len(values) > 1 else ""
     return number(mean(values)) + several

@@ -138,18 +138,22 @@ def longest(results: Results) -> Iterable[tuple[tuple, dict[str, Runs]]]:
 
 
 def quality(results: Results) -> str:
-    """On each test set. A star: p < 0.05 by paired bootstrap, for every seed."""
+    """On each test set, and in the mean of those in domain. A star: p < 0.05 by paired bootstrap,
+    for every seed."""
     rows = []
     for (pair, *_), of in longest(results):
         both = of[THEIRS], of[OURS]
-        tests = both[1][0]["scores"]
-        for test in (*inside(both[1][0]), *filter(tests.__contains__, NEWS)):
-            bleu, repeats = (partial(score, test=test, metric=m) for m in ("bleu", "repeats"))
+        tests = [*inside(both[1][0]), *filter(both[1][0]["scores"].__contains__, NEWS)]
+        columns = {test: partial(score, test=test) for test in tests} | {"mean in domain": in_domain}
+        for test, bleu in columns.items():
             theirs, ours = (mean(map(bleu, some)) for some in both)
             against = [n["against"].get(THEIRS, {}).get(test, {"p": 1}) for n in both[1]]
             star = "*" * all(found["p"] < 0.05 for found in against)
             cells = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours - theirs:+.1f}{star}"]
-            cells += [f"{100 * mean(map(repeats, some)):.1f}%" for some in both]
+            repeats = partial(score, test=test, metric="repeats")
+            cells += [
+                f"{100 * mean(map(repeats, some)):.1f}%" if test in tests else "-" for some in both
+            ]
             rows.append([f"{PAIRS[pair]}, {test}", *cells])
     head = ["BLEU", "Transformer (T)", f"{NAME} (R)", "gain", "repeats, T", "repeats, R"]
     return markdown(head, rows)
@@ -189,7 +193,7 @@ def time_table(results: Results, systems: Iterable[str] = (), updates: tuple = c
     for group, system in compared(results):
         if system in (systems or group.trainings):
             found = [group.ratios(system, at) for at in updates]
-            last = next((of for of in reversed(found) if of), [])
+            last = next((of for of in reversed(found) if shown_ratio(of) != "-"), [])
             faster = curves.cost(results, group, system)
             cpu = shown_ratio(last, faster) if faster else "-"
             name = ", ".join(filter(None, [setting(group), "" if systems else name_of(system)]))
