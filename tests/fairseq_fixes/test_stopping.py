@@ -5,7 +5,6 @@ import io
 import os
 import shutil
 import signal
-from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -17,7 +16,6 @@ from fairseq_programs import (
     load,
     own_handlers,
     process,
-    refusal,
     train,
     training,
     unlike,
@@ -125,17 +123,6 @@ def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monke
     assert unlike(alone, tmp_path / LAST) == []
 
 
-def test_when_a_checkpoint_is_due(monkeypatch):
-    stop, now = stopping._Stop(), [0.0]
-    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    with own_handlers(io.StringIO()):
-        stop.begin(object())
-    for now[0], due in ((300, 0), (301, 1), (302, 1)):
-        assert stop.requests() == (0, due)
-    stop.saved("here")
-    assert stop.requests() == (0, 0)
-
-
 # no update moves a weight: the first validation stays the best on any CPU. There are eight updates
 # an epoch, and none after the twelfth epoch if nothing ends the training
 PATIENT = ("--batch-size", 8, "--lr", 0, "--patience", 3, "--max-update", 96)
@@ -172,13 +159,11 @@ def test_ended_is_not_trained_on(corpus, ended, tmp_path):
     assert updates(tmp_path) == 48
 
 
-@pytest.mark.parametrize(
-    "name", ["reset-meters", "reset-optimizer", "finetune-from-model", "restore-file", "none"]
-)
+@pytest.mark.parametrize("name", ["reset-meters", "reset-optimizer", "restore-file", "none"])
 def test_counts_from_0(corpus, ended, tmp_path, name):
     """Where fairseq forgets the best validation, in another folder, from a file without a count."""
     more = [f"--{name}"] if name != "none" else []
-    if name in ("finetune-from-model", "restore-file"):
+    if name == "restore-file":
         more += [ended / LAST]
     else:
         save_count(ended, tmp_path, {"best": 0.0, "num_runs": 3} if more else None)
@@ -192,9 +177,3 @@ def save_count(ended, folder, count):
     if count is None:
         del state["extra_state"]["patience"]
     torch.save(state, folder / LAST)
-
-
-def test_an_invalid_count(corpus, ended, tmp_path):
-    save_count(ended, tmp_path, {"best": "x", "num_runs": 1})
-    said = refusal("train", *training(corpus.data, tmp_path, *PATIENT))
-    assert said.startswith(f"{tmp_path / LAST} cannot be resumed from")

@@ -1,7 +1,10 @@
-"""fairseq's options and its hydra program: a ResMLP trains, loads and scores like its models."""
+"""Programs of fairseq: a ResMLP is found, trains, loads and scores like its models."""
 
 import re
+import shutil
+from pathlib import Path
 
+import fairseq
 import pytest
 from fairseq_programs import (
     LAST,
@@ -9,8 +12,8 @@ from fairseq_programs import (
     differing,
     generate,
     hypotheses,
-    lines,
     load,
+    process,
     train,
     values,
 )
@@ -41,23 +44,23 @@ def test_eval_bleu(corpus, tmp_path):
 
 
 def test_trained_by_hydra(corpus, tmp_path):
-    words = [f"common.user_dir={PACKAGE}", "common.cpu=true", "common.log_interval=1"]
-    words += ["common.log_format=json", "task=translation", f"task.data={corpus.data}"]
-    words += ["+model._name=resmlp_mt_6", "+model.encoder_layers=2", "+model.decoder_layers=2"]
-    words += ["+model.encoder_embed_dim=16", "+model.encoder_ffn_embed_dim=32"]
-    words += ["+model.decoder_attention_heads=2", "+model.max_source_positions=32"]
-    words += ["+model.max_target_positions=32", "+model.token_mixing_heads=2"]
     # fairseq has Adagrad for hydra only by its bare name
-    words += ["+optimizer._name=adagrad", "+optimizer.lr=[0.05]", "+optimizer.weight_decay=0"]
-    words += ["optimization.lr=[0.05]", "optimization.max_epoch=2", "dataset.batch_size=8"]
-    words += ["lr_scheduler.warmup_updates=5", "dataset.num_workers=0", "criterion=cross_entropy"]
-    words += [f"checkpoint.save_dir={tmp_path / 'save'}", f"hydra.run.dir={tmp_path}"]
+    words = f"""
+    common.user_dir={PACKAGE} common.cpu=true common.log_interval=1 common.log_format=json
+    task=translation task.data={corpus.data} criterion=cross_entropy +model._name=resmlp_mt_6
+    +model.encoder_layers=2 +model.decoder_layers=2 +model.encoder_embed_dim=16
+    +model.encoder_ffn_embed_dim=32 +model.decoder_attention_heads=2 +model.token_mixing_heads=2
+    +model.max_source_positions=32 +model.max_target_positions=32
+    +model.no_token_positional_embeddings=true +optimizer._name=adagrad +optimizer.lr=[0.05]
+    +optimizer.weight_decay=0 optimization.lr=[0.05] optimization.max_epoch=2
+    lr_scheduler.warmup_updates=5 dataset.batch_size=8 dataset.num_workers=0
+    checkpoint.save_dir={tmp_path / "save"} hydra.run.dir={tmp_path}
+    """.split()
     status = forked("fairseq_cli.hydra_train", words, tmp_path / "log").wait()
     said = (tmp_path / "log").read_text()
     assert status == 0, said[-2000:]
     losses = [float(x) for x in re.findall(r'"train_loss": "([\d.]+)"', said)]
     assert len(losses) == 2 and losses[1] < losses[0]
-
     path = tmp_path / "save" / "checkpoint_last.pt"
     state = load(path)
     assert isinstance(state["cfg"]["model"], dict)
@@ -66,30 +69,55 @@ def test_trained_by_hydra(corpus, tmp_path):
     assert len(hypotheses(generate(corpus.data, path))) == corpus.sizes["test"]
 
 
-@pytest.mark.parametrize("kind", ["hard", "soft"])
-def test_alignment(trained, corpus, kind):
-    """The same for either padding side and any batch; a soft one sums to 1 for each word."""
+IMPORTED_FIRST = """
+import builtins, sys
+builtins.help = None  # fairseq uses it, and -S leaves it out
+hooks, modules = list(sys.meta_path), set(sys.modules)
+import resmlp_mt
+assert sys.meta_path == hooks
+import resmlp_mt_runtime
+assert resmlp_mt_runtime.__file__.startswith(sys.argv[1].split(":")[0][: -len("resmlp_mt")])
+assert not {name for name in set(sys.modules) - modules if name.startswith("sklearn")}
+heavy = {"torch", "fairseq", "numpy", "sentencepiece", "matplotlib", "resmlp_mt.text"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
 
-    def aligned(*options):
-        out = generate(trained.data, trained.path, "--print-alignment", kind, *options)
-        return out, {
-            number: [[float(x) for x in row.replace("-", ",").split(",")] for row in words.split()]
-            for number, ((words,),) in lines(out, "A").items()
-        }
+from argparse import Namespace
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.utils import import_user_module
+for path in sys.argv[1].split(":"):
+    import_user_module(Namespace(user_dir=path))
+    ours = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
+    assert MODEL_REGISTRY["resmlp_mt"] is resmlp_mt.ResMLPModel
+    assert "resmlp_mt_6" in ours and set(ours.values()) == {resmlp_mt.ResMLPModel}
 
-    out, first = aligned("--batch-size", 64)
-    words, sources = lines(out, "H"), lines(out, "S")
-    assert len(first) == corpus.sizes["test"]
-    for number, rows in first.items():
-        length, width = len(words[number][0][1].split()), len(sources[number][0][0].split())
-        if kind == "hard":
-            assert [target for _, target in rows] == list(range(length))
-            assert all(0 <= source < width for source, _ in rows)
-        else:  # the end of sentence, too
-            assert {len(row) for row in rows} == {width + 1} and len(rows) == length + 1
-            assert [sum(row) for row in rows] == pytest.approx([1] * (length + 1), abs=0.01)
-    # the option turns padding to the left off in fairseq
-    alone, right = ("--batch-size", 1), ("--batch-size", 64, "--left-pad-source")
-    for options in [alone] if kind == "hard" else [alone, right]:
-        for number, rows in aligned(*options)[1].items():
-            assert sum(rows, []) == pytest.approx(sum(first[number], []), abs=1e-3)
+rooms = ("prepare", "score", "plot", "translate", "train", "text.subwords")
+heavy = ("sentencepiece", "matplotlib", *(f"resmlp_mt.{room}" for room in rooms))
+loaded = [name for name in sys.modules if name.startswith(heavy)]
+assert not loaded, loaded
+
+from fairseq_cli.generate import cli_main
+sys.argv = ["fairseq-generate", *sys.argv[2:]]
+cli_main()
+"""
+
+
+def test_imported_before_fairseq(trained, tmp_path):
+    """Importing loads nothing heavy; every name of the folder registers the model once."""
+    user_dir, site = tmp_path / "resmlp_mt", Path(fairseq.__file__).parent.parent
+    clone, runtime = PACKAGE.parent, Path("runtime/resmlp_mt_runtime")  # is never installed
+    for name in (PACKAGE.name, runtime):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(clone / name, tmp_path / name, ignore=ignored)
+    (tmp_path / "site").mkdir()
+    result = process(
+        "-S",  # without what site-packages link to
+        *("-c", IMPORTED_FIRST, f"{user_dir}:{user_dir}/:{tmp_path}/site/../resmlp_mt"),
+        *(trained.data, "--path", trained.path, "--beam", 4, "--cpu", "--user-dir", user_dir),
+        cwd=tmp_path,
+        path=f"{tmp_path}:{site}",
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    found, expected = map(hypotheses, (result.stdout, generate(trained.data, trained.path)))
+    assert found.keys() == expected.keys()
+    for number, ((score, words),) in expected.items():
+        assert found[number] == [(pytest.approx(score, abs=1e-3), words)]
