@@ -1,6 +1,7 @@
-"""Exit status and last line of a command, closed streams, progress in a terminal and in a log."""
+"""``--help``, exit status and last line of a command, closed streams, progress."""
 
 import io
+import json
 import os
 import re
 import signal
@@ -9,8 +10,10 @@ import sys
 import pytest
 import torch
 from command import refused, shell
+from fairseq_programs import ROOT, process
 
-from resmlp_mt.cli.main import run_main
+from resmlp_mt import __version__
+from resmlp_mt.cli.main import SUBCOMMANDS, main, run_main
 from resmlp_mt.pipeline.train.recipe import FOLDER
 from resmlp_mt_runtime.files import whole_file
 from resmlp_mt_runtime.terminal import Progress
@@ -76,47 +79,81 @@ def test_closed_streams(tmp_path):
         assert done.stderr == (f"resmlp-mt score: error: {err}\n" if err else "")
 
 
-def test_a_stopped_command_says_whether_it_resumes(capsys):
-    def main():
-        raise KeyboardInterrupt
-
-    for name, more in (("train", ": the same command resumes it\n"), ("score", "\n")):
-        assert run_main(main, name) == 130
-        assert capsys.readouterr().err == f"\nresmlp-mt {name}: stopped{more}"
-
-
-@pytest.fixture
-def watched(monkeypatch):
-    """``watch(terminal, seconds per step)``: the output of a progress bar."""
-
-    def watch(terminal, seconds):
-        now, stream = [0.0], io.StringIO()
-        stream.isatty = lambda: terminal
-        monkeypatch.setattr("time.monotonic", lambda: now[0])
-        monkeypatch.setattr(sys, "stderr", stream)
-        with Progress("translate", 10 * len(seconds), "lines") as shown:
-            for each in seconds:
-                now[0] += each
-                shown.update(10)
-            shown.say("a line of its own")
-        return stream.getvalue()
-
-    return watch
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress(terminal, monkeypatch):
+    """A terminal shows a bar and removes it; a log gets plain lines, and none of what is quick."""
+    now, stream = [0.0], io.StringIO()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress("translate", 40, "lines") as shown:
+        for seconds in (0.1, 0.1, 50, 50):
+            now[0] += seconds
+            shown.update(10)
+        shown.say("a line of its own")
+    output = stream.getvalue()
+    if terminal:
+        assert output.count("\n") == 1 and "\ra line of its own\n" in output
+        assert output.endswith(" \r")
+        assert re.findall(r"\r(translate [^\r]+?) *(?=\r|$)", output)[:3] == [
+            "translate #####----- 20 of 40 lines, 0:00:00 left",
+            "translate #######--- 30 of 40 lines, 0:00:17 left",
+            "translate ########## 40 of 40 lines, 0:00:00 left",
+        ]
+    else:
+        lines = "translate: 30 of 40 lines, 0:00:17 left\ntranslate: 40 of 40 lines, 0:00:00 left\n"
+        assert output == f"{lines}a line of its own\n"
 
 
-def test_a_terminal_shows_a_bar_and_removes_it(watched):
-    output = watched(True, [0.1, 0.1, 50, 50])
-    assert output.count("\n") == 1 and "\ra line of its own\n" in output
-    assert output.endswith(" \r")
-    assert re.findall(r"\r(translate [^\r]+?) *(?=\r|$)", output)[:3] == [
-        "translate #####----- 20 of 40 lines, 0:00:00 left",
-        "translate #######--- 30 of 40 lines, 0:00:17 left",
-        "translate ########## 40 of 40 lines, 0:00:00 left",
-    ]
+OURS = ROOT / "resmlp_mt"
+HEAVY = {"torch", "fairseq", "sacrebleu", "matplotlib"}
+PROGRAM = """
+import contextlib, io, json, sys
+from resmlp_mt.cli.main import main
+
+helps = []
+for words in json.loads(sys.argv[1]):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+    helps.append(out.getvalue())
+modules = list(sys.modules)
+status = [main(words.split()) for words in json.loads(sys.argv[2])]
+print(json.dumps([helps, modules, status, list(sys.modules)]))
+"""
+# scores, empty and missing files
+COMMANDS = ["translate --input empty --output out", "translate --input gone"]
+COMMANDS += ["translate --input text --output no/out", "translate --input text --path gone.pt"]
+COMMANDS += ["translate --input text --output text", "score -i text --references text"]
 
 
-def test_a_log_gets_plain_lines(watched):
-    assert watched(False, [1] * 20) == "a line of its own\n"
-    lines = watched(False, [1] * 4000).splitlines()
-    assert len(lines) == 4000 // 30 + 1 and lines[-1] == "a line of its own"
-    assert lines[0] == "translate: 300 of 40,000 lines, 1:06:10 left"
+def test_what_needs_no_model_loads_neither_pytorch_nor_fairseq(tmp_path):
+    """The help of each subcommand, and commands that are refused or quick."""
+    (tmp_path / "text").write_text("a line of words\n")
+    (tmp_path / "empty").touch()
+    names = [[], *([name] for name in SUBCOMMANDS)]
+    given = map(json.dumps, (names, COMMANDS))
+    done = process("-c", PROGRAM, *given, cwd=tmp_path)
+    (whole, *helps), modules, status, later = json.loads(done.stdout.splitlines()[-1])
+    assert "argparse" in modules and not HEAVY & set(modules)
+    assert whole.startswith("usage: resmlp-mt ")
+    for name, text in zip(SUBCOMMANDS, helps, strict=True):
+        assert name in whole and text.startswith("usage: resmlp-mt "), name
+        assert f"  resmlp-mt {name} " in text, name
+    assert status == [0, 1, 1, 1, 1, 0] and not {"torch", "fairseq"} & set(later), done.stderr
+    assert not (tmp_path / "out").read_text()
+
+
+def test_command_lines_without_a_subcommand(capsys):
+    assert main([]) == 2
+    assert capsys.readouterr().out.startswith("usage: resmlp-mt ")
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"resmlp-mt {__version__}\n"
+    with pytest.raises(SystemExit) as end:
+        main(["--user-dir"])
+    assert (end.value.code, capsys.readouterr().out) == (0, f"{OURS}\n")
+    with pytest.raises(SystemExit) as end:
+        main(["transalte"])
+    assert end.value.code == 2
+    said = "transalte: unknown subcommand: did you mean translate? choose from run, "
+    assert said in capsys.readouterr().err

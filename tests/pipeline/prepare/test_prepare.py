@@ -1,13 +1,18 @@
 """``resmlp-mt prepare`` as a user runs it: from text to binary data, resumed, refused."""
 
 import gzip
+import multiprocessing
+import os
 import re
+import select
 import shutil
+import signal
+import time
 import unicodedata
 
 import hostile_lines
 import pytest
-from command import files_up_to, ran, refused, resmlp
+from command import ran, refused, resmlp
 from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
@@ -15,9 +20,9 @@ from prepare_text import pairs_of, read_parallel, write_pairs, write_side
 from resmlp_mt.pipeline.prepare import corpora, encoding
 from resmlp_mt.pipeline.prepare import preparation as steps
 from resmlp_mt.pipeline.prepare.corpora import find_corpora
+from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
 from resmlp_mt.pipeline.score import score
-from resmlp_mt.plugin import register
 from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import NFC, Subwords, nfc
@@ -125,14 +130,6 @@ def test_a_text_that_is_changed_while_it_is_read_is_refused(tmp_path, own, name,
     assert there(tmp_path / "out") == ["manifest.json"]
 
 
-def test_rare_characters_are_spelled_in_bytes(tmp_path, own):
-    register()  # bytes to text
-    ran(*own, "--vocab-size", 320, "--character-coverage", 0.999, "--out", tmp_path / "out")
-    words = Dictionary.load(str(tmp_path / "out/data-bin/dict.xa.txt"))
-    assert {f"<0x{byte:02X}>" for byte in range(256)} <= set(words.symbols)
-    assert lines_of(tmp_path / "out/data-bin", "train", "xa")[-1] == "漢 ka"
-
-
 def test_invalid_utf8_is_refused_or_left_out_of_the_training_text(tmp_path, own):
     train, valid = tmp_path / "own" / "t.xb", tmp_path / "own" / "v.xb"
     lines = train.read_bytes().splitlines()
@@ -209,68 +206,14 @@ def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case)
     assert len(both) == 2 + 4 * 2 * 2 and all(made[name] == expected[name] for name in both)
 
 
-def test_a_full_disk_loses_no_finished_step(tmp_path, own, monkeypatch):
-    """The system's own limit on the size of files, in a step that has begun."""
-    made = ["manifest.json"]
-    for step, name, allowed in (
-        ("text", "clean", 5000),
-        ("subwords", "learn_subwords", 900),
-        ("data-bin", "encode", 3000),
-    ):
-        make = getattr(steps, name)
-
-        def limited(*arguments, make=make, allowed=allowed):
-            with files_up_to(allowed):
-                return make(*arguments)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(steps, name, limited)
-            refused("File too large", *own, "--out", tmp_path / "out")
-        assert there(tmp_path / "out") == sorted(made)
-        made.append(step)
-    for out in ("out", "whole"):
-        ran(*own, "--out", tmp_path / out)
-    assert data(tmp_path / "out") == data(tmp_path / "whole")
-
-
-def test_a_vocabulary_too_large_is_refused_and_the_default_shrinks(tmp_path, own):
-    size = own.index("--vocab-size")
-    large, none = [*own[: size + 1], 9000, *own[size + 2 :]], own[:size]
-    said = "--vocab-size 9000 is more than this corpus allows: at most "
-    refused(said, *large, "--out", tmp_path / "out")
-    ran(*own, "--out", tmp_path / "out")
+def test_the_default_vocabulary_shrinks_with_the_text(tmp_path, own):
+    none = own[: own.index("--vocab-size")]
     found = resmlp(*none, "--max-pieces", 1, "--out", tmp_path / "short")
     assert found.status == 1 and "error: no training pair is left (" in found.err
     found = ran(*none, "--out", tmp_path / "default")
     most = int(found.err.partition("note: only ")[2].partition(" subwords, all of this text")[0])
     model = Subwords(tmp_path / "default" / "data-bin" / "spm.model")
     assert model.processor.get_piece_size() == most > 110
-
-
-@pytest.mark.parametrize(
-    "words, said",
-    [
-        ("{own} --max-pieces 0", "--max-pieces: must be at least 1"),
-        ("{own} --max-ratio nan", "--max-ratio: must be a number"),
-        ("{own} --character-coverage 0.97", "--character-coverage 0.97: must be from 0.98 to 1"),
-        ("{own} --max-ratio 0.5", "--max-ratio 0.5: must be 0 or at least 1"),
-        ("{own} --out {tmp}/own/t.xa/out", "t.xa/out: choose a folder that can be written"),
-        ("{text} --source-lang xa.b", "xa.b: the name of a language has no dot"),
-        ("{own} --subword-model no", "--subword-model and --vocab-size: give one or the other"),
-        ("{text} --subword-model no", "no is not a SentencePiece model"),
-        ("{text} --validpref no", "no.xa (or .gz) does not exist: give the path"),
-        ("{text} --testpref {tmp}/own/one,", "one,: give a prefix such as text/test"),
-        ("{text} --validpref {tmp}/own/one,{tmp}/own/two", "two: give a prefix such as text/valid"),
-        ("{text} --source-lang xb", "--source-lang and --target-lang are both xb"),
-        ("--source-lang xa --target-lang xb", "required: --trainpref, --validpref"),
-    ],
-)
-def test_bad_options_leave_nothing_behind(tmp_path, own, words, said):
-    own = " ".join(map(str, own[1:]))
-    text = own.partition(" --vocab-size")[0]
-    words = words.format(own=own, text=text, tmp=tmp_path).split()
-    refused(said, "prepare", "--out", tmp_path / "out", *words)
-    assert not (tmp_path / "out").exists() or there(tmp_path / "out") == ["manifest.json"]
 
 
 def test_damaged_and_uneven_files_are_refused(tmp_path, own):
@@ -290,16 +233,10 @@ def test_damaged_and_uneven_files_are_refused(tmp_path, own):
     refused("holds folders of something else", *own, "--out", folder)
 
 
-def test_languages_choose_the_coverage_and_name_the_files(tmp_path):
+def test_languages_choose_the_coverage():
     found = [PrepareOptions(source, "en").coverage for source in ("de", "zh", "ja", "zh_CN", "zha")]
     assert found == [1, 0.9995, 0.9995, 0.9995, 1]
     assert PrepareOptions("zh", "en", character_coverage=0.99).coverage == 0.99
-    at = write_pairs(tmp_path / "in.put", "one.v1", ("zh-Hans", "xa"), pairs_of(3, 0))
-    found = find_corpora(("xa", "zh-Hans"), f"{at},{at}", at, f"{at},{at}")
-    assert list(found) == ["train", "train1", "valid", "test", "test1"]
-    sides = [tuple(side.decode() for side in pair) for pair in found["train1"].pairs()]
-    assert sides == [(f"{target}\n", f"{source}\n") for source, target in pairs_of(3, 0)]
-    assert list(find_corpora(("xa", "zh-Hans"), at, at)) == ["train", "valid"]
 
 
 SCRIPTS = {
@@ -340,23 +277,57 @@ def test_a_perfect_model_writes_the_references(tmp_path):
 def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
     """Those made before there was a rule keep SentencePiece's own, and are continued by it. So do
     those with normal punctuation."""
-    own.append("--normalise")
-    ran(*own, "--out", tmp_path / "new")
-    assert TextSettings.load(tmp_path / "new/data-bin").rule == NFC
+    ran(*own, "--normalise", "--out", tmp_path / "new")
     kept = own[: own.index("--vocab-size")]
-    given = ("--subword-model", tmp_path / "new/data-bin/spm.model")
-    for _ in range(2):
-        ran(*kept, *given, "--out", tmp_path / "again")
-        again = TextSettings.load(tmp_path / "again/data-bin")
-        assert again.rule == NFC and again.normalise
+    kept += ("--subword-model", tmp_path / "new/data-bin/spm.model")
     stored = tmp_path / "new/data-bin/text.json"
+
+    def made(name):
+        for _ in range(2):
+            ran(*kept, "--out", tmp_path / name)
+        return TextSettings.load(tmp_path / name / "data-bin")
+
+    again = made("again")
+    assert again.rule == NFC and again.normalise
     stored.write_text(stored.read_text().replace('"nfc"', "null").replace("true", "false"))
-    said = "--normalise: the text of"
-    refused(said, *kept, *given, "--normalise", "--out", tmp_path / "other")
-    ran(*kept, *given, "--out", tmp_path / "old")
-    ran(*kept, *given, "--out", tmp_path / "old")
-    old = TextSettings.load(tmp_path / "old/data-bin")
+    refused("--normalise: the text of", *kept, "--normalise", "--out", tmp_path / "other")
+    old = made("old")
     assert old.rule is None and not old.normalise
-    refused("holds results made with rule", *own, "--out", tmp_path / "new")
+    refused("holds results made with rule", *own, "--normalise", "--out", tmp_path / "new")
     stored.write_text(stored.read_text().replace("null", '"nfd"'))
-    refused("its rule 'nfd' is not known", *kept, *given, "--out", tmp_path / "other")
+    refused("its rule 'nfd' is not known", *kept, "--out", tmp_path / "other")
+
+
+def die(item):
+    if item == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def million_bytes(item):
+    return bytes(10**6)  # more than a pipe holds: the worker waits until they are read
+
+
+@pytest.mark.parametrize("work", [die, million_bytes], ids=["works", "waits"])
+def test_a_killed_worker_is_noticed(work):
+    with pytest.raises(UserError, match="a worker process was killed"):
+        for _ in in_processes(2, work, range(20)):
+            time.sleep(0.1)
+            if work is million_bytes:
+                multiprocessing.active_children()[0].kill()
+    assert not multiprocessing.active_children()
+
+
+def test_no_worker_outlives_a_parent_that_is_killed():
+    ended, held = os.pipe()  # the processes hold the other end
+
+    def parent():
+        for _ in in_processes(2, million_bytes, range(9)):
+            time.sleep(60)  # the workers wait to send what is next
+
+    process = multiprocessing.get_context("fork").Process(target=parent)
+    process.start()
+    os.close(held)
+    time.sleep(0.2)
+    process.kill()
+    process.join()
+    assert select.select([ended], [], [], 30)[0] and not os.read(ended, 1)
