@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt_runtime.arguments import LENPEN_RANGE, is_length_penalty
+from resmlp_mt_runtime.arguments import RANGES
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json
 
@@ -62,9 +62,7 @@ def read_lenpen(folder: Path) -> float:
         return LENPEN
     found = read_json(path)
     lenpen: Any = found.get("lenpen") if isinstance(found, dict) else None
-    if not is_length_penalty(lenpen):
-        low, high = LENPEN_RANGE
-        raise UserError(
-            f'{path}: "lenpen" is no number from {low} to {high}: delete the file, or copy it again'
-        )
+    if not RANGES["lenpen"].has(lenpen):
+        wrong = f'"lenpen" is not {RANGES["lenpen"]}'
+        raise UserError(f"{path}: {wrong}: delete the file, or copy it again")
     return lenpen

@@ -18,7 +18,7 @@ import shlex
 from resmlp_mt.cli.arguments import OUT_FOLDER
 from resmlp_mt.cli.prepare import add_text_arguments, preparation_of
 from resmlp_mt.cli.train import add_training_options, training_options
-from resmlp_mt_runtime.arguments import LENPEN, WHOLE
+from resmlp_mt_runtime.arguments import searching
 from resmlp_mt_runtime.errors import printable
 from resmlp_mt_runtime.files import as_written
 
@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser, "of the recipe, or what the text allows")
     add_training_options(parser.add_argument_group("how it is trained"))
     add = parser.add_argument_group("how it is translated").add_argument
-    add("--beam", **WHOLE, help="beam size (default: of the recipe)")
+    add("--beam", **searching("beam"), help="beam size (default: of the recipe)")
     help = "length penalties. The validation set chooses one (default: of the recipe)"
-    add("--lenpen", **LENPEN, nargs="+", help=help)
+    add("--lenpen", **searching("lenpen"), nargs="+", help=help)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -29,7 +29,9 @@ class Weights(dict[str, np.ndarray]):
 
     def __setitem__(self, name: str, array: np.ndarray) -> None:
         if not np.isfinite(array).all():
-            raise UserError(f"{name} has values beyond 16 bits: leave out --float16 and --int8")
+            exact = self._precision == "float32"
+            remedy = "export another checkpoint" if exact else "leave out --float16 and --int8"
+            raise UserError(f"{name} has values that are NaN, infinite or too large: {remedy}")
         super().__setitem__(name, array)
 
     def vector(self, name: str, value: Tensor) -> None:
@@ -75,11 +77,9 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
                 scaled = query.weight * attn.scaling, query.bias * attn.scaling
                 weights.linear(f"{name}.query", *scaled)
                 weights.linear(f"{name}.attended", attn.out_proj.weight, attn.out_proj.bias)
-            for part, linear in (
-                ("first", layer.feed_forward.fc1),
-                ("second", layer.feed_forward.fc2),
-            ):
-                weights.linear(f"{name}.{part}", linear.weight, linear.bias)
+            first, second = layer.feed_forward.fc1, layer.feed_forward.fc2
+            weights.linear(f"{name}.first", first.weight, first.bias)
+            weights.linear(f"{name}.second", second.weight, second.bias)
     # keys and values of all layers of the decoder, by one product
     readers = [layer.cross_attention.attn for layer in decoder.layers]
     linears = [linear for attn in readers for linear in (attn.k_proj, attn.v_proj)]

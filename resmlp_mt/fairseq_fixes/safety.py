@@ -74,6 +74,10 @@ def load_model_ensemble_and_task(
             with without_examples(), not_larger_than(state["model"] if state else {}):
                 arguments = ([filename], arg_overrides, task, strict, suffix, num_shards, state)
                 found, cfg, task = original(*arguments)
+            limits = task.max_positions()
+            if isinstance(limits, tuple) and min(limits) < 2:
+                positions = "--max-source-positions, --max-target-positions"
+                raise UserError(f"{positions} {limits}: a token and the end need 2")
         models, state = [*models, *found], None
     return models, cfg, task
 

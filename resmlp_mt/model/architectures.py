@@ -67,25 +67,18 @@ def transformer_small(args: Namespace) -> None:
     transformer_defaults(args)
 
 
-# names until 0.3, whose sizes the recipes changed: old checkpoints name them
-BEFORE = {
-    "toeplitz": "--token-mixing toeplitz --token-mixing-heads 8",
-    "gated": "--token-mixing gated --token-mixing-heads 8",
-    "conv": "--token-mixing conv --token-positional-embeddings",
-}
-
-
-def renamed(args: Namespace | DictConfig, name: str, size: str, options: str) -> None:
+def renamed(args: Namespace | DictConfig, name: str) -> None:
+    """A name until 0.3, which old checkpoints have; the recipes changed its sizes."""
+    kind, size = name.split("_")[2:]
     if not is_complete(args):
         raise UserError(
-            f"--arch {name} is no longer a name: take resmlp_mt_{size} with {options}, or "
-            "resmlp_mt_small, the recommended model of 3 + 3 layers"
+            f"--arch {name} is no longer a name: take resmlp_mt_{size} with --token-mixing {kind}, "
+            "or resmlp_mt_small, the recommended model of 3 + 3 layers"
         )
     set_defaults(args)
 
 
-for kind, options in BEFORE.items():
-    for size in ("6", "12"):
-        name = f"resmlp_mt_{kind}_{size}"
-        refuse = partial(renamed, name=name, size=size, options=options)
-        register_model_architecture("resmlp_mt", name)(refuse)
+for name in (
+    f"resmlp_mt_{kind}_{size}" for kind in ("toeplitz", "gated", "conv") for size in (6, 12)
+):
+    register_model_architecture("resmlp_mt", name)(partial(renamed, name=name))

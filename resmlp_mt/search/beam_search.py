@@ -7,11 +7,8 @@ hypothesis, and puts the hypotheses together at the end. Worth 1.1x for one sent
 """
 
 import textwrap
-from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
-from fairseq.data import Dictionary
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
@@ -24,13 +21,8 @@ from resmlp_mt.patching import replace
 from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
 from resmlp_mt_runtime.errors import UserError
-
-# What lowers the scores of next tokens, R x V, in place, by the step and the tokens before, R x T
-Hook = Callable[[int, Tensor, Tensor], None]
-
-# What a byte that the source does not have costs a hypothesis, in nats: enough that `<` is not
-# copied as `^`, too little to forbid what the target writes otherwise, such as German quotes.
-OTHER_BYTE = 2.0
+from resmlp_mt_runtime.folder import byte_tokens
+from resmlp_mt_runtime.search import OTHER_BYTE
 
 # on a GPU, check for finished sentences every 8 steps: each check waits for the GPU
 CHECK_EVERY = 8
@@ -54,18 +46,16 @@ class ResMLPGenerator(SequenceGenerator):
 
     A piece that spells a byte costs OTHER_BYTE if the source lacks that byte; fairseq's own search
     has no such rule.
-
-    Attributes:
-        hooks: called at each step, before the best next tokens are taken.
     """
 
-    hooks: Sequence[Hook] = ()
     of_bytes: Tensor
 
     def __init__(self, models, tgt_dict, *args, **kwargs):
         super().__init__(models, tgt_dict, *args, **kwargs)
-        source = self.model.models[0].encoder.dictionary
-        self.register_buffer("of_bytes", byte_tokens(source, tgt_dict))
+        # 2 x N: the tokens of the source, -1 for none, and of the target for each byte that it has
+        sides = self.model.models[0].encoder.dictionary, tgt_dict
+        pairs = [pair for pair in zip(*(byte_tokens(x.symbols) for x in sides)) if pair[1] >= 0]
+        self.register_buffer("of_bytes", torch.tensor(pairs, dtype=torch.long).view(-1, 2).T)
 
     def _generate(
         self,
@@ -121,15 +111,13 @@ class ResMLPGenerator(SequenceGenerator):
         state: dict = {}
         memory = DecodingMemory.of(state)
         memory.need_attention = False
-        hooks = list(self.hooks)
-        if self.repeat_ngram_blocker is not None:
-            hooks.append(partial(rule_out_repeated, self.repeat_ngram_blocker.no_repeat_ngram_size))
+        once = getattr(self.repeat_ngram_blocker, "no_repeat_ngram_size", 0)
         shape = sentences, beam, max_len + 1, self.vocab_size
-        hypotheses = Hypotheses(*shape, first_token, self.eos, device, bool(hooks))
+        hypotheses = Hypotheses(*shape, first_token, self.eos, device, bool(once))
         self.of_bytes = self.of_bytes.to(device)
         of_source, of_target = self.of_bytes
         lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)
-        penalties = lacks * -OTHER_BYTE  # B x N
+        penalties = lacks * -float(OTHER_BYTE)  # B x N
         rows = sentences * beam if device.type == "cpu" else 0
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):
@@ -144,8 +132,8 @@ class ResMLPGenerator(SequenceGenerator):
             self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
             if len(of_target):
                 logits.index_add_(1, of_target, hypotheses.by_row(penalties))
-            for hook in hooks:
-                hook(step, hypotheses.past, logits)
+            if once:
+                rule_out_repeated(once, step, hypotheses.past, logits)
             if forced is not None:
                 is_forced = forced.ne(self.pad)
                 logits.masked_fill_(is_forced, -torch.inf)
@@ -198,17 +186,8 @@ class ResMLPGenerator(SequenceGenerator):
         return out
 
 
-def byte_tokens(source: Dictionary, target: Dictionary) -> Tensor:
-    """The tokens of the source, -1 for none, and of the target for each byte that pieces of the
-    target spell: 2 x N."""
-    pieces = [f"<0x{byte:02X}>" for byte in range(256)]
-    ours, theirs = ([side.indices.get(piece, -1) for piece in pieces] for side in (source, target))
-    pairs = [pair for pair in zip(ours, theirs) if pair[1] >= 0]
-    return torch.tensor(pairs, dtype=torch.long).view(-1, 2).T
-
-
 def rule_out_repeated(size: int, step: int, tokens: Tensor, logits: Tensor) -> None:
-    """A :data:`Hook`: no *size* tokens come twice in the same order."""
+    """Lower the scores, R x V, of what would repeat *size* of the tokens, R x T, in place."""
     if step < size:
         return
     windows = tokens.unfold(1, size, 1)  # R x (T - size + 1) x size

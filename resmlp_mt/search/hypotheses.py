@@ -43,6 +43,7 @@ class Hypotheses:
         self._active = torch.arange(sentences, device=device)
         self._set_first_candidates(1)
         self._steps = 0
+        # of each step: the best of each sentence, and which of them end a hypothesis
         shape = steps, sentences, 2 * beam
         self._candidates = torch.zeros(shape, dtype=torch.long, device=device)
         self._scores = torch.zeros(shape, device=device)
@@ -97,7 +98,7 @@ class Hypotheses:
     def fetch(self) -> "Fetched":
         """The whole search, brought to the host."""
         stored = self._candidates, self._scores, self._normalizers, self._ends
-        return Fetched(self.vocabulary, self.eos, *(x[: self._steps].cpu() for x in stored))
+        return Fetched([x[: self._steps].cpu() for x in stored], self.vocabulary, self.eos)
 
 
 def _best_survivors(ends: Tensor, beam: int) -> Tensor:
@@ -107,18 +108,10 @@ def _best_survivors(ends: Tensor, beam: int) -> Tensor:
 
 
 class Fetched:
-    """A search on the host: for each of T steps the candidates, their scores and which of them
-    *ends* a hypothesis, T x B x 2 K, and the normalizers of the rows, T x B x K."""
+    """A search on the host: what is *stored* for each of T steps."""
 
-    def __init__(
-        self,
-        vocabulary: int,
-        eos: int,
-        candidates: Tensor,
-        scores: Tensor,
-        normalizers: Tensor,
-        ends: Tensor,
-    ):
+    def __init__(self, stored: list[Tensor], vocabulary: int, eos: int):
+        candidates, scores, normalizers, ends = stored
         _, sentences, beam = normalizers.shape
         self.eos, self.normalizers = eos, normalizers
         # parents by their numbers among the rows of all sentences

@@ -1,13 +1,39 @@
-"""Types of arguments that several commands have. A bad value is a UserError."""
+"""Options that several commands have, and the ranges of those of a search."""
 
 import argparse
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from resmlp_mt_runtime.errors import UserError
 
-LENPEN_RANGE = (-10, 10)  # exponents with which no length overflows
+
+class Range(NamedTuple):
+    """The least value, a float if the option may be one, and the highest."""
+
+    least: float
+    most: float
+
+    def has(self, value: Any) -> bool:
+        """NaN is in no range, and True is no number."""
+        kinds = (int, float) if isinstance(self.least, float) else (int,)
+        return type(value) in kinds and self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        kind = "number" if isinstance(self.least, float) else "whole number"
+        return f"a {kind} from {self.least:g} to {self.most:g}"
+
+
+ANY = 1 << 30
+RANGES = {  # by their names in fairseq
+    "beam": Range(1, 1000),
+    "nbest": Range(1, 1000),
+    "lenpen": Range(-10.0, 10.0),  # exponents with which no length overflows
+    "max_len_a": Range(0.0, 1000.0),
+    "max_len_b": Range(1, ANY),
+    "no_repeat_ngram_size": Range(0, ANY),
+    "max_tokens": Range(1, ANY),
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,6 +41,20 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str):
         raise UserError(f"{message}: see {self.prog} --help")
+
+
+def searching(name: str) -> dict[str, Any]:
+    """Arguments of ``add_argument`` for an option of a search."""
+    allowed = RANGES[name]
+
+    def number(text: str) -> float:
+        value = float(text) if isinstance(allowed.least, float) else int(text)
+        if not allowed.has(value):
+            raise argparse.ArgumentTypeError(f"give {allowed}, not {text}")
+        return value
+
+    letters = {"lenpen": "X", "max_len_a": "A", "max_len_b": "B"}
+    return {"type": number, "metavar": letters.get(name, "N")}
 
 
 def count(text: str) -> int:
@@ -32,21 +72,5 @@ def number(text: str) -> float:
     return value
 
 
-def is_length_penalty(value) -> bool:
-    """Whether it is a number in the range: NaN is not, and true is no number."""
-    low, high = LENPEN_RANGE
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and low <= value <= high
-
-
-def length_penalty(text: str) -> float:
-    value = number(text)
-    if not is_length_penalty(value):
-        low, high = LENPEN_RANGE
-        raise argparse.ArgumentTypeError(f"must be from {low} to {high}, not {text}")
-    return value
-
-
 FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
 WHOLE: dict[str, Any] = {"type": count, "metavar": "N"}
-LENPEN: dict[str, Any] = {"type": length_penalty, "metavar": "X"}

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from resmlp_mt_runtime.arguments import FILE, LENPEN, WHOLE, Parser, count, number
+from resmlp_mt_runtime.arguments import FILE, WHOLE, Parser, searching
 from resmlp_mt_runtime.errors import say
 from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.terminal import RESUMED, run_main
@@ -31,19 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help = "file to write (default: standard output)"
     add("--output", "-o", **FILE, default=Path("-"), help=help)
     add("--resume", action="store_true", help="continue after the last whole line of the output")
-    add("--beam", **WHOLE, help="beam size (default: 4, or that of the export)")
+    add("--beam", **searching("beam"), help="beam size (default: 4, or that of the export)")
     help = "length penalty: a higher one gives longer translations (default: what resmlp-mt run "
-    add("--lenpen", **LENPEN, help=help + "chose on its validation set, or 0.6)")
+    add("--lenpen", **searching("lenpen"), help=help + "chose on its validation set, or 0.6)")
     help = "write N translations of each line, on N lines, the best first (default: 1)"
-    add("--nbest", **WHOLE, default=1, help=help)
+    add("--nbest", **searching("nbest"), default=1, help=help)
     help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
     add("--scores", action="store_true", help=help)
     help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
-    add("--max-len-a", type=number, metavar="A", help=help)
-    add("--max-len-b", type=count, metavar="B", help="see A")
+    add("--max-len-a", **searching("max_len_a"), help=help)
+    add("--max-len-b", **searching("max_len_b"), help="see A")
     help = "no N tokens come twice in the same order in a translation"
-    add("--no-repeat-ngram-size", **WHOLE, help=help)
-    add("--max-tokens", **WHOLE, default=4096, help="source tokens per batch (default: 4096)")
+    add("--no-repeat-ngram-size", **searching("no_repeat_ngram_size"), help=help)
+    help = "source tokens per batch (default: 4096)"
+    add("--max-tokens", **searching("max_tokens"), default=4096, help=help)
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")
     help = "what translates with an export (default: native, where it was built)"
     add("--engine", choices=("native", "numpy"), help=help)

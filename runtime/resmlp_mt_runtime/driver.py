@@ -12,7 +12,7 @@ from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import as_written, check_output, lock_file, record_source, source_of
 from resmlp_mt_runtime.lines import STDIN, arriving_lines, existing, name_of, read_lines
 from resmlp_mt_runtime.pieces import SPACE, one_line
-from resmlp_mt_runtime.sentences import Engine, Hypothesis, split, translate_parts
+from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
 from resmlp_mt_runtime.terminal import Progress
 
 # lines that are read and sorted by length together: few at first, so that some are written soon
@@ -20,7 +20,7 @@ CHUNK, LARGEST_CHUNK = 128, 2048
 
 
 def translate(
-    load: Callable[[], Engine],
+    load: Callable,
     source: Path,
     output: Path,
     nbest: int = 1,
@@ -31,10 +31,11 @@ def translate(
 ) -> int:
     """Write *nbest* lines for each line of a text; ``-`` is a standard stream.
 
-    A stream is translated whenever no further line has arrived; a file in chunks. *load* is called
-    once the files are known to be good. A blank line gives empty lines. With *resume* the output
-    continues after its last whole translation, if it is known to be made from the same text and
-    *made_from*. Returns how many lines the text has.
+    A stream is translated whenever no further line has arrived; a file in chunks. *load* gives a
+    Model, or what has its limit, pieces, knows and translations, once the files are known to be
+    good. A blank line gives empty lines. With *resume* the output continues after its last whole
+    translation, if it is known to be made from the same text and *made_from*. Returns how many
+    lines the text has.
     """
     out, lost = Output(output, source, nbest, scores, made_from or {}), _Lost(name_of(source))
     characters = tokens = left = 0
@@ -89,7 +90,7 @@ class _Lost:
         self.cut: list[int] = []  # of those with a translation that was cut
         self.unknown: dict[int, str] = {}  # characters that the subwords do not know, by line
 
-    def split(self, line: str, number: int, engine: Engine) -> list[list[str]]:
+    def split(self, line: str, number: int, engine) -> list[list[str]]:
         """The parts of a line, as pieces."""
         self.limit = engine.limit
         parts, is_long = split(line, engine.pieces, engine.limit)
@@ -103,17 +104,10 @@ class _Lost:
 
     def warn(self) -> None:
         """Print which lines they are."""
-        for lines, what in (
-            (
-                self.long,
-                f"a sentence of more than the {self.limit} tokens that the model reads: translated "
-                "in parts",
-            ),
-            (
-                self.cut,
-                "the translation was cut at the most tokens that it may have: see --max-len-b",
-            ),
-        ):
+        limit = f"the {self.limit} tokens that the model reads"
+        in_parts = f"a sentence of more than {limit}: translated in parts"
+        cut = "the translation was cut at the most tokens that it may have: see --max-len-b"
+        for lines, what in ((self.long, in_parts), (self.cut, cut)):
             if lines:
                 more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
                 say(f"warning: {self.name}, line {lines[0]}{more}: {what}")
@@ -207,11 +201,8 @@ class Output:
     def write(self, lines: Sequence[str], translations: Iterable[Sequence[Hypothesis]]) -> None:
         """Add the n best translations of some *lines*; empty lines for those that a search does
         not have."""
-        data = "".join(
-            f"{self._line(nbest[n] if n < len(nbest) else None)}\n"
-            for nbest in translations
-            for n in range(self.nbest)
-        ).encode()
+        padded = ([*nbest, *[None] * self.nbest][: self.nbest] for nbest in translations)
+        data = "".join(f"{self._line(one)}\n" for nbest in padded for one in nbest).encode()
         if not self._to_file:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()

@@ -16,12 +16,8 @@ import numpy as np
 from resmlp_mt_runtime.errors import UserError
 
 FORMAT = 4
-CONFIG, WEIGHTS, SUBWORDS, DICTIONARIES = (
-    "config.json",
-    "weights.safetensors",
-    "spm.model",
-    ("source.txt", "target.txt"),
-)
+CONFIG, WEIGHTS, SUBWORDS = "config.json", "weights.safetensors", "spm.model"
+DICTIONARIES = ("source.txt", "target.txt")
 FILES = (WEIGHTS, SUBWORDS, *DICTIONARIES)  # of which config.json has the digests
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]  # the first tokens of every fairseq dictionary
 BOS, PAD, EOS, UNKNOWN = range(4)

@@ -6,6 +6,7 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from resmlp_mt_runtime.arguments import RANGES, Range
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import BOS, EOS, SUBWORDS, UNKNOWN, read_export
 from resmlp_mt_runtime.native import NativeEngine, load_library
@@ -15,16 +16,6 @@ from resmlp_mt_runtime.sentences import Hypothesis, by_length, split, translate_
 
 Pieces = Sequence[str]
 CHUNK = 512  # lines that are sorted by length together
-# of translations, by their names in fairseq: the least value, whole or not, and the highest
-OPTIONS: dict[str, tuple[float, float]] = {
-    "beam": (1, 1000),
-    "nbest": (1, 1000),
-    "lenpen": (-10.0, 10.0),
-    "max_len_a": (0.0, 1000.0),
-    "max_len_b": (1, 1 << 30),
-    "no_repeat_ngram_size": (0, 1 << 30),
-    "max_tokens": (1, 1 << 30),
-}
 
 
 class Score(NamedTuple):
@@ -132,15 +123,8 @@ class Model:
             begin = [starts[i] for i in batch]
             if (longest := max(map(len, begin))) > limit:
                 raise UserError(f"a prefix has {longest} tokens, a translation at most {limit}")
-            found = self._run(
-                self._engine.search,
-                [given[i] for i in batch],
-                beam,
-                options["lenpen"],
-                limit,
-                begin,
-                options["no_repeat_ngram_size"],
-            )
+            search = beam, options["lenpen"], limit, begin, options["no_repeat_ngram_size"]
+            found = self._run(self._engine.search, [given[i] for i in batch], *search)
             nbest = options["nbest"]
             yield {
                 i: [self._hypothesis(score, tokens, limit) for score, tokens in best[:nbest]]
@@ -201,17 +185,13 @@ class Model:
 
     def _check(self, options: dict[str, Any]) -> None:
         """Refuse values out of range, and names that nothing has."""
-        if unknown := options.keys() - OPTIONS.keys():
-            raise UserError(f"{min(unknown)} is no option: give {', '.join(OPTIONS)}")
-        most = min(1000, (len(self._target) - 1) // 2)
-        limits = {"beam": (1, most), "nbest": (1, options["beam"])}
-        for name, (least, highest) in {**OPTIONS, **limits}.items():
-            value = options[name]
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            fits = whole or (isinstance(least, float) and isinstance(value, float))
-            if not fits or not least <= value <= highest:
-                kind = "number" if isinstance(least, float) else "whole number"
-                raise UserError(f"{name} {value!r}: give a {kind} from {least:g} to {highest:g}")
+        if unknown := options.keys() - RANGES.keys():
+            raise UserError(f"{min(unknown)} is no option: give {', '.join(RANGES)}")
+        most = {"beam": min(1000, (len(self._target) - 1) // 2), "nbest": options["beam"]}
+        for name, allowed in RANGES.items():
+            allowed = Range(allowed.least, most.get(name, allowed.most))
+            if not allowed.has(options[name]):
+                raise UserError(f"{name} {options[name]!r}: give {allowed}")
 
 
 def count_cpus() -> int:

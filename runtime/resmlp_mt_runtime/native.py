@@ -85,13 +85,7 @@ class NativeEngine:
         weakref.finalize(self, library.resmlp_free, self._model)
 
     def search(
-        self,
-        sources: Sentences,
-        beam: int,
-        lenpen: float,
-        limit: int,
-        prefixes: Sentences,
-        no_repeat_ngram: int = 0,
+        self, sources: Sentences, beam, lenpen, limit, prefixes: Sentences, no_repeat_ngram=0
     ) -> Hypotheses:
         """See :func:`resmlp_mt_runtime.search.search`."""
         count = len(sources)
@@ -125,13 +119,12 @@ class NativeEngine:
 
 
 def _arrays(arrays: dict[str, np.ndarray]) -> ctypes.Array:
-    entries = [
-        Array(
-            name.encode(), x.ctypes.data, TYPES.index(x.dtype), x.size // x.shape[-1], x.shape[-1]
-        )
-        for name, x in arrays.items()
-    ]
-    return (Array * len(entries))(*entries)
+    def entry(name: str, x: np.ndarray) -> Array:
+        *_, columns = x.shape
+        type_ = TYPES.index(x.dtype)
+        return Array(name.encode(), x.ctypes.data, type_, x.size // columns, columns)
+
+    return (Array * len(arrays))(*(entry(*item) for item in arrays.items()))
 
 
 def _config(export: Export) -> Config:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from resmlp_mt_runtime.folder import EOS, Export, byte_tokens
-from resmlp_mt_runtime.search import Hypotheses, Sentences, score, search
+from resmlp_mt_runtime.search import Sentences, score, search
 
 EXACT = 512  # products of 8 bits, whose sum float32 holds exactly
 
@@ -23,23 +23,8 @@ class NumpyEngine:
         self._arrays = {n: x.astype(np.float32, copy=False) for n, x in export.arrays.items()}
         self._bytes = [byte_tokens(tokens) for tokens in export.tokens]
 
-    def search(
-        self,
-        sources: Sentences,
-        beam: int,
-        lenpen: float,
-        limit: int,
-        prefixes: Sentences,
-        no_repeat_ngram: int = 0,
-    ) -> Hypotheses:
-        """See :func:`resmlp_mt_runtime.search.search`."""
-        with np.errstate(all="ignore"):
-            return search(self, sources, beam, lenpen, limit, prefixes, no_repeat_ngram)
-
-    def score(self, sources: Sentences, targets: Sentences) -> list[list[float]]:
-        """See :func:`resmlp_mt_runtime.search.score`."""
-        with np.errstate(all="ignore"):
-            return score(self, sources, targets)
+    # methods, by the engine's encode and step
+    search, score = search, score
 
     def other_bytes(self, sources: Sentences) -> list[list[int]]:
         """The target's tokens for bytes that a source does not spell, for each source."""
@@ -96,15 +81,10 @@ class NumpyEngine:
         hidden = self._activate(self._linear(x, f"{name}.first"))
         return x + self._linear(hidden, f"{name}.second")
 
-    def _mixing(self, name: str, *parts: str) -> list[np.ndarray]:
-        return [self._arrays[f"{name}.mixing.{part}"] for part in parts]
-
     def _mix_sentences(self, x: np.ndarray, name: str, inside: np.ndarray) -> np.ndarray:
         """``A (scale x + shift) + offset`` of whole sentences, B x S x C."""
-        weights, scale, shift, offset = (
-            self._arrays[f"{name}.mixing.{part}"]
-            for part in ("weights", "scale", "shift", "offset")
-        )
+        parts = (f"{name}.mixing.{part}" for part in ("weights", "scale", "shift", "offset"))
+        weights, scale, shift, offset = map(self._arrays.__getitem__, parts)
         length = x.shape[1]
         if weights.ndim == 3:
             matrix = weights[:, :length, :length]
@@ -118,7 +98,8 @@ class NumpyEngine:
     def _mix_newest(self, x: np.ndarray, name: str, remember: Callable) -> np.ndarray:
         """``scale (A x) + offset`` of the newest tokens, B x J x C."""
         past = remember(x)  # B x J x T x C
-        weights, scale, offset = self._mixing(name, "weights", "scale", "offset")
+        parts = (f"{name}.mixing.{part}" for part in ("weights", "scale", "offset"))
+        weights, scale, offset = map(self._arrays.__getitem__, parts)
         length = past.shape[2]
         begin = length * (length - 1) // 2 if self._config["mixing"] == "linear" else 0
         weights = weights[:, begin : begin + length][:, ::-1]

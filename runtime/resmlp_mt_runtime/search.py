@@ -10,11 +10,14 @@ import numpy as np
 
 from resmlp_mt_runtime.folder import EOS, PAD
 
-OTHER_BYTE = np.float32(2)  # what a byte that the source does not have costs, in nats
+# What a byte that the source does not have costs a hypothesis, in nats: enough that `<` is not
+# copied as `^`, too little to forbid what the target writes otherwise, such as German quotes.
+OTHER_BYTE = np.float32(2)
 Sentences = Sequence[Sequence[int]]
 Hypotheses = list[list[tuple[float, list[int]]]]  # of each sentence, the best first: score, tokens
 
 
+@np.errstate(all="ignore")
 def search(
     engine,
     sources: Sentences,
@@ -22,7 +25,7 @@ def search(
     lenpen: float,
     limit: int,
     prefixes: Sentences,
-    no_repeat_ngram: int,
+    no_repeat_ngram: int = 0,
 ) -> Hypotheses:
     """The hypotheses of each sentence, of at most *limit* tokens; none if its scores are not
     finite. *sources* end with EOS. A translation begins with its prefix, whatever is ruled out. No
@@ -76,6 +79,7 @@ def search(
     return [sorted(hypotheses, key=lambda one: -one[0]) for hypotheses in finished]
 
 
+@np.errstate(all="ignore")
 def score(engine, sources: Sentences, targets: Sentences) -> list[list[float]]:
     """Log probabilities of the tokens of each target, and of the EOS after them. *sources* end with
     EOS."""

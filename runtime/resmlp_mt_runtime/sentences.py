@@ -5,7 +5,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain, zip_longest
 from statistics import fmean
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import SPACE
@@ -119,21 +119,6 @@ class Hypothesis(NamedTuple):
     pieces: Sequence[str] = ()
 
 
-class Engine(Protocol):
-    """A model: translates sources of at most *limit* pieces.
-
-    ``translations`` yields the n best of each source by its index, batch by batch; an empty list
-    means that the scores are not finite.
-    """
-
-    limit: int
-
-    def pieces(self, line: str) -> list[str]: ...
-    def knows(self, piece: str) -> bool: ...
-    @property
-    def translations(self) -> Callable[..., Iterator[dict[int, list[Hypothesis]]]]: ...
-
-
 def by_length(lengths: Sequence[int], max_tokens: int, alike: bool = False) -> Iterator[list[int]]:
     """Batches of similar length, *alike* of one length, as indices, the longest first, so that a
     lack of memory shows at once. Each has at most *max_tokens*, padding included, or one longer
@@ -151,7 +136,7 @@ def by_length(lengths: Sequence[int], max_tokens: int, alike: bool = False) -> I
 
 
 def translate_parts(
-    engine: Engine, lines: Sequence[list[list[str]]], name: str, first: int, **search
+    engine, lines: Sequence[list[list[str]]], name: str, first: int, **search
 ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
     """The n best translations of *lines*, which are given as their parts: as many lines at a time
     as are complete, and how many tokens were translated for them. Raises a UserError that names the

@@ -129,9 +129,13 @@ def test_what_cannot_be_exported(plain, tmp_path):
         model, _ = random_model(plain.options.data, **options)
         refused(message, with_model(plain.translator, model))
     model, _ = random_model(plain.options.data)
-    model.encoder.layers[0].feed_forward.fc1.weight.data.fill_(1e6)
-    with pytest.raises(UserError, match="^encoder.0.first.weight has values beyond 16 bits"):
-        weights_of(model, "float16")
+    for value, precision, remedy in (
+        (1e6, "float16", "leave out --float16 and --int8"),
+        (float("nan"), "float32", "export another checkpoint"),
+    ):
+        model.encoder.layers[0].feed_forward.fc1.weight.data.fill_(value)
+        with pytest.raises(UserError, match=f"^encoder.0.first.weight has values .*: {remedy}$"):
+            weights_of(model, precision)
     other = copy.copy(plain.translator)
     other.models = [torch.nn.Linear(2, 2)]
     refused("model.pt is a checkpoint of another model", other)

@@ -121,5 +121,5 @@ def test_a_stored_length_penalty_is_used_or_refused(tmp_path):
     assert read_lenpen(tmp_path) == 1.4
     for stored in ('{"lenpen": "x"}', '{"lenpen": 300}', '{"lenpen": true}', "[1]"):
         path.write_text(stored)
-        with pytest.raises(UserError, match='search.json: "lenpen" is no number from -10 to 10'):
+        with pytest.raises(UserError, match='search.json: "lenpen" is not a number from -10 to 10'):
             read_lenpen(tmp_path)

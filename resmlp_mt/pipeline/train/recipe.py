@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resmlp_mt.literal import literal
-from resmlp_mt_runtime.arguments import LENPEN_RANGE, is_length_penalty
+from resmlp_mt_runtime.arguments import RANGES
 from resmlp_mt_runtime.errors import UserError
 
 FOLDER = Path(__file__).with_name("recipes")
@@ -100,8 +100,8 @@ _KEYS = {
     **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),
     "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
     "lenpen": (
-        lambda value: isinstance(value, list) and value and all(map(is_length_penalty, value)),
-        "a list of numbers from {} to {}".format(*LENPEN_RANGE),
+        lambda value: isinstance(value, list) and value and all(map(RANGES["lenpen"].has, value)),
+        "a list of numbers from -10 to 10",
     ),
     "options": (
         lambda value: isinstance(value, dict) and all(type(x) is dict for x in value.values()),

@@ -33,8 +33,6 @@ class SearchOptions:
     text: TextSettings = field(init=False)  # how the text of the data was made
 
     def __post_init__(self):
-        if not 0 <= self.max_len_a <= 1000:
-            raise UserError(f"--max-len-a {self.max_len_a:g}: must be from 0 to 1000")
         if self.nbest > self.beam:
             raise UserError(
                 f"--nbest {self.nbest}: a search with --beam {self.beam} has no more: raise --beam"
@@ -47,6 +45,10 @@ class SearchOptions:
         if text is None and self.spm is not None:
             text = TextSettings("", "", False, self.spm)
         if text is None:
+            from resmlp_mt.checkpoints.files import read_checkpoint  # imports PyTorch
+
+            for path in self.paths:
+                read_checkpoint(path)  # says first what is no checkpoint
             raise UserError(
                 f"{self.data} has no {TEXT}, which says how its text was made: give the folder of "
                 "the binary data with --data, or its SentencePiece model with --spm"

@@ -59,11 +59,6 @@ class Translator:
         )
         self.positions = int(limits[0])
         self.limit = self.positions - 1
-        if min(limits) < 2:
-            raise UserError(
-                f"{options.paths[0]}: --max-source-positions, --max-target-positions "
-                f"{limits}: a token and the end need 2"
-            )
 
     def pieces(self, line: str) -> Sentence:
         """The pieces of a line, normalised as the data was."""
@@ -74,40 +69,31 @@ class Translator:
         dictionary = self.task.source_dictionary
         return dictionary.index(piece) != dictionary.unk()
 
-    def translations(
-        self, sources: Sequence[Sentence], prefixes: Sequence[Sentence] = ()
-    ) -> Iterator[dict[int, list[Hypothesis]]]:
-        """The n best of each source by its index, batch by batch; each begins with its prefix, if
-        there are *prefixes*."""
+    def translations(self, sources: Sequence[Sentence]) -> Iterator[dict[int, list[Hypothesis]]]:
+        """The n best of each source by its index, batch by batch."""
         lengths = [len(source) + 1 for source in sources]  # the end of sentence counts
         # the limit A x source + B is the batch's: with A, each length is searched by itself
         alike = bool(self.options.max_len_a)
         for batch in by_length(lengths, self.options.max_tokens, alike):
-            begin = [prefixes[i] for i in batch] if prefixes else ()
-            yield dict(zip(batch, self.nbest([sources[i] for i in batch], begin)))
+            yield dict(zip(batch, self.nbest([sources[i] for i in batch])))
 
-    def nbest(
-        self, batch: Sequence[Sentence], prefixes: Sequence[Sentence] = ()
-    ) -> list[list[Hypothesis]]:
+    def nbest(self, batch: Sequence[Sentence]) -> list[list[Hypothesis]]:
         """At most ``nbest`` hypotheses for each sentence, the best first.
 
         A sentence whose scores are not finite has none, and does not affect the others.
         """
         try:
-            results = self.search(batch, prefixes)
+            results = self.search(batch)
         except (NotFinite, AssertionError):  # fairseq asserts that each has a hypothesis
             if len(batch) == 1:
                 return [[]]
-            each = range(len(batch))
-            return [self.nbest(batch[i : i + 1], prefixes[i : i + 1])[0] for i in each]
+            return [self.nbest([source])[0] for source in batch]
         longest = max(map(len, batch)) + 1
         most = int(self.options.max_len_a * longest + self.options.max_len_b)
         most = min(most, self.generator.max_len - 1)
         return [self._read(hypotheses[: self.options.nbest], most) for hypotheses in results]
 
-    def search(
-        self, batch: Sequence[Sentence], prefixes: Sequence[Sentence] = ()
-    ) -> list[list[dict]]:
+    def search(self, batch: Sequence[Sentence]) -> list[list[dict]]:
         """fairseq's hypotheses for each sentence, the best first."""
         dictionary = self.task.source_dictionary
         tokens = [
@@ -117,9 +103,8 @@ class Translator:
         sample = dataset.collater(list(map(dataset.__getitem__, range(len(dataset)))))
         if self.device.type == "cuda":
             sample = move_to_cuda(sample, self.device)
-        given = {"prefix_tokens": self._prefixes(prefixes, sample["id"])} if prefixes else {}
         try:
-            results = self.task.inference_step(self.generator, self.models, sample, **given)
+            results = self.task.inference_step(self.generator, self.models, sample)
         except torch.OutOfMemoryError:
             raise UserError(
                 f"{self.device}: out of memory with --max-tokens {self.options.max_tokens}: "
@@ -127,16 +112,6 @@ class Translator:
             ) from None
         in_order = dict(zip(sample["id"].tolist(), results, strict=True))
         return [in_order[number] for number in range(len(batch))]
-
-    def _prefixes(self, prefixes: Sequence[Sentence], order: torch.Tensor) -> torch.Tensor:
-        """B x T tokens, padded on the right, in the order of the batch."""
-        dictionary = self.task.target_dictionary
-        rows = [
-            torch.tensor([dictionary.index(piece) for piece in prefixes[i]], dtype=torch.long)
-            for i in order.tolist()
-        ]
-        padded = torch.nn.utils.rnn.pad_sequence(rows, True, dictionary.pad())
-        return padded.to(self.device)
 
     def _read(self, hypotheses: list[dict], most: int) -> list[Hypothesis]:
         """The hypotheses, of at most so many tokens, before the first whose score is not finite."""
