@@ -20,8 +20,8 @@ def register() -> None:
     with logging_as_before(), without_examples(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about code of fairseq, which no user can correct
         from resmlp_mt import loss, muon  # noqa: F401
-        from resmlp_mt.fairseq_fixes import results, safety, stopping, trainings  # noqa: F401
-        from resmlp_mt.model import architectures  # noqa: F401
+        from resmlp_mt.fairseq_fixes import results, safety, trainings  # noqa: F401
+        from resmlp_mt.model import model  # noqa: F401
         from resmlp_mt.search import beam_search  # noqa: F401
     # fairseq pins memory without a GPU too
     warnings.filterwarnings("ignore", "'pin_memory' argument is set as true")

@@ -1,24 +1,92 @@
 """Checkpoints of fairseq: read as data, of which nothing is run; written whole or not at all."""
 
+import argparse
 import contextlib
 import io
 import pickle
 import pickletools
 import zipfile
-from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from resmlp_mt.checkpoints.checking import check_finite, check_options
-from resmlp_mt.checkpoints.stand_ins import STAND_INS
 from resmlp_mt_runtime.errors import UserError, printable
 from resmlp_mt_runtime.files import whole_file
 
+# ---- what PyTorch's weights-only loader finds under the names of classes --------------------
+#
+# fairseq stores options in a Namespace, perhaps its best loss in a scalar of NumPy and, after
+# --eval-bleu, counts of n-grams in arrays of int64. If numpy.ndarray were allowed, a file could
+# call it: ndarray((1,), "O", b"AAAAAAAA") is an array of pointers of the file's choice. NumPy's can
+# go when fairseq saves none.
+
+
+class _Type:
+    """Stands for ``numpy.dtype``: little-endian numbers, nothing else."""
+
+    def __init__(self, name, *flags):
+        if name not in ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"):
+            raise pickle.UnpicklingError(f"NumPy's type {name}")
+        self.name = f"<{name}"
+
+    def __setstate__(self, state):
+        # byte order, sub-array, names, fields
+        if state[1] not in ("<", "|") or tuple(state[2:5]) != (None, None, None):
+            raise pickle.UnpicklingError("a type of NumPy that is not a plain number")
+
+
+def _scalar(kind, raw):
+    """Stands for NumPy's ``scalar``, such as a best loss: a number of Python."""
+    if type(kind) is not _Type or type(raw) is not bytes:
+        raise pickle.UnpicklingError("a scalar of NumPy that is not a number")
+    (value,) = np.frombuffer(raw, kind.name)
+    return value.item()
+
+
+class _Array(np.ndarray):
+    """Stands for ``numpy.ndarray``. Pickling and arithmetic give plain arrays."""
+
+    def __new__(cls, *args, **kwargs):
+        raise pickle.UnpicklingError("an array in a form that NumPy does not pickle")
+
+    def __setstate__(self, state):
+        _, shape, kind, by_columns, raw = state
+        if type(kind) is not _Type or kind.name != "<i8" or type(raw) is not bytes:
+            raise pickle.UnpicklingError("an array of another type than int64")
+        # refuses invalid shapes, and those that need more or fewer bytes
+        array = np.frombuffer(raw, "<i8").reshape(shape, order="F" if by_columns else "C")
+        super().__setstate__((1, array.shape, np.dtype(np.int64), False, array.tobytes()))  # type: ignore
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        return np.asarray(array)[()]
+
+    def __reduce_ex__(self, protocol):
+        return np.array(self).__reduce_ex__(protocol)
+
+
+def _rebuild(kind, shape, code):
+    """Stands for NumPy's ``_reconstruct``: an empty array, whose state is to come."""
+    return np.ndarray.__new__(_Array, (0,), np.int64)
+
+
+STAND_INS = {
+    "argparse.Namespace": argparse.Namespace,
+    "numpy.ndarray": _Array,
+    "numpy.dtype": _Type,
+    # of NumPy 1, and of NumPy 2
+    "numpy.core.multiarray._reconstruct": _rebuild,
+    "numpy._core.multiarray._reconstruct": _rebuild,
+    "numpy.core.multiarray.scalar": _scalar,
+    "numpy._core.multiarray.scalar": _scalar,
+}
 torch.serialization.add_safe_globals([(each, name) for name, each in STAND_INS.items()])
+
+# ---- reading and writing --------------------------------------------------------------------
 
 LARGEST = 4 << 20  # bytes of the pickled part, in which each weight takes some 150
 # PyTorch allows more, such as bytearray, which takes any memory that a file asks for
@@ -105,7 +173,7 @@ def options_of(state: dict, group: str) -> Any:
     options = state.get("cfg") if all_options is None else all_options
     if all_options is None and isinstance(options, Mapping):
         options = options.get(group)
-    options = vars(options) if isinstance(options, Namespace) else options
+    options = vars(options) if isinstance(options, argparse.Namespace) else options
     return options if isinstance(options, Mapping) else {}
 
 

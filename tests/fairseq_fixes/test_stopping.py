@@ -23,7 +23,7 @@ from fairseq_programs import (
 )
 from processes import forked, wait_for_update
 
-from resmlp_mt.fairseq_fixes import stopping
+from resmlp_mt.fairseq_fixes import trainings
 
 UPDATES = 21  # eight an epoch
 OPTIONS = ("--batch-size", 8, "--max-update", UPDATES, "--dropout", 0.1, "--save-interval", 2)
@@ -94,7 +94,7 @@ def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
 
 
 def test_a_second_ctrl_c_ends_at_once():
-    stop, trainer = stopping._Stop(), object()
+    stop, trainer = trainings._Stop(), object()
     with own_handlers(io.StringIO()):
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as nohup may ask for
         stop.begin(trainer)
@@ -109,8 +109,8 @@ def test_a_second_ctrl_c_ends_at_once():
 
 def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monkeypatch):
     """A training that is killed resumes from there, and nothing else is different."""
-    assert stopping.SAVE_EVERY <= 300
-    monkeypatch.setattr(stopping, "SAVE_EVERY", 0)
+    assert trainings.SAVE_EVERY <= 300
+    monkeypatch.setattr(trainings, "SAVE_EVERY", 0)
 
     def kill():
         raise GeneratorExit  # nothing handles it

@@ -20,7 +20,7 @@ from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from torch.utils._pytree import keystr, tree_leaves_with_path
 
-from resmlp_mt.fairseq_fixes import stopping
+from resmlp_mt.fairseq_fixes import trainings
 from resmlp_mt.fairseq_fixes.messages import in_one_line
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def own_handlers(stream):
     """Signals and logging as in a fresh process that logs to *stream*; afterwards as before."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    signals = {number: signal.getsignal(number) for number in (*stopping.SIGNALS, signal.SIGCHLD)}
+    signals = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
     root.handlers[:] = [logging.StreamHandler(stream)]
     root.handlers[0].setFormatter(logging.Formatter("| %(levelname)s | %(name)s | %(message)s"))
     root.setLevel(logging.INFO)
