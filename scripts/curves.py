@@ -12,7 +12,7 @@ from statistics import mean
 import numpy as np
 from results import number
 
-from resmlp_mt.pipeline.train.log import parse_record
+from resmlp_mt.pipeline.train.command import parse_record
 from resmlp_mt_runtime.lines import read_text
 
 THEIRS = "transformer"

@@ -297,7 +297,7 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "a position of the task": (
         {"cfg__task__max_source_positions": 1},
         "a token and the end need 2",
-        (by_translate, by_hub, by_generate),
+        (by_translate, by_hub),
     ),
     "another architecture": (LSTM, "", BUILDING),
     "another task": ({"cfg__task___name": "language_modeling"}, "", TWO),

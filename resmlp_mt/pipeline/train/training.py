@@ -22,12 +22,12 @@ from resmlp_mt.model_folder import TRAINING, check_dictionaries, check_name, dic
 from resmlp_mt.pipeline.train.command import (
     PRECISIONS,
     TrainingOptions,
+    TrainingProgress,
     cost_added_to,
     run_command,
     share_tokens,
     training_command,
 )
-from resmlp_mt.pipeline.train.log import TrainingProgress
 from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
 from resmlp_mt.plugin import register, register_user_dir
 from resmlp_mt_runtime.errors import UserError

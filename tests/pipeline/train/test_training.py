@@ -7,8 +7,7 @@ import pytest
 from fairseq_programs import SMALL, values
 from trained_models import write_other_dictionaries
 
-from resmlp_mt.pipeline.train.command import TrainingOptions
-from resmlp_mt.pipeline.train.log import TrainingProgress, parse_record
+from resmlp_mt.pipeline.train.command import TrainingOptions, TrainingProgress, parse_record
 from resmlp_mt.pipeline.train.recipe import load_recipe
 from resmlp_mt.pipeline.train.training import Training
 from resmlp_mt_runtime.errors import UserError
