@@ -41,11 +41,10 @@ class NotFinite(UserError):
 
 class ResMLPGenerator(SequenceGenerator):
     """fairseq's generator, with our search for plain beam search by one model. Sampling,
-        constraints, a temperature, ensembles and the like are left to fairseq's. ``attention`` is
-        empty: ``--print-alignment``, which reads it, has another generator.
+    constraints, a temperature, ensembles and the like are left to fairseq's. ``attention`` is
+    empty: ``--print-alignment``, which reads it, has another generator.
 
-            A piece that spells a byte costs OTHER_BYTE if the source lacks that byte; fairseq's own search
-            has no such rule.
+    A piece of a byte that the source lacks costs OTHER_BYTE; fairseq's search has no such rule.
     """
 
     of_bytes: Tensor
