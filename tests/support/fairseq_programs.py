@@ -162,15 +162,6 @@ def hypotheses(out):
     }
 
 
-def assert_same_hypotheses(some, others, tolerance=1e-3):
-    """The same sentences, words and, within *tolerance*, scores."""
-    assert some.keys() == others.keys() and some
-    for number in some:
-        assert [words for _, words in some[number]] == [words for _, words in others[number]]
-        for (a, _), (b, _) in zip(some[number], others[number]):
-            assert abs(a - b) < tolerance
-
-
 def unlike(one, other) -> list[str]:
     """The values of two checkpoints that differ, but for the clock's and the number of starts."""
     return differing(*(_kept(load(path)) for path in (one, other)))
