@@ -22,15 +22,6 @@ from resmlp_mt_runtime.files import (
 )
 
 
-def test_a_file_is_whole_or_as_it_was(tmp_path):
-    path = tmp_path / "a.json"
-    write_json(path, {"a": 1})
-    with pytest.raises(KeyboardInterrupt), whole_file(path) as temporary:
-        temporary.write_text("half")
-        raise KeyboardInterrupt
-    assert read_json(path) == {"a": 1} and list(tmp_path.iterdir()) == [path]
-
-
 def test_what_a_dead_process_left_is_removed_and_a_living_one_s_is_not(tmp_path):
     path = tmp_path / "a.json"
 
