@@ -144,9 +144,8 @@ def quality(results: Results) -> str:
     for (pair, *_), of in longest(results):
         both = of[THEIRS], of[OURS]
         tests = [*inside(both[1][0]), *filter(both[1][0]["scores"].__contains__, NEWS)]
-        columns = {test: partial(score, test=test) for test in tests} | {
-            "mean in domain": in_domain
-        }
+        columns: dict[str, Column] = {test: partial(score, test=test) for test in tests}
+        columns["mean in domain"] = in_domain
         for test, bleu in columns.items():
             theirs, ours = (mean(map(bleu, some)) for some in both)
             against = [n["against"].get(THEIRS, {}).get(test, {"p": 1}) for n in both[1]]
