@@ -2,8 +2,8 @@
 // The encoder, the decoding step and the beam search of a model that `resmlp-mt export` wrote.
 //
 // A row is a hypothesis, or a token of a source. Sentences never mix: each has the same
-// translations in any batch and on any number of threads. Widths are padded with zeros to a multiple
-// of 32, so that no loop over channels has a remainder. Weights are packed into panels of 16 columns.
+// translations in any batch and on any number of threads. Widths are padded with zeros to a
+// multiple of 32, and weights are packed into panels of 16 columns.
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +11,11 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
 #include <vector>
 #ifndef __wasm__
-#include <thread>
+#include <future>
 #endif
 
 #include "products.h"
@@ -24,15 +25,16 @@ namespace {
 constexpr int PAD = 1, EOS = 2;  // the first tokens of every fairseq dictionary
 constexpr int TILE = 32;         // rows whose scores of all tokens are in the cache together
 
-// Fitted by tests/runtime/fit_polynomials.py; the constant coefficient comes first.
 constexpr float OTHER_BYTE = 2;  // what a byte that the source does not have costs, in nats
+
+// Fitted by tests/runtime/fit_polynomials.py; the constant coefficient comes first.
 constexpr double LN2 = 0.693147180559945309;
 constexpr float LN2_HIGH = 45426.f / 65536;  // its first 16 bits
 constexpr float EXPONENTIAL[] = {0.49999994f, 0.166665211f, 0.041668389f, 0.00836871006f,
                                  0.00138146128f};
-constexpr float GELU_TAIL[] = {-0.797889352f,     -0.318266958f,    -0.0364786796f,
-                               0.00502214301f,    -0.000188588441f, -9.11303214e-05f,
-                               1.94475942e-05f,   -1.31841182e-06f};
+constexpr float GELU_TAIL[] = {-0.797889352f,   -0.318266958f,    -0.0364786796f,
+                               0.00502214301f,  -0.000188588441f, -9.11303214e-05f,
+                               1.94475942e-05f, -1.31841182e-06f};
 
 int padded(int size) { return (size + WIDTH - 1) / WIDTH * WIDTH; }
 
@@ -77,22 +79,21 @@ struct Linear {  // x W + b
 struct Layer {
   const Linear *mixing_in, *mixing_out, *query, *attended, *first, *second;
   // A, of each head over distances or, of a matrix, the rows of all positions one after the other,
-  // those of the decoder from the newest token back. A (scale x + shift) + offset, in the decoder
-  // without a shift; the offset is for each position.
+  // those of the decoder from the newest token back. A (scale x + shift) + offset; the offset is
+  // for each position.
   Numbers weights, scale, shift, offset;
 };
 
-struct Stack {                  // encoder or decoder
-  int tokens, channels, width;  // width: padded channels
+struct Stack {                             // encoder or decoder
+  int tokens, channels, width, positions;  // width: padded channels
+  int heads, distances, attention_heads;   // heads and distances: of the mixing
   bool is_gated, is_matrix, is_gelu;
-  int heads, positions, distances;  // of the mixing
-  int attention_heads;
-  float factor;                     // of embeddings
+  float factor;  // of embeddings
   const Linear* embedding;
   Numbers positional, alpha;
   std::vector<int32_t> bytes;
   std::vector<Layer> layers;
-  const Linear* last;  // keys and values of all layers of the decoder, each padded; or the output layer
+  const Linear* last;  // the output layer; or keys and values of all layers, each padded
 };
 
 struct Model {
@@ -101,15 +102,9 @@ struct Model {
 };
 
 struct Loader {
-  const Array* arrays;
   const Config& config;
   Model& model;
-
-  const Array* find(const std::string& name) const {
-    const auto is_it = [&](const Array& one) { return name == one.name; };
-    const Array* found = std::find_if(arrays, arrays + config.arrays, is_it);
-    return found == arrays + config.arrays ? nullptr : found;
-  }
+  std::map<std::string, Array> arrays;
 
   static float number(const Array& array, size_t place) {
     if (array.type == FLOAT32) return load<float>(static_cast<const float*>(array.data) + place);
@@ -118,8 +113,10 @@ struct Loader {
     return load<float>(&bits) * 0x1p112f;  // the exponent begins elsewhere
   }
 
+  // None, if a model of this kind has no such array.
   Numbers numbers(const std::string& name) const {
-    const Array& array = *find(name);
+    if (!arrays.count(name)) return {};
+    const Array& array = arrays.at(name);
     Numbers found(size_t(array.rows) * array.columns);
     for (size_t i = 0; i < found.size(); ++i) found[i] = number(array, i);
     return found;
@@ -128,7 +125,8 @@ struct Loader {
   // Each of the *parts* of the rows, padded.
   Numbers rows(const std::string& name, int parts = 1, float filler = 0) const {
     const Numbers all = numbers(name);
-    const size_t size = find(name)->columns / parts, room = padded(int(size));
+    if (all.empty()) return {};
+    const size_t size = arrays.at(name).columns / parts, room = padded(int(size));
     Numbers found(all.size() / size * room, filler);
     for (size_t i = 0; i < all.size(); ++i) found[i / size * room + i % size] = all[i];
     return found;
@@ -136,18 +134,17 @@ struct Loader {
 
   // Panels of 16 columns, with the bytes of four inputs side by side.
   const Linear* linear(const std::string& name, int parts = 1) const {
+    if (!arrays.count(name + ".weight")) return nullptr;
     const auto [place, is_new] = model.linears.insert({name, {}});
     Linear& layer = place->second;
     if (!is_new) return &layer;
-    const Array& weight = *find(name + ".weight");
+    const Array& weight = arrays.at(name + ".weight");
     const int size = weight.columns / parts, room = padded(size);
     const bool is_integer = weight.type == INT8;
     layer.inputs = padded(weight.rows), layer.outputs = parts * room;
     const size_t all = size_t(layer.inputs) * layer.outputs;
-    if (is_integer)
-      layer.integers.resize(all), layer.sums.resize(layer.outputs);
-    else
-      layer.floats.resize(all);
+    layer.integers.resize(is_integer ? all : 0), layer.floats.resize(is_integer ? 0 : all);
+    layer.sums.resize(layer.outputs);
     for (int input = 0; input < weight.rows; ++input)
       for (int i = 0; i < weight.columns; ++i) {
         const size_t from = size_t(input) * weight.columns + i;
@@ -161,50 +158,40 @@ struct Loader {
           layer.floats[panel + input * PANEL + column % PANEL] = number(weight, from);
         }
       }
-    if (is_integer) layer.scale = rows(name + ".scale", parts);
+    layer.scale = rows(name + ".scale", parts);
     // no token is at the end of the padded vocabulary
     const float filler = name == "decoder.output" ? -INFINITY : 0;
-    if (find(name + ".bias")) layer.bias = rows(name + ".bias", parts, filler);
+    layer.bias = rows(name + ".bias", parts, filler);
     return &layer;
-  }
-
-  Layer layer(const std::string& name, bool is_decoder) const {
-    Layer found{};
-    if (config.is_gated) {
-      found.mixing_in = linear(name + ".value_gate", 2);
-      found.mixing_out = linear(name + ".output");
-    }
-    if (is_decoder) found.query = linear(name + ".query"), found.attended = linear(name + ".attended");
-    found.first = linear(name + ".first"), found.second = linear(name + ".second");
-    found.weights = numbers(name + ".mixing.weights");
-    found.scale = rows(name + ".mixing.scale");
-    if (!is_decoder) found.shift = rows(name + ".mixing.shift");
-    found.offset = rows(name + ".mixing.offset");
-    return found;
   }
 
   Stack stack(int side) const {
     const std::string name = side ? "decoder" : "encoder";
     Stack found{};
     found.tokens = config.vocabulary[side], found.channels = config.channels[side];
-    found.width = padded(found.channels), found.heads = config.mixing_heads[side];
+    found.heads = config.mixing_heads[side], found.attention_heads = config.heads;
     found.is_gated = config.is_gated, found.is_matrix = config.is_matrix;
-    found.attention_heads = config.heads;
     found.is_gelu = config.is_gelu, found.factor = config.factors[side];
     found.embedding = linear(config.embeddings[side]);
-    found.positions = find(name + ".positions")->rows;
+    found.width = padded(found.channels), found.positions = arrays.at(name + ".positions").rows;
     found.positional = rows(name + ".positions");
     found.bytes.assign(config.bytes[side], config.bytes[side] + 256);
-    for (int i = 0; i < config.layers[side]; ++i)
-      found.layers.push_back(layer(name + "." + std::to_string(i), side));
+    for (int i = 0; i < config.layers[side]; ++i) {
+      const std::string layer = name + "." + std::to_string(i), mixing = layer + ".mixing.";
+      found.layers.push_back({linear(layer + ".value_gate", 2), linear(layer + ".output"),
+                              linear(layer + ".query"), linear(layer + ".attended"),
+                              linear(layer + ".first"), linear(layer + ".second"),
+                              numbers(mixing + "weights"), rows(mixing + "scale"),
+                              rows(mixing + "shift"), rows(mixing + "offset")});
+      found.layers[i].shift.resize(found.width);
+    }
     found.distances = int(found.layers[0].weights.size()) / found.heads;
-    if (side) found.alpha = rows("decoder.output_scale");
-    found.last = side ? linear("decoder.output") : linear("encoder.keys_values", 2 * config.layers[1]);
+    found.alpha = rows(name + ".output_scale");
+    const int parts = 2 * config.layers[1];
+    found.last = side ? linear("decoder.output") : linear("encoder.keys_values", parts);
     return found;
   }
 };
-
-// Products with the rows of a step
 
 struct Kernel {
   const char* name;
@@ -218,42 +205,30 @@ struct Kernel {
   void (*configure)(bool begin) = nullptr;  // called when a search begins and when it ends
 };
 
-// The search
-
 struct Hypothesis {
+  struct Sentence* sentence = nullptr;
   float total = 0;
-  int32_t newest = EOS, slot = 0;
-  std::vector<int32_t> tokens;  // all
-  std::vector<int32_t> slots;   // of those before the newest, from the EOS on which it begins
+  std::vector<int32_t> tokens;
+  // of the EOS on which it begins, and of each token: inputs of all mixing sublayers
+  std::vector<std::shared_ptr<Numbers>> past;
 
-  Hypothesis continued(int32_t token, float total) const {
-    Hypothesis next = *this;
-    next.total = total, next.newest = token;
-    next.tokens.push_back(token), next.slots.push_back(slot);
-    return next;
+  // It would repeat an n-gram.
+  bool repeats(int32_t token, int size) const {
+    const int before = size - 1, count = int(tokens.size());
+    for (int end = before; before >= 0 && end < count; ++end)
+      if (tokens[end] == token &&
+          std::equal(tokens.end() - before, tokens.end(), tokens.begin() + end - before))
+        return true;
+    return false;
   }
 };
 
 struct Sentence {
   int number, length;
-  std::vector<Hypothesis> rows;
+  std::vector<Hypothesis> rows{1};
   bool done = false;
-  std::vector<int32_t> other_bytes;  // tokens of bytes that the source does not have, sorted
-  std::vector<float> past;          // slots x L x C: inputs of the mixing sublayers
+  std::set<int32_t> other_bytes;    // tokens of bytes that the source does not have
   std::vector<float> keys, values;  // L x C x S, with S padded, and L x S x C
-
-  // Give the newest tokens slots that no hypothesis reads any more.
-  void find_slots(size_t size) {
-    std::vector<char> used(past.size() / size);
-    for (const Hypothesis& hypothesis : rows)
-      for (int32_t slot : hypothesis.slots) used[slot] = 1;
-    int32_t free = 0;
-    for (Hypothesis& hypothesis : rows) {
-      while (free < int(used.size()) && used[free]) ++free;
-      hypothesis.slot = free++;
-    }
-    past.resize(std::max(past.size(), free * size));
-  }
 };
 
 struct Request {
@@ -272,76 +247,142 @@ struct Request {
 struct Continuation {
   float score;
   int32_t token, parent;
-};
-
-struct Row {
-  Sentence* sentence;
-  const Hypothesis* hypothesis;
+  bool operator<(const Continuation& other) const { return score > other.score; }  // the best first
 };
 
 struct Search {
   const Kernel& kernel;
   const Stack &encoder, &model;
   const Request& request;
-  const bool is_given;  // the prefixes are whole translations, whose tokens get scores
+  const bool is_given;      // the prefixes are whole translations, whose tokens get scores
   int step = 0, count = 0;  // count: best tokens of each row
   std::vector<Sentence> sentences;
-  std::vector<Row> rows;
+  std::vector<const Hypothesis*> rows;
   std::vector<const float*> from;  // rows that are mixed
   std::vector<float> x, h, y, mixed, wide, logits, weights;
   std::vector<uint8_t> bytes;            // inputs of a product, with scale and zero of each row
   std::vector<float> scale, best, ends;  // best: rows x count
   std::vector<int32_t> zero, tokens;     // tokens: rows x count
 
-  float* past(const Row& row, size_t slot, int layer) const {
-    return &row.sentence->past[(slot * model.layers.size() + layer) * model.width];
-  }
   void product(const Linear& layer, const float* x, int rows, float* y) {
     kernel.product(*this, layer, x, rows, y);
   }
-  int32_t forced(const Sentence& sentence) const;
-  bool is_other_byte(const Row& row, int32_t token) const;
-  bool repeats(const Row& row, int32_t token) const;
-  void find_other_bytes(Sentence& sentence) const;
-  void run(int first, int last);
-  void advance(Sentence& sentence, int row);
+
+  void run(int first, int last) {
+    const size_t longest = request.length;
+    const size_t most = std::max(size_t(last - first) * request.beam, longest);
+    for (int i = first; i < last; ++i) sentences.push_back({i, request.lengths[i]});
+    size_t wider = 0;
+    for (const Stack* stack : {&encoder, &model})  // values and gates; hidden units
+      wider = std::max({wider, size_t(2) * stack->width, size_t(stack->layers[0].first->outputs)});
+    for (std::vector<float>* part : {&x, &h, &y, &mixed})
+      part->resize(most * std::max(encoder.width, model.width));
+    wide.resize(std::max(most * wider, longest * encoder.last->outputs));
+    logits.resize(std::min<size_t>(TILE, most) * model.last->outputs);
+    weights.resize(padded(request.length));
+    count = std::min(2 * request.beam + 2, model.tokens);
+    if (kernel.configure) kernel.configure(true);
+    for (Sentence& sentence : sentences) {
+      const int32_t* source = request.sources + size_t(sentence.number) * request.length;
+      const int32_t* end = source + sentence.length;
+      for (int byte = 0; byte < 256; ++byte)
+        if (model.bytes[byte] >= 0 && std::find(source, end, encoder.bytes[byte]) == end)
+          sentence.other_bytes.insert(model.bytes[byte]);
+      kernel.encode(*this, sentence);
+    }
+    std::fill(h.begin(), h.end(), 0.f);  // attention does not write the padding of a row
+    for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
+      rows.clear();
+      for (Sentence& sentence : sentences)
+        for (Hypothesis& hypothesis : sentence.rows) {
+          hypothesis.past.push_back(std::make_shared<Numbers>(model.layers.size() * model.width));
+          hypothesis.sentence = &sentence;
+          rows.push_back(&hypothesis);
+        }
+      ends.resize(rows.size()), best.resize(rows.size() * count), tokens.resize(best.size());
+      kernel.step(*this);
+      int row = 0;
+      for (Sentence& sentence : sentences) {
+        const int count = int(sentence.rows.size());
+        advance(sentence, row);
+        row += count;
+      }
+      const auto done = [](const Sentence& sentence) { return sentence.done; };
+      sentences.erase(std::remove_if(sentences.begin(), sentences.end(), done), sentences.end());
+    }
+    if (kernel.configure) kernel.configure(false);
+  }
+
+  // Finish hypotheses and choose those that continue, as fairseq's beam search does.
+  void advance(Sentence& sentence, int first) {
+    if (is_given) {
+      const size_t place = size_t(first) * count;
+      request.scores[size_t(sentence.number) * (request.limit + 1) + step] = best[place];
+      sentence.done = step == request.prefix_lengths[sentence.number];
+      sentence.rows[0].tokens.push_back(tokens[place]);
+      return;
+    }
+    int32_t& finished = request.counts[sentence.number];
+    std::vector<Continuation> candidates;
+    for (int row = 0; row < int(sentence.rows.size()); ++row) {
+      const float total = sentence.rows[row].total, end = total + ends[first + row];
+      if (!std::isfinite(end)) {
+        finished = 0, sentence.done = true;
+        return;
+      }
+      if (step == request.limit) candidates.push_back({end, EOS, row});
+      for (int i = 0; i < count && step < request.limit; ++i) {
+        const size_t place = size_t(first + row) * count + i;
+        if (tokens[place] != PAD && (step > 0 || tokens[place] != EOS))
+          candidates.push_back({best[place] + total, tokens[place], row});
+      }
+    }
+    std::stable_sort(candidates.begin(), candidates.end());
+    if (step < request.limit)
+      candidates.resize(std::min(candidates.size(), size_t(2) * request.beam));
+    std::vector<Hypothesis> next;
+    for (size_t rank = 0; rank < candidates.size(); ++rank) {
+      const auto [score, token, parent] = candidates[rank];
+      if (token != EOS && next.size() < size_t(request.beam)) {
+        next.push_back(sentence.rows[parent]);
+        next.back().total = score, next.back().tokens.push_back(token);
+      }
+      if (token != EOS || rank >= size_t(request.beam) || finished == request.beam) continue;
+      const size_t place = size_t(sentence.number) * request.beam + finished++;
+      const auto& tokens = sentence.rows[parent].tokens;
+      request.scores[place] = score / float(std::pow(double(step + 1), request.lenpen));
+      request.sizes[place] = int32_t(tokens.size());
+      std::copy(tokens.begin(), tokens.end(), request.tokens + place * request.limit);
+    }
+    // none continues where every token is banned
+    sentence.done = finished == request.beam || next.empty();
+    sentence.rows = std::move(next);
+  }
 };
 
 // GCC's and Clang's vector types, compiled for each target (AVX2, AVX-512).
 
-#define VECTORS(LANES)                                                \
-  template <>                                                         \
-  struct Vectors<LANES> {                                             \
-    typedef float Floats __attribute__((vector_size(4 * LANES)));     \
-    typedef int32_t Integers __attribute__((vector_size(4 * LANES))); \
-    typedef uint8_t Bytes __attribute__((vector_size(LANES)));        \
-  };
-template <int LANES>
-struct Vectors;
-VECTORS(4)
-VECTORS(8)
-VECTORS(16)
+template <class T, int LANES>
+struct Vector {
+  typedef T Type __attribute__((vector_size(sizeof(T) * LANES)));
+};
 
 template <int LANES>
 struct Step {
-  typedef typename Vectors<LANES>::Floats Floats;
-  typedef typename Vectors<LANES>::Integers Integers;
-  typedef typename Vectors<LANES>::Bytes Bytes;
+  typedef typename Vector<float, LANES>::Type Floats;
+  typedef typename Vector<int32_t, LANES>::Type Integers;
+  typedef typename Vector<uint8_t, LANES>::Type Bytes;
 
   static INLINE Floats all(float x) { return Floats{} + x; }
 
-  // The sum of value(0), value(LANES), ... value(size - LANES); 4 lanes add in the order of 8.
+  // The sum of value(0), value(LANES), ... value(size - LANES)
   template <class Value>
   static INLINE float sum(int size, Value value) {
-    constexpr int PARTS = LANES == 4 ? 2 : 1;
-    Floats sums[PARTS] = {};
-    for (int i = 0; i < size; i += LANES * PARTS)
-      for (int part = 0; part < PARTS; ++part) sums[part] += value(i + part * LANES);
-    float lanes[LANES * PARTS];
-    std::memcpy(lanes, sums, sizeof sums);
-    for (int half = LANES * PARTS / 2; half > 0; half /= 2)
-      for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-    return lanes[0];
+    Floats sums{};
+    for (int i = 0; i < size; i += LANES) sums += value(i);
+    for (int half = LANES / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+    return sums[0];
   }
 
   static INLINE Floats rounded(Floats v) {  // half to even, below 2^22
@@ -477,7 +518,8 @@ struct Step {
     add(x, &m.positional[size_t(position) * m.width], m.width);
   }
 
-  // From channel *first* on: N vectors of the sum of *count* rows by their weights; the next channel.
+  // The sum of *count* rows, by N vectors from channel *first* on. Gives the first one that is
+  // left.
   template <int N, class Source>
   static INLINE int weigh(int first, int size, int count, const float* weights, int next,
                           Source source, float* y) {
@@ -513,73 +555,39 @@ struct Step {
     std::fill(y + m.channels, y + m.width, 0.f);
   }
 
-  // ``A x`` for the newest token, by the weights of its distances to itself and those before it.
-  static INLINE void mix(Search& s, int number, const Row& row, const float* x, float* y) {
-    const Stack& m = s.model;
+  // A and what is around it: for the tokens of a sentence, or for the newest token of each row.
+  static INLINE void mixing_branch(Search& s, const Stack& m, int number, int count) {
     const Layer& layer = m.layers[number];
-    s.from.assign(1, x);
-    const auto& slots = row.hypothesis->slots;
-    for (size_t i = slots.size(); i-- > 0;) s.from.push_back(s.past(row, slots[i], number));
-    mix_rows(s, m, &layer.weights[m.is_matrix ? s.step * (s.step + 1) / 2 : 0], 1, y);
-    const float* offset = &layer.offset[size_t(s.step) * m.width];
-    for (int i = 0; i < m.width; i += LANES)
-      store(y + i, load<Floats>(y + i) * load<Floats>(&layer.scale[i]) + load<Floats>(offset + i));
-  }
-
-  static INLINE void gate(const Stack& m, float* gates, float* y) {
-    activate(m.is_gelu, gates, m.width);
-    multiply(y, gates, m.width);
-  }
-
-  static INLINE void mixing_branch(Search& s, int number) {
-    const Stack& m = s.model;
-    const Layer& layer = m.layers[number];
-    const int count = int(s.rows.size()), width = m.width;
-    const float* put = &s.x[0];  // what the next tokens read
-    int stride = width;
-    if (m.is_gated) {
-      put = &s.wide[0], stride = 2 * width;
-      s.product(*layer.mixing_in, &s.x[0], count, &s.wide[0]);
-      for (int row = 0; row < count; ++row) {
-        float *value = &s.wide[size_t(row) * stride], *y = &s.mixed[size_t(row) * width];
-        mix(s, number, s.rows[row], value, y);
-        gate(m, value + width, y);
+    const bool is_decoder = &m == &s.model;
+    const size_t width = m.width, stride = m.is_gated ? 2 * width : width;
+    float *values = &s.wide[0], *y = m.is_gated ? &s.mixed[0] : &s.y[0];
+    if (m.is_gated)
+      s.product(*layer.mixing_in, &s.x[0], count, values);
+    else
+      std::copy_n(&s.x[0], count * width, values);
+    s.from.clear();
+    for (int row = 0; row < count; ++row) {
+      s.from.push_back(values + row * stride);
+      multiply(values + row * stride, &layer.scale[0], width);
+      add(values + row * stride, &layer.shift[0], width);
+    }
+    for (int row = 0; row < count; ++row, values += stride, y += width) {
+      size_t begin = m.is_matrix ? row * m.positions : m.positions - 1 + row;  // of its weights
+      if (is_decoder) {
+        begin = m.is_matrix ? s.step * (s.step + 1) / 2 : 0;
+        const auto& past = s.rows[row]->past;
+        std::copy_n(values, width, &(*past.back())[number * width]);
+        s.from.clear();
+        for (size_t i = past.size(); i-- > 0;) s.from.push_back(&(*past[i])[number * width]);
       }
-      s.product(*layer.mixing_out, &s.mixed[0], count, &s.y[0]);
-    } else {
-      for (int row = 0; row < count; ++row)
-        mix(s, number, s.rows[row], &s.x[size_t(row) * width], &s.y[size_t(row) * width]);
-    }
-    for (const Row& row : s.rows) {
-      std::copy_n(put, width, s.past(row, row.hypothesis->slot, number));
-      put += stride;
-    }
-    add(&s.x[0], &s.y[0], size_t(count) * width);
-  }
-
-  // ``A x`` for all positions of a sentence.
-  static INLINE void mix_sentence(Search& s, const Layer& layer, int count) {
-    const Stack& m = s.encoder;
-    const int width = m.width;
-    const float* x = &s.x[0];
-    const size_t stride = m.is_gated ? 2 * width : width;
-    if (m.is_gated) s.product(*layer.mixing_in, x, count, &s.wide[0]);
-    for (int row = 0; !m.is_gated && row < count; ++row)
-      for (int i = 0; i < width; i += LANES)
-        store(&s.wide[row * stride + i],
-              load<Floats>(x + row * stride + i) * load<Floats>(&layer.scale[i]) +
-                  load<Floats>(&layer.shift[i]));
-    s.from.resize(count);
-    for (int i = 0; i < count; ++i) s.from[i] = &s.wide[i * stride];
-    for (size_t row = 0; row < size_t(count); ++row) {
-      float* y = m.is_gated ? &s.mixed[row * width] : &s.y[row * width];
-      const size_t begin = m.is_matrix ? row * m.positions : m.positions - 1 + row;
-      mix_rows(s, m, &layer.weights[begin], m.is_matrix ? 1 : -1, y);
-      add(y, &layer.offset[row * width], width);
-      if (m.is_gated) gate(m, &s.wide[row * stride + width], y);
+      mix_rows(s, m, &layer.weights[begin], m.is_matrix || is_decoder ? 1 : -1, y);
+      add(y, &layer.offset[(is_decoder ? s.step : row) * width], width);
+      if (!m.is_gated) continue;
+      activate(m.is_gelu, values + width, width);
+      multiply(y, values + width, width);
     }
     if (m.is_gated) s.product(*layer.mixing_out, &s.mixed[0], count, &s.y[0]);
-    add(&s.x[0], &s.y[0], size_t(count) * width);
+    add(&s.x[0], &s.y[0], count * width);
   }
 
   static INLINE void feed_forward(Search& s, const Stack& m, const Layer& layer, int count) {
@@ -596,7 +604,7 @@ struct Step {
     const int32_t* tokens = s.request.sources + size_t(sentence.number) * s.request.length;
     for (int row = 0; row < count; ++row) embed(m, tokens[row], row, &s.x[size_t(row) * m.width]);
     for (int i = 0; i < int(m.layers.size()); ++i) {
-      mix_sentence(s, m.layers[i], count);
+      mixing_branch(s, m, i, count);
       feed_forward(s, m, m.layers[i], count);
     }
     s.product(*m.last, &s.x[0], count, &s.wide[0]);
@@ -606,41 +614,46 @@ struct Step {
     for (int row = 0; row < count; ++row)
       for (size_t part = 0; part < parts; ++part) {
         const float* keys = &s.wide[row * size_t(m.last->outputs) + 2 * part * width];
-        for (size_t i = 0; i < width; ++i)
-          sentence.keys[(part * width + i) * room + row] = keys[i];
+        for (size_t i = 0; i < width; ++i) sentence.keys[(part * width + i) * room + row] = keys[i];
         std::copy_n(keys + width, width, &sentence.values[(part * count + row) * width]);
       }
   }
 
   // Cross-attention of one row; *query* is scaled.
-  static INLINE void attend(Search& s, int number, const Row& row, const float* query, float* y) {
-    const int heads = s.model.attention_heads, each = s.model.channels / heads, width = s.model.width;
+  static INLINE void attend(Search& s, int number, const Hypothesis& row, const float* query,
+                            float* y) {
+    const Stack& m = s.model;
+    const int heads = m.attention_heads, each = m.channels / heads, width = m.width;
     const int length = row.sentence->length, end = padded(length);
     for (int head = 0; head < heads; ++head, query += each, y += each) {
       const size_t first_channel = size_t(head) * each;
       const float* keys = &row.sentence->keys[(size_t(number) * width + first_channel) * end];
-      const float* values =
-          &row.sentence->values[size_t(number) * length * width + first_channel];
+      const float* values = &row.sentence->values[size_t(number) * length * width + first_channel];
       weighted_sum(
           end, each, query, 1, [&](int c) INLINED { return keys + size_t(c) * end; },
           &s.weights[0]);
       std::fill(&s.weights[length], &s.weights[0] + end, -INFINITY);
       const float most = *std::max_element(&s.weights[0], &s.weights[length]);
       const float scale = 1 / sum(end, [&](int i) INLINED {
-        const Floats weight = exponential(load<Floats>(&s.weights[i]) - most);
-        store(&s.weights[i], weight);
-        return weight;
-      });
+                            const Floats weight = exponential(load<Floats>(&s.weights[i]) - most);
+                            store(&s.weights[i], weight);
+                            return weight;
+                          });
       weighted_sum(
-          each, length, &s.weights[0], 1,
-          [&](int i) INLINED { return values + size_t(i) * width; }, y);
+          each, length, &s.weights[0], 1, [&](int i) INLINED { return values + size_t(i) * width; },
+          y);
       for (int c = 0; c < each; ++c) y[c] *= scale;
     }
   }
 
   // The *count* best tokens of a row, the best first, and the score of the end.
   static INLINE void choose(Search& s, int row, const float* logits) {
-    const int32_t forced = s.forced(*s.rows[row].sentence);
+    const Hypothesis& hypothesis = *s.rows[row];
+    const Sentence& sentence = *hypothesis.sentence;
+    const Request& given = s.request;
+    int32_t forced = s.is_given ? EOS : -1;  // the only token that may come; -1: any may
+    if (given.prefixes && s.step < given.prefix_lengths[sentence.number])
+      forced = given.prefixes[size_t(sentence.number) * given.limit + s.step];
     const int size = s.model.last->outputs, last = s.count - 1;
     float* best = &s.best[size_t(row) * s.count];
     int32_t* tokens = &s.tokens[size_t(row) * s.count];
@@ -659,8 +672,8 @@ struct Step {
       if (!(largest > best[last])) continue;
       for (int token = first; token < first + WIDTH; ++token) {
         float score = logits[token];
-        if (!(score > best[last]) || s.repeats(s.rows[row], token)) continue;
-        if (s.is_other_byte(s.rows[row], token)) score -= OTHER_BYTE;
+        if (!(score > best[last]) || hypothesis.repeats(token, given.no_repeat_ngram)) continue;
+        if (sentence.other_bytes.count(token)) score -= OTHER_BYTE;
         if (!(score > best[last])) continue;
         int place = last;
         for (; place > 0 && best[place - 1] < score; --place)
@@ -682,14 +695,16 @@ struct Step {
     const Stack& m = s.model;
     const int count = int(s.rows.size());
     const size_t width = m.width;
-    for (int row = 0; row < count; ++row)
-      embed(m, s.rows[row].hypothesis->newest, s.step, &s.x[row * width]);
+    for (int row = 0; row < count; ++row) {
+      const auto& tokens = s.rows[row]->tokens;
+      embed(m, tokens.empty() ? EOS : tokens.back(), s.step, &s.x[row * width]);
+    }
     for (int i = 0; i < int(m.layers.size()); ++i) {
       const Layer& layer = m.layers[i];
-      mixing_branch(s, i);
+      mixing_branch(s, m, i, count);
       s.product(*layer.query, &s.x[0], count, &s.y[0]);
       for (int row = 0; row < count; ++row)
-        attend(s, i, s.rows[row], &s.y[row * width], &s.h[row * width]);
+        attend(s, i, *s.rows[row], &s.y[row * width], &s.h[row * width]);
       s.product(*layer.attended, &s.h[0], count, &s.y[0]);
       add(&s.x[0], &s.y[0], count * width);
       feed_forward(s, m, layer, count);
@@ -704,148 +719,18 @@ struct Step {
   }
 };
 
-// The only token that may come next; -1: any may.
-int32_t Search::forced(const Sentence& sentence) const {
-  const int size = request.prefixes ? request.prefix_lengths[sentence.number] : 0;
-  if (step < size) return request.prefixes[size_t(sentence.number) * request.limit + step];
-  return is_given ? EOS : -1;
-}
-
-bool Search::is_other_byte(const Row& row, int32_t token) const {
-  const auto& others = row.sentence->other_bytes;
-  return std::binary_search(others.begin(), others.end(), token);
-}
-
-// It would repeat an n-gram.
-bool Search::repeats(const Row& row, int32_t token) const {
-  const auto& tokens = row.hypothesis->tokens;
-  const int before = request.no_repeat_ngram - 1, size = int(tokens.size());
-  for (int end = before; before >= 0 && end < size; ++end)
-    if (tokens[end] == token &&
-        std::equal(tokens.end() - before, tokens.end(), tokens.begin() + end - before))
-      return true;
-  return false;
-}
-
-void Search::find_other_bytes(Sentence& sentence) const {
-  const int32_t* source = request.sources + size_t(sentence.number) * request.length;
-  const int32_t* end = source + sentence.length;
-  for (int byte = 0; byte < 256; ++byte)
-    if (model.bytes[byte] >= 0 && std::find(source, end, encoder.bytes[byte]) == end)
-      sentence.other_bytes.push_back(model.bytes[byte]);
-  std::sort(sentence.other_bytes.begin(), sentence.other_bytes.end());
-}
-
-void Search::run(int first, int last) {
-  size_t most = size_t(last - first) * request.beam, longest = 0, wider = 0;
-  for (int i = first; i < last; ++i) {
-    sentences.push_back({i, request.lengths[i], {{}}});
-    longest = std::max<size_t>(longest, request.lengths[i]);
-  }
-  most = std::max(most, longest);
-  for (const Stack* stack : {&encoder, &model}) {
-    wider = std::max<size_t>(wider, 2 * stack->width);  // values and gates
-    for (int i = 0; i < int(stack->layers.size()); ++i)
-      wider = std::max<size_t>(wider, stack->layers[i].first->outputs);
-  }
-  for (std::vector<float>* part : {&x, &h, &y, &mixed})
-    part->resize(most * std::max(encoder.width, model.width));
-  wide.resize(std::max(most * wider, longest * encoder.last->outputs));
-  logits.resize(std::min<size_t>(TILE, most) * model.last->outputs);
-  weights.resize(padded(request.length));
-  count = std::min(2 * request.beam + 2, model.tokens);
-  if (kernel.configure) kernel.configure(true);
-  for (Sentence& sentence : sentences) {
-    find_other_bytes(sentence);
-    kernel.encode(*this, sentence);
-  }
-  std::fill(h.begin(), h.end(), 0.f);  // attention does not write the padding of a row
-  for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
-    rows.clear();
-    for (Sentence& sentence : sentences) {
-      sentence.find_slots(size_t(model.layers.size()) * model.width);
-      for (const Hypothesis& hypothesis : sentence.rows) rows.push_back({&sentence, &hypothesis});
-    }
-    best.resize(rows.size() * count), tokens.resize(rows.size() * count), ends.resize(rows.size());
-    kernel.step(*this);
-    int row = 0;
-    for (Sentence& sentence : sentences) {
-      const int count = int(sentence.rows.size());
-      advance(sentence, row);
-      row += count;
-    }
-    const auto done = [](const Sentence& sentence) { return sentence.done; };
-    sentences.erase(std::remove_if(sentences.begin(), sentences.end(), done), sentences.end());
-  }
-  if (kernel.configure) kernel.configure(false);
-}
-
-// Finish hypotheses and choose those that continue, as fairseq's beam search does.
-void Search::advance(Sentence& sentence, int first) {
-  if (is_given) {
-    const size_t place = size_t(first) * count;
-    request.scores[size_t(sentence.number) * (request.limit + 1) + step] = best[place];
-    sentence.done = step == request.prefix_lengths[sentence.number];
-    sentence.rows[0] = sentence.rows[0].continued(tokens[place], 0);
-    return;
-  }
-  int32_t& finished = request.counts[sentence.number];
-  std::vector<Continuation> candidates;
-  for (int row = 0; row < int(sentence.rows.size()); ++row) {
-    const float total = sentence.rows[row].total, end = total + ends[first + row];
-    if (!std::isfinite(end)) {
-      finished = 0, sentence.done = true;
-      return;
-    }
-    if (step == request.limit) candidates.push_back({end, EOS, row});
-    for (int i = 0; i < count && step < request.limit; ++i) {
-      const size_t place = size_t(first + row) * count + i;
-      if (tokens[place] != PAD && (step > 0 || tokens[place] != EOS))
-        candidates.push_back({best[place] + total, tokens[place], row});
-    }
-  }
-  const auto better = [](const Continuation& a, const Continuation& b) {
-    return a.score > b.score;
-  };
-  std::stable_sort(candidates.begin(), candidates.end(), better);
-  if (step < request.limit)
-    candidates.resize(std::min(candidates.size(), size_t(2) * request.beam));
-  const auto continues = [](const Continuation& one) { return one.token != EOS; };
-  const size_t beam = std::min(candidates.size(), size_t(request.beam));
-  const float length = float(std::pow(double(step + 1), request.lenpen));
-  for (size_t rank = 0; rank < beam && !sentence.done; ++rank) {
-    if (continues(candidates[rank])) continue;
-    const size_t place = size_t(sentence.number) * request.beam + finished;
-    const auto& tokens = sentence.rows[candidates[rank].parent].tokens;
-    request.scores[place] = candidates[rank].score / length;
-    request.sizes[place] = int32_t(tokens.size());
-    std::copy(tokens.begin(), tokens.end(), request.tokens + place * request.limit);
-    sentence.done = ++finished == request.beam;
-  }
-  if (sentence.done || step == request.limit) return;
-  const auto end = std::stable_partition(candidates.begin(), candidates.end(), continues);
-  candidates.resize(std::min<size_t>(request.beam, end - candidates.begin()));
-  std::vector<Hypothesis> next;
-  for (const Continuation& one : candidates)
-    next.push_back(sentence.rows[one.parent].continued(one.token, one.score));
-  sentence.rows = std::move(next);
-  sentence.done = sentence.rows.empty();  // every token is banned
-}
-
 // Kernels, the fastest first
 
-#define LEVEL(NAME, LANES, FEATURES)                                                     \
-  FEATURES void product_##NAME(Search& s, const Linear& layer, const float* x, int rows, \
-                               float* y) {                                               \
-    Step<LANES>::product_body(s, layer, x, rows, y);                                     \
-  }                                                                                      \
-  FEATURES void step_##NAME(Search& s) { Step<LANES>::step_body(s); }                    \
-  FEATURES void encode_##NAME(Search& s, Sentence& sentence) {                           \
-    Step<LANES>::encode_body(s, sentence);                                               \
+#define LEVEL(NAME, LANES, FEATURES)                                                             \
+  FEATURES void product_##NAME(Search& s, const Linear& l, const float* x, int rows, float* y) { \
+    Step<LANES>::product_body(s, l, x, rows, y);                                                 \
+  }                                                                                              \
+  FEATURES void step_##NAME(Search& s) { Step<LANES>::step_body(s); }                            \
+  FEATURES void encode_##NAME(Search& s, Sentence& sentence) {                                   \
+    Step<LANES>::encode_body(s, sentence);                                                       \
   }
 
 LEVEL(plain, 4, )
-bool always() { return true; }
 #if defined(__x86_64__)
 LEVEL(avx2, 8, TARGET("avx2,fma"))
 LEVEL(avx512, 16, TARGET("avx512f,avx512vnni,avx2,fma"))
@@ -861,16 +746,20 @@ const Kernel KERNELS[] = {
 #elif defined(__aarch64__)
     {"neon", has_dot_products, dot_neon, 128, product_plain, step_plain, encode_plain},
 #endif
-    {"plain", always, dot_plain, 0, product_plain, step_plain, encode_plain},
+    {"plain", [] { return true; }, dot_plain, 0, product_plain, step_plain, encode_plain},
 };
 
-template <class Work>
-bool is_out_of_memory(Work work) {
-#ifdef __wasm__  // without exceptions
-  work();
+// Does so many parts, each in a thread of its own. Returns true if memory, or threads, are out.
+template <class Part>
+bool run_parts(int count, Part part) {
+#ifdef __wasm__  // without threads and exceptions
+  for (int number = 0; number < count; ++number) part(number);
 #else
   try {
-    work();
+    std::vector<std::future<void>> parts;
+    for (int i = 0; i < count; ++i)
+      parts.push_back(std::async(i ? std::launch::async : std::launch::deferred, part, i));
+    for (std::future<void>& one : parts) one.get();
   } catch (const std::exception&) {
     return true;
   }
@@ -878,8 +767,8 @@ bool is_out_of_memory(Work work) {
   return false;
 }
 
-// Threads have parts of the batch with about as many tokens each. Returns true if memory is out.
-bool run_parts(const Search& search) {
+// Threads have parts of the batch with about as many tokens each.
+bool run_search(const Search& search) {
   const Request& request = search.request;
   const int threads = std::max(1, std::min(request.threads, request.sentences));
   int64_t all = 0, seen = 0;
@@ -890,21 +779,7 @@ bool run_parts(const Search& search) {
     while (int(bounds.size()) <= threads && seen * threads >= all * int(bounds.size()))
       bounds.push_back(i + 1);
   }
-  const auto part = [&](int i) { Search(search).run(bounds[i], bounds[i + 1]); };
-#ifdef __wasm__  // without threads
-  for (int number = 0; number < threads; ++number) part(number);
-  return false;
-#else
-  std::vector<char> failed(threads);
-  const auto guarded = [&](int i) { failed[i] = is_out_of_memory([&] { part(i); }); };
-  std::vector<std::thread> others;
-  is_out_of_memory([&] {  // or of threads
-    while (int(others.size()) < threads - 1) others.emplace_back(guarded, int(others.size()));
-  });
-  for (int number = int(others.size()); number < threads; ++number) guarded(number);
-  for (std::thread& other : others) other.join();
-  return std::count(failed.begin(), failed.end(), 1) > 0;
-#endif
+  return run_parts(threads, [&](int i) { Search(search).run(bounds[i], bounds[i + 1]); });
 }
 
 }  // namespace
@@ -921,9 +796,10 @@ const Kernel* resmlp_kernel(const char* name) {
 // A copy of the arrays, to be freed; null: out of memory
 const Model* resmlp_load(const Array* arrays, const Config* config) {
   std::unique_ptr<Model> model;
-  const bool failed = is_out_of_memory([&] {
+  const bool failed = run_parts(1, [&](int) {
     model.reset(new Model);
-    const Loader loader{arrays, *config, *model};
+    Loader loader{*config, *model, {}};
+    for (int i = 0; i < config->arrays; ++i) loader.arrays[arrays[i].name] = arrays[i];
     model->encoder = loader.stack(0), model->decoder = loader.stack(1);
   });
   return failed ? nullptr : model.release();
@@ -933,12 +809,12 @@ void resmlp_free(const Model* model) { delete model; }
 
 // 0, or 1: out of memory
 int resmlp_search(const Kernel* kernel, const Model* model, const Request* request) {
-  return run_parts({*kernel, model->encoder, model->decoder, *request, false});
+  return run_search({*kernel, model->encoder, model->decoder, *request, false});
 }
 
 // The log probabilities of the tokens of given translations, the prefixes, and of their ends.
 int resmlp_score(const Kernel* kernel, const Model* model, const Request* request) {
-  return run_parts({*kernel, model->encoder, model->decoder, *request, true});
+  return run_search({*kernel, model->encoder, model->decoder, *request, true});
 }
 
 // Of the structures that a caller lays out.

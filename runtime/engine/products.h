@@ -12,13 +12,12 @@
 #include <immintrin.h>
 #if defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
 #define HAS_AMX
-#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 #elif defined(__wasm_simd128__)
 #include <wasm_simd128.h>
-#elif defined(__aarch64__)
+#else
 #include <arm_neon.h>
 #if defined(__linux__)
 #include <sys/auxv.h>
@@ -77,11 +76,9 @@ INLINE void store(T* p, V v) {
     int row = 0;                                                                                 \
     for (; row + 4 <= rows; row += 4)                                                            \
       NAME##_some<4>(x + row * inputs, inputs, weight, sums + row * WIDTH);                      \
-    if (rows & 2) {                                                                              \
+    for (; row + 2 <= rows; row += 2)                                                            \
       NAME##_some<2>(x + row * inputs, inputs, weight, sums + row * WIDTH);                      \
-      row += 2;                                                                                  \
-    }                                                                                            \
-    if (rows & 1) NAME##_some<1>(x + row * inputs, inputs, weight, sums + row * WIDTH);          \
+    if (row < rows) NAME##_some<1>(x + row * inputs, inputs, weight, sums + row * WIDTH);        \
   }
 
 typedef int32_t Fours __attribute__((vector_size(16)));
@@ -93,12 +90,8 @@ INLINE Fours add_pairs(Eights a, Eights b) {
   return Fours(_mm_madd_epi16(__m128i(a), __m128i(b)));
 #elif defined(__wasm_simd128__)
   return Fours(wasm_i32x4_dot_i16x8(v128_t(a), v128_t(b)));
-#elif defined(__aarch64__)
-  return vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b));
 #else
-  Fours sums;
-  for (int i = 0; i < 4; ++i) sums[i] = a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
-  return sums;
+  return vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b));
 #endif
 }
 
@@ -128,10 +121,8 @@ bool has_avx512() { return has_avx2() && __builtin_cpu_supports("avx512vnni"); }
 
 #ifdef HAS_AMX
 bool has_amx() {  // Linux has to be asked first: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  unsigned a, b, c, d = 0;
-  __get_cpuid_count(7, 0, &a, &b, &c, &d);
-  const unsigned tile = 1 << 24, int8 = 1 << 25;
-  return has_avx512() && (d & tile) && (d & int8) && !syscall(SYS_arch_prctl, 0x1023, 18);
+  return has_avx512() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") &&
+         !syscall(SYS_arch_prctl, 0x1023, 18);
 }
 
 #define AMX TARGET("amx-tile,amx-int8")
