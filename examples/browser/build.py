@@ -7,8 +7,6 @@ there is not touched.
 """
 
 import argparse
-import hashlib
-import json
 import shutil
 import subprocess
 import sys
@@ -21,7 +19,6 @@ from resmlp_mt_runtime.folder import CONFIG, FILES, read_export
 HERE = Path(__file__).resolve().parent
 RUNTIME = HERE.parents[1] / "runtime"
 MODEL = (CONFIG, *FILES, "README.md")
-PLACE = '/* the build */ { version: "", files: [] }'  # of the list in sw.js
 ENTRIES = "kernel load search sizes"
 # Without the byte products of relaxed SIMD: they leave bytes above 127 to the machine, and V8 may
 # take them in one way before it has optimised a function and in another way afterwards.
@@ -48,12 +45,6 @@ def build(model: Path, out: Path) -> None:
         words = [*ZIG, str(RUNTIME / "engine/engine.cpp"), "-o", str(made / "engine.wasm")]
         if subprocess.run([sys.executable, *words]).returncode:
             raise UserError("no engine: pip install -r scripts/zig.txt, or see above")
-        worker = made / "sw.js"
-        files = sorted(path for path in made.iterdir() if path != worker)
-        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
-        version = hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
-        listed = {"version": version, "files": ["./", *(path.name for path in files)]}
-        worker.write_text(worker.read_text("utf-8").replace(PLACE, json.dumps(listed)), "utf-8")
         (made / "model").mkdir()
         for name in MODEL:
             shutil.copy(model / name, made / "model")

@@ -99,11 +99,6 @@ async function checkPage(browser, server, foreign, lines, expected) {
   console.log(`${same} of ${lines.length} translations are the runtime's, ${each.toFixed(1)} ms each`);
   check(same === lines.length, `${lines.length - same} translations are others`);
   await checkIsolation(page, foreign);
-  await page.goto(`${server.address}?model=nothing`);
-  await page.waitForSelector("#problem:not([hidden])", { timeout: MINUTES });
-  const problem = await page.textContent("#problem");
-  check(/^\/nothing\/config\.json is not on the server/u.test(problem), `no model: ${problem}`);
-  await page.goto(server.address);
   await server.stop();
   await page.reload();
   const [text] = await translate(page, [lines[1]]);

@@ -1,5 +1,5 @@
-// Standard input: {model, rule, rules, language, lines, spelled}. Standard output: the pieces of each
-// line, its sentences and parts, and the text of spelled.
+// Standard input: {model, rules, language, lines, spelled}. Standard output: the pieces of each line,
+// its sentences and parts, and the text of spelled.
 
 import { readFileSync } from "node:fs";
 
@@ -7,8 +7,8 @@ import { join, sentences, split } from "../../examples/browser/page/sentences.js
 import { Subwords, decode } from "../../examples/browser/page/subwords.js";
 import { punctuation } from "../../examples/browser/page/text.js";
 
-const { model, rule, rules, language, lines, spelled } = JSON.parse(readFileSync(0, "utf8"));
-const subwords = new Subwords(new Uint8Array(readFileSync(model)), rule);
+const { model, rules, language, lines, spelled } = JSON.parse(readFileSync(0, "utf8"));
+const subwords = new Subwords(new Uint8Array(readFileSync(model)));
 const normalise = rules ? punctuation(rules, language) : (line) => line;
 const encode = (line) => subwords.encode(normalise(line));
 const found = lines.map((line) => [encode(line), sentences(line), split(line, encode, 90)]);

@@ -14,13 +14,14 @@ from pathlib import Path
 import hostile_lines
 import pytest
 from exported_models import LINES, change_file, changed_config, changed_weights, saved_model
+from sentencepiece import SentencePieceTrainer
 
 from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text import train_subwords
 from resmlp_mt_runtime import Model, native
 from resmlp_mt_runtime.folder import CONFIG, FILES, SUBWORDS, WEIGHTS
-from resmlp_mt_runtime.pieces import Subwords, normaliser, one_line, without_bytes
+from resmlp_mt_runtime.pieces import NFC, Subwords, normaliser, one_line, without_bytes
 from resmlp_mt_runtime.sentences import join, sentences, split
 
 HERE = Path(__file__).resolve().parent
@@ -65,17 +66,17 @@ def mixed_lines():
 
 
 @need_node
-@pytest.mark.parametrize("make, rule", [(bpe_model, "nfc"), (byte_model, None)])
+@pytest.mark.parametrize("make", [bpe_model, byte_model])
 @pytest.mark.parametrize("language", [None, "de", "fr_CA", "cs"])
-def test_text_as_in_the_runtime(make, rule, language, tmp_path):
+def test_text_as_in_the_runtime(make, language, tmp_path):
     """Pieces, sentences, parts; what is joined again, and what bytes spell."""
     model, lines = make(tmp_path), mixed_lines()
     spelled = ["▁a <0xC3> <0xA9> ▁<0x41>", "<0x0A> <0xC3> x <0xEF> <0xBF> <0xBD> <0xF0> <0x9F> b"]
-    given = {"model": str(model), "rule": rule, "rules": language and RULES, "language": language}
+    given = {"model": str(model), "rules": language and RULES, "language": language}
     given |= {"lines": lines, "spelled": [pieces.split(" ") for pieces in spelled]}
     done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))
     assert done.returncode == 0, done.stderr
-    subwords, normalise = Subwords(model, rule), normaliser(language) if language else str
+    subwords, normalise = Subwords(model, NFC), normaliser(language) if language else str
 
     def encode(line):
         # the page reads a piece of white space alone as fairseq's dictionaries do
@@ -88,6 +89,33 @@ def test_text_as_in_the_runtime(make, rule, language, tmp_path):
     assert found["joined"] == [join(sentences(line)) for line in lines]
     texts = [without_bytes(pieces).replace(" ", "").replace("▁", " ") for pieces in spelled]
     assert found["decoded"] == list(map(one_line, texts))
+
+
+def other_model(folder, **options):
+    """SentencePiece's, as others train it."""
+    model = folder / "other.model"
+    options = {"vocab_size": 60, "model_type": "bpe", "minloglevel": 2, **options}
+    with model.open("wb") as out:
+        SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_writer=out, **options)
+    return model.read_bytes()
+
+
+@need_node
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (lambda folder, data: data[:-99], "is cut off"),
+        (lambda folder, data: b"\0" * 98, "is not a SentencePiece model"),
+        (lambda folder, data: other_model(folder), "changes text"),  # by NFKC, its default
+        (lambda folder, data: other_model(folder, model_type="unigram"), "is not BPE"),
+    ],
+)
+def test_subwords_that_the_page_cannot_read(damage, said, tmp_path):
+    model = bpe_model(tmp_path)
+    model.write_bytes(damage(tmp_path, model.read_bytes()))
+    given = {"model": str(model), "lines": ["a"], "spelled": []}
+    done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))
+    assert done.returncode == 1 and f"Error: spm.model {said}" in done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +150,7 @@ DAMAGE = {
     "format": (CONFIG, changed_config(format=3), r"is of format 3, but this page reads format 4"),
     "no JSON": (CONFIG, lambda data: data[1:], r"config\.json is not JSON"),
     "no files": (CONFIG, changed_config(files={}), r"does not list weights\.safetensors"),
-    "rule": (CONFIG, changed_config(rule="x"), r"another rule of text"),
+    "rule": (CONFIG, changed_config(rule=None), r'has no rule "nfc" of text'),
     "heads": (CONFIG, changed_config(heads=0), r"'heads' is missing or wrong"),
     "layers": (CONFIG, changed_config(layers=[2, 3]), r"has no decoder\.2"),
     "mixing": (CONFIG, changed_config(mixing="toeplitz"), r"encoder\.0\.mixing\.weights is F32 "),

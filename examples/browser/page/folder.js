@@ -2,7 +2,6 @@
 
 const FORMAT = 4;
 export const FILES = ["weights.safetensors", "spm.model", "source.txt", "target.txt"];
-const RULES = [null, "nfc"]; // of text
 const isSize = (value) => Number.isInteger(value) && value > 0;
 const isPair = (value) => Array.isArray(value) && value.length === 2 && value.every(isSize);
 // what config.json has, beside what the arrays are checked against
@@ -40,8 +39,8 @@ export async function readConfig(folder) {
       throw new Error(`${url.pathname} does not list ${name}: export the model again`);
     }
   }
-  if (!RULES.includes(config.rule)) {
-    throw new Error(`${url.pathname} has another rule of text: build the page again`);
+  if (config.rule !== "nfc") {
+    throw new Error(`${url.pathname} has no rule "nfc" of text, which this page needs`);
   }
   const wrong = Object.keys(SIZES).find((name) => !SIZES[name](config[name], config));
   if (wrong) throw new Error(`${url.pathname}: '${wrong}' is missing or wrong`);

@@ -1,13 +1,7 @@
 // The page: what is typed goes to the worker, what comes back is shown.
 
 const PAUSE = 150; // milliseconds without a key before a translation begins
-const EXAMPLES = {
-  en: [
-    "Where did you buy this book?",
-    "I would have called you if I had known your number.",
-    "Click on the button to save the file.",
-  ],
-};
+const FOLDER = new URL("model/", import.meta.url);
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
 const progress = new Map(); // of each file: bytes and total
@@ -19,18 +13,11 @@ let timer = 0;
 start().catch((error) => fail(error.message));
 
 async function start() {
-  if (!navigator.serviceWorker) {
-    const why = window.isSecureContext
-      ? "this browser is too old: take one of 2023 or later"
-      : "open it by https:// or from localhost: the browser allows no offline use elsewhere";
-    throw new Error(`This page cannot run here: ${why}`);
-  }
-  const folder = modelFolder();
   const offline = await keepForOffline();
   worker = newWorker();
   worker.onmessage = ({ data }) => receive(data, offline);
   worker.onerror = (event) => fail(event.message || "the program of the page cannot be loaded");
-  worker.postMessage({ folder: folder.href });
+  worker.postMessage({ folder: FOLDER.href });
   source.addEventListener("input", () => {
     byId("translation").setAttribute("aria-busy", "true");
     clearTimeout(timer);
@@ -38,24 +25,12 @@ async function start() {
   });
 }
 
-/** The folder "model" beside the page, or the one that the address names: ?model=FOLDER. */
-function modelFolder() {
-  const name = new URLSearchParams(location.search).get("model") ?? "model";
-  const folder = new URL(`${name}/`, location.href);
-  if (folder.origin !== location.origin) {
-    throw new Error("?model= names another site: give a folder of this one");
-  }
-  folder.search = folder.hash = "";
-  folder.pathname = folder.pathname.replace(/\/+$/u, "/");
-  return folder;
-}
-
 /** Whether what is loaded from now on stays for offline use. */
 async function keepForOffline() {
   try {
     await navigator.serviceWorker.register("sw.js");
   } catch {
-    return false; // a private window may have no store
+    return false; // no https://, or a private window, which has no store
   }
   const { active } = await navigator.serviceWorker.ready;
   while (active.state === "activating") {
@@ -98,27 +73,12 @@ function ready(loaded, offline) {
   byId("source-hint").textContent =
     `One sentence a line, of at most ${config.positions[0] - 1} subwords.`;
   byId("loading").hidden = true;
-  byId("card").href = new URL("README.md", modelFolder());
+  byId("card").href = new URL("README.md", FOLDER);
   byId("about").hidden = false;
-  showExamples(EXAMPLES[config.languages[0]] ?? []);
   byId("offline").textContent = offline
     ? "All of it is stored in this browser: the page now works without a network, too."
     : "This window stores nothing: the page needs the network when it is opened again.";
   translate();
-}
-
-/** A button for each example; the first one stands in the text until something is typed. */
-function showExamples(examples) {
-  source.value ||= examples[0] ?? "";
-  for (const example of examples) {
-    const button = document.createElement("button");
-    button.textContent = example;
-    button.addEventListener("click", () => {
-      source.value = example;
-      source.dispatchEvent(new Event("input"));
-    });
-    byId("examples").append(button);
-  }
 }
 
 function translate() {

@@ -1,39 +1,25 @@
 // SentencePiece in JavaScript: cuts lines into the pieces of a model.
 
-import { normaliser, readModel } from "./sentencepiece_model.js";
-import { RULES, SPACE, oneLine, splitWords, withoutControls } from "./text.js";
+import { readModel } from "./sentencepiece_model.js";
+import { SPACE, oneLine, plain, splitWords, withoutControls } from "./text.js";
 
 const SPECIAL = new Set(["<s>", "<pad>", "</s>", "<unk>"]); // the symbols of fairseq
 const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6; // kinds of pieces
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
-// what NFKC makes digits of, in models of the old rule
-const RAISED = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079";
-const NUMBER =
-  "\u2080-\u2089\u00bc-\u00be\u2150-\u215f\u2189\u2460-\u2473\u2488-\u249b\u24ea\u3251-\u325f" +
-  "\u32b1-\u32bf\u32c0-\u32cb\u3358-\u3370\u33e0-\u33fe\u{1f100}-\u{1f10a}";
-const POWER = new RegExp(`(?<=\\p{Nd})(?=[\u207a\u207b]?[${RAISED}])`, "gu");
-const TOUCHING = new RegExp(
-  `(?<=\\p{Nd})(?=[${NUMBER}])|(?<=[${RAISED}${NUMBER}])(?=\\p{Nd})`,
-  "gu",
-);
 const BYTES = /(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)/g; // spell a rare character
 
 export class Subwords {
   /**
    * @param {Uint8Array} file of SentencePiece, byte-pair encoding.
-   * @param {string | null} rule of text.
    * @throws {Error} in one line, if it is no such model, or has what this page does not know.
    */
-  constructor(file, rule) {
+  constructor(file) {
     const model = readModel(file);
-    this.normalise = normaliser(model);
-    this.plain = RULES[rule];
-    this.joinsDigits = this.normalise("1\u00b2").endsWith("12");
-    const ofKind = (wanted) => model.pieces.filter(({ kind }) => kind === wanted);
+    const ofKind = (wanted) => model.filter(({ kind }) => kind === wanted);
     this.scores = new Map(ofKind(NORMAL).map(({ text, score }) => [text, score]));
     this.controls = new Set(ofKind(CONTROL).map(({ text }) => text));
     this.spells = ofKind(BYTE).length > 0; // unknown characters, in bytes
-    const other = model.pieces.find(({ kind }) => ![NORMAL, UNKNOWN, CONTROL, BYTE].includes(kind));
+    const other = model.find(({ kind }) => ![NORMAL, UNKNOWN, CONTROL, BYTE].includes(kind));
     if (other) throw new Error(`spm.model has pieces of kind ${other.kind}, unknown to this page`);
     this.cut = byMerging(this.scores);
   }
@@ -42,9 +28,8 @@ export class Subwords {
   encode(line) {
     const pieces = [];
     let afterUnknown = false;
-    let plain = this.plain(line);
-    if (this.joinsDigits) plain = plain.replace(POWER, "^").replace(TOUCHING, " ");
-    for (const piece of this.cut([...this.normalise(plain)])) {
+    const text = plain(line);
+    for (const piece of this.cut(text ? [...` ${text}`.replaceAll(" ", SPACE)] : [])) {
       const unknown = !this.scores.has(piece);
       if (unknown && this.spells) pieces.push(...spelled(piece));
       // neighbours that are unknown are one piece

@@ -21,11 +21,10 @@ export function withoutControls(text, by = "") {
   return text.replace(CONTROL, by);
 }
 
-/** What is done to a line before it is cut, by the name of the rule in config.json. */
-export const RULES = {
-  null: oneLine,
-  nfc: (line) => oneLine(withoutControls(line, " ").replaceAll(SPACE, " ")).normalize("NFC"),
-};
+/** The rule "nfc" of the runtime, for a line before it is cut. */
+export function plain(line) {
+  return oneLine(withoutControls(line, " ").replaceAll(SPACE, " ")).normalize("NFC");
+}
 
 /**
  * The normalisation of punctuation, as pieces.py of the runtime makes it.

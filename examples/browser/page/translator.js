@@ -32,7 +32,7 @@ export async function load(folder, onProgress) {
     const engine = new Engine(program, config, readArrays(weights, config, readText(table)), tokens);
     const moses = punctuation(JSON.parse(readText(rules)), config.languages[0]);
     const normalise = config.normalise ? moses : (line) => line;
-    return new Translator(config, engine, normalise, new Subwords(spm, config.rule), tokens);
+    return new Translator(config, engine, normalise, new Subwords(spm), tokens);
   } catch (error) {
     throw new Error(`the model in ${folder.pathname} cannot be used: ${oneLine(error.message)}`);
   }

@@ -35,8 +35,7 @@ async function answer({ number, lines }) {
     if (!translations.has(line)) translations.set(line, translate(line));
     self.postMessage({ kind: "translation", number, place, ...translations.get(line) });
   }
-  const oldest = [...translations.keys()].slice(0, Math.max(0, translations.size - REMEMBERED));
-  for (const line of oldest) translations.delete(line);
+  if (translations.size > REMEMBERED) translations.clear();
 }
 
 function translate(line) {
