@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The encoder, the decoding step and the beam search of a model that `resmlp-mt export` wrote.
-//
-// A row is a hypothesis, or a token of a source. Sentences never mix: each has the same
-// translations in any batch and on any number of threads. Widths are padded with zeros to a
-// multiple of 32, and weights are packed into panels of 16 columns.
+// The encoder, the decoding step and the beam search of a model that `resmlp-mt export` wrote. A
+// row is a hypothesis, or a token of a source. Sentences never mix: each has the same translations
+// in any batch and on any number of threads. Widths are padded with zeros to a multiple of 32.
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <map>
 #include <memory>
 #include <new>
@@ -24,7 +21,6 @@ namespace {
 
 constexpr int PAD = 1, EOS = 2;  // the first tokens of every fairseq dictionary
 constexpr int TILE = 32;         // rows whose scores of all tokens are in the cache together
-
 constexpr float OTHER_BYTE = 2;  // what a byte that the source does not have costs, in nats
 
 // Fitted by tests/runtime/fit_polynomials.py; the constant coefficient comes first.
@@ -39,7 +35,6 @@ constexpr float GELU_TAIL[] = {-0.797889352f,   -0.318266958f,    -0.0364786796f
 int padded(int size) { return (size + WIDTH - 1) / WIDTH * WIDTH; }
 
 // What callers give, checked: the arrays of a folder, as folder.py lists them.
-
 enum Type : int32_t { FLOAT32, FLOAT16, INT8 };
 
 struct Array {
@@ -55,8 +50,6 @@ struct Config {  // of the source and the target
   const char* embeddings[2];
   const int32_t* bytes[2];  // the 256 tokens that spell a byte each, -1: there is none
 };
-
-// The model
 
 template <class T>
 struct CacheLines {  // an allocator of whole ones
@@ -258,8 +251,8 @@ struct Search {
   int step = 0, count = 0;  // count: best tokens of each row
   std::vector<Sentence> sentences;
   std::vector<const Hypothesis*> rows;
-  std::vector<const float*> from;  // rows that are mixed
-  std::vector<float> x, h, y, mixed, wide, logits, weights;
+  std::vector<const float*> from;                            // rows that are mixed
+  std::vector<float> x, h, y, mixed, wide, logits, weights;  // h: of attention, padded with 0
   std::vector<uint8_t> bytes;            // inputs of a product, with scale and zero of each row
   std::vector<float> scale, best, ends;  // best: rows x count
   std::vector<int32_t> zero, tokens;     // tokens: rows x count
@@ -290,7 +283,6 @@ struct Search {
           sentence.other_bytes.insert(model.bytes[byte]);
       kernel.encode(*this, sentence);
     }
-    std::fill(h.begin(), h.end(), 0.f);  // attention does not write the padding of a row
     for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
       rows.clear();
       for (Sentence& sentence : sentences)
@@ -338,8 +330,7 @@ struct Search {
       }
     }
     std::stable_sort(candidates.begin(), candidates.end());
-    if (step < request.limit)
-      candidates.resize(std::min(candidates.size(), size_t(2) * request.beam));
+    candidates.resize(std::min(candidates.size(), size_t(2) * request.beam));
     std::vector<Hypothesis> next;
     for (size_t rank = 0; rank < candidates.size(); ++rank) {
       const auto [score, token, parent] = candidates[rank];
@@ -373,8 +364,6 @@ struct Step {
   typedef typename Vector<int32_t, LANES>::Type Integers;
   typedef typename Vector<uint8_t, LANES>::Type Bytes;
 
-  static INLINE Floats all(float x) { return Floats{} + x; }
-
   // The sum of value(0), value(LANES), ... value(size - LANES)
   template <class Value>
   static INLINE float sum(int size, Value value) {
@@ -391,13 +380,13 @@ struct Step {
 
   template <size_t SIZE>
   static INLINE Floats polynomial(Floats x, const float (&coefficients)[SIZE]) {
-    Floats y = all(coefficients[SIZE - 1]);
+    Floats y = Floats{} + coefficients[SIZE - 1];
     for (int i = int(SIZE) - 2; i >= 0; --i) y = y * x + coefficients[i];
     return y;
   }
 
   static INLINE Floats exponential(Floats x) {  // 2^n exp(r)
-    x = x < -87.f ? all(-87.f) : x > 88.f ? all(88.f) : x;
+    x = x < -87.f ? Floats{} - 87.f : x > 88.f ? Floats{} + 88.f : x;
     const Floats n = rounded(x * float(1 / LN2));
     // the first product is exact
     const Floats r = (x - n * LN2_HIGH) - n * float(LN2 - LN2_HIGH);
@@ -444,7 +433,7 @@ struct Step {
     const float shift = std::nearbyint(std::min(255.f, -least / scale)), inverse = 1 / scale;
     for (int i = 0; i < size; i += LANES) {
       Floats v = rounded(load<Floats>(x + i) * inverse) + shift;
-      v = v > 255.f ? all(255) : v > 0.f ? v : Floats{};
+      v = v > 255.f ? Floats{} + 255.f : v > 0.f ? v : Floats{};
       const Integers n = __builtin_convertvector(v, Integers) - signs;
       store(bytes + i, __builtin_convertvector(n, Bytes));
     }

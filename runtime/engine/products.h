@@ -9,6 +9,7 @@
 #include <cstring>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #if defined(__linux__) && (defined(__clang__) || __GNUC__ >= 11)
 #define HAS_AMX
@@ -116,13 +117,21 @@ TARGET("avx512f,avx512vnni") INLINE __m512i add_avx512(__m512i sums, int32_t x, 
 }
 DOT(dot_avx512, TARGET("avx512f,avx512vnni"), __m512i, add_avx512)
 
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx512() { return has_avx2() && __builtin_cpu_supports("avx512vnni"); }
+// Features of leaf 7, FMA, and the registers that the system saves. (__builtin_cpu_supports finds
+// nothing where zig links its own library.)
+bool has(unsigned saved, unsigned ebx, unsigned ecx, unsigned edx) {
+  unsigned a, b, c = 0, d = 0, low, high;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || ~c & (1 << 12 | 1 << 27)) return false;  // FMA, OSXSAVE
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  if ((low & saved) != saved || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  return (b & ebx) == ebx && (c & ecx) == ecx && (d & edx) == edx;
+}
+bool has_avx2() { return has(0x6, 1 << 5, 0, 0); }
+bool has_avx512() { return has(0xe6, 1 << 5 | 1 << 16, 1 << 11, 0); }  // F, VNNI
 
 #ifdef HAS_AMX
 bool has_amx() {  // Linux has to be asked first: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return has_avx512() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") &&
-         !syscall(SYS_arch_prctl, 0x1023, 18);
+  return has_avx512() && has(0, 0, 0, 1 << 24 | 1 << 25) && !syscall(SYS_arch_prctl, 0x1023, 18);
 }
 
 #define AMX TARGET("amx-tile,amx-int8")

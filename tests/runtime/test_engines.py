@@ -230,8 +230,17 @@ def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
 
 
 @pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
-@pytest.mark.parametrize("kernel", ["plain", "avx2", "avx512", "amx", "neon"])
-def test_kernels(plain, tmp_path, monkeypatch, kernel):
+@pytest.mark.parametrize(
+    "kernel, feature",
+    [
+        ("plain", " "),
+        ("avx2", " avx2 "),
+        ("avx512", " avx512_vnni "),
+        ("amx", " amx_int8 "),
+        ("neon", " asimddp "),
+    ],
+)
+def test_kernels(plain, tmp_path, monkeypatch, kernel, feature):
     monkeypatch.setenv("RESMLP_MT_KERNEL", kernel)
     for precision, name in (
         ("int8", "gated, wide"),
@@ -243,6 +252,8 @@ def test_kernels(plain, tmp_path, monkeypatch, kernel):
             model = Model(folder, "native", threads=1)
         except UserError as error:
             assert f"no kernel '{kernel}'" in str(error)
+            cpu = Path("/proc/cpuinfo")
+            assert not cpu.exists() or feature not in cpu.read_text().replace("\n", " ")
             pytest.skip(str(error))
         assert_near(model, Model(folder, "numpy"), sentences(plain), precision)
 
