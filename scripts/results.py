@@ -59,14 +59,12 @@ def spread(value: dict) -> str:
 
 def commit() -> str:
     """The short hash of HEAD, with a plus sign if a tracked file outside docs differs from it."""
-    head = git("describe", "--always", "--exclude=*")
-    changed = git("status", "--porcelain", "-uno", "--", ".", ":!docs")
-    return f"{head or 'unknown'}{'+' if changed else ''}"
-
-
-def git(*words: str) -> str:
-    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
-    return done.stdout.strip()
+    git = ["git", "-C", str(ROOT)]
+    head = [*git, "describe", "--always", "--exclude=*"]
+    changed = [*git, "status", "--porcelain", "-uno", "--", ".", ":!docs"]
+    done = (subprocess.run(words, capture_output=True, text=True) for words in (head, changed))
+    name, more = (one.stdout.strip() for one in done)
+    return f"{name or 'unknown'}{'+' if more else ''}"
 
 
 # CPU features that decide which products are fast, the strongest first

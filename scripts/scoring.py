@@ -1,14 +1,11 @@
 """BLEU, chrF and repeats of translations, tests between systems, and the translations stored."""
 
 import gzip
-from pathlib import Path
 from statistics import mean
 
 import results
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
-
-from resmlp_mt_runtime.lines import read_text
 
 
 def scores(lines: list[str], references: list[str]) -> dict[str, float]:
@@ -40,22 +37,10 @@ def signatures() -> dict[str, str]:
     return {name: str(metric.get_signature()) for name, metric in metrics.items()}
 
 
-def translations_of(name: str) -> Path:
-    return results.FILE.parent / "translations" / f"{name.replace('/', '_')}.gz"
-
-
-def stored_translations(name: str) -> dict[str, list[str]]:
-    """By test set."""
-    found: dict[str, list[str]] = {}
-    for line in read_text(translations_of(name)):
-        test, _, translation = line.partition("\t")
-        found.setdefault(test, []).append(translation)
-    return found
-
-
 def store_translations(name: str, lines: dict[str, list[str]]) -> None:
-    """TEST<TAB>TRANSLATION lines, for other metrics and for tests against later systems."""
-    path = translations_of(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """TEST<TAB>TRANSLATION lines, for other metrics."""
+    folder = results.FILE.parent / "translations"
+    folder.mkdir(exist_ok=True)
     text = "".join(f"{test}\t{line}\n" for test, some in lines.items() for line in some)
+    path = folder / f"{name.replace('/', '_')}.gz"
     path.write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -123,8 +123,6 @@ class Study:
         found = {path.name.split(".")[1]: path.with_suffix("") for path in paths}
         return {**found, "everyday": EVERYDAY} if self.args.pair == "en-de" else found
 
-    # --------------------------------------------------------------------------- training
-
     def training(self, system: str) -> Training:
         given = {**vars(self.args), "system": system}
         return Training(**{name: given[name] for name in Training._fields})
@@ -199,8 +197,6 @@ class Study:
         given = training._asdict()
         results.append(prefix + training.name, given | numbers, given.pop("seed"))
 
-    # ---------------------------------------------------------------------------- scoring
-
     def translate(self, model: Path, prefix: Path, lenpen: float, *more) -> list[str]:
         folder = model.parent / "translations"
         folder.mkdir(parents=True, exist_ok=True)
@@ -213,12 +209,11 @@ class Study:
         return read_text(output)
 
     def score(self, systems: list[str]) -> None:
-        """A line of results for each system, tested against those that are named before it and
-        against --against, whose translations are stored."""
+        """A line of results for each system, tested against those that are named before it."""
         tests = {name: (prefix, side(prefix, self.target)) for name, prefix in self.tests().items()}
         thinned = self.text / "thinned"
         wanted = side(thinned, self.target)
-        before = {re.split("[/-]", n)[2]: scoring.stored_translations(n) for n in self.args.against}
+        before: dict[str, dict[str, list[str]]] = {}
         for system in systems:
             model = self.folder(system) / "model.pt"
             if not model.exists():
@@ -277,9 +272,6 @@ def parse_args() -> argparse.Namespace:
         if name == "train":
             help = "of fairseq-train, such as dropout=0.1: name it in --label"
             add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help=help)
-        if name == "score":
-            help = "stored translations to test against, too: en-de/transformer-5.6-0.004.1/3000"
-            add("--against", nargs="*", default=[], metavar="RESULT", help=help)
     return parser.parse_args()
 
 

@@ -49,9 +49,6 @@ def markdown(head: list[str], rows: Iterable[list[str]]) -> str:
     return "\n".join(["", lines[0], "|" + "---|" * len(columns), *lines[1:], ""])
 
 
-# ----------------------------------------------------------------------------------- quality
-
-
 def score(n: dict, test: str, metric: str = "bleu") -> float:
     return n["scores"][test][metric]
 
@@ -68,7 +65,6 @@ def news(n: dict, metric: str = "bleu") -> float:
     return score(n, next(filter(n["scores"].__contains__, NEWS)), metric)
 
 
-PLACES = {"in domain": in_domain, "news": news}
 # what a claim may ask of a result beside what stands in it
 VALUES = {
     "million parameters": lambda n: n["parameters"] / 1e6,
@@ -169,14 +165,11 @@ def lengths(results: Results) -> str:
         text += [f"{size} million parameters"] * (size != "5.6")
         text += [f"{len(some)} seeds"] * (len(some) > 1)
         cells = (
-            " / ".join(average(of[system], by) for by in PLACES.values()) if system in of else "-"
+            " / ".join(average(of[system], by) for by in (in_domain, news)) if system in of else "-"
             for system in SYSTEMS
         )
         rows.append([", ".join(filter(None, text)), f"{updates:,}", *cells])
     return markdown(["BLEU in domain / on news", "updates", *SYSTEMS.values()], rows)
-
-
-# ----------------------------------------------------------------------- time to the same loss
 
 
 def setting(group: curves.Group) -> str:
@@ -217,9 +210,6 @@ def loss_table(results: Results) -> str:
             rates = f"{', '.join(rates)} after {updates:,.0f}" if len(tried) > 1 else f"{best:g}"
             rows.append(["" if row else setting(group), name_of(system), rates, *cells])
     return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in curves.AT)], rows)
-
-
-# ------------------------------------------------------------------------------------- speed
 
 
 def measured(results: Results, mode: str) -> Iterable[tuple[str, list[str], dict, dict]]:
@@ -285,13 +275,9 @@ def exported(results: Results) -> str:
     return markdown(["ms (speed-up)", "CTranslate2", *(f"`{arch}`" for arch in TIMED)], rows)
 
 
-# ------------------------------------------------------------------------- published models
-
-
 def model_scores(results: Results, pair: str) -> str:
     model = results[f"model/{pair}"]["numbers"]
-    # records of before have two engines
-    exports = {name.removesuffix(", native"): bleu for name, bleu in model["exports"].items()}
+    exports = model["exports"]
     rows = []
     for name, s in model["scores"].items():
         cells = [f"{bleu[name]:.2f}" for bleu in exports.values()]

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """Measure our model beside fairseq's Transformer and CTranslate2, in turn, in one process.
 
-  python scripts/benchmark decode --quick       # small sizes, to see that it runs
-  python scripts/benchmark decode --arch resmlp_mt_6 'resmlp_mt_6 --token-mixing toeplitz' --parts
-  python scripts/benchmark decode --exported int8 --ctranslate2 int8
-  python scripts/benchmark train
-  python scripts/benchmark text --folder exported --input test.en
+  python scripts/benchmark --quick       # small sizes, to see that it runs
+  python scripts/benchmark --arch resmlp_mt_6 'resmlp_mt_6 --token-mixing toeplitz' --parts
+  python scripts/benchmark --exported --ctranslate2
 
-Times are medians with the lowest and the highest repeat. Except in text, weights and tokens are
-random and the number of tokens is forced. Leave the machine alone while it runs. Beside a CPU that
-is as it is, measure it limited to AVX2: ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
+Times are medians with the lowest and the highest repeat. Weights and tokens are random and the
+number of tokens is forced. Leave the machine alone while it runs. Beside a CPU that is as it is,
+measure it limited to AVX2: ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
 MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2 RESMLP_MT_KERNEL=avx2 in the environment.
 """
 
@@ -23,42 +21,33 @@ import results
 import torch
 
 from resmlp_mt.cli.main import run_main
-from resmlp_mt_runtime.arguments import FILE, WHOLE, Parser
+from resmlp_mt_runtime.arguments import WHOLE, Parser
 from resmlp_mt_runtime.errors import UserError
 
-QUICK = {"arch": ["resmlp_mt_tiny"], "vocabulary": 1000, "sentences": 4, "tokens": 64}
+QUICK = {"arch": ["resmlp_mt_tiny"], "vocabulary": 1000, "sentences": 4}
 QUICK |= {"length": 10, "repeats": 2}
 
 
 def parse_args() -> Namespace:
     parser = Parser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("mode", choices=("decode", "train", "text"))
     help = (
         "our models, each with options of fairseq-train: 'resmlp_mt_6 --decoder-layers 3'; the "
         "Transformer has the sizes of the first (default: resmlp_mt_6)"
     )
     add("--arch", nargs="+", default=["resmlp_mt_6"], metavar="'NAME OPTIONS'", help=help)
-    help = "decode: also without packed weights, and under fairseq's search"
+    help = "also without packed weights, and under fairseq's search"
     add("--parts", action="store_true", help=help)
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
-    several = {"nargs": "+", "default": [], "choices": ("float32", "int8")}
-    add("--exported", **several, help="decode: our models as they are exported")
-    add("--ctranslate2", **several, help="decode, text: the Transformer in CTranslate2")
+    add("--exported", action="store_true", help="also our models as exported, in int8")
+    add("--ctranslate2", action="store_true", help="also the Transformer in CTranslate2")
     help = "tokens of the dictionary (default: 32768)"
     add("--vocabulary", **WHOLE, default=32768, help=help)
-    help = "sentences of a batch, lines of --input (default: 64)"
+    help = "sentences of a batch (default: 64)"
     add("--sentences", **WHOLE, default=64, help=help)
     add("--beam", **WHOLE, default=4, help="(default: 4)")
     help = "tokens of each source and target (default: 25)"
     add("--length", **WHOLE, default=25, help=help)
-    help = "target tokens of a training step (default: 4096)"
-    add("--tokens", **WHOLE, default=4096, help=help)
-    add("--folder", type=Path, metavar="DIR", help="text: an exported model")
-    add("--input", **FILE, help="text: lines to translate")
-    help = "text: fairseq's checkpoint for CTranslate2, with the subwords of --folder"
-    add("--transformer", **FILE, help=help)
-    add("--data", type=Path, metavar="DIR", help="text: the binary data of --transformer")
     add("--quick", action="store_true", help="small sizes, to see that it runs")
     add("--repeats", **WHOLE, default=5, help="timed runs of each (default: 5)")
     add("--threads", **WHOLE, default=torch.get_num_threads(), help="(default: PyTorch's)")
@@ -69,7 +58,7 @@ def parse_args() -> Namespace:
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch finds no GPU here")
-    if args.device == "cuda" and (args.exported or args.mode == "text"):
+    if args.device == "cuda" and args.exported:
         raise UserError("--device cuda: an exported model runs on a CPU")
     return args
 
@@ -77,19 +66,17 @@ def parse_args() -> Namespace:
 def main() -> None:
     args = parse_args()
     torch.set_num_threads(args.threads)
-    import modes
-    import text
+    import decoding
 
-    known = {"decode": modes.decode, "train": modes.train, "text": text.by_line}
     device = torch.cuda.get_device_name() if args.device == "cuda" else results.machine()
     cpu = results.cpu()
     print(f"{device}, {args.threads} threads, torch {torch.__version__}, {args.dtype}")
     print(f"PyTorch uses {cpu['pytorch']}", *map("=".join, cpu["limits"].items()))
-    found = known[args.mode](args)
+    found = decoding.decode(args)
     if args.result:
         where = {"cpu": cpu} if args.device == "cpu" else {"gpu": device}
         setting = {"threads": args.threads, "dtype": args.dtype, **where}
-        results.append(args.result, {**setting, args.mode: found})
+        results.append(args.result, {**setting, "decode": found})
 
 
 if __name__ == "__main__":

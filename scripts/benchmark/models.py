@@ -10,12 +10,10 @@ from fairseq.data import Dictionary
 from fairseq.models import build_model
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import import_user_module, move_to_cuda
-from torch import Tensor
 
 import resmlp_mt
 
 SAME = [
-    *("dropout", "attention-dropout", "activation-dropout"),
     *("encoder-embed-dim", "encoder-ffn-embed-dim", "encoder-layers", "encoder-attention-heads"),
     *("decoder-embed-dim", "decoder-ffn-embed-dim", "decoder-layers", "decoder-attention-heads"),
 ]
@@ -35,7 +33,7 @@ def complete(words: list[str]) -> Namespace:
 
 
 class Models:
-    """Our models, and fairseq's Transformer with the sizes and dropout of the first of them."""
+    """Our models, and fairseq's Transformer with the sizes of the first of them."""
 
     def __init__(self, args):
         self.args = args
@@ -56,22 +54,12 @@ class Models:
         self.parameters[name] = sum(p.numel() for p in model.parameters())
         return model.to(device=self.args.device, dtype=getattr(torch, self.args.dtype))
 
-    def batch(self, count: int) -> dict:
-        """*count* pairs of random sentences of ``--length`` tokens each."""
-        sources, targets = (self._random(count, seed) for seed in (SEED, SEED + 1))
-        net_input = {
-            "src_tokens": sources,
-            "src_lengths": torch.full((count,), sources.size(1)),
-            "prev_output_tokens": targets.roll(1, 1),
-        }
-        batch = {"id": torch.arange(count), "nsentences": count, "net_input": net_input}
-        batch |= {"target": targets, "ntokens": targets.numel()}
-        return move_to_cuda(batch) if self.args.device == "cuda" else batch
-
-    def _random(self, count: int, seed: int) -> Tensor:
-        """*count* x (``--length`` + 1), with EOS."""
-        dictionary = self.task.source_dictionary
-        generator = torch.Generator().manual_seed(seed)
-        shape, low, high = (count, self.args.length), dictionary.nspecial, len(dictionary)
-        text = torch.randint(low, high, shape, generator=generator)
-        return torch.cat([text, torch.full((count, 1), dictionary.eos())], 1)
+    def batch(self) -> dict:
+        """Random sentences of ``--length`` tokens each, and EOS."""
+        dictionary, args = self.task.source_dictionary, self.args
+        shape, low, high = (args.sentences, args.length), dictionary.nspecial, len(dictionary)
+        text = torch.randint(low, high, shape, generator=torch.Generator().manual_seed(SEED))
+        sources = torch.cat([text, torch.full((len(text), 1), dictionary.eos())], 1)
+        lengths = torch.full((len(text),), sources.size(1))
+        batch = {"net_input": {"src_tokens": sources, "src_lengths": lengths}}
+        return move_to_cuda(batch) if args.device == "cuda" else batch

@@ -41,8 +41,8 @@ def in_fairseq(
     return translate
 
 
-def exported(name: str, precision: str, models: Models, batch: dict) -> Translate:
-    """Our model as ``resmlp-mt export`` writes it, in C++."""
+def exported(name: str, models: Models, batch: dict) -> Translate:
+    """Our model as ``resmlp-mt export --int8`` writes it, in C++."""
     from resmlp_mt.export.weights import weights_of
     from resmlp_mt_runtime.folder import Export
     from resmlp_mt_runtime.native import NativeEngine, load_library
@@ -56,7 +56,7 @@ def exported(name: str, precision: str, models: Models, batch: dict) -> Translat
     # the limit ends sentences, as it does elsewhere
     bias[dictionary.eos()] = -1e4
     output.bias = torch.nn.Parameter(bias)
-    arrays, sizes = weights_of(model, precision)
+    arrays, sizes = weights_of(model, "int8")
     export = Export(sizes, arrays, [dictionary.symbols] * 2, b"")
     engine = NativeEngine(library, export, args.threads)
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
@@ -68,8 +68,12 @@ def exported(name: str, precision: str, models: Models, batch: dict) -> Translat
     return translate
 
 
-def in_ctranslate2(precision: str, models: Models, batch: dict) -> Translate:
-    """The Transformer."""
+def in_ctranslate2(models: Models, batch: dict) -> Translate:
+    """The Transformer, in int8."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise UserError(f"--ctranslate2: {error}: pip install ctranslate2") from None
     args, dictionary = models.args, models.task.source_dictionary
     # the converter makes NumPy arrays, which have no bfloat16
     weights = models.build("transformer").cpu().float().state_dict()
@@ -78,7 +82,10 @@ def in_ctranslate2(precision: str, models: Models, batch: dict) -> Translate:
             dictionary.save(f"{name}/dict.{language}.txt")
         path = Path(name, "model.pt")
         torch.save({"args": models.options["transformer"], "model": weights}, path)
-        translator = converted(path, path.parent, precision, args)
+        converter = ctranslate2.converters.FairseqConverter(str(path), name)
+        out = converter.convert(f"{name}/out", quantization="int8")
+        options = {"compute_type": "int8", "intra_threads": args.threads}
+        translator = ctranslate2.Translator(out, args.device, **options)
     rows = batch["net_input"]["src_tokens"].tolist()
     sources = [[dictionary.symbols[token] for token in row[:-1]] for row in rows]
 
@@ -96,19 +103,3 @@ def in_ctranslate2(precision: str, models: Models, batch: dict) -> Translate:
         return {len(tokens) - 1 for result in found for tokens in result.hypotheses}
 
     return translate
-
-
-def converted(model: Path, data: Path, precision: str, args):
-    """A ``ctranslate2.Translator`` of a checkpoint of fairseq's Transformer. *data*: the folder of
-    its dictionaries."""
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise UserError(f"--ctranslate2: {error}: pip install ctranslate2") from None
-    quantization = None if precision == "float32" else precision
-    with tempfile.TemporaryDirectory() as out:
-        converter = ctranslate2.converters.FairseqConverter(str(model), str(data))
-        converter.convert(out, quantization=quantization, force=True)
-        return ctranslate2.Translator(
-            out, args.device, compute_type=precision, intra_threads=args.threads
-        )

@@ -48,7 +48,7 @@ def test_the_notebook(monkeypatch, capsys):
 
 
 def test_the_benchmark(tmp_path):
-    words = ("decode", "--exported", "int8", "--quick", "--repeats", 1)
+    words = ("--exported", "--quick", "--repeats", 1)
     words += ("--arch", f"resmlp_mt_tiny {SMALL}")
     main = lambda: runpy.run_path(str(ROOT / "scripts" / "benchmark"), run_name="__main__")  # noqa: E731
     said = printed(main, tmp_path, *words)
