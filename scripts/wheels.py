@@ -30,8 +30,9 @@ def build_wheel(platform: str) -> None:
         suffix = "dll" if platform.startswith("win") else "so"
         library = Path(folder, f"libresmlp_mt_engine.{suffix}")
         words = ["-m", "ziglang", "c++", "-target", PLATFORMS[platform], *FLAGS]
-        words += [str(RUNTIME / "engine/engine.cpp"), "-o", str(library)]
-        subprocess.run([sys.executable, *words], check=True)
+        words += [str(RUNTIME / "engine/engine.cpp"), "-o", library.name]
+        # in that folder, as a library for macOS holds its name as it was given
+        subprocess.run([sys.executable, *words], check=True, cwd=folder)
         words = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
         words += ["--config-settings", f"--build-option=--plat-name={platform}"]
         words += ["--wheel-dir", str(RUNTIME / "dist"), str(RUNTIME)]
