@@ -7,6 +7,8 @@ hypothesis, and puts the hypotheses together at the end. Worth 1.1x for one sent
 """
 
 import textwrap
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from fairseq.search import BeamSearch
@@ -23,6 +25,9 @@ from resmlp_mt.search.hypotheses import Hypotheses
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import byte_tokens
 from resmlp_mt_runtime.search import OTHER_BYTE
+
+# What lowers the scores of next tokens, R x V, in place, by the step and the tokens before, R x T
+Hook = Callable[[int, Tensor, Tensor], None]
 
 # on a GPU, check for finished sentences every 8 steps: each check waits for the GPU
 CHECK_EVERY = 8
@@ -45,8 +50,12 @@ class ResMLPGenerator(SequenceGenerator):
     empty: ``--print-alignment``, which reads it, has another generator.
 
     A piece of a byte that the source lacks costs OTHER_BYTE; fairseq's search has no such rule.
+
+    Attributes:
+        hooks: called at each step, before the best next tokens are taken.
     """
 
+    hooks: Sequence[Hook] = ()
     of_bytes: Tensor
 
     def __init__(self, models, tgt_dict, *args, **kwargs):
@@ -110,9 +119,11 @@ class ResMLPGenerator(SequenceGenerator):
         state: dict = {}
         memory = DecodingMemory.of(state)
         memory.need_attention = False
-        once = getattr(self.repeat_ngram_blocker, "no_repeat_ngram_size", 0)
+        hooks = list(self.hooks)
+        if self.repeat_ngram_blocker is not None:
+            hooks.append(partial(rule_out_repeated, self.repeat_ngram_blocker.no_repeat_ngram_size))
         shape = sentences, beam, max_len + 1, self.vocab_size
-        hypotheses = Hypotheses(*shape, first_token, self.eos, device, bool(once))
+        hypotheses = Hypotheses(*shape, first_token, self.eos, device, bool(hooks))
         self.of_bytes = self.of_bytes.to(device)
         of_source, of_target = self.of_bytes
         lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)
@@ -131,8 +142,8 @@ class ResMLPGenerator(SequenceGenerator):
             self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
             if len(of_target):
                 logits.index_add_(1, of_target, hypotheses.by_row(penalties))
-            if once:
-                rule_out_repeated(once, step, hypotheses.past, logits)
+            for hook in hooks:
+                hook(step, hypotheses.past, logits)
             if forced is not None:
                 is_forced = forced.ne(self.pad)
                 logits.masked_fill_(is_forced, -torch.inf)
@@ -186,7 +197,7 @@ class ResMLPGenerator(SequenceGenerator):
 
 
 def rule_out_repeated(size: int, step: int, tokens: Tensor, logits: Tensor) -> None:
-    """Lower the scores, R x V, of what would repeat *size* of the tokens, R x T, in place."""
+    """A :data:`Hook`: no *size* tokens come twice in the same order."""
     if step < size:
         return
     windows = tokens.unfold(1, size, 1)  # R x (T - size + 1) x size

@@ -144,20 +144,31 @@ def test_a_prefix_may_repeat_itself():
             assert len(pairs) == len(set(pairs)) + 2
 
 
-def test_bytes_that_the_source_lacks_cost_two_nats(monkeypatch):
+def test_a_hook_sees_each_step_and_rules_out_tokens():
+    model, dictionary = build_model(vocabulary=20)
+    seen = []
+
+    def hook(step, tokens, logits):
+        seen.append((step, len(logits), *tokens.shape))
+        logits[:, 7:] = -torch.inf
+
+    generator = ResMLPGenerator([model], dictionary, beam_size=2, max_len_b=9)
+    generator.hooks = [hook]
+    found = generator.generate([model], batch_of(dictionary, (3, 8)))
+    assert len(seen) > 2 and seen == [(n, len_, len_, n) for n, (_, len_, *_) in enumerate(seen)]
+    assert all(one["tokens"].max() < 7 for hypotheses in found for one in hypotheses)
+
+
+def test_bytes_that_the_source_lacks_cost_two_nats():
     """Each sentence of a batch has its own."""
     model, dictionary = build_model(vocabulary=300)
     batch, seen = batch_of(dictionary, (12, 3, 7, 9)), []
 
-    def watched(logits, *others):
-        seen.append(logits.clone())
-        return candidates.best_continuations(logits, *others)
-
     def first_scores():
-        ResMLPGenerator([model], dictionary, beam_size=1, max_len_b=3).generate([model], batch)
-        del seen[-3:]  # of the later steps
+        generator = ResMLPGenerator([model], dictionary, beam_size=1, max_len_b=3)
+        generator.hooks = [lambda step, tokens, logits: step or seen.append(logits.clone())]
+        generator.generate([model], batch)
 
-    monkeypatch.setattr(beam_search, "best_continuations", watched)
     first_scores()
     dictionary.symbols[20:276] = [f"<0x{byte:02X}>" for byte in range(256)]
     dictionary.indices = {symbol: number for number, symbol in enumerate(dictionary.symbols)}
