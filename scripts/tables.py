@@ -42,8 +42,8 @@ Column = Callable[[dict], float]
 
 
 def markdown(head: list[str], rows: Iterable[list[str]]) -> str:
-    """Without the columns in which nothing was measured."""
-    table = [head, *rows]
+    """Without the rows and columns in which nothing was measured."""
+    table = [head, *(row for row in rows if {*row[1:]} != {"-"})]
     columns = [column for column in zip(*table) if {*column[1:]} != {"-"}]
     lines = [f"| {' | '.join(cells)} |" for cells in zip(*columns)]
     return "\n".join(["", lines[0], "|" + "---|" * len(columns), *lines[1:], ""])
