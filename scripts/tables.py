@@ -32,7 +32,6 @@ SYSTEMS = {
     "resmlp": "the paper's A",
     "narrow": "Toeplitz, narrow",
     "toeplitz": "Toeplitz",
-    "conv": "convolutions",
     "gated": "gated",
 }
 TIMED = ("resmlp_mt_6", "resmlp_mt_base")  # the paper's and the recommended one of that size
