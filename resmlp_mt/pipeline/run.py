@@ -72,9 +72,9 @@ class Run:
         with Steps(self.out, options, 5, free=free, grows="max_update") as steps:
             steps.announce("prepare")
             self.preparation.run(indent="    ")
+            done = ": done before" if self._is_trained() else ""
             for line in self.preparation.summary():
                 say(f"    {line}")
-            done = ": done before" if self._is_trained() else ""
             steps.announce(f"train {arch} for {updates:,} updates{done}")
             if not done:
                 self._training().run()
