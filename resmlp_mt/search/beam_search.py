@@ -23,8 +23,6 @@ from resmlp_mt.patching import replace
 from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.folder import byte_tokens
-from resmlp_mt_runtime.search import OTHER_BYTE
 
 # What lowers the scores of next tokens, R x V, in place, by the step and the tokens before, R x T
 Hook = Callable[[int, Tensor, Tensor], None]
@@ -49,21 +47,11 @@ class ResMLPGenerator(SequenceGenerator):
     constraints, a temperature, ensembles and the like are left to fairseq's. ``attention`` is
     empty: ``--print-alignment``, which reads it, has another generator.
 
-    A piece of a byte that the source lacks costs OTHER_BYTE; fairseq's search has no such rule.
-
     Attributes:
         hooks: called at each step, before the best next tokens are taken.
     """
 
     hooks: Sequence[Hook] = ()
-    of_bytes: Tensor
-
-    def __init__(self, models, tgt_dict, *args, **kwargs):
-        super().__init__(models, tgt_dict, *args, **kwargs)
-        # 2 x N: the tokens of the source, -1 for none, and of the target for each byte that it has
-        sides = self.model.models[0].encoder.dictionary, tgt_dict
-        pairs = [pair for pair in zip(*(byte_tokens(x.symbols) for x in sides)) if pair[1] >= 0]
-        self.register_buffer("of_bytes", torch.tensor(pairs, dtype=torch.long).view(-1, 2).T)
 
     def _generate(
         self,
@@ -98,7 +86,7 @@ class ResMLPGenerator(SequenceGenerator):
             and self.token_indices_to_suppress is None
             and not self.match_source_len
             and self.temperature == 1.0
-            and self.vocab_size - self.of_bytes.size(1) > 2 * self.beam_size + 1
+            and self.vocab_size > 2 * self.beam_size + 1
         )
 
     def _beam_search(
@@ -124,10 +112,6 @@ class ResMLPGenerator(SequenceGenerator):
             hooks.append(partial(rule_out_repeated, self.repeat_ngram_blocker.no_repeat_ngram_size))
         shape = sentences, beam, max_len + 1, self.vocab_size
         hypotheses = Hypotheses(*shape, first_token, self.eos, device, bool(hooks))
-        self.of_bytes = self.of_bytes.to(device)
-        of_source, of_target = self.of_bytes
-        lacks = src_tokens.unsqueeze(2).ne(of_source).all(1)
-        penalties = lacks * -float(OTHER_BYTE)  # B x N
         rows = sentences * beam if device.type == "cpu" else 0
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):
@@ -140,8 +124,6 @@ class ResMLPGenerator(SequenceGenerator):
                 forced = hypotheses.by_row(prefixes[:, step : step + 1])
                 scores_of_forced = logits.gather(1, forced)
             self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
-            if len(of_target):
-                logits.index_add_(1, of_target, hypotheses.by_row(penalties))
             for hook in hooks:
                 hook(step, hypotheses.past, logits)
             if forced is not None:

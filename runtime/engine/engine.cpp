@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <set>
 #include <string>
 #include <vector>
 #ifndef __wasm__
@@ -21,7 +20,6 @@ namespace {
 
 constexpr int PAD = 1, EOS = 2;  // the first tokens of every fairseq dictionary
 constexpr int TILE = 32;         // rows whose scores of all tokens are in the cache together
-constexpr float OTHER_BYTE = 2;  // what a byte that the source does not have costs, in nats
 
 // Fitted by tests/runtime/fit_polynomials.py; the constant coefficient comes first.
 constexpr double LN2 = 0.693147180559945309;
@@ -48,7 +46,6 @@ struct Config {  // of the source and the target
   int32_t heads, is_gated, is_matrix, is_gelu, arrays;  // heads: of the attention
   float factors[2];
   const char* embeddings[2];
-  const int32_t* bytes[2];  // the 256 tokens that spell a byte each, -1: there is none
 };
 
 template <class T>
@@ -84,7 +81,6 @@ struct Stack {                             // encoder or decoder
   float factor;  // of embeddings
   const Linear* embedding;
   Numbers positional, alpha;
-  std::vector<int32_t> bytes;
   std::vector<Layer> layers;
   const Linear* last;  // the output layer; or keys and values of all layers, each padded
 };
@@ -168,7 +164,6 @@ struct Loader {
     found.embedding = linear(config.embeddings[side]);
     found.width = padded(found.channels), found.positions = arrays.at(name + ".positions").rows;
     found.positional = rows(name + ".positions");
-    found.bytes.assign(config.bytes[side], config.bytes[side] + 256);
     for (int i = 0; i < config.layers[side]; ++i) {
       const std::string layer = name + "." + std::to_string(i), mixing = layer + ".mixing.";
       found.layers.push_back({linear(layer + ".value_gate", 2), linear(layer + ".output"),
@@ -220,7 +215,6 @@ struct Sentence {
   int number, length;
   std::vector<Hypothesis> rows{1};
   bool done = false;
-  std::set<int32_t> other_bytes;    // tokens of bytes that the source does not have
   std::vector<float> keys, values;  // L x C x S, with S padded, and L x S x C
 };
 
@@ -275,14 +269,7 @@ struct Search {
     weights.resize(padded(request.length));
     count = std::min(2 * request.beam + 2, model.tokens);
     if (kernel.configure) kernel.configure(true);
-    for (Sentence& sentence : sentences) {
-      const int32_t* source = request.sources + size_t(sentence.number) * request.length;
-      const int32_t* end = source + sentence.length;
-      for (int byte = 0; byte < 256; ++byte)
-        if (model.bytes[byte] >= 0 && std::find(source, end, encoder.bytes[byte]) == end)
-          sentence.other_bytes.insert(model.bytes[byte]);
-      kernel.encode(*this, sentence);
-    }
+    for (Sentence& sentence : sentences) kernel.encode(*this, sentence);
     for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
       rows.clear();
       for (Sentence& sentence : sentences)
@@ -662,8 +649,6 @@ struct Step {
       for (int token = first; token < first + WIDTH; ++token) {
         float score = logits[token];
         if (!(score > best[last]) || hypothesis.repeats(token, given.no_repeat_ngram)) continue;
-        if (sentence.other_bytes.count(token)) score -= OTHER_BYTE;
-        if (!(score > best[last])) continue;
         int place = last;
         for (; place > 0 && best[place - 1] < score; --place)
           best[place] = best[place - 1], tokens[place] = tokens[place - 1];

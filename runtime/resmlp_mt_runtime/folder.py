@@ -197,9 +197,3 @@ def check_config(config: dict) -> None:
     if embeddings[0][0] != EMBEDDINGS[0]:
         check(channels[0] == channels[1], "embeddings")
         check(config["vocabulary"][0] == config["vocabulary"][1], "embeddings")
-
-
-def byte_tokens(tokens: list[str]) -> list[int]:
-    """The index of the token that spells each byte, ``<0x00>`` to ``<0xFF>``; -1: there is none."""
-    index = {token: number for number, token in enumerate(tokens)}
-    return [index.get(f"<0x{byte:02X}>", -1) for byte in range(256)]

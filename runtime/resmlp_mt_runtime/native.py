@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.folder import Export, byte_tokens
+from resmlp_mt_runtime.folder import Export
 from resmlp_mt_runtime.search import Hypotheses, Sentences
 
 TYPES = [np.float32, np.float16, np.int8]
@@ -34,7 +34,6 @@ class Config(ctypes.Structure):
         *_fields(c_int32, "heads is_gated is_matrix is_gelu arrays"),
         ("factors", c_float * 2),
         ("embeddings", c_char_p * 2),
-        ("bytes", POINTER(c_int32) * 2),
     ]
 
 
@@ -140,7 +139,6 @@ def _config(export: Export) -> Config:
         len(export.arrays),
         factors,
         tuple(name.encode() for name in names),
-        tuple((c_int32 * 256)(*byte_tokens(tokens)) for tokens in export.tokens),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from resmlp_mt_runtime.folder import EOS, Export, byte_tokens
+from resmlp_mt_runtime.folder import EOS, Export
 from resmlp_mt_runtime.search import Sentences, score, search
 
 EXACT = 512  # products of 8 bits, whose sum float32 holds exactly
@@ -21,15 +21,9 @@ class NumpyEngine:
     def __init__(self, export: Export):
         self._config: dict[str, Any] = export.config
         self._arrays = {n: x.astype(np.float32, copy=False) for n, x in export.arrays.items()}
-        self._bytes = [byte_tokens(tokens) for tokens in export.tokens]
 
     # methods, by the engine's encode and step
     search, score = search, score
-
-    def other_bytes(self, sources: Sentences) -> list[list[int]]:
-        """The target's tokens for bytes that a source does not spell, for each source."""
-        pairs = [(s, t) for s, t in zip(*self._bytes) if t >= 0]
-        return [[t for s, t in pairs if s not in given] for given in map(set, sources)]
 
     def encode(self, sources: Sentences) -> "State":
         """What the decoder reads of B sentences."""

@@ -10,9 +10,6 @@ import numpy as np
 
 from resmlp_mt_runtime.folder import EOS, PAD
 
-# What a byte that the source does not have costs a hypothesis, in nats: enough that `<` is not
-# copied as `^`, too little to forbid what the target writes otherwise, such as German quotes.
-OTHER_BYTE = np.float32(2)
 Sentences = Sequence[Sequence[int]]
 Hypotheses = list[list[tuple[float, list[int]]]]  # of each sentence, the best first: score, tokens
 
@@ -31,7 +28,7 @@ def search(
     finite. *sources* end with EOS. A translation begins with its prefix, whatever is ruled out. No
     *no_repeat_ngram* tokens come twice in the same order, if that is not 0.
     """
-    state, other_bytes = engine.encode(sources), engine.other_bytes(sources)
+    state = engine.encode(sources)
     finished: list[list] = [[] for _ in sources]
     # B active sentences with J hypotheses each: one at first, later *beam*
     active = np.arange(len(sources))
@@ -48,10 +45,8 @@ def search(
                 _allow_only(scores[i], EOS)
             elif step < len(prefix):
                 _allow_only(scores[i], prefix[step])
-            else:
-                scores[i][:, other_bytes[number]] -= OTHER_BYTE
-                if no_repeat_ngram:
-                    _rule_out_repeated(scores[i], tokens[i].tolist(), no_repeat_ngram)
+            elif no_repeat_ngram:
+                _rule_out_repeated(scores[i], tokens[i].tolist(), no_repeat_ngram)
         scores[:, :, PAD] = -np.inf
         if step == 0:
             scores[:, :, EOS] = -np.inf

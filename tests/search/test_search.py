@@ -159,26 +159,6 @@ def test_a_hook_sees_each_step_and_rules_out_tokens():
     assert all(one["tokens"].max() < 7 for hypotheses in found for one in hypotheses)
 
 
-def test_bytes_that_the_source_lacks_cost_two_nats():
-    """Each sentence of a batch has its own."""
-    model, dictionary = build_model(vocabulary=300)
-    batch, seen = batch_of(dictionary, (12, 3, 7, 9)), []
-
-    def first_scores():
-        generator = ResMLPGenerator([model], dictionary, beam_size=1, max_len_b=3)
-        generator.hooks = [lambda step, tokens, logits: step or seen.append(logits.clone())]
-        generator.generate([model], batch)
-
-    first_scores()
-    dictionary.symbols[20:276] = [f"<0x{byte:02X}>" for byte in range(256)]
-    dictionary.indices = {symbol: number for number, symbol in enumerate(dictionary.symbols)}
-    first_scores()
-    for source, cost in zip(batch["net_input"]["src_tokens"].tolist(), seen[0] - seen[1]):
-        costly = cost.gt(1).nonzero().flatten().tolist()
-        assert costly == sorted(set(range(20, 276)) - set(source))
-        assert all(cost[costly].sub(2).abs() < 1e-5)
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_translates_as_with_fairseqs_search(name, way):
     assert_as_fairseq(SEARCHES["max-len-a"], [FEW], **MODELS[name])

@@ -1,15 +1,14 @@
 // The engine of the runtime, in WebAssembly.
 
-const SIZES = [20, 76, 64]; // of Array, Config and Request of the engine, in bytes
+const SIZES = [20, 68, 64]; // of Array, Config and Request of the engine, in bytes
 
 export class Engine {
   /**
    * @param {Uint8Array} program
    * @param config of the exported folder.
    * @param arrays of the folder, as readArrays() finds them.
-   * @param {string[][]} dictionaries of the source and the target.
    */
-  constructor(program, config, arrays, dictionaries) {
+  constructor(program, config, arrays) {
     const refuse = () => 8; // EBADF: it has no files
     const wasi = { fd_close: refuse, fd_seek: refuse, fd_write: refuse };
     const module = new WebAssembly.Module(program);
@@ -26,7 +25,7 @@ export class Engine {
       this.store(values),
       ...[type, rows, columns],
     ]);
-    const described = this.describe(arrays.length, dictionaries);
+    const described = this.describe(arrays.length);
     this.model = this.program.resmlp_load(this.words(...given.flat()), described);
     this.free();
   }
@@ -57,7 +56,7 @@ export class Engine {
   }
 
   /** What the engine has to know of the model. */
-  describe(count, dictionaries) {
+  describe(count) {
     const { vocabulary, layers, channels, mixing_heads, heads, embeddings } = this.config;
     const is = (name, value) => Number(this.config[name] === value);
     return this.words(
@@ -65,7 +64,6 @@ export class Engine {
       ...[is("mixing", "gated"), is("mixing", "linear"), is("activation", "gelu"), count],
       ...new Int32Array(Float32Array.from(embeddings, ([, factor]) => factor).buffer),
       ...embeddings.map(([name]) => this.text(name)),
-      ...dictionaries.map((tokens) => this.words(...byteTokens(tokens))),
     );
   }
 
@@ -94,11 +92,4 @@ export class Engine {
   free() {
     for (const address of this.stored.splice(0)) this.program.free(address);
   }
-}
-
-/** The token that spells each byte, -1: there is none. */
-function byteTokens(tokens) {
-  const numbers = new Map(tokens.map((token, number) => [token, number]));
-  const hex = (byte) => byte.toString(16).toUpperCase().padStart(2, "0");
-  return Array.from({ length: 256 }, (_, byte) => numbers.get(`<0x${hex(byte)}>`) ?? -1);
 }

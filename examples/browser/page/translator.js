@@ -29,7 +29,7 @@ export async function load(folder, onProgress) {
     if (tokens.some((of, side) => of.length !== config.vocabulary[side])) {
       throw new Error("source.txt or target.txt do not fit config.json: export it again");
     }
-    const engine = new Engine(program, config, readArrays(weights, config, readText(table)), tokens);
+    const engine = new Engine(program, config, readArrays(weights, config, readText(table)));
     const moses = punctuation(JSON.parse(readText(rules)), config.languages[0]);
     const normalise = config.normalise ? moses : (line) => line;
     return new Translator(config, engine, normalise, new Subwords(spm), tokens);
