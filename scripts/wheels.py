@@ -6,6 +6,7 @@ scripts/zig.txt names, builds it for other machines, in some minutes each.
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,7 @@ def build_wheel(platform: str) -> None:
         words += [str(RUNTIME / "engine/engine.cpp"), "-o", library.name]
         # in that folder, as a library for macOS holds its name as it was given
         subprocess.run([sys.executable, *words], check=True, cwd=folder)
+        shutil.rmtree(RUNTIME / "build", ignore_errors=True)  # with the library of another platform
         words = ["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
         words += ["--config-settings", f"--build-option=--plat-name={platform}"]
         words += ["--wheel-dir", str(RUNTIME / "dist"), str(RUNTIME)]
