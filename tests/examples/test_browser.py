@@ -192,7 +192,8 @@ def test_folders(exported, page, tmp_path):
 def test_same_translations(precision, mixing, page, tmp_path, monkeypatch):
     """Those of the runtime's portable kernel, whatever the line."""
     monkeypatch.setenv("RESMLP_MT_KERNEL", "plain")
-    export(Translator(saved_model(tmp_path, token_mixing=mixing)), tmp_path / "out", precision)
+    translator = Translator(saved_model(tmp_path, token_mixing=mixing))
+    export(translator, tmp_path / "out", precision, [LINES])
     words = " ".join(LINES).split()
     lines = [*LINES, *(" ".join(words[i:] + words[:i]) for i in range(9)), "東 A A C café 1²"]
     text = "".join(f"{line}\n" for line in lines)
