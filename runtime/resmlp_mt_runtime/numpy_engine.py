@@ -75,10 +75,12 @@ class NumpyEngine:
         hidden = self._activate(self._linear(x, f"{name}.first"))
         return x + self._linear(hidden, f"{name}.second")
 
+    def _mixing(self, name: str, *parts: str) -> list[np.ndarray]:
+        return [self._arrays[f"{name}.mixing.{part}"] for part in parts]
+
     def _mix_sentences(self, x: np.ndarray, name: str, inside: np.ndarray) -> np.ndarray:
         """``A (scale x + shift) + offset`` of whole sentences, B x S x C."""
-        parts = (f"{name}.mixing.{part}" for part in ("weights", "scale", "shift", "offset"))
-        weights, scale, shift, offset = map(self._arrays.__getitem__, parts)
+        weights, scale, shift, offset = self._mixing(name, "weights", "scale", "shift", "offset")
         length = x.shape[1]
         if weights.ndim == 3:
             matrix = weights[:, :length, :length]
@@ -92,8 +94,7 @@ class NumpyEngine:
     def _mix_newest(self, x: np.ndarray, name: str, remember: Callable) -> np.ndarray:
         """``scale (A x) + offset`` of the newest tokens, B x J x C."""
         past = remember(x)  # B x J x T x C
-        parts = (f"{name}.mixing.{part}" for part in ("weights", "scale", "offset"))
-        weights, scale, offset = map(self._arrays.__getitem__, parts)
+        weights, scale, offset = self._mixing(name, "weights", "scale", "offset")
         length = past.shape[2]
         begin = length * (length - 1) // 2 if self._config["mixing"] == "linear" else 0
         weights = weights[:, begin : begin + length][:, ::-1]
